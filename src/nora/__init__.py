@@ -1,0 +1,71 @@
+"""NORA: had this node been gone, how would everybody else's prediction change?
+
+    import nora
+
+    scores = nora.influence(model, data)           # every node's influence
+    effect = nora.what_if(model, data, remove=17)  # who changes, by how much, to which class
+
+Names are imported on first use, so that `import nora` and `nora --help` stay quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nora.api import influence, what_if
+    from nora.datasets import load_dataset
+    from nora.incremental import rule
+    from nora.models import build_model
+    from nora.result import Effect, Influence
+    from nora.runs import Run, load_run
+    from nora.shards import merge_checkpoints
+    from nora.task import LinkPrediction, NodeClassification
+    from nora.training import train
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "influence": "api",
+    "what_if": "api",
+    "NodeClassification": "task",
+    "LinkPrediction": "task",
+    "Influence": "result",
+    "Effect": "result",
+    "load_dataset": "datasets",
+    "build_model": "models",
+    "train": "training",
+    "Run": "runs",
+    "load_run": "runs",
+    "merge_checkpoints": "shards",
+    "rule": "incremental",
+}
+
+__all__ = [
+    "Effect",
+    "Influence",
+    "LinkPrediction",
+    "NodeClassification",
+    "Run",
+    "build_model",
+    "influence",
+    "load_dataset",
+    "load_run",
+    "merge_checkpoints",
+    "rule",
+    "train",
+    "what_if",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"nora.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'nora' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,198 @@
+"""The public questions. Thin: no algorithm inside."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from nora.guard import evaluating
+from nora.methods import METHODS, Method, Part
+from nora.problem import Forward, Nodes, Problem, check_model, pose
+from nora.progress import progress_bar
+from nora.registry import nearest
+from nora.removal import node_ids
+from nora.result import Effect, Influence
+from nora.shards import Shards, fingerprint
+from nora.task import LinkPrediction, Task
+
+
+def influence(
+    model: nn.Module,
+    data: Data,
+    method: str = "exact",
+    task: Task | None = None,
+    *,
+    nodes: Nodes | None = None,
+    targets: Nodes | None = None,
+    forward: Forward | None = None,
+    checkpoint: str | Path | None = None,
+    progress: bool = True,
+    **options: Any,
+) -> Influence:
+    """How much would everybody else's prediction change, had each node been removed?
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph, with `x` and `edge_index`.
+        method: A name from `nora methods`; `exact` gives the definition's numbers, fast.
+        task: What is predicted; node classification from logits by default.
+        nodes: Score only these (ids or mask); the others get NaN.
+        targets: Count only the change of these predictions: node ids, or for links positions in
+            `task.pairs`.
+        forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
+        checkpoint: Folder for finished parts; a second call with the same input resumes there.
+        progress: Show a progress bar.
+        **options: The method's own options.
+
+    Returns:
+        Scores `[num_nodes]` with their provenance.
+
+    Example:
+        >>> import nora
+        >>> dataset = nora.load_dataset("karate")
+        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
+        >>> scores = nora.influence(model, dataset.data, progress=False)
+        >>> len(scores.top(3))
+        3
+    """
+    entry = METHODS[method]
+    bound = bind_options(entry.value, method, options)
+    problem = pose(model, data, task, nodes, targets, forward)
+    if targets is not None and not entry.facts.get("uses_targets", True):
+        raise ValueError(
+            f"method {method!r} looks at the structure alone and cannot restrict itself to targets"
+        )
+    if entry.facts.get("uses_model", True):
+        check_model(problem)
+    start = time.perf_counter()
+    with evaluating(model):
+        if checkpoint is None:
+            shards, todo = None, problem
+        else:
+            shards = Shards.open(Path(checkpoint), fingerprint(problem, method, bound), problem)
+            todo = shards.remaining(problem)
+        scores, details = _collect(entry.value, todo, bound, shards, method, progress)
+        if shards is not None:
+            scores = shards.scores().to(scores.dtype)
+    wanted = torch.full_like(scores, float("nan"))
+    wanted[problem.nodes] = scores[problem.nodes]
+    return Influence(
+        scores=wanted,
+        method=method,
+        task=problem.task.name,
+        options=bound,
+        seconds=time.perf_counter() - start,
+        details=details,
+    )
+
+
+def _collect(
+    method: Method,
+    problem: Problem,
+    options: dict[str, Any],
+    shards: Shards | None,
+    name: str,
+    progress: bool,
+) -> tuple[Tensor, dict[str, Any]]:
+    """Run the method; keep every finished part at once, so that an interruption loses little."""
+    result = method(problem, **options)
+    if isinstance(result, Tensor):
+        scores = result.detach().cpu()
+        if shards is not None:
+            shards.write(problem.nodes, scores[problem.nodes])
+        return scores, {}
+    scores: Tensor | None = None
+    with progress_bar(f"{name}: removing nodes", len(problem.nodes), progress) as advance:
+        try:
+            while True:
+                part: Part = next(result)
+                ids, values = part[0].cpu(), part[1].detach().cpu()
+                if scores is None:
+                    scores = torch.full((problem.num_nodes,), float("nan"), dtype=values.dtype)
+                scores[ids] = values
+                if shards is not None:
+                    shards.add(ids, values)
+                advance(len(ids))
+        except StopIteration as stop:
+            details = stop.value or {}
+        finally:
+            result.close()
+            if shards is not None:
+                shards.flush()
+    if scores is None:
+        scores = torch.full((problem.num_nodes,), float("nan"))
+    return scores, details
+
+
+def bind_options(method: Method, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The method's options with defaults filled in; an unknown one is an error with a remedy."""
+    known = {
+        key: parameter.default
+        for key, parameter in inspect.signature(method).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    for key in options:
+        if key not in known:
+            takes = ", ".join(known) or "no options"
+            raise TypeError(
+                f"method {name!r} has no option {key!r}.{nearest(key, list(known))} "
+                f"It takes: {takes}"
+            )
+    return {**known, **options}
+
+
+def what_if(
+    model: nn.Module,
+    data: Data,
+    remove: int | Iterable[int] | Tensor,
+    task: Task | None = None,
+    *,
+    targets: Nodes | None = None,
+    forward: Forward | None = None,
+) -> Effect:
+    """What would happen, had these nodes been removed together?
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph.
+        remove: A node id, or several removed at once.
+        task: What is predicted; node classification from logits by default.
+        targets: Count only the change of these predictions, as in `influence`.
+        forward: As in `influence`.
+
+    Returns:
+        Who changes, by how much, towards which class.
+
+    Example:
+        >>> import nora
+        >>> dataset = nora.load_dataset("karate")
+        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
+        >>> nora.what_if(model, dataset.data, remove=[0, 33]).removed
+        (0, 33)
+    """
+    problem = pose(model, data, task, None, targets, forward)
+    removed = node_ids(remove, problem.num_nodes)
+    if removed.numel() == 0:
+        raise ValueError("remove names no node: give a node id or a list of them")
+    check_model(problem)
+    with evaluating(model), torch.no_grad():
+        before = problem.predict()
+        kept_after, survivors = problem.predict_without(removed)
+    after = torch.full_like(before, float("nan"))
+    after[survivors] = kept_after
+    counted = survivors if problem.targets is None else survivors & problem.targets
+    return Effect(
+        removed=tuple(removed.tolist()),
+        before=before,
+        after=after,
+        counted=counted,
+        task=problem.task.name,
+        pairs=problem.task.pairs if isinstance(problem.task, LinkPrediction) else None,
+    )

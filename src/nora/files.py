@@ -1,0 +1,45 @@
+"""Writing without halves: a file or folder is there complete, or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def written_atomically(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it takes its place, else it is deleted."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        # mkstemp makes private files; give the result what the caller's umask would.
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_written_atomically(path: Path, replace: bool = False) -> Iterator[Path]:
+    """The same for a folder; an existing one is an error unless `replace`."""
+    if path.exists() and not replace:
+        raise FileExistsError(f"{path} exists already; choose another folder or remove it first")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        if path.exists():
+            shutil.rmtree(path)
+        temporary.replace(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

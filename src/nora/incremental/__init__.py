@@ -1,0 +1,2 @@
+def rule(x):
+    return x

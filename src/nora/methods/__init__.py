@@ -1,0 +1,26 @@
+"""Ways to score every node: one file per method.
+
+A method is a function `(problem, *, options…)` that returns either the scores of all nodes
+`[num_nodes]`, or an iterator of finished parts `(node ids, scores)`, for methods that work node by
+node. An iterator may return a dictionary of facts about the run, kept as `Influence.details`.
+
+Facts given on registration:
+    uses_model: False for structure-only yardsticks, which never run the model.
+    uses_targets: False when the method cannot restrict itself to target predictions.
+    exact: True when the scores equal the definition.
+    variant_of: The method whose options it shares, for documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from torch import Tensor
+
+from nora.registry import Registry
+
+Part = tuple[Tensor, Tensor]
+Method = Callable[..., Tensor | Generator[Part, None, dict[str, Any] | None]]
+
+METHODS: Registry[Method] = Registry("method", __name__)

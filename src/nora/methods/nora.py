@@ -1,0 +1,219 @@
+"""NORA: every node's influence from one forward and one backward pass.
+
+    F(r) ≈ Σ_{i=0}^{L−1} d̂_r^(L−1−i) · ĥ_r^(i)  +  k₃' · Topo_r
+
+    d̂_r     = 1 − d_r / ((N−1)(d+β))
+    ĥ_r^(i) = d_r/(d_r+β) · ‖(wᵀ ∂f/∂h_r^(i)) ∘ h_r^(i)‖_p
+    Topo_r  = Σ_{i∈N(r)} Σ_{j∈N(i)} δα_ji
+    δα_ji   = [k₁(1/√(d_i−1) − 1/√d_i) + (1−k₁)(1/(d_i−1) − 1/d_i)] · [k₂/√d_j + k₂'/d_j + (1−k₂−k₂')]
+
+with `h_r^(i)` the input of message-passing layer `i` at node `r`, `f` the predictions summed over
+all nodes, `d` the mean degree. The first part is what the others lose of `r`'s own message, to first
+order; the second is how the weights of the remaining messages shift. Both are brought to the same
+mean before `k₃'` weighs them.
+
+Where the formula is silent: `1/(d_i−1)` at `d_i = 1` makes its bracket 1; isolated nodes score 0;
+on directed graphs `d_r` counts the edges out of `r`, `d_i` and `d_j` the edges into `i` and `j`
+(at least 1), and `N(r)` are the nodes that hear from `r`. Self-loops do not count.
+
+Weighting `w`: `"sum"` takes the summed prediction for all nodes (as the paper writes), `"own"` each
+node's own prediction (as the paper's experiments do).
+
+Reference: Fast Inference of Removal-Based Node Influence, WWW 2024.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import MessagePassing
+
+from nora.methods import METHODS
+from nora.problem import Problem
+
+Weighting = Literal["sum", "own"]
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """Degrees without self-loops: `out` and `into` `[N]`, and the edges themselves `[2, E]`."""
+
+    out: Tensor
+    into: Tensor
+    edges: Tensor
+
+
+def degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
+    """Count edges out of and into every node, self-loops left out."""
+    edges = problem.data.edge_index
+    edges = edges[:, edges[0] != edges[1]]
+    ones = torch.ones(edges.size(1), dtype=dtype, device=edges.device)
+    zeros = torch.zeros(problem.num_nodes, dtype=dtype, device=edges.device)
+    return Degrees(zeros.index_add(0, edges[0], ones), zeros.index_add(0, edges[1], ones), edges)
+
+
+class _LayerInputs:
+    """Records the node input of every outermost message-passing call, in calling order."""
+
+    def __init__(self, model: nn.Module, num_nodes: int) -> None:
+        self.inputs: list[Tensor] = []
+        self._num_nodes = num_nodes
+        self._depth = 0
+        layers = [module for module in model.modules() if isinstance(module, MessagePassing)]
+        self._handles = [
+            handle
+            for layer in layers
+            for handle in (
+                layer.register_forward_pre_hook(self._enter, with_kwargs=True),
+                layer.register_forward_hook(self._leave, always_call=True),
+            )
+        ]
+
+    def _enter(self, _: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
+        self._depth += 1
+        if self._depth > 1:
+            return args, kwargs
+        if "x" in kwargs:
+            return args, {**kwargs, "x": self._record(kwargs["x"])}
+        return (self._record(args[0]), *args[1:]), kwargs
+
+    def _leave(self, *_: Any) -> None:
+        self._depth -= 1
+
+    def _record(self, value: Any) -> Any:
+        if isinstance(value, tuple | list):
+            same = len(value) == 2 and value[0] is value[1]
+            first = self._record(value[0])
+            return (first, first) if same else (first, *value[1:])
+        if not isinstance(value, Tensor) or value.size(0) != self._num_nodes:
+            raise ValueError(
+                "nora expects the first argument of every message-passing layer to be a node "
+                f"tensor [{self._num_nodes}, F]; got {type(value).__name__}"
+            )
+        if not value.requires_grad:
+            value = value.detach().requires_grad_()
+        self.inputs.append(value)
+        return value
+
+    def __enter__(self) -> _LayerInputs:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+
+def layer_terms(problem: Problem, weighting: Weighting) -> list[Tensor]:
+    """`(wᵀ ∂f/∂h^(i)) ∘ h^(i)` for every layer `i`, each `[N, F_i]`: one forward, one backward."""
+    with torch.enable_grad(), _LayerInputs(problem.model, problem.num_nodes) as layers:
+        prediction = problem.predict()
+    inputs = layers.inputs
+    if not inputs:
+        raise ValueError(
+            f"the model {type(problem.model).__name__} ran no torch_geometric MessagePassing "
+            "layer, which nora needs; use method='brute'"
+        )
+    with torch.enable_grad():
+        if problem.targets is not None:
+            counted = problem.targets.to(prediction.dtype)
+            prediction = prediction * counted.reshape(-1, *[1] * (prediction.dim() - 1))
+        own = problem.task.credit(prediction, problem.num_nodes)
+        weight = own.detach()
+        if weighting == "sum":
+            weight = weight.sum(dim=0, keepdim=True)
+        gradients = torch.autograd.grad((weight * own).sum(), inputs, allow_unused=True)
+    return [
+        torch.zeros_like(h) if gradient is None else gradient * h.detach()
+        for h, gradient in zip(inputs, gradients, strict=True)
+    ]
+
+
+def gradient_part(norms: Tensor, degree: Degrees, beta: float) -> Tensor:
+    """`Σ_i d̂_r^(L−1−i) ĥ_r^(i)` from the layers' p-norms `[L, N]`."""
+    d, num_nodes = degree.out, degree.out.numel()
+    share = torch.where(d > 0, d / (d + beta).clamp(min=1e-12), torch.zeros_like(d))
+    spread = (max(num_nodes - 1, 1) * (d.mean() + beta)).clamp(min=1e-12)
+    d_hat = 1 - d / spread
+    exponents = torch.arange(len(norms) - 1, -1, -1, device=d.device).unsqueeze(1)
+    return (d_hat.unsqueeze(0) ** exponents * norms).sum(dim=0) * share
+
+
+def topology_part(degree: Degrees, k1: float, k2: float, k2_prime: float) -> Tensor:
+    """`Topo_r` for every node, `[N]`."""
+    d = degree.into
+    less = (d - 1).clamp(min=1)
+    root = 1 / less.sqrt() - 1 / d.clamp(min=1).sqrt()
+    plain = 1 / less - 1 / d.clamp(min=1)
+    heard = torch.where(d > 1, k1 * root + (1 - k1) * plain, torch.ones_like(d))
+    at_least_one = d.clamp(min=1)
+    said = k2 / at_least_one.sqrt() + k2_prime / at_least_one + (1 - k2 - k2_prime)
+    source, target = degree.edges
+    around = torch.zeros_like(d).index_add(0, target, said[source])
+    return torch.zeros_like(d).index_add(0, source, (heard * around)[target])
+
+
+def combine(gradient: Tensor, topology: Tensor, k3_prime: float) -> Tensor:
+    """Bring the structural part to the gradient part's mean, weigh it by `k₃'` and add."""
+    scale = gradient.mean() / topology.mean().clamp(min=torch.finfo(topology.dtype).tiny)
+    return gradient + k3_prime * scale * topology
+
+
+def _check(**values: float) -> None:
+    for name, value in values.items():
+        high = {"beta": float("inf"), "k3_prime": float("inf"), "p": float("inf")}.get(name, 1.0)
+        if not 0 <= value <= high:
+            raise ValueError(f"{name}={value} is out of range: it must lie in [0, {high:g}]")
+
+
+def _norms(problem: Problem, p: float, weighting: Weighting) -> Tensor:
+    if weighting not in ("sum", "own"):
+        raise ValueError(f"weighting is {weighting!r}; it must be 'sum' or 'own'")
+    terms = layer_terms(problem, weighting)
+    return torch.stack([term.flatten(1).norm(p=p, dim=1) for term in terms])
+
+
+@METHODS.register("nora", "the paper's approximation: one forward + one backward pass")
+def nora(
+    problem: Problem,
+    *,
+    beta: float = 8.0,
+    p: float = 1.0,
+    k1: float = 1.0,
+    k2: float = 0.5,
+    k2_prime: float = 0.0,
+    k3_prime: float = 1.0,
+    weighting: Weighting = "own",
+) -> Tensor:
+    """Scores `[N]`; see the module for the formula and the meaning of its parameters."""
+    _check(beta=beta, p=p, k1=k1, k2=k2, k2_prime=k2_prime, k3_prime=k3_prime)
+    norms = _norms(problem, p, weighting)
+    degree = degrees(problem, norms.dtype)
+    return combine(
+        gradient_part(norms, degree, beta), topology_part(degree, k1, k2, k2_prime), k3_prime
+    )
+
+
+@METHODS.register("nora-t1", "NORA's gradient part alone (k3' = 0)", variant_of="nora")
+def nora_t1(
+    problem: Problem, *, beta: float = 8.0, p: float = 1.0, weighting: Weighting = "own"
+) -> Tensor:
+    """Scores `[N]` without the structural part."""
+    _check(beta=beta, p=p)
+    norms = _norms(problem, p, weighting)
+    return gradient_part(norms, degrees(problem, norms.dtype), beta)
+
+
+@METHODS.register(
+    "nora-t2",
+    "NORA's structural part alone",
+    variant_of="nora",
+    uses_model=False,
+    uses_targets=False,
+)
+def nora_t2(problem: Problem, *, k1: float = 1.0, k2: float = 0.5, k2_prime: float = 0.0) -> Tensor:
+    """Scores `[N]` from the degrees alone."""
+    _check(k1=k1, k2=k2, k2_prime=k2_prime)
+    return topology_part(degrees(problem, torch.get_default_dtype()), k1, k2, k2_prime)

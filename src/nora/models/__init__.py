@@ -1,0 +1,58 @@
+"""Architectures: one file per model, built on PyG's convolutions.
+
+`build_model("gcn", …)` makes any of them; `paper_settings` gives the sizes and training settings the
+paper published for a dataset.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+
+from torch import nn
+
+from nora.registry import Registry
+
+MODELS: Registry[Callable[..., nn.Module]] = Registry("model", __name__)
+
+
+def build_model(name: str, in_channels: int, out_channels: int, **sizes: Any) -> nn.Module:
+    """A fresh model by name.
+
+    Args:
+        name: A name from `nora models`.
+        in_channels: Number of node features.
+        out_channels: Number of classes, or the embedding size for link prediction.
+        **sizes: `hidden_channels`, `num_layers`, `dropout`, `norm`, and the model's own.
+
+    Example:
+        >>> build_model("gcn", 16, 2, hidden_channels=8).num_layers
+        2
+    """
+    return MODELS[name].value(in_channels, out_channels, **sizes)
+
+
+def paper_settings(model: str, dataset: str, task: str = "node") -> dict[str, Any]:
+    """The published settings: `sizes` for `build_model`, and `lr`, `weight_decay` for training.
+
+    Example:
+        >>> paper_settings("gcn", "cora")["sizes"]["hidden_channels"]
+        1024
+    """
+    text = resources.files("nora.models").joinpath("paper.json").read_text(encoding="utf-8")
+    published = json.loads(text)
+    try:
+        found = published[task][dataset][model]
+    except KeyError:
+        known = sorted(
+            f"{name} on {data}"
+            for data, models in published.get(task, {}).items()
+            for name in models
+        )
+        raise ValueError(
+            f"the paper gives no settings for {model} on {dataset} ({task} task); it does for "
+            f"{', '.join(known)}"
+        ) from None
+    return found

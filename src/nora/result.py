@@ -1,0 +1,297 @@
+"""What comes out: `Influence` (one score per node) and `Effect` (who changes, and how).
+
+Both are values: they can be sliced, compared, merged, turned into a pandas frame, saved and loaded.
+Parquet files carry their provenance inside; a CSV file has it beside it, in `<name>.meta.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from nora.files import written_atomically
+from nora.task import item_change
+
+_KEY = b"nora"
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """One influence score per node, with how it was made.
+
+    Attributes:
+        scores: `[num_nodes]`, NaN for nodes that were not asked for.
+        method: The method's name.
+        task: `node` or `link`.
+        options: The options it ran with.
+        seconds: How long it took.
+        details: Facts the method reports about its run.
+        names: The nodes' names, when they have any.
+
+    Example:
+        >>> scores = Influence(torch.tensor([0.5, 2.0, 1.0]), "brute")
+        >>> scores.top(2)["node"].tolist()
+        [1, 2]
+    """
+
+    scores: Tensor
+    method: str
+    task: str = "node"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    details: Mapping[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.names is not None and len(self.names) != len(self.scores):
+            raise ValueError(f"{len(self.names)} names for {len(self.scores)} nodes")
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, node: int) -> float:
+        return float(self.scores[node])
+
+    def __repr__(self) -> str:
+        scored = int((~self.scores.isnan()).sum())
+        return (
+            f"Influence(method={self.method!r}, task={self.task!r}, scored={scored} of "
+            f"{len(self)} nodes, seconds={self.seconds:.3g})"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per scored node: `node`, `name` if there are names, `influence`, `rank`."""
+        values = self.scores.detach().cpu().double().numpy()
+        scored = np.flatnonzero(~np.isnan(values))
+        frame = pd.DataFrame({"node": scored, "influence": values[scored]})
+        if self.names is not None:
+            frame.insert(1, "name", [self.names[node] for node in scored])
+        frame["rank"] = frame["influence"].rank(ascending=False, method="first").astype(int)
+        return frame
+
+    def top(self, k: int = 10) -> pd.DataFrame:
+        """The `k` most influential nodes, the first first; equal scores in order of node id."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        frame = self.to_frame().sort_values("rank").head(k)
+        return frame.reset_index(drop=True)
+
+    def compare(self, other: Influence) -> dict[str, float]:
+        """Agreement with `other` on the nodes both scored: see `nora.evaluation.agreement`."""
+        from nora.evaluation import agreement
+
+        if len(self) != len(other):
+            raise ValueError(f"cannot compare scores of {len(self)} and {len(other)} nodes")
+        both = ~(self.scores.isnan() | other.scores.isnan())
+        return agreement(self.scores[both], other.scores[both])
+
+    @staticmethod
+    def merge(parts: Iterable[Influence]) -> Influence:
+        """Join partial runs of the same method on the same graph into one.
+
+        Raises:
+            ValueError: When the parts differ in method, task, options or size, or disagree.
+        """
+        parts = list(parts)
+        if not parts:
+            raise ValueError("nothing to merge")
+        first = parts[0]
+        scores = first.scores.clone()
+        for part in parts[1:]:
+            for what in ("method", "task", "options"):
+                if getattr(part, what) != getattr(first, what):
+                    raise ValueError(
+                        f"parts differ in {what}: {getattr(first, what)} and {getattr(part, what)}"
+                    )
+            if len(part) != len(first):
+                raise ValueError(f"parts have {len(first)} and {len(part)} nodes")
+            new, both = ~part.scores.isnan(), ~(part.scores.isnan() | scores.isnan())
+            if not torch.allclose(part.scores[both], scores[both], rtol=1e-3, atol=1e-5):
+                raise ValueError("parts give different scores to the same node")
+            scores[new] = part.scores[new]
+        return replace(first, scores=scores, seconds=sum(part.seconds for part in parts))
+
+    def save(self, path: str | Path) -> Path:
+        """Write all scored nodes to a `.parquet` or `.csv` file; provenance is kept."""
+        provenance = {
+            "kind": "influence",
+            "method": self.method,
+            "task": self.task,
+            "options": dict(self.options),
+            "seconds": self.seconds,
+            "details": dict(self.details),
+            "num_nodes": len(self),
+            "dtype": str(self.scores.dtype).removeprefix("torch."),
+        }
+        return _write(self.to_frame(), provenance, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> Influence:
+        """Read what `save` wrote."""
+        frame, provenance = _read(Path(path), "influence")
+        dtype = getattr(torch, provenance["dtype"])
+        scores = torch.full((provenance["num_nodes"],), float("nan"), dtype=dtype)
+        nodes = torch.as_tensor(frame["node"].to_numpy(copy=True))
+        scores[nodes] = torch.as_tensor(frame["influence"].to_numpy(copy=True)).to(dtype)
+        names: tuple[str, ...] | None = None
+        if "name" in frame:
+            named = [""] * len(scores)
+            for node, name in zip(frame["node"], frame["name"], strict=True):
+                named[node] = str(name)
+            names = tuple(named)
+        return Influence(
+            scores=scores,
+            names=names,
+            **{key: provenance[key] for key in ("method", "task", "options", "seconds", "details")},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """What happens to every prediction when some nodes are removed together.
+
+    Attributes:
+        removed: The removed nodes.
+        before: Predictions on `G`: probabilities `[N, C]`, or link probabilities `[P]`.
+        after: Predictions on `G − removed`, NaN for items that went with the removed nodes.
+        counted: Mask `[items]`: items that survive and, if targets were given, are targets.
+        task: `node` or `link`.
+        pairs: The node pairs `[2, P]` of a link task.
+        names: The nodes' names, when they have any.
+    """
+
+    removed: tuple[int, ...]
+    before: Tensor
+    after: Tensor
+    counted: Tensor
+    task: str = "node"
+    pairs: Tensor | None = None
+    names: tuple[str, ...] | None = None
+
+    @property
+    def change(self) -> Tensor:
+        """L1 change of each item `[items]`; 0 for items that do not count."""
+        change = item_change(self.before, self.after)
+        return torch.where(self.counted, change, torch.zeros_like(change))
+
+    @property
+    def total(self) -> float:
+        """`F(removed)`: the summed change."""
+        return float(self.change.sum())
+
+    def __repr__(self) -> str:
+        what = "nodes" if self.task == "node" else "pairs"
+        changed = int((self.change > 0).sum())
+        return (
+            f"Effect(removed={list(self.removed)}, total={self.total:.6g}, "
+            f"{what} changed={changed}, flipped={len(self.flips())})"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per counted item.
+
+        Nodes: `node`, `change`, `from_class`, `to_class`, `flipped`. Pairs: `source`, `target`,
+        `change`, `before`, `after`, `flipped` (the probability crosses one half).
+        """
+        items = self.counted.nonzero().flatten()
+        before, after = self.before[items], self.after[items]
+        if self.task == "node":
+            columns: dict[str, Any] = {"node": items}
+            start, end = before.argmax(dim=-1), after.argmax(dim=-1)
+            rest = {"from_class": start, "to_class": end, "flipped": start != end}
+        else:
+            assert self.pairs is not None
+            source, target = self.pairs[:, items]
+            columns = {"source": source, "target": target}
+            rest = {"before": before, "after": after, "flipped": (before > 0.5) != (after > 0.5)}
+        columns = {**columns, "change": self.change[items], **rest}
+        frame = pd.DataFrame({key: value.cpu().numpy() for key, value in columns.items()})
+        if self.names is not None:
+            for key in ("node", "source", "target"):
+                if key in frame:
+                    at = int(frame.columns.get_indexer([key])[0]) + 1
+                    label = "name" if key == "node" else f"{key}_name"
+                    frame.insert(at, label, [self.names[node] for node in frame[key]])
+        return frame
+
+    def top(self, k: int = 10) -> pd.DataFrame:
+        """The `k` items that change most."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        frame = self.to_frame().sort_values("change", ascending=False, kind="stable")
+        return frame.head(k).reset_index(drop=True)
+
+    def flips(self) -> pd.DataFrame:
+        """The items whose predicted class (or link decision) changes, largest change first."""
+        frame = self.to_frame()
+        frame = frame[frame["flipped"]].sort_values("change", ascending=False, kind="stable")
+        return frame.reset_index(drop=True)
+
+    def save(self, path: str | Path) -> Path:
+        """Write `to_frame()` to a `.parquet` or `.csv` file, with what was removed."""
+        provenance = {
+            "kind": "effect",
+            "removed": list(self.removed),
+            "task": self.task,
+            "total": self.total,
+        }
+        return _write(self.to_frame(), provenance, Path(path))
+
+
+def _suffix(path: Path) -> str:
+    if path.suffix not in (".parquet", ".csv"):
+        raise ValueError(f"cannot tell the format of {path.name!r}: use a .parquet or .csv name")
+    return path.suffix
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_name(path.name + ".meta.json")
+
+
+def _write(frame: pd.DataFrame, provenance: dict[str, Any], path: Path) -> Path:
+    text = json.dumps(provenance, indent=2)
+    if _suffix(path) == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: text})
+        with written_atomically(path) as temporary:
+            pq.write_table(table, temporary)
+    else:
+        with written_atomically(_sidecar(path)) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        with written_atomically(path) as temporary:
+            frame.to_csv(temporary, index=False)
+    return path
+
+
+def _read(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    suffix = _suffix(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no such file: {path}")
+    if suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        table = pq.read_table(path)
+        text = (table.schema.metadata or {}).get(_KEY)
+        if text is None:
+            raise ValueError(f"{path} was not written by nora: it carries no provenance")
+        frame, provenance = table.to_pandas(), json.loads(text)
+    else:
+        beside = _sidecar(path)
+        if not beside.exists():
+            raise FileNotFoundError(f"{path} needs its provenance file {beside.name} beside it")
+        frame = pd.read_csv(path, dtype={"name": str}, keep_default_na=False)
+        provenance = json.loads(beside.read_text(encoding="utf-8"))
+    if provenance.get("kind") != kind:
+        raise ValueError(f"{path} holds {provenance.get('kind')!r}, expected {kind!r}")
+    return frame, provenance

@@ -1,0 +1,200 @@
+"""What a model predicts, and how a change of its predictions is measured.
+
+A task turns the model's output into *items*: one row of class probabilities per node
+(`NodeClassification`) or one link probability per node pair (`LinkPrediction`). The effect of a
+removal is the change of every item that survives it, and the influence its L1 norm:
+
+    F(r) = Σ_{i≠r} ‖p_i(G) − p_i(G−r)‖₁            nodes
+    F(r) = Σ_{(i,j)∈D, i,j≠r} |q_ij(G) − q_ij(G−r)|   links
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+ReturnType = Literal["raw", "probs", "log_probs"]
+Decoder = Callable[[Tensor, Tensor], Tensor]
+RETURN_TYPES = ("raw", "probs", "log_probs")
+
+
+def _check_return_type(return_type: str) -> None:
+    if return_type not in RETURN_TYPES:
+        raise ValueError(f"return_type is {return_type!r}; it must be one of {RETURN_TYPES}")
+
+
+def dot_product(z: Tensor, pairs: Tensor) -> Tensor:
+    """Score each pair by the dot product of its two nodes' outputs.
+
+    Args:
+        z: Node outputs `[N, D]`.
+        pairs: Node pairs `[2, P]`.
+
+    Returns:
+        Link logits `[P]`.
+    """
+    return (z[pairs[0]] * z[pairs[1]]).sum(dim=-1)
+
+
+@dataclass(frozen=True)
+class NodeClassification:
+    """Every node's class probabilities.
+
+    Args:
+        return_type: What the model returns: `raw` logits, `probs` or `log_probs`.
+
+    Example:
+        >>> task = NodeClassification()
+        >>> task.predict(torch.tensor([[0.0, 0.0]]))
+        tensor([[0.5000, 0.5000]])
+    """
+
+    return_type: ReturnType = "raw"
+    name = "node"
+    item = "node"
+
+    def __post_init__(self) -> None:
+        _check_return_type(self.return_type)
+
+    def predict(self, output: Tensor) -> Tensor:
+        """Class probabilities `[N, C]` from the model's output `[N, C]`."""
+        if self.return_type == "raw":
+            return output.softmax(dim=-1)
+        return output.exp() if self.return_type == "log_probs" else output
+
+    def check(self, output: Tensor, num_nodes: int) -> None:
+        """Raise when `output` is not one row of classes per node."""
+        if output.dim() != 2 or output.size(0) != num_nodes or output.size(1) < 2:
+            raise ValueError(
+                f"node classification needs a model output of shape [{num_nodes}, classes ≥ 2]; "
+                f"the model returned {list(output.shape)}"
+            )
+        check_range(self.predict(output), self.return_type)
+
+    def num_items(self, num_nodes: int) -> int:
+        """How many predictions there are: one per node."""
+        return num_nodes
+
+    def survivors(self, keep: Tensor) -> tuple[NodeClassification, Tensor]:
+        """The task on the reduced graph, and which items survive.
+
+        Args:
+            keep: Mask `[N]` of the nodes that stay.
+
+        Returns:
+            The task whose items are those of the reduced graph, and the mask `[items]` over this
+            task's items that selects them, in the same order.
+        """
+        return self, keep
+
+    def credit(self, prediction: Tensor, num_nodes: int) -> Tensor:
+        """Each node's own share of the prediction `[N, K]`: its class probabilities."""
+        return prediction
+
+
+@dataclass(frozen=True, eq=False)
+class LinkPrediction:
+    """The link probability of every pair in `pairs`.
+
+    Args:
+        pairs: The node pairs `D` whose link is predicted, `[2, P]`.
+        decoder: `(z, pairs) -> scores [P]`, acting on each pair's two rows of `z` alone.
+        return_type: What the decoder returns: `raw` logits, `probs` or `log_probs`.
+
+    Example:
+        >>> task = LinkPrediction(torch.tensor([[0], [1]]))
+        >>> task.predict(torch.zeros(2, 4))
+        tensor([0.5000])
+    """
+
+    pairs: Tensor
+    decoder: Decoder = dot_product
+    return_type: ReturnType = "raw"
+    name = "link"
+    item = "pair"
+
+    def __post_init__(self) -> None:
+        _check_return_type(self.return_type)
+        pairs = self.pairs
+        if pairs.dim() != 2 or pairs.size(0) != 2 or pairs.dtype != torch.long:
+            raise ValueError(
+                f"pairs must be a long tensor of shape [2, P]; got {pairs.dtype} of shape "
+                f"{list(pairs.shape)}"
+            )
+
+    def predict(self, output: Tensor) -> Tensor:
+        """Link probabilities `[P]` from the model's output `[N, D]`."""
+        return self.decode(output, self.pairs)
+
+    def decode(self, z: Tensor, pairs: Tensor) -> Tensor:
+        """Link probabilities of arbitrary `pairs` `[2, P]` of rows of `z`."""
+        score = self.decoder(z, pairs)
+        if self.return_type == "raw":
+            return score.sigmoid()
+        return score.exp() if self.return_type == "log_probs" else score
+
+    def check(self, output: Tensor, num_nodes: int) -> None:
+        """Raise when pairs leave the graph or the decoder does not give one score per pair."""
+        if self.pairs.numel():
+            low, high = int(self.pairs.min()), int(self.pairs.max())
+            if low < 0 or high >= num_nodes:
+                wrong = low if low < 0 else high
+                raise ValueError(
+                    f"pairs name node {wrong}: the graph has {num_nodes} nodes "
+                    f"(0 … {num_nodes - 1})"
+                )
+        if output.dim() != 2 or output.size(0) != num_nodes:
+            raise ValueError(
+                f"link prediction needs a model output of shape [{num_nodes}, D]; the model "
+                f"returned {list(output.shape)}"
+            )
+        prediction = self.predict(output)
+        if list(prediction.shape) != [self.pairs.size(1)]:
+            raise ValueError(
+                f"the decoder must return one score per pair, shape [{self.pairs.size(1)}]; it "
+                f"returned {list(prediction.shape)}"
+            )
+        check_range(prediction, self.return_type)
+
+    def num_items(self, num_nodes: int) -> int:
+        """How many predictions there are: one per pair."""
+        return self.pairs.size(1)
+
+    def survivors(self, keep: Tensor) -> tuple[LinkPrediction, Tensor]:
+        """See `NodeClassification.survivors`: pairs that touch a removed node do not count."""
+        alive = keep[self.pairs[0]] & keep[self.pairs[1]]
+        new_id = keep.long().cumsum(0) - 1
+        return replace(self, pairs=new_id[self.pairs[:, alive]]), alive
+
+    def credit(self, prediction: Tensor, num_nodes: int) -> Tensor:
+        """Each pair's probability credited to both of its end nodes, `[N, 1]`."""
+        total = prediction.new_zeros(num_nodes)
+        total = total.index_add(0, self.pairs[0], prediction)
+        return total.index_add(0, self.pairs[1], prediction).unsqueeze(-1)
+
+
+Task = NodeClassification | LinkPrediction
+
+
+def check_range(prediction: Tensor, return_type: str) -> None:
+    """Raise when predictions are not probabilities, which means a wrong `return_type`."""
+    if not bool(torch.isfinite(prediction).all()):
+        raise ValueError("the model predicts NaN or infinite values on this graph")
+    if prediction.numel() and not (
+        float(prediction.min()) >= -1e-4 and float(prediction.max()) <= 1 + 1e-4
+    ):
+        raise ValueError(
+            f"with return_type={return_type!r} the predictions should lie in [0, 1] but span "
+            f"[{float(prediction.min()):.3g}, {float(prediction.max()):.3g}]; does the model "
+            "return raw logits (return_type='raw') or log-probabilities ('log_probs')?"
+        )
+
+
+def item_change(before: Tensor, after: Tensor) -> Tensor:
+    """L1 change of each item `[items]`, from predictions `[items]` or `[items, C]`."""
+    difference = (before - after).abs()
+    return difference.sum(dim=-1) if difference.dim() > 1 else difference
