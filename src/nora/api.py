@@ -104,10 +104,10 @@ def _collect(
     """Run the method; keep every finished part at once, so that an interruption loses little."""
     result = method(problem, **options)
     if isinstance(result, Tensor):
-        scores = result.detach().cpu()
+        whole = result.detach().cpu()
         if shards is not None:
-            shards.write(problem.nodes, scores[problem.nodes])
-        return scores, {}
+            shards.write(problem.nodes, whole[problem.nodes])
+        return whole, {}
     scores: Tensor | None = None
     with progress_bar(f"{name}: removing nodes", len(problem.nodes), progress) as advance:
         try:

@@ -39,7 +39,11 @@ def folder_written_atomically(path: Path, replace: bool = False) -> Iterator[Pat
         yield temporary
         temporary.chmod(0o755)
         if path.exists():
-            shutil.rmtree(path)
-        temporary.replace(path)
+            # Deleting takes time, during which half of the old folder would be there.
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as aside:
+                path.replace(Path(aside) / "old")
+                temporary.replace(path)
+        else:
+            temporary.replace(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

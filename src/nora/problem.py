@@ -137,16 +137,17 @@ def _check_graph(data: Data) -> None:
                 f"nodes (0 … {num_nodes - 1})"
             )
     x = data.x
-    if isinstance(x, Tensor):
-        if x.size(0) != num_nodes:
-            raise ValueError(f"x has {x.size(0)} rows but the graph has {num_nodes} nodes")
-        if x.is_floating_point() and x.layout == torch.strided:
-            # The sum is finite unless an entry is not: no mask of the size of x is needed.
-            if not bool(torch.isfinite(x.sum())) and not bool(torch.isfinite(x).all()):
-                bad = int((~torch.isfinite(x)).flatten(1).any(dim=1).nonzero()[0])
-                raise ValueError(
-                    f"x holds NaN or infinite values (first at node {bad}); fill or drop them first"
-                )
+    if not isinstance(x, Tensor):
+        return
+    if x.size(0) != num_nodes:
+        raise ValueError(f"x has {x.size(0)} rows but the graph has {num_nodes} nodes")
+    # The sum is finite unless an entry is not: no mask of the size of x is needed.
+    if x.is_floating_point() and x.layout == torch.strided and not bool(x.sum().isfinite()):
+        bad = (~x.isfinite()).flatten(1).any(dim=1).nonzero()
+        if bad.numel():
+            raise ValueError(
+                f"x holds NaN or infinite values (first at node {int(bad[0])}); fill or drop them first"
+            )
 
 
 def default_forward(model: nn.Module, data: Data) -> Forward:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 Advance = Callable[..., None]
 
@@ -42,10 +43,10 @@ def progress_bar(
         TimeRemainingColumn(),
     ]
     with Progress(*columns, console=console, transient=True, disable=not visible) as bar:
-        names = {"loss": "", "metric": ""}
+        names: dict[str, Any] = {"loss": "", "metric": ""}
         task = bar.add_task(description, total=total, rate="", **names)
 
-        def advance(steps: float = 1, **values: str) -> None:
+        def advance(steps: float = 1, **values: Any) -> None:
             speed = bar.tasks[task].speed
             rate = f"{speed:,.0f}/s" if speed and speed >= 10 else f"{speed:.2g}/s" if speed else ""
             bar.update(task, advance=steps, rate=rate, **values)

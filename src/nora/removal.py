@@ -16,13 +16,9 @@ def node_ids(nodes: int | Iterable[int] | Tensor, num_nodes: int, what: str = "n
     >>> node_ids([3, 1, 3], 5)
     tensor([1, 3])
     """
-    ids = torch.as_tensor(
-        nodes
-        if isinstance(nodes, Tensor)
-        else int(nodes)
-        if isinstance(nodes, Integral)
-        else list(nodes)
-    )
+    if isinstance(nodes, int | Integral):
+        nodes = [int(nodes)]
+    ids = torch.as_tensor(nodes if isinstance(nodes, Tensor) else list(nodes))
     if ids.dtype == torch.bool:
         if ids.numel() != num_nodes:
             raise ValueError(f"the {what} mask has {ids.numel()} entries, expected {num_nodes}")

@@ -21,6 +21,7 @@ from nora.files import written_atomically
 from nora.task import item_change
 
 _KEY = b"nora"
+_COLUMNS = {"node": "int64", "name": "str", "influence": "float64"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +218,7 @@ class Effect:
         if self.names is not None:
             for key in ("node", "source", "target"):
                 if key in frame:
-                    at = int(frame.columns.get_indexer([key])[0]) + 1
+                    at = list(frame.columns).index(key) + 1
                     label = "name" if key == "node" else f"{key}_name"
                     frame.insert(at, label, [self.names[node] for node in frame[key]])
         return frame
@@ -267,10 +268,10 @@ def _write(frame: pd.DataFrame, provenance: dict[str, Any], path: Path) -> Path:
         with written_atomically(path) as temporary:
             pq.write_table(table, temporary)
     else:
-        with written_atomically(_sidecar(path)) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        with written_atomically(path) as temporary:
-            frame.to_csv(temporary, index=False)
+        # Neither takes its place before both are written.
+        with written_atomically(path) as table, written_atomically(_sidecar(path)) as beside:
+            beside.write_text(text, encoding="utf-8")
+            frame.to_csv(table, index=False)
     return path
 
 
@@ -278,20 +279,26 @@ def _read(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     suffix = _suffix(path)
     if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
-    if suffix == ".parquet":
-        import pyarrow.parquet as pq
+    source = path if suffix == ".parquet" else _sidecar(path)
+    if not source.exists():
+        raise FileNotFoundError(f"{path} needs its provenance file {source.name} beside it")
+    try:
+        if suffix == ".parquet":
+            import pyarrow.parquet as pq
 
-        table = pq.read_table(path)
-        text = (table.schema.metadata or {}).get(_KEY)
-        if text is None:
-            raise ValueError(f"{path} was not written by nora: it carries no provenance")
-        frame, provenance = table.to_pandas(), json.loads(text)
-    else:
-        beside = _sidecar(path)
-        if not beside.exists():
-            raise FileNotFoundError(f"{path} needs its provenance file {beside.name} beside it")
-        frame = pd.read_csv(path, dtype={"name": str}, keep_default_na=False)
-        provenance = json.loads(beside.read_text(encoding="utf-8"))
+            table = pq.read_table(path)
+            text = (table.schema.metadata or {}).get(_KEY)
+            frame = table.to_pandas()
+        else:
+            text = source.read_bytes()
+            frame = pd.read_csv(
+                path, dtype=_COLUMNS, keep_default_na=False, float_precision="round_trip"
+            )
+        provenance = None if text is None else json.loads(text)
+    except ValueError as error:  # also what pyarrow, pandas and json raise
+        raise ValueError(f"{source} is not readable: {error}") from error
+    if not isinstance(provenance, dict):
+        raise ValueError(f"{path} was not written by nora: it carries no provenance")
     if provenance.get("kind") != kind:
         raise ValueError(f"{path} holds {provenance.get('kind')!r}, expected {kind!r}")
     return frame, provenance

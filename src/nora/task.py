@@ -132,7 +132,10 @@ class LinkPrediction:
 
     def decode(self, z: Tensor, pairs: Tensor) -> Tensor:
         """Link probabilities of arbitrary `pairs` `[2, P]` of rows of `z`."""
-        score = self.decoder(z, pairs)
+        return self.from_scores(self.decoder(z, pairs))
+
+    def from_scores(self, score: Tensor) -> Tensor:
+        """Link probabilities from what the decoder returns."""
         if self.return_type == "raw":
             return score.sigmoid()
         return score.exp() if self.return_type == "log_probs" else score

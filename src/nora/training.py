@@ -139,7 +139,7 @@ def _fit(
 
 
 def _sparse_where_sparse(x: Tensor, network: nn.Module) -> Tensor:
-    """CSR features when few are non-zero and the model's first map is linear: several times faster."""
+    """CSR features when few are non-zero and the model's first map is linear: much faster."""
     if x.layout != torch.strided or (x != 0).float().mean() >= SPARSE_BELOW:
         return x
     with warnings.catch_warnings():

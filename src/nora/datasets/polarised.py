@@ -60,7 +60,7 @@ def polarised() -> Dataset:
 
 def _handles(random: np.random.Generator, bridge: np.ndarray) -> tuple[str, ...]:
     """Pronounceable distinct account names; bridges carry theirs openly."""
-    consonants, vowels = list("bdfgklmnprstvz"), list("aeiou")
+    consonants, vowels = list("bdfklmnprstz"), list("aeiou")
     names: list[str] = []
     seen: set[str] = set()
     while len(names) < ACCOUNTS:

@@ -24,11 +24,13 @@ Reference: Fast Inference of Removal-Based Node Influence, WWW 2024.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from nora.methods import METHODS
@@ -56,7 +58,10 @@ def degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
 
 
 class _LayerInputs:
-    """Records the node input of every outermost message-passing call, in calling order."""
+    """Records the node input of every outermost message-passing call, in calling order.
+
+    Calls side by side on one and the same input are one layer, and recorded once.
+    """
 
     def __init__(self, model: nn.Module, num_nodes: int) -> None:
         self.inputs: list[Tensor] = []
@@ -95,7 +100,8 @@ class _LayerInputs:
             )
         if not value.requires_grad:
             value = value.detach().requires_grad_()
-        self.inputs.append(value)
+        if not any(value is known for known in self.inputs):
+            self.inputs.append(value)
         return value
 
     def __enter__(self) -> _LayerInputs:
@@ -106,10 +112,24 @@ class _LayerInputs:
             handle.remove()
 
 
+def _differentiable(data: Data) -> Data:
+    """The graph with features that require gradients, so that everything after them does too.
+
+    Else it would depend on the model's `requires_grad` flags which paths a gradient takes.
+    """
+    x = data.x
+    if not isinstance(x, Tensor) or not x.is_floating_point() or x.layout != torch.strided:
+        return data
+    data = copy.copy(data)
+    data.x = x.detach().requires_grad_()
+    return data
+
+
 def layer_terms(problem: Problem, weighting: Weighting) -> list[Tensor]:
     """`(wᵀ ∂f/∂h^(i)) ∘ h^(i)` for every layer `i`, each `[N, F_i]`: one forward, one backward."""
     with torch.enable_grad(), _LayerInputs(problem.model, problem.num_nodes) as layers:
-        prediction = problem.predict()
+        output = problem.forward(problem.model, _differentiable(problem.data))
+        prediction = problem.task.predict(output)
     inputs = layers.inputs
     if not inputs:
         raise ValueError(

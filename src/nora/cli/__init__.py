@@ -1,0 +1,71 @@
+"""The command line: `nora COMMAND`, for people by default, for programs with `--json`.
+
+One file per kind of command; each calls the public API and nothing below it. Nothing here imports
+torch before a command runs, so that `nora --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nora import __version__
+from nora.cli.catalogue import datasets, methods, models
+from nora.cli.demonstration import demo
+from nora.cli.display import help_text
+from nora.cli.errors import Group
+from nora.cli.ranking import merge, rank
+from nora.cli.removal import what_if
+from nora.cli.training import train
+
+app = typer.Typer(
+    name="nora",
+    cls=Group,
+    invoke_without_command=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    # Tracebacks are for bugs; Python's own is complete and does not print local tensors.
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"nora {__version__}")
+        raise typer.Exit
+
+
+def main(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and stop."
+        ),
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", envvar="NORA_DEBUG", help="Show the traceback of every error."),
+    ] = False,
+) -> None:
+    """Had this node been gone, how would everybody else's prediction change?
+
+    [bold]nora demo[/] shows it on a small social network in a few seconds. The usual way is to
+    train a model (or bring one, from Python), rank its nodes, and look at single removals:
+
+    \b
+      nora train --dataset cora --model gcn --out runs/cora-gcn
+      nora rank runs/cora-gcn --top 20 --out scores.csv
+      nora what-if runs/cora-gcn --remove 1358
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.callback(help=help_text(main))(main)
+for command in (demo, train, rank, what_if, merge, methods, models, datasets):
+    app.command(help=help_text(command))(command)
+
+__all__ = ["app"]

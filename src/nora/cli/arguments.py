@@ -1,0 +1,126 @@
+"""From what was typed to what the API takes; every check here comes before any long work."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from nora.registry import nearest
+
+TABLES = (".csv", ".parquet")
+
+
+def parse_nodes(
+    texts: Iterable[str], names: Sequence[str] | None, count: int, what: str = "node"
+) -> list[int]:
+    """Node ids from ids and names, each alone or several with commas.
+
+    Args:
+        texts: What was typed, e.g. `["17,42", "@fenupo"]`.
+        names: The nodes' names, when they have any.
+        count: How many nodes there are.
+        what: What the ids count, for messages.
+
+    Example:
+        >>> parse_nodes(["2,0", "ann"], ["ann", "bob", "eve"], 3)
+        [2, 0, 0]
+    """
+    known = {name: node for node, name in enumerate(names or ())}
+    ids: list[int] = []
+    for text in texts:
+        # A name may itself hold a comma: the whole text comes first.
+        parts = [text] if text in known else [part.strip() for part in text.split(",")]
+        ids += [_node(part, known, count, what) for part in parts if part]
+    if not ids:
+        raise ValueError(f"no {what} is named: give ids or names, e.g. 17 or 17,42")
+    return ids
+
+
+def _node(text: str, known: dict[str, int], count: int, what: str) -> int:
+    if text in known:
+        return known[text]
+    try:
+        node = int(text)
+    except ValueError:
+        if known:
+            raise ValueError(f"no {what} is named {text!r}.{nearest(text, list(known))}") from None
+        raise ValueError(f"{text!r} is no {what} id: this graph's {what}s have no names") from None
+    if not 0 <= node < count:
+        raise ValueError(
+            f"{what} {node} is out of range: the graph has {count} {what}s (0 … {count - 1})"
+        )
+    return node
+
+
+def parse_options(texts: Iterable[str], method: str) -> dict[str, Any]:
+    """The method's options from `key=value` texts, checked against the method's own defaults."""
+    from nora.api import bind_options
+    from nora.methods import METHODS
+
+    options = dict(_option(text) for text in texts)
+    entry = METHODS[method]
+    defaults = bind_options(entry.value, method, {})
+    bind_options(entry.value, method, options)
+    for key, value in options.items():
+        expected = _kind(defaults[key])
+        if expected and _kind(value) != expected:
+            raise ValueError(f"option {key} of {method!r} takes {expected}, got {value!r}")
+    return options
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """Key and value; a value that reads as JSON is one (`0.5`, `true`), else it is a word.
+
+    >>> _option("tolerance=1e-4"), _option("weighting=own")
+    (('tolerance', 0.0001), ('weighting', 'own'))
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ValueError(f"--option {text!r} is not of the form key=value, e.g. tolerance=1e-4")
+    try:
+        return key.strip().replace("-", "_"), json.loads(value)
+    except json.JSONDecodeError:
+        return key.strip().replace("-", "_"), value
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    return "a word" if isinstance(value, str) else ""
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """`"2/8"` as `(2, 8)`: the second of eight equal parts.
+
+    >>> parse_shard("2/8")
+    (2, 8)
+    """
+    part, slash, parts = text.partition("/")
+    if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise ValueError(f"--shard {text!r} is not of the form i/n with 1 ≤ i ≤ n, e.g. 2/8")
+    return int(part), int(parts)
+
+
+def check_table(path: Path | None) -> None:
+    """Raise unless a table can be written to `path`."""
+    if path is None:
+        return
+    if path.suffix not in TABLES:
+        raise ValueError(f"cannot tell the format of {path.name!r}: use a .csv or .parquet name")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a .csv or .parquet file")
+    check_folder(path.parent)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise unless `folder` is there and writable, or can be made."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(f"{there} is a file, so nothing can be written inside it")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(f"{there} is not writable; choose another place")

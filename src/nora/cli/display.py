@@ -1,0 +1,96 @@
+"""What commands print: tables for people, one JSON document for programs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document instead of tables, for programs.")
+]
+
+
+def help_text(command: Callable[..., None]) -> str:
+    """A command's docstring as `--help` shows it.
+
+    Paragraphs are unwrapped, to be wrapped again to the terminal's width; those that start with
+    backspace, click's mark for text to leave alone, keep their lines.
+    """
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(
+        "\b" + paragraph.lstrip("\b\n")
+        if paragraph.startswith("\b")
+        else paragraph.replace("\n", " ")
+        for paragraph in paragraphs
+    )
+
+
+def print_json(document: Any) -> None:
+    """Print `document` as strict JSON: what JSON cannot hold (NaN, infinity) becomes null."""
+    typer.echo(json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy and torch, scalars and arrays
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame for `print_json`."""
+    return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False)]
+
+
+def print_table(frame: pd.DataFrame, title: str = "") -> None:
+    """Print a frame; numbers to the right, and every name in full."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
+    for column, kind in frame.dtypes.items():
+        numeric = kind.kind in "iuf"
+        table.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
+    for row in frame.itertuples(index=False):
+        table.add_row(*(Text(_cell(value)) for value in row))
+    _console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return str(value)
+
+
+def print_entries(entries: Sequence[Any]) -> None:
+    """Print registry entries, one line each: name, summary."""
+    width = max(len(entry.name) for entry in entries)
+    for entry in entries:
+        typer.echo(f"{entry.name:<{width}}  {entry.summary}")
+
+
+def say(text: str) -> None:
+    """Print one line of text for people, wrapped to the terminal."""
+    _console().print(text, markup=False, highlight=False)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False)

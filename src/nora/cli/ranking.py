@@ -1,0 +1,177 @@
+"""`nora rank` and `nora merge`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nora.cli.arguments import check_folder, check_table, parse_nodes, parse_options, parse_shard
+from nora.cli.display import Json, print_json, print_table, records, say
+
+if TYPE_CHECKING:
+    from nora import Influence, Run
+
+Top = Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")]
+
+
+def rank(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "exact",
+    top: Top = 20,
+    out: Annotated[
+        Path | None, typer.Option(help="Write all scores to this .csv or .parquet file.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An option of the method; repeatable."),
+    ] = None,
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option(metavar="IDS", help="Score only these: ids or names, with commas."),
+    ] = None,
+    targets: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="IDS",
+            help="Count only the change of these nodes' predictions; for link runs, of these "
+            "positions in the list of pairs.",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Keep finished work in this folder; the same command resumes there."),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Only the I-th of N parts, for several processes."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Score every node of a run by how much its removal changes the others' predictions.
+
+    A long ranking can be kept in a --checkpoint folder and resumed, or cut into --shard parts for
+    several processes or machines and joined with 'nora merge'.
+
+    \b
+    Example:
+      nora rank runs/cora-gcn --top 20 --out scores.csv
+      nora rank runs/cora-gcn --method nora --option beta=4 --option k1=0.5
+      nora rank runs/cora-gcn --nodes 1358,17 --targets 3,4,5
+      nora rank runs/cora-gcn --shard 2/8 --checkpoint parts/2
+    """
+    check_table(out)
+    part = None if shard is None else parse_shard(shard)
+    if part and checkpoint is None and out is None:
+        raise ValueError("--shard needs --checkpoint or --out: else its scores would be lost")
+    if checkpoint is not None:
+        check_folder(checkpoint)
+
+    import nora
+
+    options = parse_options(option or (), method)
+    trained = nora.load_run(run)
+    try:
+        scores = nora.influence(
+            trained.model,
+            trained.data,
+            method,
+            trained.task,
+            nodes=_wanted(nodes, part, trained),
+            targets=None if targets is None else _targets(targets, trained),
+            checkpoint=checkpoint,
+            **options,
+        )
+    except KeyboardInterrupt:
+        if checkpoint is None:
+            raise KeyboardInterrupt(
+                "nothing was written; with --checkpoint FOLDER finished work is kept"
+            ) from None
+        raise KeyboardInterrupt(
+            f"finished work is kept in {checkpoint}; the same command goes on from there"
+        ) from None
+    _report(replace(scores, names=trained.dataset.node_names), top, out, json, {"run": str(run)})
+
+
+def merge(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="FOLDER...", help="Checkpoint folders of the same ranking."),
+    ],
+    out: Annotated[Path, typer.Option(help="Write all scores to this .csv or .parquet file.")],
+    top: Top = 20,
+    json: Json = False,
+) -> None:
+    """Join the checkpoint folders of one ranking, made by several processes or machines.
+
+    Folders from different models, graphs, methods or options are refused.
+
+    \b
+    Example:
+      nora rank runs/cora-gcn --shard 1/2 --checkpoint parts/1
+      nora rank runs/cora-gcn --shard 2/2 --checkpoint parts/2
+      nora merge parts/1 parts/2 --out scores.parquet
+    """
+    check_table(out)
+
+    import nora
+
+    scores = nora.merge_checkpoints(folders)
+    _report(scores, top, out, json, {"merged": [str(folder) for folder in folders]})
+
+
+def _wanted(
+    nodes: list[str] | None, part: tuple[int, int] | None, trained: Run
+) -> list[int] | None:
+    """The nodes to remove: those asked for, or this shard's share of them."""
+    count = int(trained.data.num_nodes or 0)
+    ids = None if nodes is None else parse_nodes(nodes, trained.dataset.node_names, count)
+    if part is None:
+        return ids
+    every = list(range(count)) if ids is None else sorted(set(ids))
+    # Every n-th node: ids often go with age or degree, so that blocks would differ in cost.
+    share = every[part[0] - 1 :: part[1]]
+    if not share:
+        raise ValueError(f"--shard {part[0]}/{part[1]} is empty: there are {len(every)} nodes")
+    return share
+
+
+def _targets(texts: list[str], trained: Run) -> list[int]:
+    count = trained.task.num_items(int(trained.data.num_nodes or 0))
+    if trained.task.name == "node":
+        return parse_nodes(texts, trained.dataset.node_names, count, "target")
+    return parse_nodes(texts, None, count, "pair")
+
+
+def _report(
+    scores: Influence, top: int, out: Path | None, json: bool, source: dict[str, Any]
+) -> None:
+    if out is not None:
+        scores.save(out)
+    best, scored = scores.top(top), len(scores.to_frame())
+    if json:
+        print_json(
+            {
+                **source,
+                "method": scores.method,
+                "task": scores.task,
+                "options": scores.options,
+                "num_nodes": len(scores),
+                "scored": scored,
+                "seconds": scores.seconds,
+                "details": scores.details,
+                "out": None if out is None else str(out),
+                "top": records(best),
+            }
+        )
+        return
+    took = f", {scores.seconds:.1f} s" if scores.seconds else ""
+    columns = [column for column in best if column != "rank"]
+    print_table(
+        best[["rank", *columns]],
+        f"{scores.method}: {scored:,} of {len(scores):,} nodes scored{took}",
+    )
+    if out is not None:
+        say(f"All {scored:,} scores in {out}")

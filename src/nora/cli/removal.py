@@ -1,0 +1,95 @@
+"""`nora what-if`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nora.cli.arguments import check_table, parse_nodes
+from nora.cli.display import Json, print_json, print_table, records, say
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nora import Effect
+
+
+def what_if(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    remove: Annotated[
+        list[str],
+        typer.Option(
+            metavar="IDS", help="Remove these, together: ids or names, with commas; repeatable."
+        ),
+    ],
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="How many changes to print.")] = 10,
+    out: Annotated[
+        Path | None, typer.Option(help="Write every change to this .csv or .parquet file.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show who changes, by how much and towards which class, had these nodes been removed.
+
+    Several nodes are removed together, as a group: their joint effect is not the sum of theirs.
+
+    \b
+    Example:
+      nora what-if runs/cora-gcn --remove 1358
+      nora what-if runs/cora-gcn --remove 1358,17 --top 50 --out changes.csv
+      nora what-if runs/polarised-gcn --remove @fenupo
+    """
+    check_table(out)
+
+    import nora
+
+    trained = nora.load_run(run)
+    names = trained.dataset.node_names
+    removed = parse_nodes(remove, names, int(trained.data.num_nodes or 0))
+    effect = nora.what_if(trained.model, trained.data, removed, trained.task)
+    effect = replace(effect, names=names)
+    if out is not None:
+        effect.save(out)
+    most, flipped = effect.top(top), len(effect.flips())
+    classes = trained.dataset.class_names
+    if json:
+        print_json(
+            {
+                "run": str(run),
+                "removed": list(effect.removed),
+                "task": effect.task,
+                "total": effect.total,
+                "changed": int((effect.change > 0).sum()),
+                "flipped": flipped,
+                "class_names": classes,
+                "out": None if out is None else str(out),
+                "top": records(most),
+            }
+        )
+        return
+    print_table(readable(most, classes), _title(effect, flipped))
+    if out is not None:
+        say(f"Every change in {out}")
+
+
+def _title(effect: Effect, flipped: int) -> str:
+    who = ", ".join(effect.names[node] if effect.names else str(node) for node in effect.removed)
+    what = "nodes" if effect.task == "node" else "pairs"
+    changed = int((effect.change > 0).sum())
+    return (
+        f"Without {who}: {changed:,} {what} change by {effect.total:.4f} in all, {flipped:,} flip"
+    )
+
+
+def readable(changes: pd.DataFrame, classes: tuple[str, ...] | None) -> pd.DataFrame:
+    """The frame of an `Effect` with classes by name and an arrow between them."""
+    if "from_class" not in changes:
+        return changes
+    before, after = (
+        changes[column].map(lambda k: classes[k] if classes else f"class {k}")
+        for column in ("from_class", "to_class")
+    )
+    moves = before.where(~changes["flipped"], before + " → " + after)
+    return changes.drop(columns=["from_class", "to_class", "flipped"]).assign(prediction=moves)

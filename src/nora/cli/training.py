@@ -1,0 +1,131 @@
+"""`nora train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nora.cli.arguments import check_folder
+from nora.cli.display import Json, print_json, say
+
+
+def train(
+    dataset: Annotated[str, typer.Option(help="A name from 'nora datasets'.")],
+    model: Annotated[str, typer.Option(help="A name from 'nora models'.")] = "gcn",
+    task: Annotated[
+        str, typer.Option(help="node: classify nodes. link: predict edges.", metavar="node|link")
+    ] = "node",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the run.", show_default="runs/DATASET-MODEL"),
+    ] = None,
+    cycle: Annotated[int, typer.Option(help="Which of the five cyclic splits, 0 … 4.")] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
+    epochs: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Most passes over the data.")
+    ] = 200,
+    hidden: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Width of the hidden layers.")
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Number of convolutions.")
+    ] = None,
+    dropout: Annotated[
+        float | None, typer.Option(min=0, max=1, metavar="P", help="On hidden layers.")
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option(min=0, metavar="X", help="Adam's learning rate.")
+    ] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(min=0, metavar="X", help="Adam's weight decay.")
+    ] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Sizes and settings the paper published.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a run that is there.")] = False,
+    json: Json = False,
+) -> None:
+    """Train a model and keep it as a run: a folder with its weights, split, seed and metrics.
+
+    Training is full-batch Adam with early stopping. With --paper, the sizes and settings are those
+    the paper published for this model and dataset; any of them given beside it wins.
+
+    \b
+    Example:
+      nora train --dataset cora --model gcn --out runs/cora-gcn
+      nora train --dataset karate --model sage --task link --epochs 50
+      nora train --dataset pubmed --model gat --cycle 3 --paper
+    """
+    folder = out or default_folder(dataset, model, task, cycle)
+    _check_target(folder, force)
+
+    import nora
+
+    sizes, settings = _settings(
+        dataset,
+        model,
+        task,
+        paper,
+        {"hidden_channels": hidden, "num_layers": layers, "dropout": dropout},
+        {"lr": lr, "weight_decay": weight_decay},
+    )
+    trained = nora.train(
+        model, dataset, task, cycle=cycle, seed=seed, epochs=epochs, **settings, **sizes
+    )
+    trained.save(folder, replace=force)
+    if json:
+        print_json({"run": str(folder), **trained.describe()})
+        return
+    metrics = trained.metrics
+    quality = ", ".join(
+        f"{key.replace('_', ' ')} {value:.3f}"
+        for key, value in metrics.items()
+        if key.endswith(("accuracy", "auc"))
+    )
+    say(f"{model} on {dataset}: {quality} ({metrics['epochs']} epochs, {metrics['seconds']:.1f} s)")
+    say(f"Run in {folder}. Next: nora rank {folder}")
+
+
+def default_folder(dataset: str, model: str, task: str, cycle: int) -> Path:
+    """Where a run goes when nobody says.
+
+    >>> default_folder("cora", "gcn", "link", 2).as_posix()
+    'runs/cora-gcn-link-cycle2'
+    """
+    name = f"{dataset}-{model}" + ("" if task == "node" else f"-{task}")
+    return Path("runs") / (name + (f"-cycle{cycle}" if cycle else ""))
+
+
+def _check_target(folder: Path, force: bool) -> None:
+    """Replacing deletes the folder: only ever do that to a run."""
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; name a folder for the run")
+    if folder.exists() and not force:
+        raise FileExistsError(f"{folder} exists already; choose another --out, or add --force")
+    if folder.exists() and any(folder.iterdir()) and not (folder / "run.json").exists():
+        raise FileExistsError(f"{folder} is no run (no run.json), so --force does not replace it")
+    check_folder(folder.absolute().parent)
+
+
+def _settings(
+    dataset: str,
+    model: str,
+    task: str,
+    paper: bool,
+    sizes: dict[str, Any],
+    settings: dict[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Sizes and training settings: what was given, over the paper's if asked for."""
+    from nora.datasets import DATASETS
+    from nora.models import MODELS, paper_settings
+
+    if task not in ("node", "link"):
+        raise ValueError(f"--task is {task!r}; it must be 'node' or 'link'")
+    # Looked up first, so that a misspelt name is told apart from one the paper does not have.
+    DATASETS[dataset], MODELS[model]
+    published = dict(paper_settings(model, dataset, task)) if paper else {}
+    given_sizes = {key: value for key, value in sizes.items() if value is not None}
+    given = {key: value for key, value in settings.items() if value is not None}
+    return {**published.pop("sizes", {}), **given_sizes}, {**published, **given}

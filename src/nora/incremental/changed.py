@@ -1,0 +1,90 @@
+"""Rows that changed, for a chunk of removals at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Removals:
+    """A chunk of removals; each removes one or several nodes together.
+
+    Attributes:
+        ptr: `[c+1]`; removal `i` removes `node[ptr[i]:ptr[i+1]]`.
+        node: The removed nodes.
+    """
+
+    ptr: Tensor
+    node: Tensor
+
+    @staticmethod
+    def single(nodes: Tensor) -> Removals:
+        """One removal per node."""
+        return Removals(torch.arange(len(nodes) + 1, device=nodes.device), nodes)
+
+    @staticmethod
+    def group(nodes: Tensor) -> Removals:
+        """All nodes in one removal."""
+        return Removals(torch.tensor([0, len(nodes)], device=nodes.device), nodes)
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Changed:
+    """The changed rows of one value: pairs (removal, node) with their new rows.
+
+    Attributes:
+        ptr: `[c+1]`; the rows of removal `i` are `ptr[i]:ptr[i+1]`.
+        node: The node of each row `[M]`, distinct within a removal, never a removed one.
+        rows: New rows `[M, …]`.
+    """
+
+    ptr: Tensor
+    node: Tensor
+    rows: Tensor
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    @cached_property
+    def removal(self) -> Tensor:
+        """The removal of each row `[M]`."""
+        counts = self.ptr[1:] - self.ptr[:-1]
+        index = torch.arange(len(counts), device=self.ptr.device)
+        return index.repeat_interleave(counts, output_size=len(self.node))
+
+    @staticmethod
+    def nothing(removals: Removals, like: Tensor) -> Changed:
+        """No row changed."""
+        empty = removals.node.new_empty(0)
+        return Changed(torch.zeros_like(removals.ptr), empty, like[:0])
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Where the change of some rows arrives in one hop.
+
+    Attributes:
+        source: Nodes whose messages change `[S]`: changed rows first, per removal; removed ones too.
+        row: For each source, its changed row, −1 if only its normalisation changed, −2 if removed.
+        scale: The `right` factor of each source after the removal `[S]`, float64.
+        edge_ptr: `[S+1]`; the out-edges of source `s` land in `slot[edge_ptr[s]:edge_ptr[s+1]]`.
+        slot: For each out-edge, the target row it adds to, −1 for removed targets.
+        ptr, node: The reached rows, as in `Changed`.
+        left: The `left` factor of each reached row after the removal `[T]`, float64.
+    """
+
+    source: Tensor
+    row: Tensor
+    scale: Tensor
+    edge_ptr: Tensor
+    slot: Tensor
+    ptr: Tensor
+    node: Tensor
+    left: Tensor

@@ -1,0 +1,108 @@
+"""The edges a convolution passes messages along, sorted both ways, and how it normalises them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Normalise = Literal["none", "mean", "sym"]
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Edges of one convolution, including the self-loops it adds.
+
+    The convolution computes `out_k = left_k Σ_{j→k} weight_jk · right_j · y_j`, where `left` and
+    `right` follow from the degrees `D_k = Σ_{j→k} weight_jk`:
+
+        none  left = right = 1
+        mean  left_k = 1 / max(number of edges into k, 1), right = 1
+        sym   left_k = D_k^(−1/2), right_j = D_j^(−1/2), 0 where the degree is 0
+
+    Attributes:
+        source, target: `[E]`.
+        weight: `[E]`, or None for all ones.
+        num_nodes: Number of nodes.
+        normalise: One of the three above.
+        origin: Position `[E]` of each edge among the data's edges, −1 for added self-loops.
+    """
+
+    source: Tensor
+    target: Tensor
+    weight: Tensor | None
+    num_nodes: int
+    normalise: Normalise = "none"
+    origin: Tensor | None = None
+
+    @cached_property
+    def by_source(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Out-edges in CSR form: `indptr [N+1]`, `target [E]`, `edge [E]`."""
+        return _csr(self.source, self.target, self.num_nodes)
+
+    @cached_property
+    def by_target(self) -> tuple[Tensor, Tensor, Tensor]:
+        """In-edges in CSR form: `indptr [N+1]`, `source [E]`, `edge [E]`."""
+        return _csr(self.target, self.source, self.num_nodes)
+
+    @cached_property
+    def weight_by_source(self) -> Tensor | None:
+        """Edge weights in the order of `by_source`."""
+        return None if self.weight is None else self.weight[self.by_source[2]].contiguous()
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """What the normalisation divides by: summed weights (sym) or the edge count, in float64."""
+        if self.normalise == "sym" and self.weight is not None:
+            ones = self.weight.double()
+        else:
+            ones = torch.ones(self.source.numel(), dtype=torch.double, device=self.source.device)
+        zeros = torch.zeros(self.num_nodes, dtype=torch.double, device=self.source.device)
+        return zeros.index_add(0, self.target, ones)
+
+    @cached_property
+    def count(self) -> Tensor:
+        """Number of edges into each node `[N]`."""
+        indptr = self.by_target[0]
+        return indptr[1:] - indptr[:-1]
+
+    def scale(self, degree: Tensor) -> Tensor:
+        """The `left` factor for given degrees."""
+        if self.normalise == "sym":
+            root = degree.pow(-0.5)
+            return torch.where(degree == 0, torch.zeros_like(root), root)
+        if self.normalise == "mean":
+            return 1 / degree.clamp(min=1)
+        return torch.ones_like(degree)
+
+    @cached_property
+    def left(self) -> Tensor:
+        """`left` on the whole graph `[N]`, float64."""
+        return self.scale(self.degree)
+
+    @cached_property
+    def right(self) -> Tensor:
+        """`right` on the whole graph `[N]`, float64."""
+        return self.left if self.normalise == "sym" else torch.ones_like(self.left)
+
+    def total(self, y: Tensor) -> Tensor:
+        """`Σ_{j→k} weight_jk right_j y_j` on the whole graph `[N, F]`, without `left`."""
+        y = y * self.right.to(y.dtype).unsqueeze(-1) if self.normalise == "sym" else y
+        indptr, source, edge = self.by_target
+        if self.weight is None:
+            weight = torch.ones(source.numel(), dtype=y.dtype, device=y.device)
+        else:
+            weight = self.weight[edge].to(y.dtype)
+        size = (self.num_nodes, self.num_nodes)
+        matrix = torch.sparse_csr_tensor(indptr, source, weight, size=size, check_invariants=False)
+        return matrix @ y
+
+
+def _csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    order = row.argsort(stable=True)
+    indptr = torch.zeros(num_nodes + 1, dtype=torch.long, device=row.device)
+    indptr[1:] = torch.bincount(row, minlength=num_nodes).cumsum(0)
+    return indptr, column[order].contiguous(), order

@@ -1,0 +1,217 @@
+"""Runs a plan over many removals: in chunks that fit the memory, on several threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nora.incremental import vectorised
+from nora.incremental.changed import Changed, Removals
+from nora.incremental.plan import Plan
+from nora.incremental.steps import Chunk, Local, Tally
+from nora.incremental.trace import trace
+from nora.problem import Problem
+from nora.task import LinkPrediction, dot_product, item_change
+
+Backend = Literal["auto", "compiled", "vectorised"]
+# Below this many (nodes × edges), loading the compiled loops costs more than they save.
+COMPILE_ABOVE = 10_000_000
+# Chunks larger than this fall out of the processor's caches and gain nothing.
+CHUNK_BYTES = 24 * 2**20
+PAIRS_AT_ONCE = 1 << 16
+
+
+def pick_backend(name: Backend, problem: Problem, removals: int) -> ModuleType:
+    """The compiled loops on the CPU when there is enough to do, else plain torch."""
+    if name not in ("auto", "compiled", "vectorised"):
+        raise ValueError(f"backend is {name!r}; it must be 'auto', 'compiled' or 'vectorised'")
+    edge_index = problem.data.edge_index
+    on_cpu = edge_index.device.type == "cpu"
+    if name == "compiled" and not on_cpu:
+        raise ValueError("backend='compiled' runs on the CPU; the data is on " f"{edge_index.device}")
+    large = removals * (edge_index.size(1) + problem.num_nodes) > COMPILE_ABOVE
+    if name == "compiled" or (name == "auto" and on_cpu and large):
+        from nora.incremental import compiled
+
+        return compiled
+    return vectorised
+
+
+@dataclass
+class Engine:
+    """A plan with what is needed to score removals.
+
+    Attributes:
+        problem: The question.
+        plan: The traced model.
+        before: Predictions on `G`.
+        backend: The compiled or the vectorised functions.
+        tolerance: Message changes below this, relative to a typical message, are not propagated.
+        tally: What the tolerance left out so far.
+    """
+
+    problem: Problem
+    plan: Plan
+    before: Tensor
+    backend: ModuleType
+    tolerance: float = 0.0
+    tally: Tally = field(default_factory=Tally)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @staticmethod
+    def prepare(problem: Problem, backend: ModuleType, tolerance: float = 0.0) -> Engine:
+        """Trace the model and compute everything that is shared by all removals."""
+        with torch.no_grad():
+            plan = trace(problem)
+            before = problem.task.predict(plan.output.whole())
+        return Engine(problem, plan, before, backend, tolerance)
+
+    def changed_output(self, removals: Removals, tolerance: float | None = None) -> Changed:
+        """The model's output rows that change."""
+        tally = Tally()
+        tolerance = self.tolerance if tolerance is None else tolerance
+        chunk = Chunk(removals, self.plan.num_nodes, self.backend, tolerance, tally)
+        with torch.no_grad():
+            changed = self.plan.run(chunk)
+        with self._lock:
+            self.tally.mass += tally.mass
+            self.tally.pruned += tally.pruned
+        return changed
+
+    def changed_items(self, removals: Removals, changed: Changed) -> tuple[Tensor, Tensor, Tensor]:
+        """Predictions that change: `removal [Q]`, `item [Q]`, new prediction `[Q, …]`."""
+        task = self.problem.task
+        if not len(changed):
+            empty = removals.node[:0]
+            return empty, empty, self.before[:0]
+        if not isinstance(task, LinkPrediction):
+            return changed.removal, changed.node, task.predict(changed.rows)
+        ptr, pair, ends = self.backend.touched_pairs(self.incident, task.pairs, removals, changed)
+        z = self.plan.output.whole()
+        if task.decoder is dot_product:
+            score = self.backend.dots(pair, task.pairs, ends, z, changed.rows)
+            after = task.from_scores(score)
+        else:
+            blocks = []
+            for some, at in zip(pair.split(PAIRS_AT_ONCE), ends.split(PAIRS_AT_ONCE, 1), strict=True):
+                rows = [
+                    vectorised.pick(task.pairs[i, some], at[i], z, changed.rows) for i in (0, 1)
+                ]
+                first = torch.arange(len(some), device=z.device)
+                local = torch.stack([first, first + len(some)])
+                blocks.append(task.decode(torch.cat(rows), local))
+            after = torch.cat(blocks) if blocks else self.before[:0]
+        counts = ptr[1:] - ptr[:-1]
+        return torch.arange(len(counts), device=z.device).repeat_interleave(counts), pair, after
+
+    @property
+    def incident(self) -> tuple[Tensor, Tensor]:
+        """The pairs at every node in CSR form: `indptr [N+1]`, `pair`."""
+        if not hasattr(self, "_incident"):
+            pairs = self.problem.task.pairs  # type: ignore[union-attr]
+            ends = torch.cat([pairs[0], pairs[1]])
+            order = ends.argsort(stable=True)
+            indptr = torch.zeros(self.plan.num_nodes + 1, dtype=torch.long, device=ends.device)
+            indptr[1:] = torch.bincount(ends, minlength=self.plan.num_nodes).cumsum(0)
+            self._incident = (indptr, order % pairs.size(1))
+        return self._incident
+
+    def influences(self, removals: Removals, tolerance: float | None = None) -> Tensor:
+        """`F` of every removal `[c]`."""
+        with torch.no_grad():
+            changed = self.changed_output(removals, tolerance)
+            removal, item, after = self.changed_items(removals, changed)
+            change = item_change(self.before[item], after)
+            if self.problem.targets is not None:
+                change = change * self.problem.targets[item]
+            total = torch.zeros(len(removals), dtype=torch.double, device=change.device)
+            total = total.index_add(0, removal, change.double())
+            return total.to(self.before.dtype)
+
+    def effect(self, removed: Tensor) -> Tensor:
+        """Predictions after removing `removed` together, `[items, …]`; gone items keep theirs."""
+        removals = Removals.group(removed)
+        _, item, after = self.changed_items(removals, self.changed_output(removals))
+        result = self.before.clone()
+        result[item] = after
+        return result
+
+    def cost(self) -> Tensor:
+        """Upper bound of the bytes each node's removal needs on its way through the plan `[N]`."""
+        n = self.plan.num_nodes
+        source, target = self.plan.edge_index
+        other = source != target
+        source, target = source[other], target[other]
+        deepest = max((step.output.depth for step in self.plan.steps), default=0) + 1
+        walks = torch.ones(n, dtype=torch.double, device=source.device)
+        ball = [walks.clone()]
+        for _ in range(deepest + 1):
+            walks = torch.zeros_like(walks).index_add(0, source, walks[target])
+            ball.append(ball[-1] + walks)
+        size = self.before.element_size()
+        bytes_ = torch.zeros_like(walks)
+        for step in self.plan.steps:
+            depth = step.output.depth
+            if depth < 0:
+                continue
+            width = size * step.output.width + 32
+            bytes_ += ball[depth].clamp(max=n) * width
+            bytes_ += ball[depth + 1].clamp(max=len(source) + n) * 8
+            if isinstance(step, Local):
+                heavy = size * sum(value.width for value in step.inputs)
+                bytes_ += ball[depth + 1].clamp(max=len(source) + n) * heavy
+        if isinstance(self.problem.task, LinkPrediction):
+            pairs = self.problem.task.pairs.size(1)
+            density = 2 * pairs / max(n, 1)
+            bytes_ += (ball[-2].clamp(max=n) * density).clamp(max=pairs) * 48
+        return bytes_
+
+    def chunks(self, nodes: Tensor, memory: int) -> list[Tensor]:
+        """`nodes` in chunks whose bound fits `memory`; costly ones first, alike ones together."""
+        cost = self.cost().cpu()[nodes]
+        order = cost.argsort(descending=True, stable=True)
+        total = cost[order].cumsum(0)
+        chunks, start = [], 0
+        while start < len(nodes):
+            spent = float(total[start - 1]) if start else 0.0
+            end = int(torch.searchsorted(total, spent + memory, right=True))
+            end = max(end, start + 1)
+            chunks.append(nodes[order[start:end]])
+            start = end
+        return chunks
+
+    def scores(
+        self, nodes: Tensor, memory: int, workers: int | None = None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield `(nodes, influences)` chunk by chunk, as they finish."""
+        workers = workers or os.cpu_count() or 1
+        share = min(memory // (2 * workers), CHUNK_BYTES)
+        device = self.plan.edge_index.device
+        waiting = deque(self.chunks(nodes, share))
+
+        def work(chunk: Tensor) -> tuple[Tensor, Tensor]:
+            return chunk, self.influences(Removals.single(chunk.to(device)))
+
+        if workers == 1 or device.type != "cpu" or len(waiting) == 1:
+            yield from (work(chunk) for chunk in waiting)
+            return
+        threads = torch.get_num_threads()
+        running: deque[Future[tuple[Tensor, Tensor]]] = deque()
+        pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+        try:
+            while waiting or running:
+                while waiting and len(running) < 2 * workers:
+                    running.append(pool.submit(work, waiting.popleft()))
+                yield running.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            torch.set_num_threads(threads)

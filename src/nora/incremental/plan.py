@@ -1,0 +1,284 @@
+"""A model written as row-wise maps, weighted sums and neighbourhoods: what rules build.
+
+A rule is a convolution re-told in these words. It is run once, on the whole graph; every call both
+computes the original rows and notes the step, so that the steps can later be run on changed rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.utils import add_remaining_self_loops
+
+from nora.incremental.changed import Changed, Removals
+from nora.incremental.edges import Edges, Normalise
+from nora.incremental.steps import Attend, Chunk, Local, Propagate, Rows, Step, Value, compose
+
+PROBED_ROWS = 8
+
+
+class UnsupportedError(Exception):
+    """The engine cannot follow this model; the message says where and why."""
+
+
+def same(a: Tensor, b: Tensor) -> bool:
+    """Equal up to rounding."""
+    if a.shape != b.shape:
+        return False
+    tolerance = 1e-9 if a.dtype == torch.double else 1e-3
+    scale = max(1.0, float(b.abs().max())) if b.numel() else 1.0
+    return bool((a - b).abs().max() <= tolerance * scale) if a.numel() else True
+
+
+class Plan:
+    """The steps of one model on one graph.
+
+    Args:
+        edge_index: The graph's edges `[2, E]`.
+        num_nodes: Number of nodes.
+    """
+
+    def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
+        self.edge_index = edge_index
+        self.num_nodes = num_nodes
+        self.steps: list[Step] = []
+        self.convolutions: list[tuple[str, Value]] = []
+
+    def constant(self, tensor: Tensor) -> Value:
+        """A node-level value that no removal changes, e.g. the features `[N, F]`."""
+        return Value(tensor, depth=-1)
+
+    def rows(self, function: Callable[..., Tensor], *values: Value) -> Value:
+        """`function(*values)`, which must treat every row by itself: `[N, …] -> [N, …]`."""
+        output = Value(function(*(value.whole() for value in values)), max(v.depth for v in values))
+        self.steps.append(Rows(function, values, output))
+        return output
+
+    def edges(
+        self,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        *,
+        normalise: Normalise = "none",
+        self_loops: float | None = None,
+    ) -> Edges:
+        """The edges a convolution uses.
+
+        Args:
+            edge_index: `[2, E]`.
+            edge_weight: `[E]` or None.
+            normalise: `none`, `mean` (over incoming edges) or `sym` (GCN's, both ends).
+            self_loops: Weight of the self-loop given to every node that has none.
+        """
+        if edge_weight is not None and edge_weight.dim() > 1:
+            edge_weight = edge_weight.view(-1)
+        if self_loops is not None:
+            edge_index, edge_weight = add_remaining_self_loops(
+                edge_index, edge_weight, self_loops, self.num_nodes
+            )
+            if edge_weight is None and self_loops != 1.0:
+                raise AssertionError("self-loops of another weight need edge weights")
+        source, target = edge_index
+        return Edges(source, target, edge_weight, self.num_nodes, normalise)
+
+    def propagate(self, y: Value, edges: Edges) -> Value:
+        """`left_k Σ_{j→k} weight_jk right_j y_j` for `y` `[N, F]`; see `Edges`."""
+        total = edges.total(y.whole())
+        near = 1 if edges.normalise == "sym" else 0
+        factor = None if edges.normalise == "none" else edges.left.to(total.dtype)
+        output = Value(total, max(y.depth, near) + 1, factor)
+        y = self._plain(y)
+        self.steps.append(Propagate(edges, y, total, output))
+        return output
+
+    def _plain(self, value: Value) -> Value:
+        """A value whose rows are stored as they are, as sums over neighbours read them."""
+        if value.factor is None:
+            return value
+        return self.rows(lambda rows: rows, value)
+
+    def attend(self, y: Value, near: Value, far: Value, edges: Edges, slope: float) -> Value:
+        """Attention-weighted sums.
+
+        Args:
+            y: What neighbours send, `[N, H, C]`.
+            near: The sender's part of the score, `[N, H]`.
+            far: The receiver's part of the score, `[N, H]`.
+            edges: The edges, with self-loops where the convolution adds them.
+            slope: LeakyReLU's negative slope.
+        """
+        inputs = [self._plain(value) for value in (y, near, far)]
+        output = Value(y.whole(), max(*(v.depth for v in inputs), 0) + 1)
+        step = Attend(edges, inputs, slope, output)
+        output.base = self._everywhere(step, edges)
+        self.steps.append(step)
+        return output
+
+    def local(self, conv: nn.Module, *args: Any, **kwargs: Any) -> Value:
+        """Any one-hop convolution, by calling it on the neighbourhoods that changed.
+
+        Args:
+            conv: The module.
+            *args: Its arguments: `Value`s for node-level ones, `edge_index`, edge-level tensors.
+            **kwargs: Its keyword arguments.
+
+        Raises:
+            UnsupportedError: When its output depends on more than a node's in-neighbourhood.
+        """
+        call = _Call(self, conv, args, kwargs)
+        whole = call.on_everything()
+        if not isinstance(whole, Tensor) or whole.dim() < 1 or whole.size(0) != self.num_nodes:
+            raise UnsupportedError("it does not return one row per node")
+        output = Value(whole, max(*(v.depth for v in call.values), 0) + 1)
+        flipped = getattr(conv, "flow", "source_to_target") == "target_to_source"
+        target, source = self.edge_index if flipped else self.edge_index.flip(0)
+        edges = Edges(source, target, None, self.num_nodes)
+
+        def on_neighbourhoods(rows: list[Tensor], edge_index: Tensor, edge: Tensor) -> Tensor:
+            return call.on(rows, edge_index.flip(0) if flipped else edge_index, edge)
+
+        step = Local(on_neighbourhoods, edges, call.values, output)
+        probe = self._probe(edges)
+        if not same(self._recomputed(step, probe), whole[probe]):
+            raise UnsupportedError(
+                "its output at a node depends on more than the node's own in-neighbourhood"
+            )
+        self.steps.append(step)
+        return output
+
+    def _probe(self, edges: Edges) -> Tensor:
+        """A few nodes to try a step on: random ones and the one with most edges."""
+        generator = torch.Generator().manual_seed(0)
+        some = torch.randint(self.num_nodes, (PROBED_ROWS,), generator=generator)
+        return torch.cat([some, edges.count.argmax().reshape(1).cpu()]).unique().to(
+            edges.source.device
+        )
+
+    def _recomputed(self, step: Local, nodes: Tensor) -> Tensor:
+        """The step's output at `nodes` on the unchanged graph, from their neighbourhoods alone."""
+        from nora.incremental import vectorised
+
+        nobody = Removals(nodes.new_zeros(2), nodes[:0])
+        ptr = torch.tensor([0, len(nodes)], device=nodes.device)
+        sources = (ptr, nodes, torch.zeros_like(nodes), torch.ones(len(nodes), device=nodes.device))
+        reach = vectorised.expand(step.edges, nobody, sources, selves=True)
+        empty = [Changed(nodes.new_zeros(2), nodes[:0], v.whole()[:0]) for v in step.inputs]
+        out = step.recompute(nobody, empty, reach)
+        return out[torch.searchsorted(reach.node, nodes)]
+
+    def _everywhere(self, step: Attend, edges: Edges) -> Tensor:
+        """An attention step on the whole graph, as one removal of nobody that reaches everyone."""
+        from nora.incremental import vectorised
+
+        nodes = torch.arange(self.num_nodes, device=edges.source.device)
+        nobody = Removals(nodes.new_zeros(2), nodes[:0])
+        ptr = torch.tensor([0, self.num_nodes], device=nodes.device)
+        empty = Changed(nodes.new_zeros(2), nodes[:0], step.inputs[0].whole()[:0])
+        reach = vectorised.everyone(ptr, nodes)
+        base = tuple(value.whole() for value in step.inputs)
+        rows = tuple(part[:0] for part in base)
+        return vectorised.attend(edges, nobody, empty, reach, base, rows, step.slope)
+
+    def finish(self) -> None:
+        """Compose row-wise maps, and free original rows that no step reads."""
+        output = self.output
+        steps: list[Step] = []
+        uses = {id(output): 2}
+        for step in self.steps:
+            for value in step.inputs:
+                uses[id(value)] = uses.get(id(value), 0) + 1
+        made: dict[int, Step] = {}
+        for step in self.steps:
+            merged = step
+            while isinstance(merged, Rows):
+                inner = next(
+                    (
+                        made[id(v)]
+                        for v in merged.inputs
+                        if isinstance(made.get(id(v)), Rows) and uses[id(v)] == 1
+                    ),
+                    None,
+                )
+                if not isinstance(inner, Rows):
+                    break
+                merged = compose(merged, inner)
+                steps.remove(inner)
+            made[id(merged.output)] = merged
+            steps.append(merged)
+        read = {id(value) for step in steps for value in step.needs()} | {id(output)}
+        for step in steps:
+            if id(step.output) not in read:
+                step.output.base = None
+        self.steps = steps
+
+    def run(self, chunk: Chunk) -> Changed:
+        """Changed rows of the output for a chunk of removals."""
+        return self.run_to(self.output, chunk)
+
+    def run_to(self, wanted: Value, chunk: Chunk) -> Changed:
+        """Changed rows of any value of the plan."""
+        nothing = Changed(
+            torch.zeros_like(chunk.removals.ptr), chunk.removals.node[:0], torch.empty(0)
+        )
+        last = {id(value): at for at, step in enumerate(self.steps) for value in step.inputs}
+        last[id(wanted)] = len(self.steps)
+        rows: dict[int, Changed] = {}
+        for at, step in enumerate(self.steps):
+            inputs = [rows.get(id(value), nothing) for value in step.inputs]
+            rows[id(step.output)] = step.changed(chunk, inputs)
+            if step.output is wanted:
+                break
+            for value in step.inputs:
+                if last[id(value)] == at:
+                    rows.pop(id(value), None)
+        return rows.get(id(wanted), nothing)
+
+
+class _Call:
+    """A module call with its node-level, edge-level and other arguments told apart."""
+
+    def __init__(self, plan: Plan, conv: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        self.plan, self.conv, self.args, self.kwargs = plan, conv, args, kwargs
+        self.values: list[Value] = []
+        self._collect((args, kwargs))
+        if not self.values:
+            raise UnsupportedError("it takes no node-level input")
+
+    def _collect(self, argument: Any) -> None:
+        if isinstance(argument, Value):
+            if not any(argument is value for value in self.values):
+                self.values.append(argument)
+        elif isinstance(argument, tuple | list):
+            for part in argument:
+                self._collect(part)
+        elif isinstance(argument, dict):
+            for part in argument.values():
+                self._collect(part)
+
+    def _put(self, argument: Any, rows: dict[int, Tensor], edge_index: Tensor, edge: Any) -> Any:
+        if isinstance(argument, Value):
+            return rows[id(argument)]
+        if argument is self.plan.edge_index:
+            return edge_index
+        if isinstance(argument, tuple | list):
+            return type(argument)(self._put(part, rows, edge_index, edge) for part in argument)
+        if isinstance(argument, dict):
+            return {k: self._put(part, rows, edge_index, edge) for k, part in argument.items()}
+        if isinstance(argument, Tensor) and argument.dim() and edge is not None:
+            if argument.size(0) != self.plan.edge_index.size(1):
+                raise UnsupportedError(f"it takes a tensor of shape {list(argument.shape)}")
+            return argument[edge]
+        return argument
+
+    def on(self, rows: list[Tensor], edge_index: Tensor, edge: Tensor | None) -> Tensor:
+        """The call on other node rows and edges; `edge` are positions among the data's edges."""
+        by_id = {id(value): row for value, row in zip(self.values, rows, strict=True)}
+        args = self._put(self.args, by_id, edge_index, edge)
+        return self.conv(*args, **self._put(self.kwargs, by_id, edge_index, edge))
+
+    def on_everything(self) -> Tensor:
+        """The call on the whole graph."""
+        return self.on([value.whole() for value in self.values], self.plan.edge_index, None)

@@ -1,0 +1,26 @@
+"""`APPNP`: `K` times `(1−α) P x + α x_0`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch_geometric.nn import APPNP
+
+from nora.incremental.plan import Plan
+from nora.incremental.rules import rule
+from nora.incremental.rules.gcn import gcn_edges
+from nora.incremental.steps import Value
+
+
+@rule(APPNP)
+def appnp(
+    plan: Plan, conv: Any, x: Value, edge_index: Tensor, edge_weight: Tensor | None = None
+) -> Value:
+    """`K` hops, each with the start mixed in."""
+    edges = gcn_edges(plan, conv, edge_index, edge_weight)
+    out = x
+    for _ in range(conv.K):
+        total = plan.propagate(out, edges)
+        out = plan.rows(lambda t, start: (1 - conv.alpha) * t + conv.alpha * start, total, x)
+    return out

@@ -1,0 +1,35 @@
+"""`GCNConv`: `D^(−1/2) (A + I) D^(−1/2) X W + b`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch_geometric.nn import GCNConv
+
+from nora.incremental.edges import Edges
+from nora.incremental.plan import Plan
+from nora.incremental.rules import rule
+from nora.incremental.steps import Value
+
+
+def gcn_edges(plan: Plan, conv: Any, edge_index: Tensor, edge_weight: Tensor | None) -> Edges:
+    """The edges `gcn_norm` makes for a convolution with GCN's options."""
+    if not getattr(conv, "normalize", True):
+        return plan.edges(edge_index, edge_weight)
+    loops = None
+    if conv.add_self_loops:
+        loops = 2.0 if getattr(conv, "improved", False) else 1.0
+        if loops != 1.0 and edge_weight is None:
+            edge_weight = conv.lin.weight.new_ones(edge_index.size(1))
+    return plan.edges(edge_index, edge_weight, normalise="sym", self_loops=loops)
+
+
+@rule(GCNConv)
+def gcn(
+    plan: Plan, conv: Any, x: Value, edge_index: Tensor, edge_weight: Tensor | None = None
+) -> Value:
+    """Map first (rows that did not change are never mapped again), then sum."""
+    edges = gcn_edges(plan, conv, edge_index, edge_weight)
+    total = plan.propagate(plan.rows(conv.lin, x), edges)
+    return total if conv.bias is None else plan.rows(lambda rows: rows + conv.bias, total)

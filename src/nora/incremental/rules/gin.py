@@ -1,0 +1,23 @@
+"""`GINConv`: `nn((1 + ε) x_k + Σ_{j→k} x_j)`. (`GINEConv` is local: its messages are not linear.)"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch_geometric.nn import GINConv
+
+from nora.incremental.plan import Plan
+from nora.incremental.rules import local, rule
+from nora.incremental.rules.sage import aggregation, same_on_both_ends
+from nora.incremental.steps import Value
+
+
+@rule(GINConv)
+def gin(plan: Plan, conv: Any, x: Any, edge_index: Tensor, size: Any = None) -> Value:
+    """Sum the inputs, then the network on the rows that changed."""
+    own, kind = same_on_both_ends(x), aggregation(conv)
+    if own is None or kind is None or size is not None:
+        return local(plan, conv, x, edge_index)
+    total = plan.propagate(own, plan.edges(edge_index, normalise=kind))
+    return plan.rows(lambda total, root: conv.nn(total + (1 + conv.eps) * root), total, own)

@@ -1,0 +1,34 @@
+"""`GraphConv`: `W_rel · Σ_{j→k} w_jk x_j + W_root x_k`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.nn import GraphConv
+
+from nora.incremental.plan import Plan
+from nora.incremental.rules import local, rule
+from nora.incremental.rules.sage import aggregation, same_on_both_ends
+from nora.incremental.steps import Value
+
+
+@rule(GraphConv)
+def graph_conv(
+    plan: Plan,
+    conv: Any,
+    x: Any,
+    edge_index: Tensor,
+    edge_weight: Tensor | None = None,
+    size: Any = None,
+) -> Value:
+    """Sum and mean commute with the linear map; other aggregations are recomputed locally."""
+    own, kind = same_on_both_ends(x), aggregation(conv)
+    if own is None or kind is None or size is not None:
+        return local(plan, conv, x, edge_index, edge_weight)
+    messages = plan.rows(lambda rows: F.linear(rows, conv.lin_rel.weight), own)
+    total = plan.propagate(messages, plan.edges(edge_index, edge_weight, normalise=kind))
+    if conv.lin_rel.bias is not None:
+        total = plan.rows(lambda rows: rows + conv.lin_rel.bias, total)
+    return plan.rows(lambda rows, root: rows + root, total, plan.rows(conv.lin_root, own))

@@ -1,0 +1,47 @@
+"""`SAGEConv`: `W_l · aggr_{j→k} x_j + W_r x_k`, with mean or sum moved behind the linear map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.nn import SAGEConv
+from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
+
+from nora.incremental.plan import Plan
+from nora.incremental.rules import local, rule
+from nora.incremental.steps import Value
+
+
+def aggregation(conv: Any) -> str | None:
+    """`mean`, `none` (a plain sum), or None when sums over neighbours do not express it."""
+    kinds = {MeanAggregation: "mean", SumAggregation: "none"}
+    return kinds.get(type(conv.aggr_module))
+
+
+def same_on_both_ends(x: Any) -> Value | None:
+    """The one value of `x` or `(x, x)`; None when source and target differ."""
+    if isinstance(x, tuple | list):
+        return x[0] if len(x) == 2 and x[0] is x[1] else None
+    return x
+
+
+@rule(SAGEConv)
+def sage(plan: Plan, conv: Any, x: Any, edge_index: Tensor, size: Any = None) -> Value:
+    """Mean and sum commute with the linear map; other aggregations are recomputed locally."""
+    kind, own = aggregation(conv), same_on_both_ends(x)
+    if kind is None or own is None or size is not None:
+        return local(plan, conv, x, edge_index)
+    sent = own
+    if conv.project and hasattr(conv, "lin"):
+        sent = plan.rows(lambda rows: conv.lin(rows).relu(), own)
+    messages = plan.rows(lambda rows: F.linear(rows, conv.lin_l.weight), sent)
+    out = plan.propagate(messages, plan.edges(edge_index, normalise=kind))
+    if conv.lin_l.bias is not None:
+        out = plan.rows(lambda rows: rows + conv.lin_l.bias, out)
+    if conv.root_weight:
+        out = plan.rows(lambda rows, root: rows + root, out, plan.rows(conv.lin_r, own))
+    if conv.normalize:
+        out = plan.rows(lambda rows: F.normalize(rows, p=2.0, dim=-1), out)
+    return out

@@ -1,0 +1,26 @@
+"""`SGConv`: `P^K X W + b`, with the linear map moved to the front."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.nn import SGConv
+
+from nora.incremental.plan import Plan
+from nora.incremental.rules import rule
+from nora.incremental.rules.gcn import gcn_edges
+from nora.incremental.steps import Value
+
+
+@rule(SGConv)
+def sgc(
+    plan: Plan, conv: Any, x: Value, edge_index: Tensor, edge_weight: Tensor | None = None
+) -> Value:
+    """`K` hops at the width of the output."""
+    edges = gcn_edges(plan, conv, edge_index, edge_weight)
+    out = plan.rows(lambda rows: F.linear(rows, conv.lin.weight), x)
+    for _ in range(conv.K):
+        out = plan.propagate(out, edges)
+    return out if conv.lin.bias is None else plan.rows(lambda rows: rows + conv.lin.bias, out)

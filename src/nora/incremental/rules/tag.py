@@ -1,0 +1,25 @@
+"""`TAGConv`: `Σ_{k=0}^{K} P^k X W_k + b`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch_geometric.nn import TAGConv
+
+from nora.incremental.plan import Plan
+from nora.incremental.rules import rule
+from nora.incremental.steps import Value
+
+
+@rule(TAGConv)
+def tag(
+    plan: Plan, conv: Any, x: Value, edge_index: Tensor, edge_weight: Tensor | None = None
+) -> Value:
+    """Horner's scheme: `(… (X W_K) P + X W_{K−1}) P + …`, at the width of the output."""
+    edges = plan.edges(edge_index, edge_weight, normalise="sym" if conv.normalize else "none")
+    out = plan.rows(conv.lins[-1], x)
+    for lin in reversed(list(conv.lins[:-1])):
+        own = plan.rows(lin, x)
+        out = plan.rows(lambda total, own: total + own, plan.propagate(out, edges), own)
+    return out if conv.bias is None else plan.rows(lambda rows: rows + conv.bias, out)

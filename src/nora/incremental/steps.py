@@ -1,0 +1,292 @@
+"""The three kinds of steps a plan is made of, and what each does with changed rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.incremental.changed import Changed, Reach, Removals
+from nora.incremental.edges import Edges
+from nora.incremental.vectorised import _expanded, _find, _owner, pick
+
+ROWS_AT_ONCE = 4096
+
+
+@dataclass(eq=False)
+class Value:
+    """A node-level value of the plan with its original rows.
+
+    Attributes:
+        base: Original rows `[N, …]`; freed when no step needs them.
+        depth: How many hops from a removed node its rows can change; −1: they never do.
+        factor: When given, the original rows are `factor[:, None] · base`.
+        width: Numbers per row.
+    """
+
+    base: Tensor | None
+    depth: int
+    factor: Tensor | None = None
+    width: int = 0
+
+    def __post_init__(self) -> None:
+        assert self.base is not None
+        self.width = self.base[:1].numel()
+
+    def rows(self, node: Tensor) -> Tensor:
+        """Original rows of `node`."""
+        assert self.base is not None
+        found = self.base[node]
+        return found if self.factor is None else found * self.factor[node].unsqueeze(-1)
+
+    def whole(self) -> Tensor:
+        """All original rows."""
+        assert self.base is not None
+        return self.base if self.factor is None else self.base * self.factor.unsqueeze(-1)
+
+
+@dataclass
+class Tally:
+    """What pruning left out: L1 mass of message changes, in all and not propagated."""
+
+    mass: float = 0.0
+    pruned: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Share of the mass that was not propagated."""
+        return self.pruned / self.mass if self.mass > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One chunk of removals on its way through the plan."""
+
+    removals: Removals
+    num_nodes: int
+    backend: ModuleType
+    tolerance: float = 0.0
+    tally: Tally = field(default_factory=Tally)
+
+    def sources(self, edges: Edges, changed: Changed, y: Tensor, typical: float) -> tuple[Tensor, ...]:
+        """Whose messages change, less those whose change is below the tolerance."""
+        sources = self.backend.find_sources(edges, self.removals, changed)
+        if self.tolerance <= 0:
+            return sources
+        ptr, source, row, scale = sources
+        size = self.backend.message_change(edges, sources, y, changed.rows)
+        keep = (size >= self.tolerance * typical) | (row == -2)
+        self.tally.mass += float(size.sum())
+        self.tally.pruned += float(size[~keep].sum())
+        passed = torch.zeros(len(keep) + 1, dtype=ptr.dtype, device=ptr.device)
+        passed[1:] = keep.cumsum(0)
+        return passed[ptr], source[keep], row[keep], scale[keep]
+
+    def align(self, values: Sequence[Value], changed: Sequence[Changed]) -> list[Changed]:
+        """All inputs on the same pairs: rows that did not change are filled in from the original."""
+        joined = next((c for c in changed if len(c)), changed[0])
+        places: dict[int, Tensor | None] = {id(joined.node): None}
+        for other in changed:
+            if len(other) and id(other.node) not in places:
+                ptr, node, at, at_other = self.backend.union(joined, other, self.num_nodes)
+                places = {key: at if old is None else at[old] for key, old in places.items()}
+                places[id(other.node)] = at_other
+                joined = Changed(ptr, node, other.rows)
+        aligned = []
+        for value, c in zip(values, changed, strict=True):
+            place = places.get(id(c.node)) if len(c) else None
+            if len(c) and place is None:
+                rows = c.rows
+            elif len(c) == len(joined.node) and place is not None:
+                rows = torch.empty_like(c.rows)
+                rows[place] = c.rows
+            else:
+                rows = value.rows(joined.node)
+                if len(c):
+                    rows[place] = c.rows
+            aligned.append(Changed(joined.ptr, joined.node, rows))
+        return aligned
+
+
+class Step(ABC):
+    """One step: original rows once, changed rows for every chunk."""
+
+    def __init__(self, inputs: Sequence[Value], output: Value) -> None:
+        self.inputs = tuple(inputs)
+        self.output = output
+
+    @abstractmethod
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Changed output rows from changed input rows."""
+
+    def needs(self) -> Sequence[Value]:
+        """The values whose original rows this step reads."""
+        return self.inputs
+
+
+class Rows(Step):
+    """A map that treats every row by itself."""
+
+    def __init__(
+        self, function: Callable[..., Tensor], inputs: Sequence[Value], output: Value
+    ) -> None:
+        super().__init__(inputs, output)
+        self.function = function
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Apply the map to the changed rows, a block at a time so that they stay in cache."""
+        if not any(len(c) for c in inputs):
+            return Changed(inputs[0].ptr, inputs[0].node[:0], torch.empty(0))
+        if len(inputs) > 1:
+            inputs = chunk.align(self.inputs, inputs)
+        first = inputs[0]
+        if len(first) <= ROWS_AT_ONCE:
+            rows = self.function(*(c.rows for c in inputs))
+        else:
+            blocks = zip(*(c.rows.split(ROWS_AT_ONCE) for c in inputs), strict=True)
+            rows = torch.cat([self.function(*block) for block in blocks])
+        return Changed(first.ptr, first.node, rows)
+
+    def needs(self) -> Sequence[Value]:
+        """Original rows matter only where several inputs meet."""
+        return self.inputs if len(self.inputs) > 1 else ()
+
+
+class Propagate(Step):
+    """`out_k = left_k Σ_{j→k} weight_jk right_j y_j`: sums are corrected, never recomputed."""
+
+    def __init__(self, edges: Edges, y: Value, total: Tensor, output: Value) -> None:
+        super().__init__([y], output)
+        self.edges = edges
+        self.total = total
+        base = y.whole()
+        size = base.abs().flatten(1).sum(1, dtype=torch.double)
+        self.typical = float((size * edges.right).mean())
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Add the changes of messages to the original sums, then scale anew."""
+        (rows,) = inputs
+        y = self.inputs[0].base
+        assert y is not None
+        if not len(rows):
+            rows = Changed(rows.ptr, rows.node, y[:0])
+        sources = chunk.sources(self.edges, rows, y, self.typical)
+        reach = chunk.backend.expand(self.edges, chunk.removals, sources)
+        out = chunk.backend.accumulate(self.edges, reach, y, rows.rows, self.total)
+        return Changed(reach.ptr, reach.node, out)
+
+
+class Attend(Step):
+    """`out_k = Σ_{j→k} softmax_j(LeakyReLU(near_j + far_k)) y_j`, whole neighbourhoods anew."""
+
+    def __init__(self, edges: Edges, inputs: Sequence[Value], slope: float, output: Value) -> None:
+        super().__init__(inputs, output)
+        self.edges = edges
+        self.slope = slope
+        self.typical = float(self.inputs[0].whole().abs().flatten(1).sum(1).mean())
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Recompute the softmax and the sum of every reached neighbourhood."""
+        base = tuple(value.whole() for value in self.inputs)
+        if any(len(c) for c in inputs):
+            inputs = chunk.align(self.inputs, inputs)
+        else:
+            inputs = [Changed(c.ptr, c.node, b[:0]) for c, b in zip(inputs, base, strict=True)]
+        sources = chunk.sources(self.edges, inputs[0], base[0], self.typical)
+        reach = chunk.backend.expand(self.edges, chunk.removals, sources, selves=True)
+        rows = tuple(c.rows for c in inputs)
+        out = chunk.backend.attend(
+            self.edges, chunk.removals, inputs[0], reach, base, rows, self.slope
+        )
+        return Changed(reach.ptr, reach.node, out)
+
+
+class Local(Step):
+    """Any convolution whose output at a node depends on its own and its in-neighbours' rows only.
+
+    The module itself is called on a small graph: one copy of every reached node, its in-neighbours
+    around it, and the edges between them.
+
+    Args:
+        call: `(node rows, edge_index, edge positions) -> output rows`.
+        edges: The data's edges, without added self-loops.
+        inputs: Node-level inputs, the messages first.
+        output: The value it computes.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[list[Tensor], Tensor, Tensor], Tensor],
+        edges: Edges,
+        inputs: Sequence[Value],
+        output: Value,
+    ) -> None:
+        super().__init__(inputs, output)
+        self.call = call
+        self.edges = edges
+        self.typical = float(self.inputs[0].whole().abs().flatten(1).sum(1, dtype=torch.double).mean())
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Recompute every reached neighbourhood."""
+        if any(len(c) for c in inputs):
+            inputs = chunk.align(self.inputs, inputs)
+        else:
+            inputs = [
+                Changed(c.ptr, c.node, v.whole()[:0]) for c, v in zip(inputs, self.inputs, strict=True)
+            ]
+        y = self.inputs[0].whole()
+        sources = chunk.sources(self.edges, inputs[0], y, self.typical)
+        reach = chunk.backend.expand(self.edges, chunk.removals, sources, selves=True)
+        return Changed(reach.ptr, reach.node, self.recompute(chunk.removals, inputs, reach))
+
+    def recompute(self, removals: Removals, inputs: Sequence[Changed], reach: Reach) -> Tensor:
+        """Output rows `[T, …]` of the reached pairs."""
+        n = self.edges.num_nodes
+        changed = inputs[0]
+        key = changed.removal * n + changed.node
+        order = key.argsort()
+        sorted_key = key[order]
+
+        def changed_row(wanted: Tensor) -> Tensor:
+            at, there = _find(sorted_key, wanted)
+            return torch.where(there, order[at] if len(order) else at, torch.full_like(at, -1))
+
+        indptr, source, edge = self.edges.by_target
+        removal = _owner(reach.ptr)
+        owner, position, _ = _expanded(indptr, reach.node)
+        near = source[position]
+        wanted = removal[owner] * n + near
+        stays = ~torch.isin(wanted, _owner(removals.ptr) * n + removals.node)
+        owner, near, wanted, edge = owner[stays], near[stays], wanted[stays], edge[position[stays]]
+        row = changed_row(wanted)
+        # A neighbour's row is shared by all who read it; a self-loop reads the node's own copy.
+        identity = torch.where(row >= 0, n + row, near)
+        distinct, inverse = identity.unique(return_inverse=True)
+        count = len(reach.node)
+        near_id = torch.where(near == reach.node[owner], owner, count + inverse)
+        own_row = changed_row(removal * n + reach.node)
+        rows = []
+        for value, c in zip(self.inputs, inputs, strict=True):
+            base = value.whole()
+            there = pick(distinct.clamp(max=n - 1), (distinct - n).clamp(min=-1), base, c.rows)
+            rows.append(torch.cat([pick(reach.node, own_row, base, c.rows), there]))
+        out = self.call(rows, torch.stack([near_id, owner]), edge)
+        return out[:count]
+
+
+def compose(outer: Rows, inner: Rows) -> Rows:
+    """`outer` after `inner`, as one map: the rows in between are never stored."""
+    at = outer.inputs.index(inner.output)
+    width = len(inner.inputs)
+
+    def function(*rows: Any) -> Tensor:
+        between = inner.function(*rows[at : at + width])
+        return outer.function(*rows[:at], between, *rows[at + width :])
+
+    inputs = [*outer.inputs[:at], *inner.inputs, *outer.inputs[at + 1 :]]
+    return Rows(function, inputs, outer.output)

@@ -1,0 +1,267 @@
+"""From any PyG model to a plan: trace it once, with every convolution as one piece.
+
+`torch.fx` gives the model as a graph of calls. Convolutions become what their rules say; everything
+between two convolutions becomes one row-wise map, after a check that it does treat rows one by one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch_geometric.nn import MessagePassing
+
+from nora.incremental.plan import PROBED_ROWS, Plan, UnsupportedError, same
+from nora.incremental.rules import rule_for
+from nora.incremental.steps import Value
+from nora.problem import Problem
+
+
+class _Asked(nn.Module):
+    """The model together with how it is called, as one traceable module of the data."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__()
+        self.model = problem.model
+        self._forward = problem.forward
+
+    def forward(self, data: Any) -> Tensor:
+        return self._forward(self.model, data)
+
+
+class _Tracer(fx.Tracer):
+    """Opens only the modules that hold a convolution somewhere inside."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return isinstance(m, MessagePassing) or not any(
+            isinstance(inner, MessagePassing) for inner in m.modules()
+        )
+
+
+def trace(problem: Problem, finish: bool = True) -> Plan:
+    """The plan of the problem's model on its graph; call it in eval mode, without gradients.
+
+    Raises:
+        UnsupportedError: When the model cannot be traced or is not local; the message names where.
+    """
+    asked = _Asked(problem)
+    try:
+        graph = _Tracer().trace(asked)
+    except Exception as error:  # whatever user code does with a stand-in tensor
+        name = type(problem.model).__name__
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnsupportedError(f"{name} cannot be traced by torch.fx: {reason}") from error
+    return _Builder(problem, asked, graph).build(finish)
+
+
+class _Builder:
+    """Walks the traced graph once and fills the plan."""
+
+    def __init__(self, problem: Problem, asked: nn.Module, graph: fx.Graph) -> None:
+        self.problem, self.asked, self.graph = problem, asked, graph
+        self.plan = Plan(problem.data.edge_index, problem.num_nodes)
+        self.values: dict[fx.Node, Value] = {}
+        self.given: dict[fx.Node, Any] = {}
+        self.kinds: dict[fx.Node, frozenset[str]] = {}
+
+    def build(self, finish: bool) -> Plan:
+        for node in self.graph.nodes:
+            if node.op == "output":
+                self.plan.output = self.value(node.args[0], "the output")
+                if finish:
+                    self.plan.finish()
+                return self.plan
+            self.visit(node)
+        raise AssertionError("a traced graph ends in an output")
+
+    def visit(self, node: fx.Node) -> None:
+        if node.op == "placeholder":
+            self.kinds[node] = frozenset({"data"})
+        elif node.op == "call_function" and node.target is getattr and self.is_data(node.args[0]):
+            self.give(node, str(node.args[1]))
+        elif self.is_convolution(node):
+            self.convolve(node)
+            self.kinds[node] = frozenset({"node"})
+        else:
+            self.kinds[node] = frozenset().union(*(self.kinds[n] for n in node.all_input_nodes))
+            if "data" in self.kinds[node]:
+                raise UnsupportedError(f"{self.describe(node)} takes the whole data object")
+
+    def is_data(self, argument: Any) -> bool:
+        return isinstance(argument, fx.Node) and argument.op == "placeholder"
+
+    def is_convolution(self, node: fx.Node) -> bool:
+        return node.op == "call_module" and isinstance(
+            self.asked.get_submodule(str(node.target)), MessagePassing
+        )
+
+    def give(self, node: fx.Node, key: str) -> None:
+        """An attribute of the data: what it is level with decides how it may be used."""
+        data = self.problem.data
+        found = getattr(data, key)
+        kind = "other"
+        if key == "edge_index":
+            kind = "graph"
+        elif isinstance(found, Tensor) and data.is_node_attr(key):
+            kind = "node"
+            if found.layout != torch.strided:
+                found = found.to_dense()
+            self.values[node] = self.plan.constant(found)
+        elif isinstance(found, Tensor) and data.is_edge_attr(key):
+            kind = "edge"
+        self.given[node] = found
+        self.kinds[node] = frozenset({kind})
+
+    def describe(self, node: fx.Node) -> str:
+        if node.op == "call_module":
+            name = str(node.target).removeprefix("model.")
+            return f"{name} ({type(self.asked.get_submodule(str(node.target))).__name__})"
+        return getattr(node.target, "__name__", str(node.target))
+
+    def convolve(self, node: fx.Node) -> None:
+        conv = self.asked.get_submodule(str(node.target))
+        where = self.describe(node)
+        args = fx.node.map_arg(node.args, lambda n: self.argument(n, where))
+        kwargs = fx.node.map_arg(node.kwargs, lambda n: self.argument(n, where))
+        try:
+            value = rule_for(conv)(self.plan, conv, *args, **kwargs)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{where}: {error}") from error
+        real = conv(*_whole(args), **_whole(kwargs))
+        if not same(value.whole(), real):
+            raise ValueError(
+                f"the rule for {where} does not give what the module gives on the whole graph; "
+                "use method='brute' and report the module's options"
+            )
+        self.values[node] = value
+        self.plan.convolutions.append((str(node.target), value))
+
+    def argument(self, node: fx.Node, where: str) -> Any:
+        """A convolution's argument: a value, or what it is on the whole graph."""
+        kinds = self.kinds[node]
+        if node in self.given and "node" not in kinds:
+            return self.given[node]
+        if "node" in kinds:
+            return self.value(node, where)
+        if "graph" in kinds:
+            raise UnsupportedError(f"{where} gets edges that were changed on the way")
+        segment, inputs = self.segment(node)
+        out = segment(*(self.given[n] for n in inputs))
+        if "edge" in kinds:
+            count = self.plan.edge_index.size(1)
+            some = torch.arange(0, count, max(1, count // PROBED_ROWS), device=out.device)
+            rows = [self.given[n][some] for n in inputs if "edge" in self.kinds[n]]
+            if len(rows) != len(inputs) or not same(segment(*rows), out[some]):
+                raise UnsupportedError(f"{where} gets edge features that mix edges")
+        return out
+
+    def value(self, node: Any, where: str) -> Value:
+        """The node-level value of a traced call: one row-wise map from convolutions and inputs."""
+        if not isinstance(node, fx.Node):
+            raise UnsupportedError(f"{where} is a {type(node).__name__}, not one tensor")
+        if node in self.values:
+            return self.values[node]
+        segment, inputs = self.segment(node)
+        for n in inputs:
+            if self.kinds[n] & {"graph", "edge"}:
+                raise UnsupportedError(
+                    f"{where} depends on edges outside a message-passing layer"
+                )
+        values = [self.values[n] for n in inputs if n in self.values]
+        if not values:
+            raise UnsupportedError(f"{where} depends on no node-level input")
+        fixed = {i: self.given[n] for i, n in enumerate(inputs) if n not in self.values}
+
+        def function(*rows: Tensor) -> Tensor:
+            supply = iter(rows)
+            return segment(*(fixed[i] if i in fixed else next(supply) for i in range(len(inputs))))
+
+        self.check_rows(node, segment, inputs, fixed)
+        self.values[node] = self.plan.rows(function, *values)
+        return self.values[node]
+
+    def segment(self, node: fx.Node) -> tuple[fx.GraphModule, list[fx.Node]]:
+        """Everything between `node` and the convolutions and inputs it comes from, as a module."""
+        graph, copies, inputs = fx.Graph(), {}, []
+
+        def copy(n: fx.Node) -> fx.Node:
+            if n not in copies:
+                if n in self.given or self.is_convolution(n):
+                    inputs.append(n)
+                    copies[n] = graph.placeholder(f"input_{len(inputs)}")
+                else:
+                    for before in n.all_input_nodes:
+                        copy(before)
+                    copies[n] = graph.node_copy(n, lambda old: copies[old])
+            return copies[n]
+
+        graph.output(copy(node))
+        # Placeholders must come first, whatever the order in which they were met.
+        for placeholder in reversed([n for n in graph.nodes if n.op == "placeholder"]):
+            first = next(iter(graph.nodes))
+            if placeholder is not first:
+                first.prepend(placeholder)
+        return fx.GraphModule(self.asked, graph), inputs
+
+    def check_rows(
+        self, node: fx.Node, segment: fx.GraphModule, inputs: list[fx.Node], fixed: dict[int, Any]
+    ) -> None:
+        """Raise, naming the culprit, unless the segment treats every row by itself."""
+        n = self.plan.num_nodes
+        generator = torch.Generator().manual_seed(1)
+        some = torch.randint(n, (PROBED_ROWS + 1,), generator=generator).unique()
+        some = some.to(self.plan.edge_index.device)
+        whole = [fixed[i] if i in fixed else self.values[m].whole() for i, m in enumerate(inputs)]
+        part = [fixed[i] if i in fixed else w[some] for i, w in enumerate(whole)]
+        full, few = _Recorder(segment), _Recorder(segment)
+        full.run(*whole)
+        try:
+            few.run(*part)
+        except (RuntimeError, IndexError, ValueError):
+            pass  # the call that failed has no record and is named below
+        places = iter(range(len(inputs)))
+        follows: set[fx.Node] = set()
+        for inner in segment.graph.nodes:
+            if inner.op == "placeholder":
+                if next(places) not in fixed:
+                    follows.add(inner)
+                continue
+            if inner.op == "output" or not follows.intersection(inner.all_input_nodes):
+                continue
+            follows.add(inner)
+            big, small = full.seen.get(inner), few.seen.get(inner)
+            if not isinstance(big, Tensor):
+                continue
+            touched = big.dim() > 0 and big.size(0) == n
+            same_rows = isinstance(small, Tensor) and (
+                same(small, big[some]) if touched else same(small, big)
+            )
+            if not same_rows:
+                raise UnsupportedError(f"{self.describe(inner)} mixes rows of different nodes")
+        out = full.seen.get(next(m for m in segment.graph.nodes if m.op == "output").args[0])
+        if not isinstance(out, Tensor) or out.dim() < 1 or out.size(0) != n:
+            raise UnsupportedError(f"{self.describe(node)} does not return one row per node")
+
+
+class _Recorder(fx.Interpreter):
+    """Runs a segment and keeps what every call returned."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module, garbage_collect_values=False)
+        self.seen: dict[fx.Node, Any] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        self.seen[n] = result
+        return result
+
+
+def _whole(argument: Any) -> Any:
+    if isinstance(argument, Value):
+        return argument.whole()
+    if isinstance(argument, tuple | list):
+        return type(argument)(_whole(part) for part in argument)
+    if isinstance(argument, dict):
+        return {key: _whole(part) for key, part in argument.items()}
+    return argument

@@ -1,0 +1,227 @@
+"""The same functions as `compiled.py` in plain torch: any device, no compilation.
+
+Pairs (removal, node) are single numbers `removal · N + node`; sorting them finds what is distinct.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nora.incremental.changed import Changed, Reach, Removals
+from nora.incremental.edges import Edges
+
+
+def _expanded(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """CSR positions of all entries of `rows`: `owner [K]`, `position [K]`, `ptr [len(rows)+1]`."""
+    counts = indptr[rows + 1] - indptr[rows]
+    ptr = torch.zeros(len(rows) + 1, dtype=torch.long, device=rows.device)
+    ptr[1:] = counts.cumsum(0)
+    owner = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
+    position = torch.arange(len(owner), device=rows.device) - ptr[owner] + indptr[rows[owner]]
+    return owner, position, ptr
+
+
+def _owner(ptr: Tensor) -> Tensor:
+    counts = ptr[1:] - ptr[:-1]
+    return torch.arange(len(counts), device=ptr.device).repeat_interleave(counts)
+
+
+def _ptr(owner: Tensor, count: int) -> Tensor:
+    ptr = torch.zeros(count + 1, dtype=torch.long, device=owner.device)
+    ptr[1:] = torch.bincount(owner, minlength=count).cumsum(0)
+    return ptr
+
+
+def _find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Where each of `wanted` stands in sorted `keys`, and whether it is there."""
+    if keys.numel() == 0:
+        return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
+    at = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+    return at, keys[at] == wanted
+
+
+def _rescaled(edges: Edges, removals: Removals) -> tuple[Tensor, Tensor]:
+    """Pairs whose degree drops (sorted keys, removed nodes included) and their new `left`."""
+    indptr, target, edge = edges.by_source
+    owner, position, _ = _expanded(indptr, removals.node)
+    keys = _owner(removals.ptr)[owner] * edges.num_nodes + target[position]
+    distinct, inverse = keys.unique(return_inverse=True)
+    lost = torch.bincount(inverse, minlength=len(distinct))
+    if edges.normalise == "sym" and edges.weight is not None:
+        weight = edges.weight[edge[position]].double()
+    else:
+        weight = torch.ones_like(keys, dtype=torch.double)
+    loss = torch.zeros_like(distinct, dtype=torch.double).index_add(0, inverse, weight)
+    node = distinct % edges.num_nodes
+    rest = torch.where(edges.count[node] == lost, torch.zeros_like(loss), edges.degree[node] - loss)
+    return distinct, edges.scale(rest)
+
+
+def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Tensor, ...]:
+    """See `compiled.find_sources`."""
+    n = edges.num_nodes
+    own = changed.removal * n + changed.node
+    gone = _owner(removals.ptr) * n + removals.node
+    rows = torch.arange(len(changed), device=own.device)
+    scale = edges.right[changed.node]
+    keys, row = [own, gone], [rows, torch.full_like(gone, -2)]
+    scales = [scale, torch.zeros_like(gone, dtype=torch.double)]
+    if edges.normalise == "sym":
+        touched, new = _rescaled(edges, removals)
+        at, there = _find(touched, own)
+        scales[0] = torch.where(there, new[at] if len(new) else scale, scale)
+        fresh = ~(torch.isin(touched, own) | torch.isin(touched, gone))
+        keys.append(touched[fresh])
+        row.append(torch.full_like(touched[fresh], -1))
+        scales.append(new[fresh])
+    key, all_rows, all_scales = torch.cat(keys), torch.cat(row), torch.cat(scales)
+    order = (key // n).argsort(stable=True)
+    key = key[order]
+    return _ptr(key // n, len(removals)), key % n, all_rows[order], all_scales[order]
+
+
+def expand(
+    edges: Edges, removals: Removals, sources: tuple[Tensor, ...], selves: bool = False
+) -> Reach:
+    """See `compiled.expand`."""
+    src_ptr, source, row, scale = sources
+    n = edges.num_nodes
+    removal = _owner(src_ptr)
+    indptr, target, _ = edges.by_source
+    owner, position, edge_ptr = _expanded(indptr, source)
+    keys = removal[owner] * n + target[position]
+    own = (removal * n + source)[row >= 0] if selves else keys[:0]
+    gone = _owner(removals.ptr) * n + removals.node
+    distinct = torch.cat([keys, own]).unique()
+    distinct = distinct[~torch.isin(distinct, gone)]
+    at, there = _find(distinct, keys)
+    slot = torch.where(there, at, torch.full_like(at, -1))
+    node = distinct % n
+    left = edges.left[node]
+    if edges.normalise != "none":
+        touched, new = _rescaled(edges, removals)
+        at, there = _find(touched, distinct)
+        left = torch.where(there, new[at] if len(new) else left, left)
+    ptr = _ptr(distinct // n, len(removals))
+    return Reach(source, row, scale, edge_ptr, slot, ptr, node, left)
+
+
+def _message_changes(
+    edges: Edges, source: Tensor, row: Tensor, scale: Tensor, y: Tensor, rows: Tensor
+) -> Tensor:
+    shape = (-1, *[1] * (y.dim() - 1))
+    base = y[source]
+    new = scale.to(y.dtype).view(shape)
+    change = -edges.right[source].to(y.dtype).view(shape) * base
+    change += new * base
+    changed = row >= 0
+    change[changed] += new[changed] * (rows[row[changed]] - base[changed])
+    return change
+
+
+def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor) -> Tensor:
+    """See `compiled.message_change`."""
+    _, source, row, scale = sources
+    return _message_changes(edges, source, row, scale, y, rows).double().abs().flatten(1).sum(1)
+
+
+def accumulate(edges: Edges, reach: Reach, y: Tensor, rows: Tensor, total: Tensor) -> Tensor:
+    """See `compiled.accumulate`."""
+    change = _message_changes(edges, reach.source, reach.row, reach.scale, y, rows)
+    counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
+    owner = torch.arange(len(counts), device=y.device).repeat_interleave(counts)
+    arrives = reach.slot >= 0
+    added = change[owner[arrives]]
+    if edges.weight_by_source is not None:
+        first = edges.by_source[0][reach.source]
+        position = torch.arange(len(owner), device=y.device) - reach.edge_ptr[owner] + first[owner]
+        added = added * edges.weight_by_source[position[arrives]].to(y.dtype).unsqueeze(-1)
+    out = total[reach.node].index_add(0, reach.slot[arrives], added)
+    return out * reach.left.to(y.dtype).unsqueeze(-1)
+
+
+def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
+    """See `compiled.union`."""
+    keys = torch.cat([a.removal * num_nodes + a.node, b.removal * num_nodes + b.node])
+    distinct, inverse = keys.unique(return_inverse=True)
+    ptr = _ptr(distinct // num_nodes, len(a.ptr) - 1)
+    return ptr, distinct % num_nodes, inverse[: len(a)], inverse[len(a) :]
+
+
+def attend(
+    edges: Edges,
+    removals: Removals,
+    changed: Changed,
+    reach: Reach,
+    base: tuple[Tensor, Tensor, Tensor],
+    rows: tuple[Tensor, Tensor, Tensor],
+    slope: float,
+) -> Tensor:
+    """See `compiled.attend`."""
+    n = edges.num_nodes
+    removal = _owner(reach.ptr)
+    indptr, source, _ = edges.by_target
+    owner, position, _ = _expanded(indptr, reach.node)
+    key = removal[owner] * n + source[position]
+    stays = ~torch.isin(key, _owner(removals.ptr) * n + removals.node)
+    owner, position, key = owner[stays], position[stays], key[stays]
+    own = changed.removal * n + changed.node
+    order = own.argsort()
+
+    def rows_at(keys: Tensor, whole: Tensor, new: Tensor) -> Tensor:
+        at, there = _find(own[order], keys)
+        found = whole[keys % n]
+        found[there] = new[order[at[there]]]
+        return found
+
+    (y, near, far), (y_rows, near_rows, far_rows) = base, rows
+    here = rows_at(removal * n + reach.node, far, far_rows)
+    score = rows_at(key, near, near_rows) + here[owner]
+    score = torch.where(score < 0, score * slope, score)
+    index = owner.unsqueeze(-1).expand_as(score)
+    largest = here.new_full(here.shape, -torch.inf).scatter_reduce(0, index, score, "amax")
+    share = (score - largest[owner]).exp()
+    summed = torch.zeros_like(here).index_add(0, owner, share) + 1e-16
+    messages = rows_at(key, y, y_rows) * share.unsqueeze(-1)
+    out = y.new_zeros(len(reach.node), *y.shape[1:]).index_add(0, owner, messages)
+    return out / summed.unsqueeze(-1)
+
+
+def touched_pairs(
+    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: Removals, changed: Changed
+) -> tuple[Tensor, ...]:
+    """See `compiled.touched_pairs`."""
+    indptr, edge = incident
+    n, count = len(indptr) - 1, pairs.size(1)
+    owner, position, _ = _expanded(indptr, changed.node)
+    keys = (changed.removal[owner] * count + edge[position]).unique()
+    removal, pair = keys // max(count, 1), keys % max(count, 1)
+    ends = removal * n + pairs[:, pair]
+    stays = ~torch.isin(ends, _owner(removals.ptr) * n + removals.node).any(dim=0)
+    removal, pair, ends = removal[stays], pair[stays], ends[:, stays]
+    own = changed.removal * n + changed.node
+    order = own.argsort()
+    at, there = _find(own[order], ends)
+    where = torch.where(there, order[at] if len(order) else at, torch.full_like(at, -1))
+    return _ptr(removal, len(removals)), pair, where
+
+
+def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
+    """See `compiled.dots`."""
+    first, second = (pick(pairs[i, pair], ends[i], z, rows) for i in (0, 1))
+    return (first * second).sum(dim=-1)
+
+
+def pick(node: Tensor, row: Tensor, base: Tensor, rows: Tensor) -> Tensor:
+    """The nodes' rows: changed where `row >= 0`, else their original."""
+    out = base[node]
+    changed = row >= 0
+    out[changed] = rows[row[changed]]
+    return out
+
+
+def everyone(ptr: Tensor, nodes: Tensor) -> Reach:
+    """A reach of all nodes by no message, to compute a step on the whole graph."""
+    none, ones = nodes[:0], torch.ones(len(nodes), dtype=torch.double, device=nodes.device)
+    return Reach(none, none, ones[:0], none, none, ptr, nodes, ones)

@@ -1,0 +1,222 @@
+"""Figures, drawn without pyplot: no global state, no window, the same on every machine.
+
+`influence_figure` answers two questions side by side: how far does degree explain influence (left),
+and where in the graph are the influential nodes (right)?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from torch import Tensor
+
+from nora.files import written_atomically
+from nora.report.labels import Label, place_labels
+from nora.result import Influence
+
+# Amber and teal, then the rest of Okabe and Ito's colours: neighbours differ in lightness too, so
+# that they stay apart for colour-blind readers and in print.
+COLOURS = ("#E69F00", "#00707F", "#CC79A7", "#0072B2", "#D55E00", "#56B4E9", "#009E73", "#000000")
+GREY = "#8A8A8A"
+NAMED = 6
+AXES_POINTS = 400  # width of the graph's drawing, about
+
+
+def influence_figure(
+    scores: Influence,
+    degree: Tensor,
+    edge_index: Tensor,
+    predicted: Tensor,
+    class_names: Sequence[str] | None = None,
+    seed: int = 0,
+) -> Figure:
+    """Influence against degree, and the graph with its influential nodes large.
+
+    Made for graphs of up to a few thousand nodes. Nodes without a score are left out, and so are,
+    in the graph's drawing, nodes outside its largest connected part.
+
+    Args:
+        scores: Scores `[N]`; their names, if any, label the notable nodes.
+        degree: Degrees `[N]`.
+        edge_index: Edges `[2, E]`.
+        predicted: Predicted classes `[N]`.
+        class_names: The classes' names.
+        seed: Seed of the layout.
+
+    Example:
+        >>> import nora, torch
+        >>> data = nora.load_dataset("karate").data
+        >>> scores = nora.Influence(torch.rand(34), "random")
+        >>> figure = influence_figure(scores, torch.ones(34), data.edge_index, data.y)
+        >>> len(figure.axes)
+        2
+    """
+    nodes = scores.to_frame().set_index("node")
+    if nodes.empty:
+        raise ValueError("there is nothing to draw: no node has a score")
+    nodes["degree"] = degree.cpu().numpy()[nodes.index]
+    nodes["class"] = predicted.cpu().numpy()[nodes.index]
+    nodes["colour"] = [COLOURS[k % len(COLOURS)] for k in nodes["class"]]
+    if "name" not in nodes:
+        nodes["name"] = [f"node {node}" for node in nodes.index]
+
+    figure = Figure(figsize=(11, 5.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
+    seen = _draw_scatter(left, nodes, scores.method)
+    drawn = _draw_graph(right, nodes, edge_index.cpu().numpy(), seed)
+    _draw_legend(left, nodes, class_names)
+    # Labels are placed in pixels, so the constrained layout has to settle first, and stay.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    _name(left, seen, notable(seen), "spread", "influence")
+    _name(right, drawn, drawn["influence"].nlargest(NAMED).index, "x", "y")
+    return figure
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write the figure as an image, complete or not at all."""
+    path = Path(path)
+    with written_atomically(path) as temporary:
+        figure.savefig(temporary, dpi=150)
+    return path
+
+
+def notable(nodes: pd.DataFrame) -> pd.Index:
+    """Nodes worth naming: the first three, and those that degree explains worst, up and down.
+
+    Args:
+        nodes: Columns `degree` and `influence`, both positive.
+    """
+    slope, level = _trend(nodes)
+    surprise = np.log(nodes["influence"]) - (level + slope * np.log(nodes["degree"]))
+    # Among small nodes large ratios are common and mean little.
+    important = nodes["influence"] >= nodes["influence"].quantile(0.95)
+    hubs = nodes["degree"] >= nodes["degree"].quantile(0.95)
+    first = nodes["influence"].nlargest(3).index
+    above = surprise[important].nlargest(3).index
+    below = surprise[hubs].nsmallest(2).index
+    return first.append([above, below]).drop_duplicates()
+
+
+def _trend(nodes: pd.DataFrame) -> tuple[float, float]:
+    """Slope and level of log influence over log degree."""
+    x, y = np.log(nodes["degree"].to_numpy()), np.log(nodes["influence"].to_numpy())
+    if len(np.unique(x)) < 2:
+        return 0.0, float(y.mean()) if len(y) else 0.0
+    slope, level = np.polyfit(x, y, 1)
+    return float(slope), float(level)
+
+
+def _draw_scatter(axes: Axes, nodes: pd.DataFrame, method: str) -> pd.DataFrame:
+    """Influence against degree, both heavy-tailed, so on logarithmic axes; returns what is seen."""
+    seen = nodes[(nodes["degree"] > 0) & (nodes["influence"] > 0)]
+    slope, level = _trend(seen)
+    ends = np.array([seen["degree"].min(), seen["degree"].max()])
+    # Degrees are whole numbers: spread them sideways a little, or the dots hide one another.
+    random = np.random.default_rng(0)
+    seen = seen.assign(spread=seen["degree"] * np.exp(random.uniform(-0.1, 0.1, len(seen))))
+    axes.scatter(seen["spread"], seen["influence"], s=15, c=seen["colour"], alpha=0.65, lw=0)
+    axes.plot(ends, np.exp(level) * ends**slope, color=GREY, lw=1.2, ls="--", zorder=1)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="degree (spread a little)",
+        ylabel=f"influence ({method})",
+    )
+    axes.set_title("Influence against degree", loc="left", fontsize=12)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.grid(color="#E8E8E8", lw=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return seen
+
+
+def _draw_graph(axes: Axes, nodes: pd.DataFrame, edge_index: np.ndarray, seed: int) -> pd.DataFrame:
+    """The largest connected part, size by influence; returns its nodes with their places."""
+    graph = nx.Graph(edge_index.T.tolist()).subgraph(nodes.index)
+    graph = graph.subgraph(max(nx.connected_components(graph), key=len))
+    drawn = nodes.loc[sorted(graph)].copy()
+    size = 3 + 380 * drawn["influence"].to_numpy() / max(drawn["influence"].max(), 1e-12)
+    place = _apart(_layout(graph, drawn, seed), size)
+    drawn[["x", "y"]] = place
+    row = {node: position for position, node in enumerate(drawn.index)}
+    lines = [place[[row[i], row[j]]] for i, j in graph.edges]
+    axes.add_collection(LineCollection(lines, colors=GREY, lw=0.35, alpha=0.25, zorder=1))
+    order = np.argsort(size)  # the influential on top
+    axes.scatter(
+        place[order, 0],
+        place[order, 1],
+        s=size[order],
+        c=drawn["colour"].to_numpy()[order],
+        alpha=0.9,
+        lw=0.5,
+        edgecolors="white",
+        zorder=2,
+    )
+    axes.set_title("Where they are: size by influence", loc="left", fontsize=12)
+    axes.margins(0.02)
+    axes.set_axis_off()
+    return drawn
+
+
+def _layout(graph: nx.Graph, nodes: pd.DataFrame, seed: int) -> np.ndarray:
+    """Seeded spring layout `[n, 2]` that starts with each class on its own side."""
+    random = np.random.default_rng(seed)
+    turn = 2 * np.pi * nodes["class"].to_numpy() / max(nodes["class"].nunique(), 1) + np.pi
+    start = np.stack([np.cos(turn), np.sin(turn)], axis=1) + random.normal(0, 0.5, (len(nodes), 2))
+    weighted = nx.Graph()
+    weighted.add_nodes_from(graph)
+    # Ties of hubs pull less, as in GCN's normalisation: else all hubs meet in the middle.
+    weighted.add_weighted_edges_from(
+        (i, j, 3 / np.sqrt(graph.degree[i] * graph.degree[j])) for i, j in graph.edges
+    )
+    begin = dict(zip(nodes.index, start, strict=True))
+    places = nx.spring_layout(weighted, k=0.06, pos=begin, seed=seed)
+    return np.array([places[node] for node in nodes.index])
+
+
+def _apart(place: np.ndarray, size: np.ndarray, largest: int = 40) -> np.ndarray:
+    """Push the largest circles `[n, 2]` apart where they overlap; `size` is in square points."""
+    big = np.argsort(-size)[:largest]
+    radius = np.sqrt(size[big]) / 2 * np.ptp(place, axis=0).max() / AXES_POINTS
+    reach = radius[:, None] + radius
+    place = place.copy()
+    for _ in range(60):
+        gap = place[big][:, None] - place[big]
+        distance = np.linalg.norm(gap, axis=2).clip(min=1e-9)
+        np.fill_diagonal(distance, np.inf)
+        push = (reach - distance).clip(min=0) / distance / 2
+        place[big] += (gap * push[..., None]).sum(axis=1) / 2
+    return place
+
+
+def _draw_legend(axes: Axes, nodes: pd.DataFrame, class_names: Sequence[str] | None) -> None:
+    classes = nodes.drop_duplicates("class").sort_values("class")
+    handles = [
+        Line2D([], [], marker="o", ls="", color=colour, label=class_names[k] if class_names else k)
+        for k, colour in zip(classes["class"], classes["colour"], strict=True)
+    ]
+    handles.append(Line2D([], [], color=GREY, lw=1.2, ls="--", label="trend with degree"))
+    axes.legend(
+        handles=handles,
+        title="predicted class",
+        alignment="left",
+        loc="lower right",
+        frameon=False,
+    )
+
+
+def _name(axes: Axes, nodes: pd.DataFrame, chosen: pd.Index, x: str, y: str) -> None:
+    rows = nodes.loc[chosen, [x, y, "name"]].itertuples(index=False)
+    place_labels(axes, [Label(*row) for row in rows], nodes[[x, y]].to_numpy())

@@ -1,0 +1,26 @@
+"""Where the real data is, for the tests that need it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+DEFAULT = Path(__file__).parents[2] / "shared" / "data"
+
+if not os.environ.get("NORA_DATA") and DEFAULT.is_dir():
+    os.environ["NORA_DATA"] = str(DEFAULT)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder with the real datasets; without it the test is skipped, or fails if required."""
+    named = os.environ.get("NORA_DATA")
+    folder = Path(named) if named else DEFAULT
+    if folder.is_dir():
+        return folder
+    reason = f"real data not found at {folder}: set NORA_DATA to the folder that holds Planetoid/"
+    if os.environ.get("NORA_REQUIRE_DATA") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)

@@ -1,0 +1,91 @@
+"""A file or folder is there complete, or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nora.files import folder_written_atomically, written_atomically
+
+
+def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file.txt"
+    with written_atomically(path) as temporary:
+        temporary.write_text("half")
+        assert not path.exists()
+        assert temporary.parent == path.parent
+        temporary.write_text("whole")
+    assert path.read_text() == "whole"
+    assert [file.name for file in path.parent.iterdir()] == ["file.txt"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, ValueError])
+def test_an_interrupted_file_leaves_what_was_there(
+    error: type[BaseException], tmp_path: Path
+) -> None:
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+    with pytest.raises(error), written_atomically(path) as temporary:
+        temporary.write_text("half")
+        raise error
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["file.txt"]
+
+
+def test_a_file_gets_the_permissions_of_the_umask(tmp_path: Path) -> None:
+    mask = os.umask(0o027)
+    try:
+        with written_atomically(tmp_path / "file") as temporary:
+            temporary.write_text("x")
+        assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(mask)
+
+
+def test_a_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with folder_written_atomically(folder) as temporary:
+        (temporary / "a").write_text("a")
+        assert not folder.exists()
+    assert [file.name for file in folder.iterdir()] == ["a"]
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_an_existing_folder_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with (
+        pytest.raises(FileExistsError, match="run exists already; choose another folder"),
+        folder_written_atomically(tmp_path / "run"),
+    ):
+        pytest.fail("the work was started")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+@pytest.mark.parametrize("replace", [False, True])
+def test_an_interrupted_folder_leaves_what_was_there(
+    error: type[BaseException], replace: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    if replace:
+        folder.mkdir()
+        (folder / "old").write_text("old")
+    with pytest.raises(error), folder_written_atomically(folder, replace) as temporary:
+        (temporary / "half").write_text("half")
+        raise error
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert left == (["run", "run/old"] if replace else [])
+
+
+def test_a_replaced_folder_has_only_the_new_content(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "old").write_text("old")
+    with folder_written_atomically(folder, replace=True) as temporary:
+        (temporary / "new").write_text("new")
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
+        "run",
+        "run/new",
+    ]

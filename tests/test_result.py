@@ -1,0 +1,309 @@
+"""`Influence` and `Effect` as values: rank, compare, merge, save, load."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nora
+from graphs import bridge, double, some_pairs
+from networks import network
+from nora import Effect, Influence, LinkPrediction
+
+NAN = float("nan")
+SUFFIXES = pytest.mark.parametrize("suffix", ["parquet", "csv"])
+
+
+def scores(*values: float, **parts: object) -> Influence:
+    made = {"method": "brute", "options": {"beta": 2.0}, "seconds": 1.5, **parts}
+    return Influence(torch.tensor(values, dtype=torch.float64), **made)  # type: ignore[arg-type]
+
+
+def test_top_puts_the_most_influential_first_and_ties_in_order_of_id() -> None:
+    top = scores(1.0, 3.0, NAN, 3.0, 2.0).top(3)
+    assert top["node"].tolist() == [1, 3, 4]
+    assert top["influence"].tolist() == [3, 3, 2]
+    assert top["rank"].tolist() == [1, 2, 3]
+    assert top.index.tolist() == [0, 1, 2]
+
+
+def test_top_of_more_than_there_are_is_all_that_were_scored() -> None:
+    assert scores(1.0, NAN, 3.0).top(10)["node"].tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("k", [0, -3])
+def test_top_of_none_is_refused(k: int) -> None:
+    with pytest.raises(ValueError, match=f"k must be at least 1, got {k}"):
+        scores(1.0).top(k)
+    with pytest.raises(ValueError, match=f"k must be at least 1, got {k}"):
+        nora.what_if(network(), double(bridge()), 0).top(k)
+
+
+def test_a_frame_has_one_row_per_scored_node() -> None:
+    frame = scores(1.0, NAN, 3.0, names=("a", "b", "c")).to_frame()
+    assert frame.to_dict("list") == {
+        "node": [0, 2],
+        "name": ["a", "c"],
+        "influence": [1.0, 3.0],
+        "rank": [2, 1],
+    }
+
+
+def test_a_score_is_had_by_its_node() -> None:
+    made = scores(1.0, NAN, 3.0)
+    assert made[2] == 3.0
+    assert len(made) == 3
+    assert repr(made) == (
+        "Influence(method='brute', task='node', scored=2 of 3 nodes, seconds=1.5)"
+    )
+
+
+def test_names_must_be_as_many_as_nodes() -> None:
+    with pytest.raises(ValueError, match="2 names for 3 nodes"):
+        scores(1.0, 2.0, 3.0, names=("a", "b"))
+
+
+def test_compare_looks_at_nodes_that_both_scored() -> None:
+    found = scores(1.0, 2.0, 3.0, NAN, 9.0).compare(scores(2.0, 4.0, 6.0, 7.0, NAN))
+    assert found["pearson"] == pytest.approx(1)
+    assert found["spearman"] == pytest.approx(1)
+
+
+def test_compare_refuses_another_graph() -> None:
+    with pytest.raises(ValueError, match="cannot compare scores of 2 and 3 nodes"):
+        scores(1.0, 2.0).compare(scores(1.0, 2.0, 3.0))
+
+
+def test_merge_joins_parts() -> None:
+    whole = Influence.merge([scores(1.0, NAN, NAN), scores(NAN, NAN, 3.0), scores(1.0, 2.0, NAN)])
+    assert whole.scores.tolist() == [1, 2, 3]
+    assert whole.seconds == 4.5
+    assert whole.options == {"beta": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (scores(NAN, 2.0, method="nora"), "parts differ in method: brute and nora"),
+        (scores(NAN, 2.0, task="link"), "parts differ in task: node and link"),
+        (scores(NAN, 2.0, options={"beta": 3.0}), "parts differ in options"),
+        (scores(NAN, 2.0, NAN), "parts have 2 and 3 nodes"),
+        (scores(1.5, 2.0), "parts give different scores to the same node"),
+    ],
+)
+def test_merge_refuses_what_does_not_belong_together(other: Influence, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Influence.merge([scores(1.0, NAN), other])
+
+
+def test_merge_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="nothing to merge"):
+        Influence.merge([])
+
+
+def test_merge_leaves_its_parts_untouched() -> None:
+    part = scores(1.0, NAN)
+    Influence.merge([part, scores(NAN, 2.0)])
+    assert part.scores.isnan().tolist() == [False, True]
+
+
+def test_parts_of_a_graph_merge_into_the_whole() -> None:
+    model, data = network(), double(bridge())
+    parts = [
+        nora.influence(model, data, "brute", nodes=nodes, progress=False)
+        for nodes in ([0, 1, 2], [3, 4], [5, 6])
+    ]
+    whole = nora.influence(model, data, "brute", progress=False)
+    assert torch.equal(Influence.merge(parts).scores, whole.scores)
+
+
+@SUFFIXES
+@given(
+    values=st.lists(
+        st.one_of(st.floats(allow_infinity=False, allow_nan=False), st.just(NAN)), min_size=1
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_scores_come_back_from_a_file_to_the_last_bit(
+    suffix: str, values: list[float], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("scores") / f"s.{suffix}"
+    back = Influence.load(scores(*values).save(path))
+    assert back.scores.dtype == torch.float64
+    np.testing.assert_array_equal(back.scores.numpy(), np.array(values))
+
+
+@SUFFIXES
+def test_names_and_provenance_come_back_from_a_file(suffix: str, tmp_path: Path) -> None:
+    names = ("NA", "001", "a,b", 'quo"te', "ñandú")
+    made = scores(
+        1.0, 2.0, 3.0, 4.0, 5.0, names=names, task="link", details={"removals": 5, "note": "π"}
+    )
+    back = Influence.load(made.save(tmp_path / f"s.{suffix}"))
+    assert back.names == names
+    assert back.details == {"removals": 5, "note": "π"}
+    assert (back.method, back.task, back.options, back.seconds) == (
+        "brute",
+        "link",
+        {"beta": 2.0},
+        1.5,
+    )
+
+
+@SUFFIXES
+def test_float32_scores_come_back_as_float32(suffix: str, tmp_path: Path) -> None:
+    made = Influence(torch.rand(50, generator=torch.Generator().manual_seed(0)), "brute")
+    back = Influence.load(made.save(tmp_path / f"s.{suffix}"))
+    assert torch.equal(back.scores, made.scores)
+
+
+def test_a_csv_is_readable_by_anybody(tmp_path: Path) -> None:
+    path = scores(1.0, 3.0, names=("a", "b")).save(tmp_path / "s.csv")
+    assert path.read_text() == "node,name,influence,rank\n0,a,1.0,2\n1,b,3.0,1\n"
+
+
+@pytest.mark.parametrize("name", ["scores.txt", "scores", "scores.json"])
+def test_a_file_name_of_no_known_format_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"format of '{name}': use a \.parquet or \.csv name"):
+        scores(1.0).save(tmp_path / name)
+    with pytest.raises(ValueError, match=r"use a \.parquet or \.csv name"):
+        Influence.load(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@SUFFIXES
+def test_a_missing_file_is_named(suffix: str, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=rf"no such file: .*absent\.{suffix}"):
+        Influence.load(tmp_path / f"absent.{suffix}")
+
+
+def test_a_csv_without_its_provenance_is_refused(tmp_path: Path) -> None:
+    path = scores(1.0).save(tmp_path / "s.csv")
+    (tmp_path / "s.csv.meta.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"needs its provenance file s\.csv\.meta\.json"):
+        Influence.load(path)
+
+
+def test_a_table_from_elsewhere_is_refused(tmp_path: Path) -> None:
+    pd.DataFrame({"node": [0]}).to_parquet(tmp_path / "other.parquet")
+    with pytest.raises(ValueError, match=r"other\.parquet was not written by nora"):
+        Influence.load(tmp_path / "other.parquet")
+
+
+def test_an_effect_is_not_read_as_scores(tmp_path: Path) -> None:
+    path = nora.what_if(network(), double(bridge()), 3).save(tmp_path / "e.parquet")
+    with pytest.raises(ValueError, match="holds 'effect', expected 'influence'"):
+        Influence.load(path)
+
+
+@pytest.mark.parametrize("name", ["s.parquet", "s.csv.meta.json"])
+def test_a_damaged_file_is_named(name: str, tmp_path: Path) -> None:
+    path = scores(1.0, 2.0).save(tmp_path / name.removesuffix(".meta.json"))
+    (tmp_path / name).write_bytes(b"\x80\x04cos\nsystem\n")
+    with pytest.raises(ValueError, match=f"{name} is not readable"):
+        Influence.load(path)
+
+
+@SUFFIXES
+def test_a_full_disk_leaves_the_old_files_and_no_new_ones(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = scores(1.0, 2.0).save(tmp_path / f"s.{suffix}")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    monkeypatch.setattr(pyarrow.parquet, "write_table", full)
+    for target in (path, tmp_path / f"new.{suffix}"):
+        with pytest.raises(OSError, match="No space left"):
+            scores(7.0, 8.0).save(target)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def effect() -> Effect:
+    """Node 1 is removed; node 0 flips from class 0 to 1, node 2 moves a little, node 3 stays."""
+    before = torch.tensor([[0.6, 0.4], [0.5, 0.5], [0.9, 0.1], [0.2, 0.8]])
+    after = torch.tensor([[0.3, 0.7], [NAN, NAN], [0.8, 0.2], [0.2, 0.8]])
+    return Effect((1,), before, after, torch.tensor([True, False, True, True]))
+
+
+def test_an_effect_knows_who_changes_by_how_much_and_to_which_class() -> None:
+    made = effect()
+    assert made.change.tolist() == pytest.approx([0.6, 0, 0.2, 0])
+    assert made.total == pytest.approx(0.8)
+    frame = made.to_frame()
+    assert frame["node"].tolist() == [0, 2, 3]
+    assert frame["from_class"].tolist() == [0, 0, 1]
+    assert frame["to_class"].tolist() == [1, 0, 1]
+    assert frame["flipped"].tolist() == [True, False, False]
+    assert made.flips()["node"].tolist() == [0]
+    assert made.top(2)["node"].tolist() == [0, 2]
+    assert repr(made) == "Effect(removed=[1], total=0.8, nodes changed=2, flipped=1)"
+
+
+def test_an_effect_on_links_knows_pairs_and_crossed_halves() -> None:
+    made = Effect(
+        removed=(9,),
+        before=torch.tensor([0.6, 0.9, 0.3]),
+        after=torch.tensor([0.4, NAN, 0.35]),
+        counted=torch.tensor([True, False, True]),
+        task="link",
+        pairs=torch.tensor([[0, 9, 2], [1, 1, 0]]),
+        names=tuple("abcdefghij"),
+    )
+    frame = made.to_frame()
+    assert frame["source"].tolist() == [0, 2]
+    assert frame["target_name"].tolist() == ["b", "a"]
+    assert frame["change"].tolist() == pytest.approx([0.2, 0.05])
+    assert frame["flipped"].tolist() == [True, False]
+    assert made.total == pytest.approx(0.25)
+    assert list(made.flips()["source_name"]) == ["a"]
+
+
+def test_the_flips_are_the_nodes_whose_likeliest_class_changes() -> None:
+    model, data = network(seed=4), double(bridge())
+    made = nora.what_if(model, data, [2, 4])
+    with torch.no_grad():
+        kept = [0, 1, 3, 5, 6]
+        before = model(data.x, data.edge_index).argmax(dim=1)[kept]
+        alone = data.subgraph(torch.tensor(kept))
+        after = model(alone.x, alone.edge_index).argmax(dim=1)
+    frame = made.to_frame()
+    assert frame["node"].tolist() == kept
+    assert frame["from_class"].tolist() == before.tolist()
+    assert frame["to_class"].tolist() == after.tolist()
+    expected = {node for node, a, b in zip(kept, before, after, strict=True) if a != b}
+    assert set(made.flips()["node"]) == expected
+
+
+def test_an_effect_counts_targets_only() -> None:
+    model, data = network(), double(bridge())
+    made = nora.what_if(model, data, 3, targets=[2, 3])
+    assert made.to_frame()["node"].tolist() == [2]
+    assert made.total == pytest.approx(float(nora.what_if(model, data, 3).change[2]))
+
+
+def test_an_effect_on_links_counts_pairs_between_remaining_nodes() -> None:
+    data = double(bridge())
+    task = LinkPrediction(some_pairs(data))
+    frame = nora.what_if(network(), data, [2, 4], task).to_frame()
+    assert len(frame) == sum(2 not in pair and 4 not in pair for pair in task.pairs.t().tolist())
+    assert not frame[["source", "target"]].isin([2, 4]).any().any()
+
+
+@SUFFIXES
+def test_an_effect_is_saved_as_a_table(suffix: str, tmp_path: Path) -> None:
+    path = effect().save(tmp_path / f"e.{suffix}")
+    table = pd.read_parquet(path) if suffix == "parquet" else pd.read_csv(path)
+    assert table["node"].tolist() == [0, 2, 3]
+    assert table["flipped"].tolist() == [True, False, False]
