@@ -1,4 +1,4 @@
-"""Where the real data is, for the tests that need it."""
+"""What all tests share: one thread each, and where the real data is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
+
+# Tests run side by side, and tiny graphs gain nothing from threads.
+torch.set_num_threads(1)
 
 DEFAULT = Path(__file__).parents[2] / "shared" / "data"
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from nora.guard import evaluating
+from nora.incremental.effect import effect_of
 from nora.methods import METHODS, Method, Part
 from nora.problem import Forward, Nodes, Problem, check_model, pose
 from nora.progress import progress_bar
@@ -80,7 +81,7 @@ def influence(
             todo = shards.remaining(problem)
         scores, details = _collect(entry.value, todo, bound, shards, method, progress)
         if shards is not None:
-            scores = shards.scores().to(scores.dtype)
+            scores = shards.scores()
     wanted = torch.full_like(scores, float("nan"))
     wanted[problem.nodes] = scores[problem.nodes]
     return Influence(
@@ -156,6 +157,7 @@ def what_if(
     *,
     targets: Nodes | None = None,
     forward: Forward | None = None,
+    method: str = "exact",
 ) -> Effect:
     """What would happen, had these nodes been removed together?
 
@@ -166,6 +168,7 @@ def what_if(
         task: What is predicted; node classification from logits by default.
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
+        method: `exact`, or `brute` for a full forward pass on the reduced graph.
 
     Returns:
         Who changes, by how much, towards which class.
@@ -183,10 +186,7 @@ def what_if(
         raise ValueError("remove names no node: give a node id or a list of them")
     check_model(problem)
     with evaluating(model), torch.no_grad():
-        before = problem.predict()
-        kept_after, survivors = problem.predict_without(removed)
-    after = torch.full_like(before, float("nan"))
-    after[survivors] = kept_after
+        before, after, survivors = effect_of(problem, removed, method)
     counted = survivors if problem.targets is None else survivors & problem.targets
     return Effect(
         removed=tuple(removed.tolist()),

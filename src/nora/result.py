@@ -21,7 +21,9 @@ from nora.files import written_atomically
 from nora.task import item_change
 
 _KEY = b"nora"
-_COLUMNS = {"node": "int64", "name": "str", "influence": "float64"}
+# Python's own float reads every digit back; pandas' parser may miss the last bit.
+_COLUMNS: dict[Any, Any] = {"node": int, "name": str, "influence": float}
+_DTYPES = {"node": "int64", "influence": "float64"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,9 +293,8 @@ def _read(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
             frame = table.to_pandas()
         else:
             text = source.read_bytes()
-            frame = pd.read_csv(
-                path, dtype=_COLUMNS, keep_default_na=False, float_precision="round_trip"
-            )
+            frame = pd.read_csv(path, converters=_COLUMNS, keep_default_na=False)
+            frame = frame.astype({key: dtype for key, dtype in _DTYPES.items() if key in frame})
         provenance = None if text is None else json.loads(text)
     except ValueError as error:  # also what pyarrow, pandas and json raise
         raise ValueError(f"{source} is not readable: {error}") from error

@@ -98,9 +98,11 @@ def load_run(folder: str | Path) -> Run:
         made = about["architecture"]
         where = {"cycle": about["cycle"], "seed": about["seed"]}
         name, task = about["dataset"], about["task"]
+        model = build_model(
+            made["name"], made["in_channels"], made["out_channels"], **made["sizes"]
+        )
     except (json.JSONDecodeError, KeyError, UnicodeDecodeError, TypeError) as error:
         raise ValueError(f"{path / 'run.json'} is not readable as a run: {error!r}") from error
-    model = build_model(made["name"], made["in_channels"], made["out_channels"], **made["sizes"])
     try:
         model.load_state_dict(load_file(path / "model.safetensors"))
     except (SafetensorError, RuntimeError, OSError) as error:

@@ -96,7 +96,8 @@ class Shards:
         if path.exists():
             _same_run(read_manifest(folder), manifest, folder)
         else:
-            if folder.exists() and any(folder.iterdir()):
+            # A name with a dot is what a killed process may have left half written.
+            if folder.exists() and any(folder.glob("[!.]*")):
                 raise FileExistsError(
                     f"{folder} is not empty and not a checkpoint; choose another folder"
                 )
@@ -140,15 +141,30 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / "manifest.json"
     if not path.exists():
         raise FileNotFoundError(f"{folder} is no checkpoint: it has no manifest.json")
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        manifest = json.loads(path.read_bytes())
+        if {"fingerprint", "num_nodes", "task"} <= manifest.keys():
+            return manifest
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{path} is not readable as a checkpoint: {error}") from error
+    raise ValueError(f"{path} is not readable as a checkpoint: it lacks a fingerprint")
 
 
 def read_parts(folder: Path) -> pd.DataFrame:
     """All finished nodes of a folder: columns `node`, `influence`."""
-    parts = [pd.read_parquet(path) for path in sorted(folder.glob("part-*.parquet"))]
+    parts = [_read_part(path) for path in sorted(folder.glob("part-*.parquet"))]
     if not parts:
         return pd.DataFrame({"node": pd.Series(dtype="int64"), "influence": pd.Series(dtype=float)})
     return pd.concat(parts).drop_duplicates("node")
+
+
+def _read_part(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path, columns=["node", "influence"])
+    except ValueError as error:  # also what pyarrow raises
+        raise ValueError(
+            f"{path} is not readable: {error} Delete it, and its nodes are computed again"
+        ) from error
 
 
 def read_scores(folders: Iterable[Path], num_nodes: int) -> Tensor:

@@ -112,11 +112,11 @@ def split_links(
     parts = _shares(len(distinct), ratios, cycle, seed)
     positives = torch.stack([distinct // num_nodes, distinct % num_nodes])
     with seeded(seed):
-        sampled = negative_sampling(
-            edge_index, num_nodes, negatives * len(distinct), force_undirected=False
-        )
+        # Asked for undirected pairs, PyG gives each in both directions: one of them is kept.
+        wanted = negatives * len(distinct) * (2 if undirected else 1)
+        sampled = negative_sampling(edge_index, num_nodes, wanted, force_undirected=undirected)
     if undirected:
-        sampled = torch.stack([sampled.amin(dim=0), sampled.amax(dim=0)])
+        sampled = sampled[:, sampled[0] < sampled[1]]
     # The negatives follow their positives through the cycles: the same pairs in every cycle.
     pairs, labels = [], []
     for part in parts:

@@ -12,10 +12,12 @@ import torch
 import torch.nn.functional as F
 from scipy.stats import rankdata
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
 from nora.datasets import Dataset, load_dataset
-from nora.guard import seeded
+from nora.guard import evaluating, seeded
 from nora.models import build_model
+from nora.problem import Forward, default_forward
 from nora.progress import progress_bar
 from nora.runs import Run, posed_data, posed_task, split_of
 from nora.splits import LinkSplit, NodeSplit
@@ -62,11 +64,10 @@ def train(
         raise ValueError(f"task is {task!r}; it must be 'node' or 'link'")
     if epochs < 1:
         raise ValueError(f"epochs must be at least 1, got {epochs}")
-    config = {"cycle": cycle, "seed": seed}
-    split = split_of(dataset, task, **config)
-    data = posed_data(dataset, split)
     if task == "node" and (dataset.data.y is None or dataset.num_classes < 2):
         raise ValueError(f"dataset {dataset.name!r} has no labels; train with task='link'")
+    split = split_of(dataset, task, cycle, seed)
+    data = posed_data(dataset, split)
     width = dataset.num_classes if task == "node" else sizes.get("hidden_channels", 64)
     start = time.perf_counter()
     with seeded(seed * 5 + cycle):
@@ -98,7 +99,7 @@ def train(
 
 def _fit(
     network: nn.Module,
-    data: Any,
+    data: Data,
     split: NodeSplit | LinkSplit,
     epochs: int,
     patience: int,
@@ -106,7 +107,9 @@ def _fit(
     weight_decay: float,
     progress: bool,
 ) -> dict[str, float]:
-    x = _sparse_where_sparse(data.x, network)
+    forward = default_forward(network, data)
+    seen = copy.copy(data)
+    seen.x = _sparse_where_sparse(data.x, network)
     optimizer = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
     best, best_epoch, weights = -1.0, 0, copy.deepcopy(network.state_dict())
     metric = "accuracy" if isinstance(split, NodeSplit) else "auc"
@@ -117,10 +120,10 @@ def _fit(
         for epoch in range(1, epochs + 1):
             network.train()
             optimizer.zero_grad()
-            loss = _loss(network(x, data.edge_index), data, split)
+            loss = _loss(forward(network, seen), data, split)
             loss.backward()
             optimizer.step()
-            value = _metric(network, x, data, split, "val")
+            value = _metric(network, forward, seen, split, "val")
             if value > best:
                 best, best_epoch = value, epoch
                 weights = copy.deepcopy(network.state_dict())
@@ -132,7 +135,7 @@ def _fit(
         "epochs": epoch,
         "best_epoch": best_epoch,
         **{
-            f"{part}_{metric}": _metric(network, x, data, split, part)
+            f"{part}_{metric}": _metric(network, forward, seen, split, part)
             for part in ("train", "val", "test")
         },
     }
@@ -146,14 +149,14 @@ def _sparse_where_sparse(x: Tensor, network: nn.Module) -> Tensor:
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         sparse = x.to_sparse_csr()
     try:
-        with torch.no_grad():
+        with evaluating(network), torch.no_grad():
             network(sparse, torch.empty(2, 0, dtype=torch.long))
     except (RuntimeError, NotImplementedError, ValueError):
         return x  # aggregates before its linear map, as GraphSAGE does
     return sparse
 
 
-def _loss(output: Tensor, data: Any, split: NodeSplit | LinkSplit) -> Tensor:
+def _loss(output: Tensor, data: Data, split: NodeSplit | LinkSplit) -> Tensor:
     if isinstance(split, NodeSplit):
         return F.cross_entropy(output[split.train], data.y[split.train])
     score = dot_product(output, split.train)
@@ -162,10 +165,10 @@ def _loss(output: Tensor, data: Any, split: NodeSplit | LinkSplit) -> Tensor:
 
 @torch.no_grad()
 def _metric(
-    network: nn.Module, x: Tensor, data: Any, split: NodeSplit | LinkSplit, part: str
+    network: nn.Module, forward: Forward, data: Data, split: NodeSplit | LinkSplit, part: str
 ) -> float:
     network.eval()
-    output = network(x, data.edge_index)
+    output = forward(network, data)
     if isinstance(split, NodeSplit):
         ids = getattr(split, part)
         return float((output[ids].argmax(dim=-1) == data.y[ids]).float().mean())

@@ -6,7 +6,8 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from nora.registry import nearest
 
@@ -56,18 +57,22 @@ def _node(text: str, known: dict[str, int], count: int, what: str) -> int:
 
 
 def parse_options(texts: Iterable[str], method: str) -> dict[str, Any]:
-    """The method's options from `key=value` texts, checked against the method's own defaults."""
+    """The method's options from `key=value` texts, checked against the method's signature."""
     from nora.api import bind_options
     from nora.methods import METHODS
 
     options = dict(_option(text) for text in texts)
-    entry = METHODS[method]
-    defaults = bind_options(entry.value, method, {})
-    bind_options(entry.value, method, options)
+    function = METHODS[method].value
+    bind_options(function, method, options)
+    try:
+        hints = get_type_hints(function)
+    except NameError:  # annotations imported for type checkers only: the method checks for itself
+        hints = {}
     for key, value in options.items():
-        expected = _kind(defaults[key])
-        if expected and _kind(value) != expected:
-            raise ValueError(f"option {key} of {method!r} takes {expected}, got {value!r}")
+        if key in hints and not _fits(value, hints[key]):
+            raise ValueError(
+                f"option {key} of {method!r} takes {_described(hints[key])}, got {value!r}"
+            )
     return options
 
 
@@ -86,12 +91,31 @@ def _option(text: str) -> tuple[str, Any]:
         return key.strip().replace("-", "_"), value
 
 
-def _kind(value: Any) -> str:
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether `value` is what an annotation asks for; annotations not known here accept all."""
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(value, part) for part in get_args(hint))
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
     if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, int | float):
-        return "a number"
-    return "a word" if isinstance(value, str) else ""
+        return hint not in (int, float, str, NoneType)
+    if hint is float:
+        return isinstance(value, int | float)
+    return isinstance(value, hint) if hint in (int, str, bool, NoneType) else True
+
+
+def _described(hint: Any) -> str:
+    """An annotation in words.
+
+    >>> _described(int | None), _described(Literal["sum", "own"])
+    ('a whole number or null', "'sum' or 'own'")
+    """
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(_described(part) for part in get_args(hint))
+    if get_origin(hint) is Literal:
+        return " or ".join(repr(value) for value in get_args(hint))
+    words = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+    return words.get(hint, "null")
 
 
 def parse_shard(text: str) -> tuple[int, int]:

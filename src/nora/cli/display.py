@@ -61,7 +61,9 @@ def print_table(frame: pd.DataFrame, title: str = "") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
+    if title:
+        say(title)  # not the table's own title, which would wrap at the table's width
+    table = Table(box=box.SIMPLE_HEAD)
     for column, kind in frame.dtypes.items():
         numeric = kind.kind in "iuf"
         table.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
@@ -72,7 +74,7 @@ def print_table(frame: pd.DataFrame, title: str = "") -> None:
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.4f}"
+        return f"{value:,.4f}" if abs(value) >= 0.01 or value == 0 else f"{value:.3g}"
     if isinstance(value, bool):
         return "yes" if value else ""
     return str(value)
@@ -86,8 +88,8 @@ def print_entries(entries: Sequence[Any]) -> None:
 
 
 def say(text: str) -> None:
-    """Print one line of text for people, wrapped to the terminal."""
-    _console().print(text, markup=False, highlight=False)
+    """Print text for people; a long line is left to the terminal, and whole when piped."""
+    _console().print(text, markup=False, soft_wrap=True)
 
 
 def _console() -> Any:

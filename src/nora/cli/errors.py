@@ -41,9 +41,9 @@ def _reported(debug: bool = False) -> Iterator[None]:
         yield
     except USAGE_ERROR as error:
         command = error.ctx.command_path if error.ctx else "nora"
-        _fail(f"{error.format_message().rstrip('.')}. See '{command} --help'", 2)
+        _fail(f"{error.format_message()} See '{command} --help'", 2)
     except KeyboardInterrupt as interruption:
-        typer.echo(f"interrupted: {interruption or 'nothing was written'}", err=True)
+        typer.echo(f"interrupted: {str(interruption) or 'nothing was written'}", err=True)
         raise typer.Exit(130) from None
     except BrokenPipeError:
         raise  # a reader like `head` has seen enough; typer ends quietly
@@ -83,4 +83,6 @@ def _warnings_in_one_line() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.showwarning = show
+        # Torch says so whenever sparse features speed things up; nobody can act on it.
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         yield

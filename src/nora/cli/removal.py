@@ -76,15 +76,19 @@ def what_if(
 
 def _title(effect: Effect, flipped: int) -> str:
     who = ", ".join(effect.names[node] if effect.names else str(node) for node in effect.removed)
-    what = "nodes" if effect.task == "node" else "pairs"
+    what, to = ("nodes", "to another class") if effect.task == "node" else ("pairs", "across 0.5")
     changed = int((effect.change > 0).sum())
     return (
-        f"Without {who}: {changed:,} {what} change by {effect.total:.4f} in all, {flipped:,} flip"
+        f"Without {who}: {changed:,} {what} change, by {effect.total:.4f} in all; "
+        f"{flipped:,} of them {to}"
     )
 
 
 def readable(changes: pd.DataFrame, classes: tuple[str, ...] | None) -> pd.DataFrame:
-    """The frame of an `Effect` with classes by name and an arrow between them."""
+    """The frame of an `Effect` for people: pairs by name, classes by name with an arrow between."""
+    if "source_name" in changes:
+        named = changes.drop(columns=["source", "target"])
+        return named.rename(columns={"source_name": "source", "target_name": "target"})
     if "from_class" not in changes:
         return changes
     before, after = (

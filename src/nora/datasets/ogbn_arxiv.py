@@ -113,7 +113,7 @@ def _download(target: Path) -> None:
 
 def _column(path: Path) -> np.ndarray:
     """The one column of integers of a CSV file."""
-    return pd.read_csv(path, header=None)[0].to_numpy(dtype="int64")
+    return pd.read_csv(path, header=None)[0].to_numpy(dtype="int64", copy=True)
 
 
 def _class_names(folder: Path) -> tuple[str, ...] | None:

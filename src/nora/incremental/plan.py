@@ -71,7 +71,8 @@ class Plan:
             edge_index: `[2, E]`.
             edge_weight: `[E]` or None.
             normalise: `none`, `mean` (over incoming edges) or `sym` (GCN's, both ends).
-            self_loops: Weight of the self-loop given to every node that has none.
+            self_loops: Weight of the self-loop given to every node that has none; without
+                `edge_weight` all weights are 1, as in PyG's `gcn_norm`.
         """
         if edge_weight is not None and edge_weight.dim() > 1:
             edge_weight = edge_weight.view(-1)
@@ -79,8 +80,6 @@ class Plan:
             edge_index, edge_weight = add_remaining_self_loops(
                 edge_index, edge_weight, self_loops, self.num_nodes
             )
-            if edge_weight is None and self_loops != 1.0:
-                raise AssertionError("self-loops of another weight need edge weights")
         source, target = edge_index
         return Edges(source, target, edge_weight, self.num_nodes, normalise)
 

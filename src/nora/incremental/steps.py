@@ -229,6 +229,7 @@ class Local(Step):
         super().__init__(inputs, output)
         self.call = call
         self.edges = edges
+        self.no_rows = output.whole()[:0].clone()
         self.typical = float(self.inputs[0].whole().abs().flatten(1).sum(1, dtype=torch.double).mean())
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
@@ -246,6 +247,8 @@ class Local(Step):
 
     def recompute(self, removals: Removals, inputs: Sequence[Changed], reach: Reach) -> Tensor:
         """Output rows `[T, …]` of the reached pairs."""
+        if not len(reach.node):
+            return self.no_rows
         n = self.edges.num_nodes
         changed = inputs[0]
         key = changed.removal * n + changed.node

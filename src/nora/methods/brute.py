@@ -15,6 +15,6 @@ def brute(problem: Problem) -> Generator[Part, None, None]:
     """Yield `F(r)` node by node."""
     with torch.no_grad():
         before = problem.predict()
-        for node in problem.nodes.split(1):
+        for node in problem.nodes.unsqueeze(1):
             after, survivors = problem.predict_without(node)
             yield node, problem.total_change(before, after, survivors).reshape(1)

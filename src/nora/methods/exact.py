@@ -12,6 +12,7 @@ message changes was left out.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Generator
 from typing import Any
@@ -68,8 +69,13 @@ def exact(
             yield from brute(problem)
         return {"fallback": str(reason)}
     checked = verify_engine(engine, verify, seed) if verify else {}
+    start = time.perf_counter()
     yield from engine.scores(problem.nodes, budget, workers)
-    facts = {"backend": functions.__name__.rpartition(".")[2], **checked}
+    facts = {
+        "backend": functions.__name__.rpartition(".")[2],
+        "removal_seconds": time.perf_counter() - start,
+        **checked,
+    }
     if tolerance > 0:
         facts["pruned_share"] = engine.tally.share
     return facts

@@ -120,19 +120,16 @@ def _trend(nodes: pd.DataFrame) -> tuple[float, float]:
 def _draw_scatter(axes: Axes, nodes: pd.DataFrame, method: str) -> pd.DataFrame:
     """Influence against degree, both heavy-tailed, so on logarithmic axes; returns what is seen."""
     seen = nodes[(nodes["degree"] > 0) & (nodes["influence"] > 0)]
-    slope, level = _trend(seen)
-    ends = np.array([seen["degree"].min(), seen["degree"].max()])
     # Degrees are whole numbers: spread them sideways a little, or the dots hide one another.
     random = np.random.default_rng(0)
     seen = seen.assign(spread=seen["degree"] * np.exp(random.uniform(-0.1, 0.1, len(seen))))
     axes.scatter(seen["spread"], seen["influence"], s=15, c=seen["colour"], alpha=0.65, lw=0)
-    axes.plot(ends, np.exp(level) * ends**slope, color=GREY, lw=1.2, ls="--", zorder=1)
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="degree (spread a little)",
-        ylabel=f"influence ({method})",
-    )
+    axes.set(xlabel="degree (spread a little)", ylabel=f"influence ({method})")
+    if len(seen):  # empty logarithmic axes cannot be drawn
+        slope, level = _trend(seen)
+        ends = np.array([seen["degree"].min(), seen["degree"].max()])
+        axes.plot(ends, np.exp(level) * ends**slope, color=GREY, lw=1.2, ls="--", zorder=1)
+        axes.set(xscale="log", yscale="log")
     axes.set_title("Influence against degree", loc="left", fontsize=12)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:g}")
@@ -144,7 +141,9 @@ def _draw_scatter(axes: Axes, nodes: pd.DataFrame, method: str) -> pd.DataFrame:
 
 def _draw_graph(axes: Axes, nodes: pd.DataFrame, edge_index: np.ndarray, seed: int) -> pd.DataFrame:
     """The largest connected part, size by influence; returns its nodes with their places."""
-    graph = nx.Graph(edge_index.T.tolist()).subgraph(nodes.index)
+    graph = nx.Graph(edge_index.T.tolist())
+    graph.add_nodes_from(nodes.index)
+    graph = graph.subgraph(nodes.index)
     graph = graph.subgraph(max(nx.connected_components(graph), key=len))
     drawn = nodes.loc[sorted(graph)].copy()
     size = 3 + 380 * drawn["influence"].to_numpy() / max(drawn["influence"].max(), 1e-12)

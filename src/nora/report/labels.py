@@ -59,6 +59,7 @@ def place_labels(axes: Axes, labels: Iterable[Label], points: np.ndarray) -> lis
             path_effects=[withStroke(linewidth=2.5, foreground="white")],
             arrowprops={"arrowstyle": "-", "color": "#444444", "lw": 0.6, "shrinkA": 0},
         )
+        text.update_positions(renderer)
         box = Text.get_window_extent(text, renderer).padded(2)  # without the line to the point
         best, cost = (0.0, 0.0), float("inf")
         for dx, dy in _offsets(box.width / 2, box.height / 2):

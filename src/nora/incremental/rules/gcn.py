@@ -20,8 +20,6 @@ def gcn_edges(plan: Plan, conv: Any, edge_index: Tensor, edge_weight: Tensor | N
     loops = None
     if conv.add_self_loops:
         loops = 2.0 if getattr(conv, "improved", False) else 1.0
-        if loops != 1.0 and edge_weight is None:
-            edge_weight = conv.lin.weight.new_ones(edge_index.size(1))
     return plan.edges(edge_index, edge_weight, normalise="sym", self_loops=loops)
 
 
