@@ -31,7 +31,9 @@ def load() -> tuple[Data, torch.Tensor, torch.Tensor]:
     folder = base / "ogbn_arxiv_graph"
     raw = np.load(folder / "ogbn_arxiv_nofeat.npz")
     y = torch.from_numpy(raw["y"].astype(np.int64))
-    edge_index = to_undirected(torch.from_numpy(raw["edge_index"].astype(np.int64)), num_nodes=len(y))
+    edge_index = to_undirected(
+        torch.from_numpy(raw["edge_index"].astype(np.int64)), num_nodes=len(y)
+    )
     x = torch.zeros(len(y), CATEGORIES + 1)
     with (folder / "gpt_preds_tape.csv").open() as lines:
         for node, line in enumerate(lines):
@@ -63,7 +65,9 @@ def arxiv_topology(model: str, epochs: int = 15, **sizes: Any) -> tuple[torch.nn
     network.eval()
     with torch.no_grad():
         right = network(data.x, data.edge_index)[test].argmax(-1) == data.y[test]
-    print(f"{name}: {right.float().mean():.3f} on the test nodes, {time.perf_counter() - start:.0f} s")
+    print(
+        f"{name}: {right.float().mean():.3f} on the test nodes, {time.perf_counter() - start:.0f} s"
+    )
     CACHE.mkdir(exist_ok=True)
     save_file(network.state_dict(), path)
     return network, data

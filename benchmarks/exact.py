@@ -137,7 +137,9 @@ def citation(dataset: str, model: str, task: str, hidden: int) -> Callable[[], d
     return measure
 
 
-def arxiv(model: str, sizes: dict[str, Any], tolerances: list[float]) -> Callable[[], dict[str, Any]]:
+def arxiv(
+    model: str, sizes: dict[str, Any], tolerances: list[float]
+) -> Callable[[], dict[str, Any]]:
     """300 random removals and 20 hubs; brute force on a few of them."""
 
     def measure() -> dict[str, Any]:
@@ -146,7 +148,9 @@ def arxiv(model: str, sizes: dict[str, Any], tolerances: list[float]) -> Callabl
         problem = pose(network, data)
         hubs = degree(problem).topk(20).indices
         generator = torch.Generator().manual_seed(0)
-        nodes = torch.cat([torch.randperm(data.num_nodes, generator=generator)[:300], hubs]).unique()
+        nodes = torch.cat(
+            [torch.randperm(data.num_nodes, generator=generator)[:300], hubs]
+        ).unique()
         few = torch.cat([hubs[:5], nodes[:: len(nodes) // 3][:3]]).unique()
         ask = {"nodes": nodes, "progress": False, "verify": 0}
         nora.influence(network, data, "exact", **{**ask, "nodes": few[-2:]})
@@ -202,13 +206,23 @@ def settings() -> dict[str, Callable[[], dict[str, Any]]]:
     steps = [1e-4, 1e-3, 3e-3, 1e-2, 3e-2]
     found["arxiv-topology-sage-256"] = arxiv("sage", {**deep, "hidden_channels": 256}, steps)
     found["arxiv-topology-gcn-256"] = arxiv("gcn", {**deep, "hidden_channels": 256}, steps)
-    found["arxiv-topology-gat-64x2"] = arxiv("gat", {**deep, "hidden_channels": 64, "heads": 2}, steps)
+    found["arxiv-topology-gat-64x2"] = arxiv(
+        "gat", {**deep, "hidden_channels": 64, "heads": 2}, steps
+    )
     return found
 
 
 def show(results: dict[str, dict[str, Any]]) -> None:
     table = Table(title="exact against brute force, same process")
-    for column in ("setting", "removals", "brute s/removal", "exact s", "ratio", "error", "peak MB"):
+    for column in (
+        "setting",
+        "removals",
+        "brute s/removal",
+        "exact s",
+        "ratio",
+        "error",
+        "peak MB",
+    ):
         table.add_column(column, justify="left" if column == "setting" else "right")
     for name, row in results.items():
         table.add_row(
@@ -226,7 +240,9 @@ def show(results: dict[str, dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--only", nargs="*", default=[""], help="settings whose name starts so")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "exact.json")
     arguments = parser.parse_args()

@@ -229,7 +229,9 @@ def test_a_star_with_a_thousand_leaves():
         assert torch.allclose(found.scores[nodes], truth.scores[nodes], rtol=1e-9)
 
 
-@pytest.mark.parametrize("options", [{"memory": "20KB"}, {"workers": 1}, {"workers": 3}, {"verify": 0}])
+@pytest.mark.parametrize(
+    "options", [{"memory": "20KB"}, {"workers": 1}, {"workers": 3}, {"verify": 0}]
+)
 @pytest.mark.parametrize("backend", ["compiled", "vectorised"])
 def test_how_the_work_is_done_does_not_change_the_numbers(options, backend, hubs, gcn):
     threads = torch.get_num_threads()

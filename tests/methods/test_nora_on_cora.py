@@ -65,7 +65,7 @@ def test_tuned_on_a_tenth_it_reaches_080_on_the_rest(run: nora.Run) -> None:
     assert found["pearson"] >= 0.80, (found, tuned)
 
 
-def median_seconds(*works: Callable[[], object], repeats: int = 9) -> list[float]:
+def median_seconds(*works: Callable[[], object], repeats: int = 15) -> list[float]:
     """Each work's median time; they take turns, so that a busy machine is busy for all."""
     seconds: list[list[float]] = [[] for _ in works]
     for _ in range(repeats):
@@ -77,6 +77,7 @@ def median_seconds(*works: Callable[[], object], repeats: int = 9) -> list[float
 
 
 def test_it_costs_at_most_three_times_one_forward_and_backward(run: nora.Run) -> None:
+    """Checks included; both sides on one thread, as all tests run."""
     model, data = run.model, run.data
 
     def forward_and_backward() -> None:

@@ -29,7 +29,9 @@ def effect_of(problem: Problem, removed: Tensor, method: str) -> tuple[Tensor, T
         try:
             engine = Engine.prepare(problem, vectorised)
         except UnsupportedError as reason:
-            warnings.warn(f"exact falls back to brute force: {reason}", RuntimeWarning, stacklevel=4)
+            warnings.warn(
+                f"exact falls back to brute force: {reason}", RuntimeWarning, stacklevel=4
+            )
         else:
             after = engine.effect(removed.to(device))
             _, survivors = problem.task.survivors(kept(removed.to(device), problem.num_nodes))

@@ -37,7 +37,7 @@ def pick_backend(name: Backend, problem: Problem, removals: int) -> ModuleType:
     edge_index = problem.data.edge_index
     on_cpu = edge_index.device.type == "cpu"
     if name == "compiled" and not on_cpu:
-        raise ValueError("backend='compiled' runs on the CPU; the data is on " f"{edge_index.device}")
+        raise ValueError(f"backend='compiled' runs on the CPU; the data is on {edge_index.device}")
     large = removals * (edge_index.size(1) + problem.num_nodes) > COMPILE_ABOVE
     if name == "compiled" or (name == "auto" and on_cpu and large):
         from nora.incremental import compiled
@@ -102,7 +102,9 @@ class Engine:
             after = task.from_scores(score)
         else:
             blocks = []
-            for some, at in zip(pair.split(PAIRS_AT_ONCE), ends.split(PAIRS_AT_ONCE, 1), strict=True):
+            for some, at in zip(
+                pair.split(PAIRS_AT_ONCE), ends.split(PAIRS_AT_ONCE, 1), strict=True
+            ):
                 rows = [
                     vectorised.pick(task.pairs[i, some], at[i], z, changed.rows) for i in (0, 1)
                 ]

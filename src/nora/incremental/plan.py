@@ -45,6 +45,7 @@ class Plan:
         self.edge_index = edge_index
         self.num_nodes = num_nodes
         self.steps: list[Step] = []
+        self.output: Value
         self.convolutions: list[tuple[str, Value]] = []
 
     def constant(self, tensor: Tensor) -> Value:
@@ -152,8 +153,10 @@ class Plan:
         """A few nodes to try a step on: random ones and the one with most edges."""
         generator = torch.Generator().manual_seed(0)
         some = torch.randint(self.num_nodes, (PROBED_ROWS,), generator=generator)
-        return torch.cat([some, edges.count.argmax().reshape(1).cpu()]).unique().to(
-            edges.source.device
+        return (
+            torch.cat([some, edges.count.argmax().reshape(1).cpu()])
+            .unique()
+            .to(edges.source.device)
         )
 
     def _recomputed(self, step: Local, nodes: Tensor) -> Tensor:
@@ -177,8 +180,8 @@ class Plan:
         ptr = torch.tensor([0, self.num_nodes], device=nodes.device)
         empty = Changed(nodes.new_zeros(2), nodes[:0], step.inputs[0].whole()[:0])
         reach = vectorised.everyone(ptr, nodes)
-        base = tuple(value.whole() for value in step.inputs)
-        rows = tuple(part[:0] for part in base)
+        y, near, far = (value.whole() for value in step.inputs)
+        base, rows = (y, near, far), (y[:0], near[:0], far[:0])
         return vectorised.attend(edges, nobody, empty, reach, base, rows, step.slope)
 
     def finish(self) -> None:

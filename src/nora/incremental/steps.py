@@ -73,7 +73,9 @@ class Chunk:
     tolerance: float = 0.0
     tally: Tally = field(default_factory=Tally)
 
-    def sources(self, edges: Edges, changed: Changed, y: Tensor, typical: float) -> tuple[Tensor, ...]:
+    def sources(
+        self, edges: Edges, changed: Changed, y: Tensor, typical: float
+    ) -> tuple[Tensor, ...]:
         """Whose messages change, less those whose change is below the tolerance."""
         sources = self.backend.find_sources(edges, self.removals, changed)
         if self.tolerance <= 0:
@@ -230,7 +232,9 @@ class Local(Step):
         self.call = call
         self.edges = edges
         self.no_rows = output.whole()[:0].clone()
-        self.typical = float(self.inputs[0].whole().abs().flatten(1).sum(1, dtype=torch.double).mean())
+        self.typical = float(
+            self.inputs[0].whole().abs().flatten(1).sum(1, dtype=torch.double).mean()
+        )
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Recompute every reached neighbourhood."""
@@ -238,7 +242,8 @@ class Local(Step):
             inputs = chunk.align(self.inputs, inputs)
         else:
             inputs = [
-                Changed(c.ptr, c.node, v.whole()[:0]) for c, v in zip(inputs, self.inputs, strict=True)
+                Changed(c.ptr, c.node, v.whole()[:0])
+                for c, v in zip(inputs, self.inputs, strict=True)
             ]
         y = self.inputs[0].whole()
         sources = chunk.sources(self.edges, inputs[0], y, self.typical)

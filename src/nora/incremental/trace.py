@@ -6,6 +6,7 @@ between two convolutions becomes one row-wise map, after a check that it does tr
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -165,9 +166,7 @@ class _Builder:
         segment, inputs = self.segment(node)
         for n in inputs:
             if self.kinds[n] & {"graph", "edge"}:
-                raise UnsupportedError(
-                    f"{where} depends on edges outside a message-passing layer"
-                )
+                raise UnsupportedError(f"{where} depends on edges outside a message-passing layer")
         values = [self.values[n] for n in inputs if n in self.values]
         if not values:
             raise UnsupportedError(f"{where} depends on no node-level input")
@@ -216,10 +215,9 @@ class _Builder:
         part = [fixed[i] if i in fixed else w[some] for i, w in enumerate(whole)]
         full, few = _Recorder(segment), _Recorder(segment)
         full.run(*whole)
-        try:
+        # A call that fails on a few rows leaves no record, and is named below.
+        with contextlib.suppress(RuntimeError, IndexError, ValueError):
             few.run(*part)
-        except (RuntimeError, IndexError, ValueError):
-            pass  # the call that failed has no record and is named below
         places = iter(range(len(inputs)))
         follows: set[fx.Node] = set()
         for inner in segment.graph.nodes:

@@ -9,14 +9,15 @@ from torch import Tensor
 from torch_geometric.nn import SAGEConv
 from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
+from nora.incremental.edges import Normalise
 from nora.incremental.plan import Plan
 from nora.incremental.rules import local, rule
 from nora.incremental.steps import Value
 
 
-def aggregation(conv: Any) -> str | None:
+def aggregation(conv: Any) -> Normalise | None:
     """`mean`, `none` (a plain sum), or None when sums over neighbours do not express it."""
-    kinds = {MeanAggregation: "mean", SumAggregation: "none"}
+    kinds: dict[type, Normalise] = {MeanAggregation: "mean", SumAggregation: "none"}
     return kinds.get(type(conv.aggr_module))
 
 

@@ -1,0 +1,393 @@
+"""The compiled loops behind `compiled.py`: plain Python on NumPy arrays, translated by `numba`.
+
+Every function goes through a chunk one removal after the other. `slot`, `loss` and `lost` are scratch
+arrays of the size of the graph that are clean (−1, 0, 0) on entry and on return. CSR arrays, removals
+(`rem_ptr`, `rem_node`), changed rows (`chg_ptr`, `chg_node`) and reached rows are as in `changed.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+NONE, MEAN, SYM = 0, 1, 2
+jit: Callable[..., Any] = njit(nogil=True, cache=True)
+
+
+@jit
+def rescaled(degree, count, loss, lost, code):
+    """The `left` factor after `lost` edges of summed weight `loss` are gone."""
+    if code == SYM:
+        rest = degree - loss
+        return 0.0 if count == lost or rest == 0.0 else rest**-0.5
+    rest = float(count - lost)
+    return 1.0 / max(rest, 1.0)
+
+
+@jit
+def find_sources(
+    indptr,
+    target,
+    weight,
+    degree,
+    count,
+    right,
+    rem_ptr,
+    rem_node,
+    chg_ptr,
+    chg_node,
+    code,
+    slot,
+    loss,
+    lost,
+):
+    """Whose messages change, and by which factor they are scaled after the removal."""
+    bound = len(chg_node) + len(rem_node)
+    if code == SYM:
+        for r in rem_node:
+            bound += indptr[r + 1] - indptr[r]
+    ptr = np.zeros(len(rem_ptr), dtype=np.int64)
+    source = np.empty(bound, dtype=np.int64)
+    row = np.empty(bound, dtype=np.int64)
+    scale = np.empty(bound)
+    weighted = len(weight) > 0
+    n = 0
+    for c in range(len(rem_ptr) - 1):
+        removed = rem_node[rem_ptr[c] : rem_ptr[c + 1]]
+        for r in removed:
+            slot[r] = -2
+        if code == SYM:
+            for r in removed:
+                for e in range(indptr[r], indptr[r + 1]):
+                    loss[target[e]] += weight[e] if weighted else 1.0
+                    lost[target[e]] += 1
+        for m in range(chg_ptr[c], chg_ptr[c + 1]):
+            j = chg_node[m]
+            source[n] = j
+            row[n] = m
+            scale[n] = right[j]
+            if lost[j] > 0:
+                scale[n] = rescaled(degree[j], count[j], loss[j], lost[j], code)
+            slot[j] = 0
+            n += 1
+        if code == SYM:
+            for r in removed:
+                for e in range(indptr[r], indptr[r + 1]):
+                    k = target[e]
+                    if slot[k] == -1:
+                        source[n] = k
+                        row[n] = -1
+                        scale[n] = rescaled(degree[k], count[k], loss[k], lost[k], code)
+                        slot[k] = 0
+                        n += 1
+        for r in removed:
+            source[n] = r
+            row[n] = -2
+            scale[n] = 0.0
+            n += 1
+        ptr[c + 1] = n
+        for s in range(ptr[c], n):
+            slot[source[s]] = -1
+        if code == SYM:
+            for r in removed:
+                for e in range(indptr[r], indptr[r + 1]):
+                    loss[target[e]] = 0.0
+                    lost[target[e]] = 0
+    return ptr, source[:n].copy(), row[:n].copy(), scale[:n].copy()
+
+
+@jit
+def expand(
+    indptr,
+    target,
+    weight,
+    degree,
+    count,
+    left,
+    rem_ptr,
+    rem_node,
+    src_ptr,
+    source,
+    row,
+    code,
+    selves,
+    slot,
+    loss,
+    lost,
+):
+    """Where the sources' messages arrive: reached nodes, a slot for every edge, new `left` factors."""
+    edge_ptr = np.zeros(len(source) + 1, dtype=np.int64)
+    for s in range(len(source)):
+        edge_ptr[s + 1] = edge_ptr[s] + indptr[source[s] + 1] - indptr[source[s]]
+    slots = np.empty(edge_ptr[-1], dtype=np.int64)
+    ptr = np.zeros(len(rem_ptr), dtype=np.int64)
+    bound = np.int64(0)
+    for c in range(len(rem_ptr) - 1):
+        most = edge_ptr[src_ptr[c + 1]] - edge_ptr[src_ptr[c]]
+        if selves:
+            most += src_ptr[c + 1] - src_ptr[c]
+        bound += min(most, len(indptr) - 1)
+    node = np.empty(bound, dtype=np.int64)
+    new_left = np.empty(bound)
+    weighted = len(weight) > 0
+    n = np.int64(0)
+    for c in range(len(rem_ptr) - 1):
+        start = n
+        removed = rem_node[rem_ptr[c] : rem_ptr[c + 1]]
+        for r in removed:
+            slot[r] = -2
+            if code != NONE:
+                for e in range(indptr[r], indptr[r + 1]):
+                    loss[target[e]] += weight[e] if weighted else 1.0
+                    lost[target[e]] += 1
+        for s in range(src_ptr[c], src_ptr[c + 1]):
+            at = edge_ptr[s]
+            j = source[s]
+            if selves and row[s] >= 0 and slot[j] == -1:
+                slot[j] = n
+                node[n] = j
+                n += 1
+            for e in range(indptr[j], indptr[j + 1]):
+                k = target[e]
+                if slot[k] == -1:
+                    slot[k] = n
+                    node[n] = k
+                    n += 1
+                slots[at] = slot[k] if slot[k] >= 0 else -1
+                at += 1
+        for t in range(start, n):
+            k = node[t]
+            slot[k] = -1
+            new_left[t] = left[k]
+            if lost[k] > 0:
+                new_left[t] = rescaled(degree[k], count[k], loss[k], lost[k], code)
+        for r in removed:
+            slot[r] = -1
+            if code != NONE:
+                for e in range(indptr[r], indptr[r + 1]):
+                    loss[target[e]] = 0.0
+                    lost[target[e]] = 0
+        ptr[c + 1] = n
+    return edge_ptr, slots, ptr, node[:n].copy(), new_left[:n].copy()
+
+
+@jit
+def message_change(source, row, scale, right, y, y_rows, size):
+    """L1 change of every source's message."""
+    for s in range(len(source)):
+        j, m = source[s], row[s]
+        total = 0.0
+        if m >= 0:
+            for f in range(y.shape[1]):
+                total += abs(scale[s] * y_rows[m, f] - right[j] * y[j, f])
+        else:
+            for f in range(y.shape[1]):
+                total += abs(y[j, f])
+            total *= abs(scale[s] - right[j])
+        size[s] = total
+
+
+@jit
+def accumulate(
+    indptr,
+    weight,
+    source,
+    row,
+    scale,
+    edge_ptr,
+    slots,
+    node,
+    new_left,
+    right,
+    y,
+    y_rows,
+    total,
+    out,
+    change,
+):
+    """Original sums plus the changes of all arriving messages, scaled anew."""
+    weighted = len(weight) > 0
+    width = y.shape[1]
+    for t in range(len(node)):
+        out[t] = total[node[t]]
+    for s in range(len(source)):
+        if edge_ptr[s] == edge_ptr[s + 1]:
+            continue
+        j, m = source[s], row[s]
+        old = y.dtype.type(right[j])
+        new = y.dtype.type(scale[s])
+        if m >= 0:
+            for f in range(width):
+                change[f] = new * y_rows[m, f] - old * y[j, f]
+        else:
+            for f in range(width):
+                change[f] = (new - old) * y[j, f]
+        first = indptr[j]
+        for at in range(edge_ptr[s], edge_ptr[s + 1]):
+            t = slots[at]
+            if t >= 0:
+                if weighted:
+                    w = weight[first + at - edge_ptr[s]]
+                    for f in range(width):
+                        out[t, f] += w * change[f]
+                else:
+                    for f in range(width):
+                        out[t, f] += change[f]
+    for t in range(len(node)):
+        if new_left[t] != 1.0:
+            factor = y.dtype.type(new_left[t])
+            for f in range(width):
+                out[t, f] *= factor
+
+
+@jit
+def union(a_ptr, a_node, b_ptr, b_node, slot):
+    """Pairs in either of two sets of changed rows, and where each set's rows are in it."""
+    ptr = np.zeros(len(a_ptr), dtype=np.int64)
+    node = np.empty(len(a_node) + len(b_node), dtype=np.int64)
+    at_a = np.empty(len(a_node), dtype=np.int64)
+    at_b = np.empty(len(b_node), dtype=np.int64)
+    n = np.int64(0)
+    for c in range(len(a_ptr) - 1):
+        start = n
+        for m in range(a_ptr[c], a_ptr[c + 1]):
+            node[n] = a_node[m]
+            slot[a_node[m]] = n
+            at_a[m] = n
+            n += 1
+        for m in range(b_ptr[c], b_ptr[c + 1]):
+            if slot[b_node[m]] == -1:
+                node[n] = b_node[m]
+                slot[b_node[m]] = n
+                n += 1
+            at_b[m] = slot[b_node[m]]
+        for t in range(start, n):
+            slot[node[t]] = -1
+        ptr[c + 1] = n
+    return ptr, node[:n].copy(), at_a, at_b
+
+
+@jit
+def attend(
+    indptr,
+    source,
+    rem_ptr,
+    rem_node,
+    chg_ptr,
+    chg_node,
+    ptr,
+    node,
+    y,
+    near,
+    far,
+    y_rows,
+    near_rows,
+    far_rows,
+    slope,
+    out,
+    slot,
+):
+    """Softmax-weighted sums over the reached nodes' in-neighbourhoods, removed sources left out."""
+    heads = near.shape[1]
+    width = y.shape[1] // heads
+    longest = np.int64(0)
+    for k in range(len(indptr) - 1):
+        longest = max(longest, indptr[k + 1] - indptr[k])
+    weight = np.empty((longest, heads), dtype=y.dtype)
+    largest = np.empty(heads, dtype=y.dtype)
+    summed = np.empty(heads, dtype=y.dtype)
+    for c in range(len(rem_ptr) - 1):
+        for i in range(rem_ptr[c], rem_ptr[c + 1]):
+            slot[rem_node[i]] = -2
+        for m in range(chg_ptr[c], chg_ptr[c + 1]):
+            slot[chg_node[m]] = m
+        for t in range(ptr[c], ptr[c + 1]):
+            k = node[t]
+            here = far_rows[slot[k]] if slot[k] >= 0 else far[k]
+            largest[:] = -np.inf
+            for e in range(indptr[k], indptr[k + 1]):
+                j = source[e]
+                m = slot[j]
+                if m == -2:
+                    continue
+                there = near_rows[m] if m >= 0 else near[j]
+                for h in range(heads):
+                    score = here[h] + there[h]
+                    if score < 0:
+                        score *= slope
+                    weight[e - indptr[k], h] = score
+                    largest[h] = max(largest[h], score)
+            summed[:] = 0
+            for f in range(y.shape[1]):
+                out[t, f] = 0
+            for e in range(indptr[k], indptr[k + 1]):
+                m = slot[source[e]]
+                if m == -2:
+                    continue
+                rows = y_rows[m] if m >= 0 else y[source[e]]
+                for h in range(heads):
+                    share = np.exp(weight[e - indptr[k], h] - largest[h])
+                    summed[h] += share
+                    for f in range(h * width, (h + 1) * width):
+                        out[t, f] += share * rows[f]
+            for h in range(heads):
+                factor = 1 / (summed[h] + y.dtype.type(1e-16))
+                for f in range(h * width, (h + 1) * width):
+                    out[t, f] *= factor
+        for i in range(rem_ptr[c], rem_ptr[c + 1]):
+            slot[rem_node[i]] = -1
+        for m in range(chg_ptr[c], chg_ptr[c + 1]):
+            slot[chg_node[m]] = -1
+
+
+@jit
+def touched_pairs(indptr, incident, pairs, rem_ptr, rem_node, chg_ptr, chg_node, seen, slot):
+    """Surviving node pairs with a changed end, each once, and their ends' changed rows."""
+    bound = np.int64(0)
+    for k in chg_node:
+        bound += indptr[k + 1] - indptr[k]
+    ptr = np.zeros(len(rem_ptr), dtype=np.int64)
+    pair = np.empty(bound, dtype=np.int64)
+    ends = np.empty((2, bound), dtype=np.int64)
+    n = np.int64(0)
+    for c in range(len(rem_ptr) - 1):
+        for i in range(rem_ptr[c], rem_ptr[c + 1]):
+            slot[rem_node[i]] = -2
+        for m in range(chg_ptr[c], chg_ptr[c + 1]):
+            slot[chg_node[m]] = m
+        start = n
+        for m in range(chg_ptr[c], chg_ptr[c + 1]):
+            k = chg_node[m]
+            for e in range(indptr[k], indptr[k + 1]):
+                p = incident[e]
+                i, j = pairs[0, p], pairs[1, p]
+                if not seen[p] and slot[i] != -2 and slot[j] != -2:
+                    seen[p] = True
+                    pair[n] = p
+                    ends[0, n] = slot[i]
+                    ends[1, n] = slot[j]
+                    n += 1
+        for q in range(start, n):
+            seen[pair[q]] = False
+        for i in range(rem_ptr[c], rem_ptr[c + 1]):
+            slot[rem_node[i]] = -1
+        for m in range(chg_ptr[c], chg_ptr[c + 1]):
+            slot[chg_node[m]] = -1
+        ptr[c + 1] = n
+    return ptr, pair[:n].copy(), ends[:, :n].copy()
+
+
+@jit
+def dots(pair, pairs, ends, z, rows, out):
+    """Dot product of every pair's two rows."""
+    for q in range(len(pair)):
+        i, j = ends[0, q], ends[1, q]
+        a = rows[i] if i >= 0 else z[pairs[0, pair[q]]]
+        b = rows[j] if j >= 0 else z[pairs[1, pair[q]]]
+        total = out.dtype.type(0)
+        for f in range(z.shape[1]):
+            total += a[f] * b[f]
+        out[q] = total
