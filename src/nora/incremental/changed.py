@@ -76,6 +76,7 @@ class Reach:
         scale: The `right` factor of each source after the removal `[S]`, float64.
         edge_ptr: `[S+1]`; the out-edges of source `s` land in `slot[edge_ptr[s]:edge_ptr[s+1]]`.
         slot: For each out-edge, the target row it adds to, −1 for removed targets.
+        also: The row of every pair that was to be reached in any case.
         ptr, node: The reached rows, as in `Changed`.
         left: The `left` factor of each reached row after the removal `[T]`, float64.
     """
@@ -85,6 +86,7 @@ class Reach:
     scale: Tensor
     edge_ptr: Tensor
     slot: Tensor
+    also: Tensor
     ptr: Tensor
     node: Tensor
     left: Tensor

@@ -38,11 +38,6 @@ def forget_scratch() -> None:
     _local.size = -1
 
 
-def _weights(edges: Edges) -> np.ndarray:
-    weight = edges.weight_by_source
-    return np.empty(0, dtype=np.float32) if weight is None else weight.numpy()
-
-
 def _flat(tensor: Tensor) -> np.ndarray:
     return tensor.flatten(1).contiguous().numpy()
 
@@ -53,28 +48,28 @@ def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
 
 def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Tensor, ...]:
     """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Reach`."""
-    indptr, target, _ = edges.by_source
+    csr = edges.arrays
     arrays = loops.find_sources(
-        indptr.numpy(), target.numpy(), _weights(edges), edges.degree.numpy(), edges.count.numpy(),
-        edges.right.numpy(), removals.ptr.numpy(), removals.node.numpy(), changed.ptr.numpy(),
-        changed.node.numpy(), _CODES[edges.normalise], *_scratch(edges.num_nodes),
+        csr.indptr, csr.target, csr.weight, csr.degree, csr.arriving, csr.right, removals.ptr.numpy(),
+        removals.node.numpy(), changed.ptr.numpy(), changed.node.numpy(), _CODES[edges.normalise],
+        *_scratch(edges.num_nodes),
     )  # fmt: skip
     return _tensors(*arrays)
 
 
 def expand(
-    edges: Edges, removals: Removals, sources: tuple[Tensor, ...], selves: bool = False
+    edges: Edges, removals: Removals, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
 ) -> Reach:
-    """Where those messages arrive; with `selves`, changed nodes are reached too."""
+    """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
     src_ptr, source, row, scale = sources
-    indptr, target, _ = edges.by_source
+    csr = edges.arrays
     arrays = loops.expand(
-        indptr.numpy(), target.numpy(), _weights(edges), edges.degree.numpy(), edges.count.numpy(),
-        edges.left.numpy(), removals.ptr.numpy(), removals.node.numpy(), src_ptr.numpy(),
-        source.numpy(), row.numpy(), _CODES[edges.normalise], selves, *_scratch(edges.num_nodes),
+        csr.indptr, csr.target, csr.weight, csr.degree, csr.arriving, csr.left, removals.ptr.numpy(),
+        removals.node.numpy(), src_ptr.numpy(), source.numpy(), also[0].numpy(), also[1].numpy(),
+        _CODES[edges.normalise], *_scratch(edges.num_nodes),
     )  # fmt: skip
-    edge_ptr, slot, ptr, node, left = _tensors(*arrays)
-    return Reach(source, row, scale, edge_ptr, slot, ptr, node, left)
+    edge_ptr, slot, also_slot, ptr, node, left = _tensors(*arrays)
+    return Reach(source, row, scale, edge_ptr, slot, also_slot, ptr, node, left)
 
 
 def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor) -> Tensor:
@@ -82,20 +77,29 @@ def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: T
     _, source, row, scale = sources
     size = torch.empty(len(source), dtype=torch.double)
     loops.message_change(
-        source.numpy(), row.numpy(), scale.numpy(), edges.right.numpy(), _flat(y), _flat(rows),
+        source.numpy(), row.numpy(), scale.numpy(), edges.arrays.right, _flat(y), _flat(rows),
         size.numpy(),
     )  # fmt: skip
     return size
 
 
-def accumulate(edges: Edges, reach: Reach, y: Tensor, rows: Tensor, total: Tensor) -> Tensor:
-    """New sums of the reached rows `[T, F]`."""
+def accumulate(
+    edges: Edges,
+    reach: Reach,
+    base: tuple[Tensor, Tensor, Tensor, Tensor],
+    rows: Tensor,
+    plus: Changed,
+) -> Tensor:
+    """New outputs of the reached rows `[T, F]`; `base` is `(y, total, plus, output)`."""
+    y, total, plus_base, whole = base
     out = torch.empty(len(reach.node), y.size(1), dtype=y.dtype)
-    change = np.empty(y.size(1), dtype=out.numpy().dtype)
+    csr = edges.arrays
     loops.accumulate(
-        edges.by_source[0].numpy(), _weights(edges), reach.source.numpy(), reach.row.numpy(),
-        reach.scale.numpy(), reach.edge_ptr.numpy(), reach.slot.numpy(), reach.node.numpy(),
-        reach.left.numpy(), edges.right.numpy(), _flat(y), _flat(rows), _flat(total), out.numpy(), change,
+        csr.indptr, csr.weight, csr.left, csr.right, reach.source.numpy(), reach.row.numpy(),
+        reach.scale.numpy(), reach.edge_ptr.numpy(), reach.slot.numpy(), reach.also.numpy(),
+        reach.node.numpy(), reach.left.numpy(), _flat(y), _flat(rows), _flat(total),
+        _flat(plus_base), plus.node.numpy(), _flat(plus.rows), _flat(whole), out.numpy(),
+        np.empty(y.size(1), dtype=y.numpy().dtype),
     )  # fmt: skip
     return out
 

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 Normalise = Literal["none", "mean", "sym"]
+
+
+class Arrays(NamedTuple):
+    """Out-edges in CSR form with weights (empty: all ones), and per-node degrees and factors."""
+
+    indptr: np.ndarray
+    target: np.ndarray
+    weight: np.ndarray
+    degree: np.ndarray
+    arriving: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +102,21 @@ class Edges:
         """`right` on the whole graph `[N]`, float64."""
         return self.left if self.normalise == "sym" else torch.ones_like(self.left)
 
+    @cached_property
+    def arrays(self) -> Arrays:
+        """What the compiled loops read, as NumPy arrays on the CPU."""
+        indptr, target, _ = self.by_source
+        weight = self.weight_by_source
+        return Arrays(
+            indptr=indptr.numpy(),
+            target=target.numpy(),
+            weight=np.empty(0, dtype=np.float32) if weight is None else weight.numpy(),
+            degree=self.degree.numpy(),
+            arriving=self.count.numpy(),
+            left=self.left.numpy(),
+            right=self.right.numpy(),
+        )
+
     def total(self, y: Tensor) -> Tensor:
         """`Σ_{j→k} weight_jk right_j y_j` on the whole graph `[N, F]`, without `left`."""
         y = y * self.right.to(y.dtype).unsqueeze(-1) if self.normalise == "sym" else y
@@ -97,7 +126,11 @@ class Edges:
         else:
             weight = self.weight[edge].to(y.dtype)
         size = (self.num_nodes, self.num_nodes)
-        matrix = torch.sparse_csr_tensor(indptr, source, weight, size=size, check_invariants=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            matrix = torch.sparse_csr_tensor(
+                indptr, source, weight, size=size, check_invariants=False
+            )
         return matrix @ y
 
 

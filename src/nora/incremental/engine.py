@@ -26,7 +26,7 @@ Backend = Literal["auto", "compiled", "vectorised"]
 # Below this many (nodes × edges), loading the compiled loops costs more than they save.
 COMPILE_ABOVE = 10_000_000
 # Chunks larger than this fall out of the processor's caches and gain nothing.
-CHUNK_BYTES = 24 * 2**20
+CHUNK_BYTES = 64 * 2**20
 PAIRS_AT_ONCE = 1 << 16
 
 
@@ -142,7 +142,9 @@ class Engine:
     def effect(self, removed: Tensor) -> Tensor:
         """Predictions after removing `removed` together, `[items, …]`; gone items keep theirs."""
         removals = Removals.group(removed)
-        _, item, after = self.changed_items(removals, self.changed_output(removals))
+        with torch.no_grad():
+            changed = self.changed_output(removals, tolerance=0.0)
+            _, item, after = self.changed_items(removals, changed)
         result = self.before.clone()
         result[item] = after
         return result

@@ -15,6 +15,8 @@ from numba import njit
 
 NONE, MEAN, SYM = 0, 1, 2
 jit: Callable[..., Any] = njit(nogil=True, cache=True)
+# Sums over a row may be added in any order, so that they can use vector registers.
+jit_sums: Callable[..., Any] = njit(nogil=True, cache=True, fastmath={"reassoc", "nsz", "contract"})
 
 
 @jit
@@ -101,34 +103,22 @@ def find_sources(
 
 @jit
 def expand(
-    indptr,
-    target,
-    weight,
-    degree,
-    count,
-    left,
-    rem_ptr,
-    rem_node,
-    src_ptr,
-    source,
-    row,
-    code,
-    selves,
-    slot,
-    loss,
-    lost,
-):
-    """Where the sources' messages arrive: reached nodes, a slot for every edge, new `left` factors."""
+    indptr, target, weight, degree, count, left, rem_ptr, rem_node, src_ptr, source, also_ptr,
+    also_node, code, slot, loss, lost,
+):  # fmt: skip
+    """Where the sources' messages arrive: reached nodes, a slot for every edge, new `left` factors.
+
+    The nodes in `also` are reached too, whether a message arrives there or not.
+    """
     edge_ptr = np.zeros(len(source) + 1, dtype=np.int64)
     for s in range(len(source)):
         edge_ptr[s + 1] = edge_ptr[s] + indptr[source[s] + 1] - indptr[source[s]]
     slots = np.empty(edge_ptr[-1], dtype=np.int64)
+    also_slot = np.empty(len(also_node), dtype=np.int64)
     ptr = np.zeros(len(rem_ptr), dtype=np.int64)
     bound = np.int64(0)
     for c in range(len(rem_ptr) - 1):
-        most = edge_ptr[src_ptr[c + 1]] - edge_ptr[src_ptr[c]]
-        if selves:
-            most += src_ptr[c + 1] - src_ptr[c]
+        most = edge_ptr[src_ptr[c + 1]] - edge_ptr[src_ptr[c]] + also_ptr[c + 1] - also_ptr[c]
         bound += min(most, len(indptr) - 1)
     node = np.empty(bound, dtype=np.int64)
     new_left = np.empty(bound)
@@ -145,12 +135,7 @@ def expand(
                     lost[target[e]] += 1
         for s in range(src_ptr[c], src_ptr[c + 1]):
             at = edge_ptr[s]
-            j = source[s]
-            if selves and row[s] >= 0 and slot[j] == -1:
-                slot[j] = n
-                node[n] = j
-                n += 1
-            for e in range(indptr[j], indptr[j + 1]):
+            for e in range(indptr[source[s]], indptr[source[s] + 1]):
                 k = target[e]
                 if slot[k] == -1:
                     slot[k] = n
@@ -158,6 +143,13 @@ def expand(
                     n += 1
                 slots[at] = slot[k] if slot[k] >= 0 else -1
                 at += 1
+        for m in range(also_ptr[c], also_ptr[c + 1]):
+            k = also_node[m]
+            if slot[k] == -1:
+                slot[k] = n
+                node[n] = k
+                n += 1
+            also_slot[m] = slot[k]
         for t in range(start, n):
             k = node[t]
             slot[k] = -1
@@ -171,10 +163,10 @@ def expand(
                     loss[target[e]] = 0.0
                     lost[target[e]] = 0
         ptr[c + 1] = n
-    return edge_ptr, slots, ptr, node[:n].copy(), new_left[:n].copy()
+    return edge_ptr, slots, also_slot, ptr, node[:n].copy(), new_left[:n].copy()
 
 
-@jit
+@jit_sums
 def message_change(source, row, scale, right, y, y_rows, size):
     """L1 change of every source's message."""
     for s in range(len(source)):
@@ -192,27 +184,27 @@ def message_change(source, row, scale, right, y, y_rows, size):
 
 @jit
 def accumulate(
-    indptr,
-    weight,
-    source,
-    row,
-    scale,
-    edge_ptr,
-    slots,
-    node,
-    new_left,
-    right,
-    y,
-    y_rows,
-    total,
-    out,
-    change,
-):
-    """Original sums plus the changes of all arriving messages, scaled anew."""
+    indptr, weight, left, right, source, row, scale, edge_ptr, slots, also_slot, node, new_left, y,
+    y_rows, total, plus, plus_node, plus_rows, whole, out, change,
+):  # fmt: skip
+    """Original outputs plus the changes of all arriving messages, rescaled where `left` changed."""
     weighted = len(weight) > 0
     width = y.shape[1]
     for t in range(len(node)):
-        out[t] = total[node[t]]
+        k = node[t]
+        if new_left[t] == left[k]:
+            for f in range(width):
+                out[t, f] = whole[k, f]
+        else:
+            factor = y.dtype.type(new_left[t])
+            for f in range(width):
+                out[t, f] = factor * total[k, f]
+            if plus.shape[0] == 1:
+                for f in range(width):
+                    out[t, f] += plus[0, f]
+            elif plus.shape[0] > 1:
+                for f in range(width):
+                    out[t, f] += plus[k, f]
     for s in range(len(source)):
         if edge_ptr[s] == edge_ptr[s + 1]:
             continue
@@ -229,18 +221,15 @@ def accumulate(
         for at in range(edge_ptr[s], edge_ptr[s + 1]):
             t = slots[at]
             if t >= 0:
+                factor = y.dtype.type(new_left[t])
                 if weighted:
-                    w = weight[first + at - edge_ptr[s]]
-                    for f in range(width):
-                        out[t, f] += w * change[f]
-                else:
-                    for f in range(width):
-                        out[t, f] += change[f]
-    for t in range(len(node)):
-        if new_left[t] != 1.0:
-            factor = y.dtype.type(new_left[t])
-            for f in range(width):
-                out[t, f] *= factor
+                    factor *= weight[first + at - edge_ptr[s]]
+                for f in range(width):
+                    out[t, f] += factor * change[f]
+    for m in range(len(plus_node)):
+        t, k = also_slot[m], plus_node[m]
+        for f in range(width):
+            out[t, f] += plus_rows[m, f] - plus[k, f]
 
 
 @jit
@@ -380,7 +369,7 @@ def touched_pairs(indptr, incident, pairs, rem_ptr, rem_node, chg_ptr, chg_node,
     return ptr, pair[:n].copy(), ends[:, :n].copy()
 
 
-@jit
+@jit_sums
 def dots(pair, pairs, ends, z, rows, out):
     """Dot product of every pair's two rows."""
     for q in range(len(pair)):

@@ -84,21 +84,28 @@ class Plan:
         source, target = edge_index
         return Edges(source, target, edge_weight, self.num_nodes, normalise)
 
-    def propagate(self, y: Value, edges: Edges) -> Value:
-        """`left_k Σ_{j→k} weight_jk right_j y_j` for `y` `[N, F]`; see `Edges`."""
-        total = edges.total(y.whole())
-        near = 1 if edges.normalise == "sym" else 0
-        factor = None if edges.normalise == "none" else edges.left.to(total.dtype)
-        output = Value(total, max(y.depth, near) + 1, factor)
-        y = self._plain(y)
-        self.steps.append(Propagate(edges, y, total, output))
-        return output
+    def propagate(self, y: Value, edges: Edges, plus: Value | Tensor | None = None) -> Value:
+        """`left_k Σ_{j→k} weight_jk right_j y_j + plus_k`; see `Edges`.
 
-    def _plain(self, value: Value) -> Value:
-        """A value whose rows are stored as they are, as sums over neighbours read them."""
-        if value.factor is None:
-            return value
-        return self.rows(lambda rows: rows, value)
+        Args:
+            y: What nodes send, `[N, F]`.
+            edges: From `plan.edges`.
+            plus: What is added to the sum: a value `[N, F]`, or a bias `[F]`.
+        """
+        total = edges.total(y.whole())
+        whole = total
+        if edges.normalise != "none":
+            whole = total * edges.left.to(total.dtype).unsqueeze(-1)
+        if isinstance(plus, Value):
+            whole = whole + plus.whole()
+        else:
+            plus = total[:0] if plus is None else plus.reshape(1, -1)
+            whole = whole + plus if len(plus) else whole
+        near = 1 if edges.normalise == "sym" else 0
+        deepest = plus.depth if isinstance(plus, Value) else -1
+        output = Value(whole, max(y.depth + 1, near + 1, deepest))
+        self.steps.append(Propagate(edges, y, total, plus, output))
+        return output
 
     def attend(self, y: Value, near: Value, far: Value, edges: Edges, slope: float) -> Value:
         """Attention-weighted sums.
@@ -110,7 +117,7 @@ class Plan:
             edges: The edges, with self-loops where the convolution adds them.
             slope: LeakyReLU's negative slope.
         """
-        inputs = [self._plain(value) for value in (y, near, far)]
+        inputs = [y, near, far]
         output = Value(y.whole(), max(*(v.depth for v in inputs), 0) + 1)
         step = Attend(edges, inputs, slope, output)
         output.base = self._everywhere(step, edges)
@@ -165,11 +172,11 @@ class Plan:
 
         nobody = Removals(nodes.new_zeros(2), nodes[:0])
         ptr = torch.tensor([0, len(nodes)], device=nodes.device)
-        sources = (ptr, nodes, torch.zeros_like(nodes), torch.ones(len(nodes), device=nodes.device))
-        reach = vectorised.expand(step.edges, nobody, sources, selves=True)
+        nothing = (nobody.ptr, nodes[:0], nodes[:0], torch.empty(0, device=nodes.device))
+        reach = vectorised.expand(step.edges, nobody, nothing, (ptr, nodes))
         empty = [Changed(nodes.new_zeros(2), nodes[:0], v.whole()[:0]) for v in step.inputs]
         out = step.recompute(nobody, empty, reach)
-        return out[torch.searchsorted(reach.node, nodes)]
+        return out[reach.also]
 
     def _everywhere(self, step: Attend, edges: Edges) -> Tensor:
         """An attention step on the whole graph, as one removal of nobody that reaches everyone."""
@@ -195,16 +202,10 @@ class Plan:
         made: dict[int, Step] = {}
         for step in self.steps:
             merged = step
-            while isinstance(merged, Rows):
-                inner = next(
-                    (
-                        made[id(v)]
-                        for v in merged.inputs
-                        if isinstance(made.get(id(v)), Rows) and uses[id(v)] == 1
-                    ),
-                    None,
-                )
-                if not isinstance(inner, Rows):
+            while isinstance(merged, Rows) and len(merged.inputs) == 1:
+                # Only straight lines: where inputs meet, rows that did not change would be mapped anew.
+                inner = made.get(id(merged.inputs[0]))
+                if not isinstance(inner, Rows) or uses[id(inner.output)] > 1:
                     break
                 merged = compose(merged, inner)
                 steps.remove(inner)

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +14,8 @@ from nora.incremental.changed import Changed, Reach, Removals
 from nora.incremental.edges import Edges
 from nora.incremental.vectorised import _expanded, _find, _owner, pick
 
-ROWS_AT_ONCE = 4096
+# A block of rows should stay in a core's own cache while it goes through a map.
+BLOCK_BYTES = 2**19
 
 
 @dataclass(eq=False)
@@ -25,29 +25,20 @@ class Value:
     Attributes:
         base: Original rows `[N, …]`; freed when no step needs them.
         depth: How many hops from a removed node its rows can change; −1: they never do.
-        factor: When given, the original rows are `factor[:, None] · base`.
         width: Numbers per row.
     """
 
     base: Tensor | None
     depth: int
-    factor: Tensor | None = None
     width: int = 0
 
     def __post_init__(self) -> None:
-        assert self.base is not None
-        self.width = self.base[:1].numel()
-
-    def rows(self, node: Tensor) -> Tensor:
-        """Original rows of `node`."""
-        assert self.base is not None
-        found = self.base[node]
-        return found if self.factor is None else found * self.factor[node].unsqueeze(-1)
+        self.width = self.whole()[:1].numel()
 
     def whole(self) -> Tensor:
         """All original rows."""
-        assert self.base is not None
-        return self.base if self.factor is None else self.base * self.factor.unsqueeze(-1)
+        assert self.base is not None, "these rows were freed"
+        return self.base
 
 
 @dataclass
@@ -89,6 +80,14 @@ class Chunk:
         passed[1:] = keep.cumsum(0)
         return passed[ptr], source[keep], row[keep], scale[keep]
 
+    def receivers(self, sources: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """The changed nodes among the sources (`ptr`, `node`): what they hear must be weighed anew."""
+        ptr, source, row, _ = sources
+        changed = row >= 0
+        passed = torch.zeros(len(row) + 1, dtype=ptr.dtype, device=ptr.device)
+        passed[1:] = changed.cumsum(0)
+        return passed[ptr], source[changed]
+
     def align(self, values: Sequence[Value], changed: Sequence[Changed]) -> list[Changed]:
         """All inputs on the same pairs: rows that did not change are filled in from the original."""
         joined = next((c for c in changed if len(c)), changed[0])
@@ -108,7 +107,7 @@ class Chunk:
                 rows = torch.empty_like(c.rows)
                 rows[place] = c.rows
             else:
-                rows = value.rows(joined.node)
+                rows = value.whole()[joined.node]
                 if len(c):
                     rows[place] = c.rows
             aligned.append(Changed(joined.ptr, joined.node, rows))
@@ -147,10 +146,11 @@ class Rows(Step):
         if len(inputs) > 1:
             inputs = chunk.align(self.inputs, inputs)
         first = inputs[0]
-        if len(first) <= ROWS_AT_ONCE:
+        block = max(64, BLOCK_BYTES // (first.rows.element_size() * first.rows[:1].numel()))
+        if len(first) <= 2 * block:
             rows = self.function(*(c.rows for c in inputs))
         else:
-            blocks = zip(*(c.rows.split(ROWS_AT_ONCE) for c in inputs), strict=True)
+            blocks = zip(*(c.rows.split(block) for c in inputs), strict=True)
             rows = torch.cat([self.function(*block) for block in blocks])
         return Changed(first.ptr, first.node, rows)
 
@@ -160,27 +160,45 @@ class Rows(Step):
 
 
 class Propagate(Step):
-    """`out_k = left_k Σ_{j→k} weight_jk right_j y_j`: sums are corrected, never recomputed."""
+    """`out_k = left_k Σ_{j→k} weight_jk right_j y_j + plus_k`: corrected, never summed anew.
 
-    def __init__(self, edges: Edges, y: Value, total: Tensor, output: Value) -> None:
-        super().__init__([y], output)
+    Args:
+        edges: Which messages pass, and how they are scaled.
+        y: What nodes send, `[N, F]`.
+        total: The sums without `left`, `[N, F]`.
+        plus: What is added: a value, one row `[1, F]` for all nodes, or no rows `[0, F]`.
+        output: The value it computes.
+    """
+
+    def __init__(
+        self, edges: Edges, y: Value, total: Tensor, plus: Value | Tensor, output: Value
+    ) -> None:
+        super().__init__([y, plus] if isinstance(plus, Value) else [y], output)
         self.edges = edges
         self.total = total
-        base = y.whole()
-        size = base.abs().flatten(1).sum(1, dtype=torch.double)
+        self.added = plus
+        size = y.whole().abs().sum(1, dtype=torch.double)
         self.typical = float((size * edges.right).mean())
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
-        """Add the changes of messages to the original sums, then scale anew."""
-        (rows,) = inputs
-        y = self.inputs[0].base
-        assert y is not None
+        """Add the changes of messages to the original outputs, and scale anew where needed."""
+        rows = inputs[0]
+        y, whole = self.inputs[0].whole(), self.output.whole()
+        plus = self.added.whole() if isinstance(self.added, Value) else self.added
         if not len(rows):
             rows = Changed(rows.ptr, rows.node, y[:0])
+        more = inputs[-1] if len(inputs) > 1 else rows
+        if len(inputs) == 1 or not len(more):
+            more = Changed(torch.zeros_like(more.ptr), more.node[:0], y[:0])
         sources = chunk.sources(self.edges, rows, y, self.typical)
-        reach = chunk.backend.expand(self.edges, chunk.removals, sources)
-        out = chunk.backend.accumulate(self.edges, reach, y, rows.rows, self.total)
+        reach = chunk.backend.expand(self.edges, chunk.removals, sources, (more.ptr, more.node))
+        base = (y, self.total, plus, whole)
+        out = chunk.backend.accumulate(self.edges, reach, base, rows.rows, more)
         return Changed(reach.ptr, reach.node, out)
+
+    def needs(self) -> Sequence[Value]:
+        """Everything it reads, its own output included."""
+        return [*self.inputs, self.output]
 
 
 class Attend(Step):
@@ -200,7 +218,8 @@ class Attend(Step):
         else:
             inputs = [Changed(c.ptr, c.node, b[:0]) for c, b in zip(inputs, base, strict=True)]
         sources = chunk.sources(self.edges, inputs[0], base[0], self.typical)
-        reach = chunk.backend.expand(self.edges, chunk.removals, sources, selves=True)
+        also = chunk.receivers(sources)
+        reach = chunk.backend.expand(self.edges, chunk.removals, sources, also)
         rows = tuple(c.rows for c in inputs)
         out = chunk.backend.attend(
             self.edges, chunk.removals, inputs[0], reach, base, rows, self.slope
@@ -247,7 +266,8 @@ class Local(Step):
             ]
         y = self.inputs[0].whole()
         sources = chunk.sources(self.edges, inputs[0], y, self.typical)
-        reach = chunk.backend.expand(self.edges, chunk.removals, sources, selves=True)
+        also = chunk.receivers(sources)
+        reach = chunk.backend.expand(self.edges, chunk.removals, sources, also)
         return Changed(reach.ptr, reach.node, self.recompute(chunk.removals, inputs, reach))
 
     def recompute(self, removals: Removals, inputs: Sequence[Changed], reach: Reach) -> Tensor:
@@ -288,13 +308,9 @@ class Local(Step):
 
 
 def compose(outer: Rows, inner: Rows) -> Rows:
-    """`outer` after `inner`, as one map: the rows in between are never stored."""
-    at = outer.inputs.index(inner.output)
-    width = len(inner.inputs)
+    """`outer` after `inner`, its only input, as one map: the rows in between are never stored."""
 
-    def function(*rows: Any) -> Tensor:
-        between = inner.function(*rows[at : at + width])
-        return outer.function(*rows[:at], between, *rows[at + width :])
+    def function(*rows: Tensor) -> Tensor:
+        return outer.function(inner.function(*rows))
 
-    inputs = [*outer.inputs[:at], *inner.inputs, *outer.inputs[at + 1 :]]
-    return Rows(function, inputs, outer.output)
+    return Rows(function, inner.inputs, outer.output)

@@ -82,7 +82,7 @@ def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Te
 
 
 def expand(
-    edges: Edges, removals: Removals, sources: tuple[Tensor, ...], selves: bool = False
+    edges: Edges, removals: Removals, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
 ) -> Reach:
     """See `compiled.expand`."""
     src_ptr, source, row, scale = sources
@@ -91,7 +91,7 @@ def expand(
     indptr, target, _ = edges.by_source
     owner, position, edge_ptr = _expanded(indptr, source)
     keys = removal[owner] * n + target[position]
-    own = (removal * n + source)[row >= 0] if selves else keys[:0]
+    own = _owner(also[0]) * n + also[1]
     gone = _owner(removals.ptr) * n + removals.node
     distinct = torch.cat([keys, own]).unique()
     distinct = distinct[~torch.isin(distinct, gone)]
@@ -104,7 +104,7 @@ def expand(
         at, there = _find(touched, distinct)
         left = torch.where(there, new[at] if len(new) else left, left)
     ptr = _ptr(distinct // n, len(removals))
-    return Reach(source, row, scale, edge_ptr, slot, ptr, node, left)
+    return Reach(source, row, scale, edge_ptr, slot, _find(distinct, own)[0], ptr, node, left)
 
 
 def _message_changes(
@@ -126,19 +126,35 @@ def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: T
     return _message_changes(edges, source, row, scale, y, rows).double().abs().flatten(1).sum(1)
 
 
-def accumulate(edges: Edges, reach: Reach, y: Tensor, rows: Tensor, total: Tensor) -> Tensor:
+def accumulate(
+    edges: Edges,
+    reach: Reach,
+    base: tuple[Tensor, Tensor, Tensor, Tensor],
+    rows: Tensor,
+    plus: Changed,
+) -> Tensor:
     """See `compiled.accumulate`."""
+    y, total, plus_base, whole = base
     change = _message_changes(edges, reach.source, reach.row, reach.scale, y, rows)
     counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
     owner = torch.arange(len(counts), device=y.device).repeat_interleave(counts)
     arrives = reach.slot >= 0
-    added = change[owner[arrives]]
+    slot = reach.slot[arrives]
+    factor = reach.left.to(y.dtype)[slot]
     if edges.weight_by_source is not None:
         first = edges.by_source[0][reach.source]
         position = torch.arange(len(owner), device=y.device) - reach.edge_ptr[owner] + first[owner]
-        added = added * edges.weight_by_source[position[arrives]].to(y.dtype).unsqueeze(-1)
-    out = total[reach.node].index_add(0, reach.slot[arrives], added)
-    return out * reach.left.to(y.dtype).unsqueeze(-1)
+        factor = factor * edges.weight_by_source[position[arrives]].to(y.dtype)
+    out = whole[reach.node]
+    rescaled = reach.left != edges.left[reach.node]
+    node = reach.node[rescaled]
+    out[rescaled] = total[node] * reach.left[rescaled].to(y.dtype).unsqueeze(-1)
+    if len(plus_base):
+        out[rescaled] += plus_base[node if len(plus_base) > 1 else torch.zeros_like(node)]
+    out.index_add_(0, slot, change[owner[arrives]] * factor.unsqueeze(-1))
+    if len(plus):
+        out.index_add_(0, reach.also, plus.rows - plus_base[plus.node])
+    return out
 
 
 def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
@@ -224,4 +240,4 @@ def pick(node: Tensor, row: Tensor, base: Tensor, rows: Tensor) -> Tensor:
 def everyone(ptr: Tensor, nodes: Tensor) -> Reach:
     """A reach of all nodes by no message, to compute a step on the whole graph."""
     none, ones = nodes[:0], torch.ones(len(nodes), dtype=torch.double, device=nodes.device)
-    return Reach(none, none, ones[:0], none, none, ptr, nodes, ones)
+    return Reach(none, none, ones[:0], none, none, none, ptr, nodes, ones)

@@ -50,7 +50,7 @@ def exact(
         problem: The question.
         tolerance: 0 is exact; see the module for what more means.
         memory: What the chunks in work may take together, e.g. `"2GB"`.
-        verify: Random removals compared with `brute` before the run; 0 for none.
+        verify: Removals compared with `brute` before a long run (short ones check fewer); 0: none.
         workers: Threads; all cores by default.
         backend: `compiled` (numba, CPU), `vectorised` (torch, any device) or `auto`.
         seed: Seed of the verified removals.

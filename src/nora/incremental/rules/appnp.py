@@ -19,8 +19,10 @@ def appnp(
 ) -> Value:
     """`K` hops, each with the start mixed in."""
     edges = gcn_edges(plan, conv, edge_index, edge_weight)
+    start = plan.rows(lambda rows: conv.alpha * rows, x)
     out = x
     for _ in range(conv.K):
-        total = plan.propagate(out, edges)
-        out = plan.rows(lambda t, start: (1 - conv.alpha) * t + conv.alpha * start, total, x)
+        out = plan.propagate(
+            plan.rows(lambda rows: (1 - conv.alpha) * rows, out), edges, plus=start
+        )
     return out

@@ -29,5 +29,4 @@ def gcn(
 ) -> Value:
     """Map first (rows that did not change are never mapped again), then sum."""
     edges = gcn_edges(plan, conv, edge_index, edge_weight)
-    total = plan.propagate(plan.rows(conv.lin, x), edges)
-    return total if conv.bias is None else plan.rows(lambda rows: rows + conv.bias, total)
+    return plan.propagate(plan.rows(conv.lin, x), edges, plus=conv.bias)

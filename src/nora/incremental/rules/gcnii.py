@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.nn import GCN2Conv
 
@@ -25,10 +26,12 @@ def gcnii(
     """`P` commutes with the maps, so they act on changed inputs instead of changed outputs."""
     edges = gcn_edges(plan, conv, edge_index, edge_weight)
 
-    def mapped(rows: Tensor, weight: Tensor) -> Tensor:
-        return (1 - conv.beta) * rows + conv.beta * (rows @ weight)
+    identity = torch.eye(conv.channels, dtype=conv.weight1.dtype, device=conv.weight1.device)
 
-    second = conv.weight1 if conv.weight2 is None else conv.weight2
-    sent = plan.rows(lambda rows: (1 - conv.alpha) * mapped(rows, conv.weight1), x)
-    start = plan.rows(lambda rows: conv.alpha * mapped(rows, second), x_0)
-    return plan.rows(lambda total, start: total + start, plan.propagate(sent, edges), start)
+    def mapping(share: float, weight: Tensor) -> Tensor:
+        return share * ((1 - conv.beta) * identity + conv.beta * weight)
+
+    first = mapping(1 - conv.alpha, conv.weight1)
+    second = mapping(conv.alpha, conv.weight1 if conv.weight2 is None else conv.weight2)
+    sent = plan.rows(lambda rows: rows @ first, x)
+    return plan.propagate(sent, edges, plus=plan.rows(lambda rows: rows @ second, x_0))

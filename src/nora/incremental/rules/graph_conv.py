@@ -28,7 +28,6 @@ def graph_conv(
     if own is None or kind is None or size is not None:
         return local(plan, conv, x, edge_index, edge_weight)
     messages = plan.rows(lambda rows: F.linear(rows, conv.lin_rel.weight), own)
-    total = plan.propagate(messages, plan.edges(edge_index, edge_weight, normalise=kind))
-    if conv.lin_rel.bias is not None:
-        total = plan.rows(lambda rows: rows + conv.lin_rel.bias, total)
-    return plan.rows(lambda rows, root: rows + root, total, plan.rows(conv.lin_root, own))
+    bias = conv.lin_rel.bias
+    root = plan.rows(lambda rows: F.linear(rows, conv.lin_root.weight, bias), own)
+    return plan.propagate(messages, plan.edges(edge_index, edge_weight, normalise=kind), root)

@@ -38,11 +38,10 @@ def sage(plan: Plan, conv: Any, x: Any, edge_index: Tensor, size: Any = None) ->
     if conv.project and hasattr(conv, "lin"):
         sent = plan.rows(lambda rows: conv.lin(rows).relu(), own)
     messages = plan.rows(lambda rows: F.linear(rows, conv.lin_l.weight), sent)
-    out = plan.propagate(messages, plan.edges(edge_index, normalise=kind))
-    if conv.lin_l.bias is not None:
-        out = plan.rows(lambda rows: rows + conv.lin_l.bias, out)
+    plus = bias = conv.lin_l.bias
     if conv.root_weight:
-        out = plan.rows(lambda rows, root: rows + root, out, plan.rows(conv.lin_r, own))
+        plus = plan.rows(lambda rows: F.linear(rows, conv.lin_r.weight, bias), own)
+    out = plan.propagate(messages, plan.edges(edge_index, normalise=kind), plus)
     if conv.normalize:
         out = plan.rows(lambda rows: F.normalize(rows, p=2.0, dim=-1), out)
     return out

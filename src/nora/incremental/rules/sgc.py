@@ -21,6 +21,6 @@ def sgc(
     """`K` hops at the width of the output."""
     edges = gcn_edges(plan, conv, edge_index, edge_weight)
     out = plan.rows(lambda rows: F.linear(rows, conv.lin.weight), x)
-    for _ in range(conv.K):
-        out = plan.propagate(out, edges)
-    return out if conv.lin.bias is None else plan.rows(lambda rows: rows + conv.lin.bias, out)
+    for hop in range(conv.K):
+        out = plan.propagate(out, edges, plus=conv.lin.bias if hop == conv.K - 1 else None)
+    return out

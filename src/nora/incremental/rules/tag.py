@@ -20,6 +20,5 @@ def tag(
     edges = plan.edges(edge_index, edge_weight, normalise="sym" if conv.normalize else "none")
     out = plan.rows(conv.lins[-1], x)
     for lin in reversed(list(conv.lins[:-1])):
-        own = plan.rows(lin, x)
-        out = plan.rows(lambda total, own: total + own, plan.propagate(out, edges), own)
+        out = plan.propagate(out, edges, plus=plan.rows(lin, x))
     return out if conv.bias is None else plan.rows(lambda rows: rows + conv.bias, out)
