@@ -11,7 +11,9 @@ from torch_geometric.utils import barabasi_albert_graph
 
 import nora
 from nora.incremental import rules
-from nora.incremental.engine import Engine, pick_backend
+from nora.incremental.changed import Removals
+from nora.incremental.engine import Chunks, Engine, pick_backend
+from nora.incremental.steps import Tally
 from nora.incremental.verification import VerificationError
 from nora.problem import pose
 
@@ -243,13 +245,28 @@ def test_how_the_work_is_done_does_not_change_the_numbers(options, backend, hubs
 
 def test_chunks_fit_the_memory_and_cover_every_node(hubs, gcn):
     engine = Engine.prepare(pose(gcn.eval(), hubs), pick_backend("vectorised", pose(gcn, hubs), 1))
-    nodes = torch.arange(150)
-    budget = 200_000
-    chunks = engine.chunks(nodes, budget)
-    cost = engine.cost()
-    assert torch.cat(chunks).sort().values.equal(nodes)
-    assert len(chunks) > 1
-    assert all(len(chunk) == 1 or float(cost[chunk].sum()) <= budget for chunk in chunks)
+    nodes, cost, budget = torch.arange(150), engine.cost(), 200_000
+    for node in nodes:
+        tally = Tally()
+        engine.influences(Removals.single(node.reshape(1)), tally)
+        assert 0 < tally.bytes <= cost[node]
+    cautious = [chunk for chunk, _ in Chunks(nodes, cost, budget)]
+    assert torch.cat(cautious).equal(nodes)
+    assert len(cautious) > 1
+    assert all(len(chunk) == 1 or float(cost[chunk].sum()) <= budget for chunk in cautious)
+
+
+def test_chunks_grow_as_far_as_finished_ones_say_there_is_room():
+    nodes, bound = torch.arange(1000), torch.full((1000,), 100.0)
+    chunks = Chunks(nodes, bound, budget=1000)
+    sizes = []
+    for chunk, most in chunks:
+        assert most == 100 * len(chunk)
+        sizes.append(len(chunk))
+        chunks.learn(0.01)
+    assert sum(sizes) == 1000
+    assert sizes[:4] == [10, 20, 40, 80]
+    assert all(size * 100 * 0.015 <= 1000 for size in sizes)
 
 
 def test_tolerance_trades_accuracy_for_work_and_says_how_much():

@@ -75,9 +75,11 @@ class Engine:
             before = problem.task.predict(plan.output.whole())
         return Engine(problem, plan, before, backend, tolerance)
 
-    def changed_output(self, removals: Removals, tolerance: float | None = None) -> Changed:
+    def changed_output(
+        self, removals: Removals, tolerance: float | None = None, tally: Tally | None = None
+    ) -> Changed:
         """The model's output rows that change."""
-        tally = Tally()
+        tally = Tally() if tally is None else tally
         tolerance = self.tolerance if tolerance is None else tolerance
         chunk = Chunk(removals, self.plan.num_nodes, self.backend, tolerance, tally)
         with torch.no_grad():
@@ -127,10 +129,10 @@ class Engine:
             self._incident = (indptr, order % pairs.size(1))
         return self._incident
 
-    def influences(self, removals: Removals, tolerance: float | None = None) -> Tensor:
+    def influences(self, removals: Removals, tally: Tally | None = None) -> Tensor:
         """`F` of every removal `[c]`."""
         with torch.no_grad():
-            changed = self.changed_output(removals, tolerance)
+            changed = self.changed_output(removals, tally=tally)
             removal, item, after = self.changed_items(removals, changed)
             change = item_change(self.before[item], after)
             if self.problem.targets is not None:
@@ -179,43 +181,66 @@ class Engine:
             bytes_ += (ball[-2].clamp(max=n) * density).clamp(max=pairs) * 48
         return bytes_
 
-    def chunks(self, nodes: Tensor, memory: int) -> list[Tensor]:
-        """`nodes` in chunks whose bound fits `memory`; costly ones first, alike ones together."""
-        cost = self.cost().cpu()[nodes]
-        order = cost.argsort(descending=True, stable=True)
-        total = cost[order].cumsum(0)
-        chunks, start = [], 0
-        while start < len(nodes):
-            spent = float(total[start - 1]) if start else 0.0
-            end = int(torch.searchsorted(total, spent + memory, right=True))
-            end = max(end, start + 1)
-            chunks.append(nodes[order[start:end]])
-            start = end
-        return chunks
-
     def scores(
         self, nodes: Tensor, memory: int, workers: int | None = None
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield `(nodes, influences)` chunk by chunk, as they finish."""
         workers = workers or os.cpu_count() or 1
-        share = min(memory // (2 * workers), CHUNK_BYTES)
         device = self.plan.edge_index.device
-        waiting = deque(self.chunks(nodes, share))
+        cost = self.cost().cpu()[nodes]
+        order = cost.argsort(descending=True, stable=True)
+        chunks = Chunks(nodes[order], cost[order], min(memory // (2 * workers), CHUNK_BYTES))
 
-        def work(chunk: Tensor) -> tuple[Tensor, Tensor]:
-            return chunk, self.influences(Removals.single(chunk.to(device)))
+        def work(chunk: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+            tally = Tally()
+            values = self.influences(Removals.single(chunk.to(device)), tally=tally)
+            chunks.learn(tally.bytes / max(bound, 1.0))
+            return chunk, values
 
-        if workers == 1 or device.type != "cpu" or len(waiting) == 1:
-            yield from (work(chunk) for chunk in waiting)
+        if workers == 1 or device.type != "cpu":
+            yield from (work(*chunk) for chunk in chunks)
             return
         threads = torch.get_num_threads()
         running: deque[Future[tuple[Tensor, Tensor]]] = deque()
         pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         try:
-            while waiting or running:
-                while waiting and len(running) < 2 * workers:
-                    running.append(pool.submit(work, waiting.popleft()))
+            for chunk in chunks:
+                running.append(pool.submit(work, *chunk))
+                if len(running) > workers:
+                    yield running.popleft().result()
+            while running:
                 yield running.popleft().result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
             torch.set_num_threads(threads)
+
+
+class Chunks:
+    """Cuts removals into chunks that fit a budget, learning from the chunks that are done.
+
+    The cost of a removal is known only as an upper bound, which is far too high where balls of
+    neighbours overlap. Chunks start from the bound and grow, at most twofold a time, as long as what
+    the last ones really took says that there is room.
+
+    Args:
+        nodes: The removals, the costliest first.
+        bound: Upper bound of the bytes each takes.
+        budget: Bytes a chunk may take.
+    """
+
+    def __init__(self, nodes: Tensor, bound: Tensor, budget: int) -> None:
+        self.nodes, self.bound, self.budget = nodes, bound, budget
+        self._shares: deque[float] = deque(maxlen=8)
+
+    def learn(self, share: float) -> None:
+        """Note which share of its bound a finished chunk took."""
+        self._shares.append(share)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, float]]:
+        start, size = 0, len(self.nodes)
+        while start < len(self.nodes):
+            share = min(1.0, 1.5 * max(self._shares, default=1.0))
+            ahead = self.bound[start : start + 2 * size].cumsum(0)
+            size = max(1, int(torch.searchsorted(ahead * share, float(self.budget), right=True)))
+            yield self.nodes[start : start + size], float(ahead[min(size, len(ahead)) - 1])
+            start += size

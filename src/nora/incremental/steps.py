@@ -43,8 +43,15 @@ class Value:
 
 @dataclass
 class Tally:
-    """What pruning left out: L1 mass of message changes, in all and not propagated."""
+    """What a chunk took, and what pruning left out.
 
+    Attributes:
+        bytes: Memory of all changed rows on the way.
+        mass: L1 mass of message changes.
+        pruned: The part of it that was not propagated.
+    """
+
+    bytes: int = 0
     mass: float = 0.0
     pruned: float = 0.0
 
