@@ -245,7 +245,7 @@ def test_how_the_work_is_done_does_not_change_the_numbers(options, backend, hubs
 
 def test_chunks_fit_the_memory_and_cover_every_node(hubs, gcn):
     engine = Engine.prepare(pose(gcn.eval(), hubs), pick_backend("vectorised", pose(gcn, hubs), 1))
-    nodes, cost, budget = torch.arange(150), engine.cost(), 200_000
+    nodes, cost, budget = torch.arange(150), engine.cost, 200_000
     for node in nodes:
         tally = Tally()
         engine.influences(Removals.single(node.reshape(1)), tally)

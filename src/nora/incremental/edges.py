@@ -55,12 +55,12 @@ class Edges:
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor, Tensor]:
         """Out-edges in CSR form: `indptr [N+1]`, `target [E]`, `edge [E]`."""
-        return _csr(self.source, self.target, self.num_nodes)
+        return csr(self.source, self.target, self.num_nodes)
 
     @cached_property
     def by_target(self) -> tuple[Tensor, Tensor, Tensor]:
         """In-edges in CSR form: `indptr [N+1]`, `source [E]`, `edge [E]`."""
-        return _csr(self.target, self.source, self.num_nodes)
+        return csr(self.target, self.source, self.num_nodes)
 
     @cached_property
     def weight_by_source(self) -> Tensor | None:
@@ -134,7 +134,8 @@ class Edges:
         return matrix @ y
 
 
-def _csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Sort by `row`: `indptr [N+1]`, the columns, and where each stood before."""
     order = row.argsort(stable=True)
     indptr = torch.zeros(num_nodes + 1, dtype=torch.long, device=row.device)
     indptr[1:] = torch.bincount(row, minlength=num_nodes).cumsum(0)

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import ModuleType
 from typing import Literal
 
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from nora.incremental import vectorised
 from nora.incremental.changed import Changed, Removals
+from nora.incremental.edges import csr
 from nora.incremental.plan import Plan
 from nora.incremental.steps import Chunk, Local, Tally
 from nora.incremental.trace import trace
@@ -117,17 +119,13 @@ class Engine:
         counts = ptr[1:] - ptr[:-1]
         return torch.arange(len(counts), device=z.device).repeat_interleave(counts), pair, after
 
-    @property
+    @cached_property
     def incident(self) -> tuple[Tensor, Tensor]:
         """The pairs at every node in CSR form: `indptr [N+1]`, `pair`."""
-        if not hasattr(self, "_incident"):
-            pairs = self.problem.task.pairs  # type: ignore[union-attr]
-            ends = torch.cat([pairs[0], pairs[1]])
-            order = ends.argsort(stable=True)
-            indptr = torch.zeros(self.plan.num_nodes + 1, dtype=torch.long, device=ends.device)
-            indptr[1:] = torch.bincount(ends, minlength=self.plan.num_nodes).cumsum(0)
-            self._incident = (indptr, order % pairs.size(1))
-        return self._incident
+        task = self.problem.task
+        assert isinstance(task, LinkPrediction)
+        indptr, _, end = csr(task.pairs.flatten(), task.pairs.flatten(), self.plan.num_nodes)
+        return indptr, end % max(task.pairs.size(1), 1)
 
     def influences(self, removals: Removals, tally: Tally | None = None) -> Tensor:
         """`F` of every removal `[c]`."""
@@ -151,6 +149,7 @@ class Engine:
         result[item] = after
         return result
 
+    @cached_property
     def cost(self) -> Tensor:
         """Upper bound of the bytes each node's removal needs on its way through the plan `[N]`."""
         n = self.plan.num_nodes
@@ -187,7 +186,7 @@ class Engine:
         """Yield `(nodes, influences)` chunk by chunk, as they finish."""
         workers = workers or os.cpu_count() or 1
         device = self.plan.edge_index.device
-        cost = self.cost().cpu()[nodes]
+        cost = self.cost.cpu()[nodes]
         order = cost.argsort(descending=True, stable=True)
         chunks = Chunks(nodes[order], cost[order], min(memory // (2 * workers), CHUNK_BYTES))
 

@@ -231,7 +231,7 @@ class Plan:
         rows: dict[int, Changed] = {}
         for at, step in enumerate(self.steps):
             inputs = [rows.get(id(value), nothing) for value in step.inputs]
-            changed = rows[id(step.output)] = step.changed(chunk, inputs)
+            rows[id(step.output)] = changed = step.changed(chunk, inputs)
             chunk.tally.bytes += changed.rows.nbytes + 4 * changed.node.nbytes
             if step.output is wanted:
                 break

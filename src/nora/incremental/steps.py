@@ -47,7 +47,7 @@ class Tally:
 
     Attributes:
         bytes: Memory of all changed rows on the way.
-        mass: L1 mass of message changes.
+        mass: L1 mass of message changes, in typical messages.
         pruned: The part of it that was not propagated.
     """
 
@@ -79,21 +79,17 @@ class Chunk:
         if self.tolerance <= 0:
             return sources
         ptr, source, row, scale = sources
-        size = self.backend.message_change(edges, sources, y, changed.rows)
-        keep = (size >= self.tolerance * typical) | (row == -2)
+        size = self.backend.message_change(edges, sources, y, changed.rows) / max(typical, 1e-300)
+        keep = (size >= self.tolerance) | (row == -2)  # what was removed is missed in any case
         self.tally.mass += float(size.sum())
         self.tally.pruned += float(size[~keep].sum())
-        passed = torch.zeros(len(keep) + 1, dtype=ptr.dtype, device=ptr.device)
-        passed[1:] = keep.cumsum(0)
-        return passed[ptr], source[keep], row[keep], scale[keep]
+        return _passed(keep)[ptr], source[keep], row[keep], scale[keep]
 
     def receivers(self, sources: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """The changed nodes among the sources (`ptr`, `node`): what they hear must be weighed anew."""
         ptr, source, row, _ = sources
         changed = row >= 0
-        passed = torch.zeros(len(row) + 1, dtype=ptr.dtype, device=ptr.device)
-        passed[1:] = changed.cumsum(0)
-        return passed[ptr], source[changed]
+        return _passed(changed)[ptr], source[changed]
 
     def align(self, values: Sequence[Value], changed: Sequence[Changed]) -> list[Changed]:
         """All inputs on the same pairs: rows that did not change are filled in from the original."""
@@ -119,6 +115,13 @@ class Chunk:
                     rows[place] = c.rows
             aligned.append(Changed(joined.ptr, joined.node, rows))
         return aligned
+
+
+def _passed(keep: Tensor) -> Tensor:
+    """How many are kept before each position, `[n+1]`."""
+    passed = torch.zeros(len(keep) + 1, dtype=torch.long, device=keep.device)
+    passed[1:] = keep.cumsum(0)
+    return passed
 
 
 class Step(ABC):
