@@ -93,13 +93,17 @@ def accumulate(
     """New outputs of the reached rows `[T, F]`; `base` is `(y, total, plus, output)`."""
     y, total, plus_base, whole = base
     out = torch.empty(len(reach.node), y.size(1), dtype=y.dtype)
+    change = torch.empty(len(reach.source), y.size(1), dtype=y.dtype)
     csr = edges.arrays
+    loops.message_changes(
+        reach.source.numpy(), reach.row.numpy(), reach.scale.numpy(), csr.right, _flat(y),
+        _flat(rows), change.numpy(),
+    )  # fmt: skip
     loops.accumulate(
-        csr.indptr, csr.weight, csr.left, csr.right, reach.source.numpy(), reach.row.numpy(),
-        reach.scale.numpy(), reach.edge_ptr.numpy(), reach.slot.numpy(), reach.also.numpy(),
-        reach.node.numpy(), reach.left.numpy(), _flat(y), _flat(rows), _flat(total),
-        _flat(plus_base), plus.node.numpy(), _flat(plus.rows), _flat(whole), out.numpy(),
-        np.empty(y.size(1), dtype=y.numpy().dtype),
+        csr.indptr, csr.weight, csr.left, reach.source.numpy(), reach.edge_ptr.numpy(),
+        reach.slot.numpy(), reach.also.numpy(), reach.node.numpy(), reach.left.numpy(),
+        _flat(total), _flat(plus_base), plus.node.numpy(), _flat(plus.rows), _flat(whole),
+        change.numpy(), out.numpy(),
     )  # fmt: skip
     return out
 

@@ -183,49 +183,80 @@ def message_change(source, row, scale, right, y, y_rows, size):
 
 
 @jit
-def accumulate(
-    indptr, weight, left, right, source, row, scale, edge_ptr, slots, also_slot, node, new_left, y,
-    y_rows, total, plus, plus_node, plus_rows, whole, out, change,
-):  # fmt: skip
-    """Original outputs plus the changes of all arriving messages, rescaled where `left` changed."""
-    weighted = len(weight) > 0
+def by_slot(slots, edge_ptr, count):
+    """The arriving edges sorted by the row they add to: `ptr [count+1]`, source, position."""
+    ptr = np.zeros(count + 1, dtype=np.int64)
+    for t in slots:
+        if t >= 0:
+            ptr[t + 1] += 1
+    for t in range(count):
+        ptr[t + 1] += ptr[t]
+    sender = np.empty(ptr[count], dtype=np.int64)
+    position = np.empty(ptr[count], dtype=np.int64)
+    fill = ptr[:-1].copy()
+    for s in range(len(edge_ptr) - 1):
+        for at in range(edge_ptr[s], edge_ptr[s + 1]):
+            t = slots[at]
+            if t >= 0:
+                sender[fill[t]] = s
+                position[fill[t]] = at - edge_ptr[s]
+                fill[t] += 1
+    return ptr, sender, position
+
+
+@jit
+def message_changes(source, row, scale, right, y, y_rows, change):
+    """What every source sends differently, `[S, F]`."""
     width = y.shape[1]
-    for t in range(len(node)):
-        k = node[t]
-        if new_left[t] == left[k]:
-            for f in range(width):
-                out[t, f] = whole[k, f]
-        else:
-            factor = y.dtype.type(new_left[t])
-            for f in range(width):
-                out[t, f] = factor * total[k, f]
-            if plus.shape[0] == 1:
-                for f in range(width):
-                    out[t, f] += plus[0, f]
-            elif plus.shape[0] > 1:
-                for f in range(width):
-                    out[t, f] += plus[k, f]
     for s in range(len(source)):
-        if edge_ptr[s] == edge_ptr[s + 1]:
-            continue
         j, m = source[s], row[s]
         old = y.dtype.type(right[j])
         new = y.dtype.type(scale[s])
         if m >= 0:
             for f in range(width):
-                change[f] = new * y_rows[m, f] - old * y[j, f]
+                change[s, f] = new * y_rows[m, f] - old * y[j, f]
         else:
             for f in range(width):
-                change[f] = (new - old) * y[j, f]
-        first = indptr[j]
-        for at in range(edge_ptr[s], edge_ptr[s + 1]):
-            t = slots[at]
-            if t >= 0:
-                factor = y.dtype.type(new_left[t])
-                if weighted:
-                    factor *= weight[first + at - edge_ptr[s]]
+                change[s, f] = (new - old) * y[j, f]
+
+
+@jit
+def accumulate(
+    indptr, weight, left, source, edge_ptr, slots, also_slot, node, new_left, total, plus, plus_node,
+    plus_rows, whole, change, out,
+):  # fmt: skip
+    """Original outputs plus the changes of all arriving messages, rescaled where `left` changed.
+
+    Row by row, so that each is written once: the rows are many and far apart in memory.
+    """
+    weighted = len(weight) > 0
+    width = change.shape[1]
+    ptr, sender, position = by_slot(slots, edge_ptr, len(node))
+    summed = np.empty(width, dtype=change.dtype)
+    for t in range(len(node)):
+        k = node[t]
+        for f in range(width):
+            summed[f] = 0
+        for at in range(ptr[t], ptr[t + 1]):
+            s = sender[at]
+            if weighted:
+                w = change.dtype.type(weight[indptr[source[s]] + position[at]])
                 for f in range(width):
-                    out[t, f] += factor * change[f]
+                    summed[f] += w * change[s, f]
+            else:
+                for f in range(width):
+                    summed[f] += change[s, f]
+        factor = change.dtype.type(new_left[t])
+        if new_left[t] == left[k]:
+            for f in range(width):
+                out[t, f] = whole[k, f] + factor * summed[f]
+        else:
+            for f in range(width):
+                out[t, f] = factor * (total[k, f] + summed[f])
+            if len(plus) > 0:
+                own = k if len(plus) > 1 else 0
+                for f in range(width):
+                    out[t, f] += plus[own, f]
     for m in range(len(plus_node)):
         t, k = also_slot[m], plus_node[m]
         for f in range(width):
