@@ -8,10 +8,13 @@ relative to the largest influence, and the peak memory above that of the model's
     python benchmarks/exact.py --only cora-gcn      # settings whose name starts with this
 
 Brute force is one full forward pass per removal, under `torch.no_grad()`, with torch's default
-threads. On the ogbn-arxiv topology 300 random nodes and 20 hubs are removed; a tolerance's ratio is
-against `tolerance=0`, on the random nodes / on all 320. Two versions are timed on the same removals and the quicker one counts: `brute` itself, which
+threads. Two versions are timed on the same removals and the quicker one counts: `brute` itself, which
 deletes the node, and a pass that keeps the node's row and drops its edges (the same numbers for these
 models, less copying). The first, unmeasured run of `exact` compiles its loops.
+
+On the ogbn-arxiv topology 300 random nodes and 20 hubs are removed. A tolerance's ratio is against
+`tolerance=0`, on the random nodes / on all 320; its seconds are projected to all nodes from the random
+ones, with preparation.
 """
 
 from __future__ import annotations

@@ -90,3 +90,24 @@ class Reach:
     ptr: Tensor
     node: Tensor
     left: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """An attention step on the whole graph.
+
+    Attributes:
+        y: What nodes send `[N, H, C]`.
+        near, far: The sender's and the receiver's part of the scores `[N, H]`.
+        slope: LeakyReLU's negative slope.
+        whole: The step's output `[N, H, C]`.
+        peak, share: Each node's largest score and softmax denominator `[N, H]`.
+    """
+
+    y: Tensor
+    near: Tensor
+    far: Tensor
+    slope: float
+    whole: Tensor
+    peak: Tensor
+    share: Tensor

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nora.incremental import loops
-from nora.incremental.changed import Changed, Reach, Removals
+from nora.incremental.changed import Attention, Changed, Reach, Removals
 from nora.incremental.edges import Edges
 
 _CODES = {"none": loops.NONE, "mean": loops.MEAN, "sym": loops.SYM}
@@ -31,11 +31,6 @@ def _scratch(num_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             np.zeros(num_nodes, dtype=np.int64),
         )
     return _local.arrays
-
-
-def forget_scratch() -> None:
-    """Drop this thread's scratch arrays: an interrupted loop may have left them dirty."""
-    _local.size = -1
 
 
 def _flat(tensor: Tensor) -> np.ndarray:
@@ -121,18 +116,19 @@ def attend(
     removals: Removals,
     changed: Changed,
     reach: Reach,
-    base: tuple[Tensor, Tensor, Tensor],
+    base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
-    slope: float,
 ) -> Tensor:
-    """Softmax-weighted sums over the reached rows' in-neighbourhoods `[T, H·C]`."""
-    y, near, far = base
+    """Softmax-weighted sums of the reached rows `[T, H, C]`."""
     indptr, source, _ = edges.by_target
+    y = base.y
     out = torch.empty(len(reach.node), y[:1].numel(), dtype=y.dtype)
     loops.attend(
         indptr.numpy(), source.numpy(), removals.ptr.numpy(), removals.node.numpy(),
-        changed.ptr.numpy(), changed.node.numpy(), reach.ptr.numpy(), reach.node.numpy(), _flat(y),
-        _flat(near), _flat(far), *(_flat(part) for part in rows), out.numpy().dtype.type(slope),
+        changed.ptr.numpy(), changed.node.numpy(), reach.source.numpy(), reach.row.numpy(),
+        reach.edge_ptr.numpy(), reach.slot.numpy(), reach.ptr.numpy(), reach.node.numpy(), _flat(y),
+        _flat(base.near), _flat(base.far), *(_flat(part) for part in rows),
+        y.numpy().dtype.type(base.slope), _flat(base.peak), _flat(base.share), _flat(base.whole),
         out.numpy(), _scratch(edges.num_nodes)[0],
     )  # fmt: skip
     return out.view(-1, *y.shape[1:])

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.utils import add_remaining_self_loops
 
-from nora.incremental.changed import Changed, Removals
+from nora.incremental import vectorised
+from nora.incremental.changed import Attention, Changed, Removals
 from nora.incremental.edges import Edges, Normalise
 from nora.incremental.steps import Attend, Chunk, Local, Propagate, Rows, Step, Value, compose
 
@@ -117,11 +118,15 @@ class Plan:
             edges: The edges, with self-loops where the convolution adds them.
             slope: LeakyReLU's negative slope.
         """
-        inputs = [y, near, far]
-        output = Value(y.whole(), max(*(v.depth for v in inputs), 0) + 1)
-        step = Attend(edges, inputs, slope, output)
-        output.base = self._everywhere(step, edges)
-        self.steps.append(step)
+        indptr, source, _ = edges.by_target
+        target = vectorised.owner_of(indptr)
+        score = near.whole()[source] + far.whole()[target]
+        whole, peak, share = vectorised.weigh(
+            score, y.whole()[source], target, self.num_nodes, slope
+        )
+        output = Value(whole, max(y.depth, near.depth, far.depth, 0) + 1)
+        base = Attention(y.whole(), near.whole(), far.whole(), slope, whole, peak, share)
+        self.steps.append(Attend(edges, [y, near, far], base, output))
         return output
 
     def local(self, conv: nn.Module, *args: Any, **kwargs: Any) -> Value:
@@ -168,8 +173,6 @@ class Plan:
 
     def _recomputed(self, step: Local, nodes: Tensor) -> Tensor:
         """The step's output at `nodes` on the unchanged graph, from their neighbourhoods alone."""
-        from nora.incremental import vectorised
-
         nobody = Removals(nodes.new_zeros(2), nodes[:0])
         ptr = torch.tensor([0, len(nodes)], device=nodes.device)
         nothing = (nobody.ptr, nodes[:0], nodes[:0], torch.empty(0, device=nodes.device))
@@ -177,19 +180,6 @@ class Plan:
         empty = [Changed(nodes.new_zeros(2), nodes[:0], v.whole()[:0]) for v in step.inputs]
         out = step.recompute(nobody, empty, reach)
         return out[reach.also]
-
-    def _everywhere(self, step: Attend, edges: Edges) -> Tensor:
-        """An attention step on the whole graph, as one removal of nobody that reaches everyone."""
-        from nora.incremental import vectorised
-
-        nodes = torch.arange(self.num_nodes, device=edges.source.device)
-        nobody = Removals(nodes.new_zeros(2), nodes[:0])
-        ptr = torch.tensor([0, self.num_nodes], device=nodes.device)
-        empty = Changed(nodes.new_zeros(2), nodes[:0], step.inputs[0].whole()[:0])
-        reach = vectorised.everyone(ptr, nodes)
-        y, near, far = (value.whole() for value in step.inputs)
-        base, rows = (y, near, far), (y[:0], near[:0], far[:0])
-        return vectorised.attend(edges, nobody, empty, reach, base, rows, step.slope)
 
     def finish(self) -> None:
         """Compose row-wise maps, and free original rows that no step reads."""

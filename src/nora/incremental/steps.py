@@ -10,9 +10,9 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from nora.incremental.changed import Changed, Reach, Removals
+from nora.incremental.changed import Attention, Changed, Reach, Removals
 from nora.incremental.edges import Edges
-from nora.incremental.vectorised import _expanded, _find, _owner, pick
+from nora.incremental.vectorised import expanded, find, owner_of, pick
 
 # A block of rows should stay in a core's own cache while it goes through a map.
 BLOCK_BYTES = 2**19
@@ -212,28 +212,29 @@ class Propagate(Step):
 
 
 class Attend(Step):
-    """`out_k = Σ_{j→k} softmax_j(LeakyReLU(near_j + far_k)) y_j`, whole neighbourhoods anew."""
+    """`out_k = Σ_{j→k} softmax_j(LeakyReLU(near_j + far_k)) y_j`."""
 
-    def __init__(self, edges: Edges, inputs: Sequence[Value], slope: float, output: Value) -> None:
+    def __init__(
+        self, edges: Edges, inputs: Sequence[Value], base: Attention, output: Value
+    ) -> None:
         super().__init__(inputs, output)
         self.edges = edges
-        self.slope = slope
-        self.typical = float(self.inputs[0].whole().abs().flatten(1).sum(1).mean())
+        self.base = base
+        self.typical = float(base.y.abs().flatten(1).sum(1, dtype=torch.double).mean())
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
-        """Recompute the softmax and the sum of every reached neighbourhood."""
-        base = tuple(value.whole() for value in self.inputs)
+        """Weigh what the reached nodes hear anew."""
         if any(len(c) for c in inputs):
             inputs = chunk.align(self.inputs, inputs)
         else:
-            inputs = [Changed(c.ptr, c.node, b[:0]) for c, b in zip(inputs, base, strict=True)]
-        sources = chunk.sources(self.edges, inputs[0], base[0], self.typical)
-        also = chunk.receivers(sources)
-        reach = chunk.backend.expand(self.edges, chunk.removals, sources, also)
+            inputs = [
+                Changed(c.ptr, c.node, v.whole()[:0])
+                for c, v in zip(inputs, self.inputs, strict=True)
+            ]
+        sources = chunk.sources(self.edges, inputs[0], self.base.y, self.typical)
+        reach = chunk.backend.expand(self.edges, chunk.removals, sources, chunk.receivers(sources))
         rows = tuple(c.rows for c in inputs)
-        out = chunk.backend.attend(
-            self.edges, chunk.removals, inputs[0], reach, base, rows, self.slope
-        )
+        out = chunk.backend.attend(self.edges, chunk.removals, inputs[0], reach, self.base, rows)
         return Changed(reach.ptr, reach.node, out)
 
 
@@ -276,8 +277,7 @@ class Local(Step):
             ]
         y = self.inputs[0].whole()
         sources = chunk.sources(self.edges, inputs[0], y, self.typical)
-        also = chunk.receivers(sources)
-        reach = chunk.backend.expand(self.edges, chunk.removals, sources, also)
+        reach = chunk.backend.expand(self.edges, chunk.removals, sources, chunk.receivers(sources))
         return Changed(reach.ptr, reach.node, self.recompute(chunk.removals, inputs, reach))
 
     def recompute(self, removals: Removals, inputs: Sequence[Changed], reach: Reach) -> Tensor:
@@ -291,15 +291,15 @@ class Local(Step):
         sorted_key = key[order]
 
         def changed_row(wanted: Tensor) -> Tensor:
-            at, there = _find(sorted_key, wanted)
+            at, there = find(sorted_key, wanted)
             return torch.where(there, order[at] if len(order) else at, torch.full_like(at, -1))
 
         indptr, source, edge = self.edges.by_target
-        removal = _owner(reach.ptr)
-        owner, position, _ = _expanded(indptr, reach.node)
+        removal = owner_of(reach.ptr)
+        owner, position, _ = expanded(indptr, reach.node)
         near = source[position]
         wanted = removal[owner] * n + near
-        stays = ~torch.isin(wanted, _owner(removals.ptr) * n + removals.node)
+        stays = ~torch.isin(wanted, owner_of(removals.ptr) * n + removals.node)
         owner, near, wanted, edge = owner[stays], near[stays], wanted[stays], edge[position[stays]]
         row = changed_row(wanted)
         # A neighbour's row is shared by all who read it; a self-loop reads the node's own copy.

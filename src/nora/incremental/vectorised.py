@@ -8,11 +8,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nora.incremental.changed import Changed, Reach, Removals
+from nora.incremental.changed import Attention, Changed, Reach, Removals
 from nora.incremental.edges import Edges
 
 
-def _expanded(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def expanded(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """CSR positions of all entries of `rows`: `owner [K]`, `position [K]`, `ptr [len(rows)+1]`."""
     counts = indptr[rows + 1] - indptr[rows]
     ptr = torch.zeros(len(rows) + 1, dtype=torch.long, device=rows.device)
@@ -22,7 +22,8 @@ def _expanded(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return owner, position, ptr
 
 
-def _owner(ptr: Tensor) -> Tensor:
+def owner_of(ptr: Tensor) -> Tensor:
+    """Which part of a `ptr` each position belongs to."""
     counts = ptr[1:] - ptr[:-1]
     return torch.arange(len(counts), device=ptr.device).repeat_interleave(counts)
 
@@ -33,7 +34,7 @@ def _ptr(owner: Tensor, count: int) -> Tensor:
     return ptr
 
 
-def _find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+def find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     """Where each of `wanted` stands in sorted `keys`, and whether it is there."""
     if keys.numel() == 0:
         return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
@@ -44,8 +45,8 @@ def _find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
 def _rescaled(edges: Edges, removals: Removals) -> tuple[Tensor, Tensor]:
     """Pairs whose degree drops (sorted keys, removed nodes included) and their new `left`."""
     indptr, target, edge = edges.by_source
-    owner, position, _ = _expanded(indptr, removals.node)
-    keys = _owner(removals.ptr)[owner] * edges.num_nodes + target[position]
+    owner, position, _ = expanded(indptr, removals.node)
+    keys = owner_of(removals.ptr)[owner] * edges.num_nodes + target[position]
     distinct, inverse = keys.unique(return_inverse=True)
     lost = torch.bincount(inverse, minlength=len(distinct))
     if edges.normalise == "sym" and edges.weight is not None:
@@ -62,14 +63,14 @@ def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Te
     """See `compiled.find_sources`."""
     n = edges.num_nodes
     own = changed.removal * n + changed.node
-    gone = _owner(removals.ptr) * n + removals.node
+    gone = owner_of(removals.ptr) * n + removals.node
     rows = torch.arange(len(changed), device=own.device)
     scale = edges.right[changed.node]
     keys, row = [own, gone], [rows, torch.full_like(gone, -2)]
     scales = [scale, torch.zeros_like(gone, dtype=torch.double)]
     if edges.normalise == "sym":
         touched, new = _rescaled(edges, removals)
-        at, there = _find(touched, own)
+        at, there = find(touched, own)
         scales[0] = torch.where(there, new[at] if len(new) else scale, scale)
         fresh = ~(torch.isin(touched, own) | torch.isin(touched, gone))
         keys.append(touched[fresh])
@@ -87,24 +88,24 @@ def expand(
     """See `compiled.expand`."""
     src_ptr, source, row, scale = sources
     n = edges.num_nodes
-    removal = _owner(src_ptr)
+    removal = owner_of(src_ptr)
     indptr, target, _ = edges.by_source
-    owner, position, edge_ptr = _expanded(indptr, source)
+    owner, position, edge_ptr = expanded(indptr, source)
     keys = removal[owner] * n + target[position]
-    own = _owner(also[0]) * n + also[1]
-    gone = _owner(removals.ptr) * n + removals.node
+    own = owner_of(also[0]) * n + also[1]
+    gone = owner_of(removals.ptr) * n + removals.node
     distinct = torch.cat([keys, own]).unique()
     distinct = distinct[~torch.isin(distinct, gone)]
-    at, there = _find(distinct, keys)
+    at, there = find(distinct, keys)
     slot = torch.where(there, at, torch.full_like(at, -1))
     node = distinct % n
     left = edges.left[node]
     if edges.normalise != "none":
         touched, new = _rescaled(edges, removals)
-        at, there = _find(touched, distinct)
+        at, there = find(touched, distinct)
         left = torch.where(there, new[at] if len(new) else left, left)
     ptr = _ptr(distinct // n, len(removals))
-    return Reach(source, row, scale, edge_ptr, slot, _find(distinct, own)[0], ptr, node, left)
+    return Reach(source, row, scale, edge_ptr, slot, find(distinct, own)[0], ptr, node, left)
 
 
 def _message_changes(
@@ -170,38 +171,46 @@ def attend(
     removals: Removals,
     changed: Changed,
     reach: Reach,
-    base: tuple[Tensor, Tensor, Tensor],
+    base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
-    slope: float,
 ) -> Tensor:
-    """See `compiled.attend`."""
+    """See `compiled.attend`; here every reached neighbourhood is weighed anew."""
     n = edges.num_nodes
-    removal = _owner(reach.ptr)
+    removal = owner_of(reach.ptr)
     indptr, source, _ = edges.by_target
-    owner, position, _ = _expanded(indptr, reach.node)
+    owner, position, _ = expanded(indptr, reach.node)
     key = removal[owner] * n + source[position]
-    stays = ~torch.isin(key, _owner(removals.ptr) * n + removals.node)
-    owner, position, key = owner[stays], position[stays], key[stays]
+    stays = ~torch.isin(key, owner_of(removals.ptr) * n + removals.node)
+    owner, key = owner[stays], key[stays]
     own = changed.removal * n + changed.node
     order = own.argsort()
 
     def rows_at(keys: Tensor, whole: Tensor, new: Tensor) -> Tensor:
-        at, there = _find(own[order], keys)
+        at, there = find(own[order], keys)
         found = whole[keys % n]
         found[there] = new[order[at[there]]]
         return found
 
-    (y, near, far), (y_rows, near_rows, far_rows) = base, rows
-    here = rows_at(removal * n + reach.node, far, far_rows)
-    score = rows_at(key, near, near_rows) + here[owner]
+    y_rows, near_rows, far_rows = rows
+    here = rows_at(removal * n + reach.node, base.far, far_rows)
+    score = rows_at(key, base.near, near_rows) + here[owner]
+    messages = rows_at(key, base.y, y_rows)
+    return weigh(score, messages, owner, len(reach.node), base.slope)[0]
+
+
+def weigh(
+    score: Tensor, messages: Tensor, owner: Tensor, count: int, slope: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Softmax-weighted sums `[count, H, C]`, with each softmax's largest score and denominator."""
     score = torch.where(score < 0, score * slope, score)
     index = owner.unsqueeze(-1).expand_as(score)
-    largest = here.new_full(here.shape, -torch.inf).scatter_reduce(0, index, score, "amax")
-    share = (score - largest[owner]).exp()
-    summed = torch.zeros_like(here).index_add(0, owner, share) + 1e-16
-    messages = rows_at(key, y, y_rows) * share.unsqueeze(-1)
-    out = y.new_zeros(len(reach.node), *y.shape[1:]).index_add(0, owner, messages)
-    return out / summed.unsqueeze(-1)
+    nothing = score.new_full((count, score.size(1)), -torch.inf)
+    peak = nothing.scatter_reduce(0, index, score, "amax")
+    weight = (score - peak[owner]).exp()
+    share = torch.zeros_like(nothing).index_add(0, owner, weight) + 1e-16
+    total = messages.new_zeros(count, *messages.shape[1:])
+    total.index_add_(0, owner, messages * weight.unsqueeze(-1))
+    return total / share.unsqueeze(-1), peak, share
 
 
 def touched_pairs(
@@ -210,15 +219,15 @@ def touched_pairs(
     """See `compiled.touched_pairs`."""
     indptr, edge = incident
     n, count = len(indptr) - 1, pairs.size(1)
-    owner, position, _ = _expanded(indptr, changed.node)
+    owner, position, _ = expanded(indptr, changed.node)
     keys = (changed.removal[owner] * count + edge[position]).unique()
     removal, pair = keys // max(count, 1), keys % max(count, 1)
     ends = removal * n + pairs[:, pair]
-    stays = ~torch.isin(ends, _owner(removals.ptr) * n + removals.node).any(dim=0)
+    stays = ~torch.isin(ends, owner_of(removals.ptr) * n + removals.node).any(dim=0)
     removal, pair, ends = removal[stays], pair[stays], ends[:, stays]
     own = changed.removal * n + changed.node
     order = own.argsort()
-    at, there = _find(own[order], ends)
+    at, there = find(own[order], ends)
     where = torch.where(there, order[at] if len(order) else at, torch.full_like(at, -1))
     return _ptr(removal, len(removals)), pair, where
 
@@ -235,9 +244,3 @@ def pick(node: Tensor, row: Tensor, base: Tensor, rows: Tensor) -> Tensor:
     changed = row >= 0
     out[changed] = rows[row[changed]]
     return out
-
-
-def everyone(ptr: Tensor, nodes: Tensor) -> Reach:
-    """A reach of all nodes by no message, to compute a step on the whole graph."""
-    none, ones = nodes[:0], torch.ones(len(nodes), dtype=torch.double, device=nodes.device)
-    return Reach(none, none, ones[:0], none, none, none, ptr, nodes, ones)

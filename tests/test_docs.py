@@ -1,0 +1,58 @@
+"""What the pages show must run as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.nn import MessagePassing
+
+from nora.datasets import DATASETS
+from nora.incremental import rules
+from nora.methods import METHODS
+from nora.models import MODELS
+
+ROOT = Path(__file__).parents[1]
+
+
+class MyConv(MessagePassing):
+    """The convolution that the README's rule is about."""
+
+    def __init__(self) -> None:
+        super().__init__(aggr="mean")
+        self.lin = torch.nn.Linear(3, 3)
+
+    def forward(self, x, edge_index):
+        return self.propagate(edge_index, x=self.lin(x))
+
+
+@pytest.fixture
+def unregistered_afterwards(monkeypatch):
+    for registry in (METHODS, MODELS, DATASETS):
+        list(registry)
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    rules.rule_for(torch.nn.Identity())
+    monkeypatch.setattr(rules, "_RULES", dict(rules._RULES))
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/exact.md"])
+def test_every_python_block_runs(page, tmp_path, monkeypatch, unregistered_afterwards, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert blocks
+    names: dict = {"MyConv": MyConv, "__name__": "page"}
+    for block in blocks:
+        # A block of a page is a file of its own there, and a future import must come first in it.
+        exec(compile(block, page, "exec"), names)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/exact.md"])
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        if not target.startswith("http"):
+            assert (ROOT / page).parent.joinpath(target).exists(), target
