@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from nora.guard import evaluating
+from nora.fingerprint import fingerprint
 from nora.incremental.effect import effect_of
 from nora.methods import METHODS, Method, Part
 from nora.problem import Forward, Nodes, Problem, check_model, pose
@@ -20,7 +20,7 @@ from nora.progress import progress_bar
 from nora.registry import nearest
 from nora.removal import node_ids
 from nora.result import Effect, Influence
-from nora.shards import Shards, fingerprint
+from nora.shards import Shards
 from nora.task import LinkPrediction, Task
 
 
@@ -73,7 +73,7 @@ def influence(
     if entry.facts.get("uses_model", True):
         check_model(problem)
     start = time.perf_counter()
-    with evaluating(model):
+    with problem.evaluating():
         if checkpoint is None:
             shards, todo = None, problem
         else:
@@ -124,9 +124,10 @@ def _collect(
         except StopIteration as stop:
             details = stop.value or {}
         finally:
-            result.close()
+            # First what is finished: closing waits for chunks that are still running.
             if shards is not None:
                 shards.flush()
+            result.close()
     if scores is None:
         scores = torch.full((problem.num_nodes,), float("nan"))
     return scores, details
@@ -146,7 +147,11 @@ def bind_options(method: Method, name: str, options: dict[str, Any]) -> dict[str
                 f"method {name!r} has no option {key!r}.{nearest(key, list(known))} "
                 f"It takes: {takes}"
             )
-    return {**known, **options}
+    # NumPy's numbers would not fit into provenance.
+    given = {
+        key: value.item() if hasattr(value, "item") else value for key, value in options.items()
+    }
+    return {**known, **given}
 
 
 def what_if(
@@ -185,7 +190,7 @@ def what_if(
     if removed.numel() == 0:
         raise ValueError("remove names no node: give a node id or a list of them")
     check_model(problem)
-    with evaluating(model), torch.no_grad():
+    with problem.evaluating(), torch.no_grad():
         before, after, survivors = effect_of(problem, removed, method)
     counted = survivors if problem.targets is None else survivors & problem.targets
     return Effect(

@@ -36,33 +36,32 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """The model in eval mode without cached normalisations; all of it is restored on leaving.
+def evaluating(*models: Any) -> Iterator[None]:
+    """Every module in eval mode without cached normalisations; all of it is restored on leaving.
 
     `GCNConv(cached=True)` and its kin keep the normalisation of the first graph they saw, which
-    would be stale on `G−r`: their caches are emptied and switched off meanwhile.
+    would be stale on `G−r`: their caches are emptied and switched off meanwhile. Attributes that a
+    forward pass sets on its module are taken back too. What is no module is passed over.
     """
-    training = {module: module.training for module in model.modules()}
-    needs_grad = {parameter: parameter.requires_grad for parameter in model.parameters()}
-    caches: list[tuple[nn.Module, dict[str, Any]]] = []
-    for module in model.modules():
-        found = {key: value for key, value in vars(module).items() if key.startswith("_cached_")}
-        if isinstance(vars(module).get("cached"), bool):
-            found["cached"] = module.cached
-        if found:
-            caches.append((module, found))
+    modules = [
+        module for model in models if isinstance(model, nn.Module) for module in model.modules()
+    ]
+    found = [(module, dict(vars(module))) for module in modules]
+    parameters = [p for module in modules for p in module.parameters(recurse=False)]
+    needs_grad = [(parameter, parameter.requires_grad) for parameter in parameters]
     with random_state_kept():
         try:
-            model.eval()
-            for module, found in caches:
-                for key in found:
-                    setattr(module, key, False if key == "cached" else None)
-            yield model
+            for module, attributes in found:
+                module.training = False
+                for key in attributes:
+                    if key.startswith("_cached_"):
+                        setattr(module, key, None)
+                if isinstance(attributes.get("cached"), bool):
+                    setattr(module, "cached", False)  # noqa: B010  (not every module has it)
+            yield
         finally:
-            for module, mode in training.items():
-                module.training = mode
-            for parameter, flag in needs_grad.items():
+            for module, attributes in found:
+                vars(module).clear()
+                vars(module).update(attributes)
+            for parameter, flag in needs_grad:
                 parameter.requires_grad_(flag)
-            for module, found in caches:
-                for key, value in found.items():
-                    setattr(module, key, value)

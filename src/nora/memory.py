@@ -7,16 +7,16 @@ import re
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-def parse_bytes(amount: str | int) -> int:
+def parse_bytes(amount: str | float) -> int:
     """Bytes from `"2GB"`, `"512 MB"`, `"1.5GiB"` or a plain number.
 
     >>> parse_bytes("2GB"), parse_bytes("1KiB")
     (2000000000, 1024)
     """
-    if isinstance(amount, int):
+    if isinstance(amount, int | float):
         found = float(amount)
     else:
-        match = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)(i?)B?\s*", amount, re.IGNORECASE)
+        match = re.fullmatch(r"\s*(\d+\.?\d*)\s*([KMGT]?)(i?)B?\s*", amount, re.IGNORECASE)
         if match is None:
             raise ValueError(f"cannot read {amount!r} as an amount of memory; write e.g. '2GB'")
         unit = _UNITS[match[2].upper()]

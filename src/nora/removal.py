@@ -22,9 +22,11 @@ def node_ids(nodes: int | Iterable[int] | Tensor, num_nodes: int, what: str = "n
     if ids.dtype == torch.bool:
         if ids.numel() != num_nodes:
             raise ValueError(f"the {what} mask has {ids.numel()} entries, expected {num_nodes}")
-        return ids.nonzero().flatten()
+        return ids.nonzero().flatten().cpu()
     if ids.numel() == 0:
         return torch.empty(0, dtype=torch.long)
+    if ids.dtype == torch.uint8 and ids.numel() == num_nodes:
+        raise TypeError(f"is this {what} mask of dtype uint8 or a list of ids? Use mask.bool()")
     if ids.dtype.is_floating_point or ids.dtype.is_complex:
         raise TypeError(f"{what} ids must be integers, got {ids.dtype}")
     ids = ids.flatten().long().cpu().unique()

@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 from nora import __version__
 from nora.datasets import Dataset, load_dataset
 from nora.files import folder_written_atomically
+from nora.fingerprint import graph_fingerprint
 from nora.models import build_model
 from nora.splits import LinkSplit, NodeSplit, split_links, split_nodes
 from nora.task import LinkPrediction, NodeClassification, Task
@@ -55,8 +56,6 @@ class Run:
 
     def describe(self) -> dict[str, Any]:
         """What `run.json` holds."""
-        from nora.shards import graph_fingerprint
-
         return {
             "nora": __version__,
             "architecture": self.architecture,
@@ -85,8 +84,6 @@ def load_run(folder: str | Path) -> Run:
     """Read a run back: builds the model, loads weights, data and split."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
-
-    from nora.shards import graph_fingerprint
 
     path = Path(folder)
     if not (path / "run.json").exists():

@@ -7,11 +7,10 @@ the rest; several processes may write to the same folder; folders with the same 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,59 +19,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from nora import __version__
 from nora.files import written_atomically
-from nora.methods import METHODS
 from nora.problem import Problem
 from nora.result import Influence
-from nora.task import LinkPrediction
 
 SECONDS_PER_SHARD = 10.0
-
-
-def _digest(parts: Iterable[Any]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, Tensor):
-            tensor = part.detach().cpu()
-            if tensor.layout != torch.strided:
-                tensor = tensor.to_dense()
-            digest.update(f"{tensor.dtype}{list(tensor.shape)}".encode())
-            digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
-        else:
-            digest.update(str(part).encode())
-        digest.update(b"\0")
-    return digest.hexdigest()[:16]
-
-
-def graph_fingerprint(data: Any) -> str:
-    """Digest of every tensor of a PyG graph."""
-    items = [(key, value) for key, value in data.to_dict().items() if isinstance(value, Tensor)]
-    return _digest(part for item in sorted(items, key=lambda item: item[0]) for part in item)
-
-
-def fingerprint(problem: Problem, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a score depends on, piece by piece, so that a mismatch can be named.
-
-    Options that change only how the work is done (registered as `execution_options`) are left out.
-    """
-    how = METHODS[method].facts.get("execution_options", ())
-    model, task = problem.model, problem.task
-    described: list[Any] = [task.name, task.return_type]
-    if isinstance(task, LinkPrediction):
-        decoder = getattr(task.decoder, "__qualname__", type(task.decoder).__qualname__)
-        described += [task.pairs, decoder]
-        if isinstance(task.decoder, torch.nn.Module):
-            described += [part for item in task.decoder.state_dict().items() for part in item]
-    return {
-        "version": __version__,
-        "model": _digest([model, *(part for item in model.state_dict().items() for part in item)]),
-        "graph": graph_fingerprint(problem.data),
-        "task": _digest(described),
-        "targets": "all" if problem.targets is None else _digest([problem.targets]),
-        "method": method,
-        "options": {key: value for key, value in options.items() if key not in how},
-    }
 
 
 @dataclass

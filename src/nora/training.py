@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,7 @@ def _fit(
             loss.backward()
             optimizer.step()
             value = _metric(network, forward, seen, split, "val")
-            if value > best:
+            if value > best or isnan(value):  # nothing to validate on: take the last
                 best, best_epoch = value, epoch
                 weights = copy.deepcopy(network.state_dict())
             advance(1, loss=f"{loss.item():.3f}", metric=f"validation {metric} {value:.3f}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import nn
@@ -299,6 +301,8 @@ def test_both_backends_prune_alike(model):
     ("options", "message"),
     [
         ({"tolerance": -1.0}, "tolerance must not be negative"),
+        ({"tolerance": float("nan")}, "tolerance must not be negative"),
+        ({"verify": -1}, "verify must not be negative"),
         ({"memory": "lots"}, "cannot read 'lots' as an amount of memory"),
         ({"workers": 0}, "workers must be at least 1"),
         ({"backend": "gpu"}, "backend is 'gpu'"),
@@ -326,3 +330,235 @@ def test_the_compiled_backend_is_used_where_there_is_enough_to_do(hubs, gcn):
     problem = pose(gcn, hubs)
     assert pick_backend("auto", problem, 1).__name__.endswith("vectorised")
     assert pick_backend("auto", problem, 10**6).__name__.endswith("compiled")
+
+
+class Owning(nn.Module):
+    """Holds the nodes' rows itself, so that they stay when a node goes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(150, 6))
+        self.conv = pyg.GCNConv(6, 3)
+
+    def forward(self, x, edge_index):
+        return self.conv(self.rows, edge_index)
+
+
+@pytest.mark.parametrize("method", ["exact", "brute"])
+def test_a_model_that_owns_the_nodes_rows_is_refused(method, hubs):
+    pairs = torch.tensor([[0, 1], [2, 3]])
+    with pytest.warns(RuntimeWarning) if method == "exact" else nullcontext():
+        for task in (None, nora.LinkPrediction(pairs)):
+            with pytest.raises(ValueError, match="does it hold rows of its own"):
+                nora.influence(Owning().double(), hubs, method, task, nodes=[9], progress=False)
+
+
+class Fickle(nn.Module):
+    """Behaves otherwise while it is traced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.GCNConv(6, 3)
+
+    def forward(self, x, edge_index):
+        if isinstance(x, torch.Tensor):
+            x = 3 * x
+        return self.conv(x, edge_index)
+
+
+class Shrinking(nn.Module):
+    """A virtual node among values so small that an absolute comparison would not see it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = pyg.SAGEConv(6, 8), pyg.SAGEConv(8, 3)
+
+    def forward(self, x, edge_index):
+        hidden = 1e-6 * self.first(x, edge_index)
+        return self.second(1e6 * (hidden + 5 * hidden.mean(dim=0)), edge_index)
+
+
+class Counting(nn.Module):
+    """Divides by the number of nodes, which a removal changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.SAGEConv(6, 3)
+
+    def forward(self, data):
+        return self.conv(data.x, data.edge_index) * 100 / data.num_nodes
+
+
+class Attentive(nn.Module):
+    """Every node attends to every other one, beside its neighbours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.GPSConv(6, pyg.SAGEConv(6, 6), heads=2)
+        self.out = nn.Linear(6, 3)
+
+    def forward(self, x, edge_index):
+        return self.out(self.conv(x, edge_index))
+
+
+HIDDEN_TRAPS = {
+    "does not give what the model gives": (Fickle, None),
+    "mixes rows": (Shrinking, None),
+    "data.num_nodes changes": (Counting, lambda model, data: model(data)),
+    r"in conv \(GPSConv\)|conv.*(?:Attention|Norm)": (Attentive, None),
+}
+
+
+@pytest.mark.parametrize("message", HIDDEN_TRAPS)
+def test_what_a_trace_cannot_see_is_noticed_before_the_run(message, hubs):
+    torch.manual_seed(0)
+    kind, forward = HIDDEN_TRAPS[message]
+    model = kind().double()
+    truth = nora.what_if(model, hubs, 5, forward=forward, method="brute")
+    with pytest.warns(RuntimeWarning, match=message):
+        found = nora.what_if(model, hubs, 5, forward=forward)
+    assert found.total == truth.total
+
+
+def test_global_normalisation_is_noticed_on_the_smallest_graph():
+    data = Data(x=torch.randn(3, 6).double(), edge_index=torch.tensor([[0, 1], [1, 2]]))
+    with pytest.warns(RuntimeWarning, match="GraphNorm"):
+        nora.what_if(Between(pyg.GraphNorm(8)).double(), data, 0)
+
+
+def test_conditions_on_values_are_followed_row_by_row(hubs):
+    class Leaky(nn.Module):
+        def forward(self, x):
+            return torch.where(x > 0, x, 0.1 * x)
+
+    model = Between(Leaky()).double()
+    truth = nora.influence(model, hubs, "brute", progress=False)
+    found = nora.influence(model, hubs, "exact", progress=False)
+    assert "fallback" not in found.details
+    assert torch.allclose(found.scores, truth.scores, atol=1e-12)
+
+
+def test_attention_weights_asked_for_fall_back(hubs):
+    class Telling(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = pyg.GATConv(6, 3)
+
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index, return_attention_weights=True)[0]
+
+    with pytest.warns(RuntimeWarning, match=r"conv \(GATConv\)"):
+        nora.what_if(Telling().double(), hubs, 3)
+
+
+@pytest.mark.parametrize("kind", [pyg.APPNP, pyg.GCN2Conv])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_residual_propagation_with_and_without_weights(kind, weighted, hubs):
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lin = nn.Linear(6, 4)
+            self.deep = kind is pyg.GCN2Conv
+            self.conv = (
+                pyg.GCN2Conv(4, 0.2, 0.5, 2, shared_weights=False)
+                if self.deep
+                else pyg.APPNP(K=3, alpha=0.1)
+            )
+
+        def forward(self, x, edge_index, edge_weight=None):
+            x = self.lin(x).relu()
+            return self.conv(*([x, x] if self.deep else [x]), edge_index, edge_weight)
+
+    if weighted:
+        hubs.edge_weight = torch.rand(hubs.num_edges).double()
+    model = Residual().double()
+    truth = nora.influence(model, hubs, "brute", progress=False)
+    for backend in ("compiled", "vectorised"):
+        found = nora.influence(model, hubs, "exact", backend=backend, progress=False)
+        assert torch.allclose(found.scores, truth.scores, atol=1e-12)
+
+
+def test_messages_may_flow_against_the_edges(hubs):
+    class Against(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = pyg.SAGEConv(6, 3, flow="target_to_source")
+
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index)
+
+    hubs.edge_index = hubs.edge_index[:, ::2]
+    truth = nora.influence(Against().double(), hubs, "brute", progress=False)
+    model = Against().double()
+    truth = nora.influence(model, hubs, "brute", progress=False)
+    found = nora.influence(model, hubs, "exact", progress=False)
+    assert torch.allclose(found.scores, truth.scores, atol=1e-12)
+
+
+def test_a_decoder_module_is_evaluated_and_left_as_found(hubs, gcn):
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.lin = nn.BatchNorm1d(3), nn.Linear(3, 1)
+
+        def forward(self, z, pairs):
+            return self.lin(self.norm(z[pairs[0]] * z[pairs[1]])).squeeze(-1)
+
+    decoder = Decoder().double().train()
+    before = decoder.norm.running_mean.clone()
+    task = nora.LinkPrediction(torch.randint(150, (2, 80)), decoder)
+    truth = nora.influence(gcn, hubs, "brute", task, nodes=range(9), progress=False)
+    found = nora.influence(gcn, hubs, "exact", task, nodes=range(9), progress=False)
+    assert torch.allclose(found.scores[:9], truth.scores[:9], atol=1e-12)
+    assert decoder.training
+    assert torch.equal(decoder.norm.running_mean, before)
+
+
+def test_what_forward_leaves_on_the_model_is_taken_back(hubs):
+    class Remembering(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = pyg.GCNConv(6, 3)
+            self.last = "mine"
+
+        def forward(self, x, edge_index):
+            self.last = self.conv(x, edge_index)
+            return self.last
+
+    model = Remembering().double()
+    nora.influence(model, hubs, "exact", nodes=[3], progress=False)
+    nora.what_if(model, hubs, 3)
+    assert model.last == "mine"
+
+
+def test_a_checkpoint_refuses_the_same_weights_used_otherwise(hubs, tmp_path):
+    class One(nn.Module):
+        def __init__(self, **options) -> None:
+            super().__init__()
+            self.conv = pyg.GCNConv(6, 3, **options)
+
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index)
+
+    model = One().double()
+    other = One(add_self_loops=False).double()
+    other.load_state_dict(model.state_dict())
+    ask = {"nodes": [1, 2], "checkpoint": tmp_path / "run", "progress": False}
+    nora.influence(model, hubs, "exact", **ask)
+    with pytest.raises(ValueError, match="its model differ"):
+        nora.influence(other, hubs, "exact", **ask)
+    with pytest.raises(ValueError, match="its model differ"):
+        nora.influence(model, hubs, forward=lambda m, d: m(2 * d.x, d.edge_index), **ask)
+
+
+def test_an_explicit_number_of_checks_is_honoured(hubs, gcn):
+    found = nora.influence(gcn, hubs, "exact", verify=5, progress=False)
+    assert found.details["verified"] == 5
+    assert nora.influence(gcn, hubs, "exact", progress=False).details["verified"] == 2
+
+
+def test_float32_is_close_enough(hubs, gcn):
+    hubs.x = hubs.x.float()
+    truth = nora.influence(gcn.float(), hubs, "brute", progress=False)
+    found = nora.influence(gcn.float(), hubs, "exact", progress=False)
+    assert (found.scores - truth.scores).abs().max() <= 1e-4 * truth.scores.max()

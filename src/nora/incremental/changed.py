@@ -59,12 +59,6 @@ class Changed:
         index = torch.arange(len(counts), device=self.ptr.device)
         return index.repeat_interleave(counts, output_size=len(self.node))
 
-    @staticmethod
-    def nothing(removals: Removals, like: Tensor) -> Changed:
-        """No row changed."""
-        empty = removals.node.new_empty(0)
-        return Changed(torch.zeros_like(removals.ptr), empty, like[:0])
-
 
 @dataclass(frozen=True, eq=False)
 class Reach:

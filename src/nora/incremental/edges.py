@@ -42,7 +42,6 @@ class Edges:
         weight: `[E]`, or None for all ones.
         num_nodes: Number of nodes.
         normalise: One of the three above.
-        origin: Position `[E]` of each edge among the data's edges, −1 for added self-loops.
     """
 
     source: Tensor
@@ -50,7 +49,6 @@ class Edges:
     weight: Tensor | None
     num_nodes: int
     normalise: Normalise = "none"
-    origin: Tensor | None = None
 
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor, Tensor]:

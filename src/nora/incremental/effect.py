@@ -30,7 +30,7 @@ def effect_of(problem: Problem, removed: Tensor, method: str) -> tuple[Tensor, T
             engine = Engine.prepare(problem, vectorised)
         except UnsupportedError as reason:
             warnings.warn(
-                f"exact falls back to brute force: {reason}", RuntimeWarning, stacklevel=4
+                f"exact falls back to brute force: {reason}", RuntimeWarning, stacklevel=3
             )
         else:
             after = engine.effect(removed.to(device))

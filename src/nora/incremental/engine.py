@@ -18,7 +18,7 @@ from torch import Tensor
 from nora.incremental import vectorised
 from nora.incremental.changed import Changed, Removals
 from nora.incremental.edges import csr
-from nora.incremental.plan import Plan
+from nora.incremental.plan import Plan, UnsupportedError, same
 from nora.incremental.steps import Chunk, Local, Tally
 from nora.incremental.trace import trace
 from nora.problem import Problem
@@ -30,6 +30,8 @@ COMPILE_ABOVE = 10_000_000
 # Chunks larger than this fall out of the processor's caches and gain nothing.
 CHUNK_BYTES = 64 * 2**20
 PAIRS_AT_ONCE = 1 << 16
+# What the compiled loops are compiled for.
+FLOATS = (torch.float32, torch.float64)
 
 
 def pick_backend(name: Backend, problem: Problem, removals: int) -> ModuleType:
@@ -40,7 +42,8 @@ def pick_backend(name: Backend, problem: Problem, removals: int) -> ModuleType:
     on_cpu = edge_index.device.type == "cpu"
     if name == "compiled" and not on_cpu:
         raise ValueError(f"backend='compiled' runs on the CPU; the data is on {edge_index.device}")
-    large = removals * (edge_index.size(1) + problem.num_nodes) > COMPILE_ABOVE
+    plain = not isinstance(problem.data.x, Tensor) or problem.data.x.dtype in FLOATS
+    large = plain and removals * (edge_index.size(1) + problem.num_nodes) > COMPILE_ABOVE
     if name == "compiled" or (name == "auto" and on_cpu and large):
         from nora.incremental import compiled
 
@@ -74,8 +77,15 @@ class Engine:
         """Trace the model and compute everything that is shared by all removals."""
         with torch.no_grad():
             plan = trace(problem)
+            if not same(plan.output.whole(), problem.output()):
+                trace(problem, check=True)  # raises where a rule is to blame, and names it
+                raise UnsupportedError("the trace does not give what the model gives")
             before = problem.task.predict(plan.output.whole())
         return Engine(problem, plan, before, backend, tolerance)
+
+    def module(self, name: str) -> torch.nn.Module:
+        """A module by its name in the plan."""
+        return self.problem.model.get_submodule(name.removeprefix("model").removeprefix("."))
 
     def changed_output(
         self, removals: Removals, tolerance: float | None = None, tally: Tally | None = None
@@ -91,7 +101,9 @@ class Engine:
             self.tally.pruned += tally.pruned
         return changed
 
-    def changed_items(self, removals: Removals, changed: Changed) -> tuple[Tensor, Tensor, Tensor]:
+    def changed_items(
+        self, removals: Removals, changed: Changed, tally: Tally | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Predictions that change: `removal [Q]`, `item [Q]`, new prediction `[Q, …]`."""
         task = self.problem.task
         if not len(changed):
@@ -100,6 +112,8 @@ class Engine:
         if not isinstance(task, LinkPrediction):
             return changed.removal, changed.node, task.predict(changed.rows)
         ptr, pair, ends = self.backend.touched_pairs(self.incident, task.pairs, removals, changed)
+        if tally is not None:
+            tally.bytes += 6 * pair.nbytes
         z = self.plan.output.whole()
         if task.decoder is dot_product:
             score = self.backend.dots(pair, task.pairs, ends, z, changed.rows)
@@ -131,7 +145,7 @@ class Engine:
         """`F` of every removal `[c]`."""
         with torch.no_grad():
             changed = self.changed_output(removals, tally=tally)
-            removal, item, after = self.changed_items(removals, changed)
+            removal, item, after = self.changed_items(removals, changed, tally)
             change = item_change(self.before[item], after)
             if self.problem.targets is not None:
                 change = change * self.problem.targets[item]
@@ -151,7 +165,7 @@ class Engine:
 
     @cached_property
     def cost(self) -> Tensor:
-        """Upper bound of the bytes each node's removal needs on its way through the plan `[N]`."""
+        """Generous estimate of the bytes each node's removal takes on its way through the plan `[N]`."""
         n = self.plan.num_nodes
         source, target = self.plan.edge_index
         other = source != target
@@ -170,14 +184,14 @@ class Engine:
                 continue
             width = size * step.output.width + 32
             bytes_ += ball[depth].clamp(max=n) * width
-            bytes_ += ball[depth + 1].clamp(max=len(source) + n) * 8
+            bytes_ += ball[depth + 1].clamp(max=len(source) + n) * 32
             if isinstance(step, Local):
-                heavy = size * sum(value.width for value in step.inputs)
+                heavy = size * (sum(value.width for value in step.inputs) + step.output.width)
                 bytes_ += ball[depth + 1].clamp(max=len(source) + n) * heavy
         if isinstance(self.problem.task, LinkPrediction):
             pairs = self.problem.task.pairs.size(1)
             density = 2 * pairs / max(n, 1)
-            bytes_ += (ball[-2].clamp(max=n) * density).clamp(max=pairs) * 48
+            bytes_ += (ball[-2].clamp(max=n) * density).clamp(max=pairs) * 96
         return bytes_
 
     def scores(
@@ -210,20 +224,22 @@ class Engine:
             while running:
                 yield running.popleft().result()
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-            torch.set_num_threads(threads)
+            try:
+                pool.shutdown(wait=True, cancel_futures=True)
+            finally:
+                torch.set_num_threads(threads)
 
 
 class Chunks:
     """Cuts removals into chunks that fit a budget, learning from the chunks that are done.
 
-    The cost of a removal is known only as an upper bound, which is far too high where balls of
-    neighbours overlap. Chunks start from the bound and grow, at most twofold a time, as long as what
+    The cost of a removal is known only as an estimate, which is far too high where balls of
+    neighbours overlap. Chunks start from the estimate and grow, at most twofold a time, as long as what
     the last ones really took says that there is room.
 
     Args:
         nodes: The removals, the costliest first.
-        bound: Upper bound of the bytes each takes.
+        bound: Estimate of the bytes each takes.
         budget: Bytes a chunk may take.
     """
 

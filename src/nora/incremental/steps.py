@@ -1,4 +1,4 @@
-"""The three kinds of steps a plan is made of, and what each does with changed rows."""
+"""The kinds of steps a plan is made of, and what each does with changed rows."""
 
 from __future__ import annotations
 
@@ -84,6 +84,18 @@ class Chunk:
         self.tally.mass += float(size.sum())
         self.tally.pruned += float(size[~keep].sum())
         return _passed(keep)[ptr], source[keep], row[keep], scale[keep]
+
+    def retained(
+        self, sources: tuple[Tensor, ...], inputs: Sequence[Changed]
+    ) -> tuple[tuple[Tensor, ...], Sequence[Changed]]:
+        """The sources, and the changed rows that are among them: what was pruned counts as unchanged."""
+        ptr, source, row, scale = sources
+        own = row >= 0
+        if self.tolerance <= 0 or int(own.sum()) == len(inputs[0]):
+            return sources, inputs
+        at, node, ends = row[own], source[own], _passed(own)[ptr]
+        row = torch.where(own, own.cumsum(0) - 1, row)
+        return (ptr, source, row, scale), [Changed(ends, node, c.rows[at]) for c in inputs]
 
     def receivers(self, sources: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """The changed nodes among the sources (`ptr`, `node`): what they hear must be weighed anew."""
@@ -202,6 +214,7 @@ class Propagate(Step):
             more = Changed(torch.zeros_like(more.ptr), more.node[:0], y[:0])
         sources = chunk.sources(self.edges, rows, y, self.typical)
         reach = chunk.backend.expand(self.edges, chunk.removals, sources, (more.ptr, more.node))
+        chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
         base = (y, self.total, plus, whole)
         out = chunk.backend.accumulate(self.edges, reach, base, rows.rows, more)
         return Changed(reach.ptr, reach.node, out)
@@ -232,7 +245,9 @@ class Attend(Step):
                 for c, v in zip(inputs, self.inputs, strict=True)
             ]
         sources = chunk.sources(self.edges, inputs[0], self.base.y, self.typical)
+        sources, inputs = chunk.retained(sources, inputs)
         reach = chunk.backend.expand(self.edges, chunk.removals, sources, chunk.receivers(sources))
+        chunk.tally.bytes += 4 * reach.slot.nbytes
         rows = tuple(c.rows for c in inputs)
         out = chunk.backend.attend(self.edges, chunk.removals, inputs[0], reach, self.base, rows)
         return Changed(reach.ptr, reach.node, out)
@@ -277,7 +292,11 @@ class Local(Step):
             ]
         y = self.inputs[0].whole()
         sources = chunk.sources(self.edges, inputs[0], y, self.typical)
+        sources, inputs = chunk.retained(sources, inputs)
         reach = chunk.backend.expand(self.edges, chunk.removals, sources, chunk.receivers(sources))
+        heard = int((self.edges.count[reach.node] + 1).sum())
+        width = self.output.width + sum(value.width for value in self.inputs)
+        chunk.tally.bytes += heard * (width * self.no_rows.element_size() + 32)
         return Changed(reach.ptr, reach.node, self.recompute(chunk.removals, inputs, reach))
 
     def recompute(self, removals: Removals, inputs: Sequence[Changed], reach: Reach) -> Tensor:

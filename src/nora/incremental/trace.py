@@ -7,6 +7,7 @@ between two convolutions becomes one row-wise map, after a check that it does tr
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from nora.incremental.plan import PROBED_ROWS, Plan, UnsupportedError, same
 from nora.incremental.rules import rule_for
 from nora.incremental.steps import Value
 from nora.problem import Problem
+from nora.removal import remove_nodes
 
 
 class _Asked(nn.Module):
@@ -40,8 +42,13 @@ class _Tracer(fx.Tracer):
         )
 
 
-def trace(problem: Problem, finish: bool = True) -> Plan:
+def trace(problem: Problem, finish: bool = True, check: bool = False) -> Plan:
     """The plan of the problem's model on its graph; call it in eval mode, without gradients.
+
+    Args:
+        problem: The question.
+        finish: Compose maps and free rows, ready to run.
+        check: Compare every rule's result on the whole graph with the module's own.
 
     Raises:
         UnsupportedError: When the model cannot be traced or is not local; the message names where.
@@ -53,14 +60,14 @@ def trace(problem: Problem, finish: bool = True) -> Plan:
         name = type(problem.model).__name__
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UnsupportedError(f"{name} cannot be traced by torch.fx: {reason}") from error
-    return _Builder(problem, asked, graph).build(finish)
+    return _Builder(problem, asked, graph, check).build(finish)
 
 
 class _Builder:
     """Walks the traced graph once and fills the plan."""
 
-    def __init__(self, problem: Problem, asked: nn.Module, graph: fx.Graph) -> None:
-        self.problem, self.asked, self.graph = problem, asked, graph
+    def __init__(self, problem: Problem, asked: nn.Module, graph: fx.Graph, check: bool) -> None:
+        self.problem, self.asked, self.graph, self.check = problem, asked, graph, check
         self.plan = Plan(problem.data.edge_index, problem.num_nodes)
         self.values: dict[fx.Node, Value] = {}
         self.given: dict[fx.Node, Any] = {}
@@ -100,37 +107,52 @@ class _Builder:
     def give(self, node: fx.Node, key: str) -> None:
         """An attribute of the data: what it is level with decides how it may be used."""
         data = self.problem.data
-        found = getattr(data, key)
+        found = getattr(data, key, None)
         kind = "other"
         if key == "edge_index":
             kind = "graph"
         elif isinstance(found, Tensor) and data.is_node_attr(key):
             kind = "node"
-            if found.layout != torch.strided:
-                found = found.to_dense()
             self.values[node] = self.plan.constant(found)
         elif isinstance(found, Tensor) and data.is_edge_attr(key):
             kind = "edge"
+        elif self.follows_removal(key, found):
+            raise UnsupportedError(f"data.{key} changes when a node is removed")
         self.given[node] = found
         self.kinds[node] = frozenset({kind})
+
+    def follows_removal(self, key: str, found: Any) -> bool:
+        """Whether a graph-level attribute is another one on a smaller graph, as `num_nodes` is."""
+        if self.plan.num_nodes < 2:
+            return False
+        smaller = getattr(remove_nodes(self.problem.data, 0), key, None)
+        if isinstance(found, Tensor) and isinstance(smaller, Tensor):
+            return not torch.equal(found, smaller)
+        return found is not smaller and found != smaller
 
     def describe(self, node: fx.Node) -> str:
         if node.op == "call_module":
             name = str(node.target).removeprefix("model.")
             return f"{name} ({type(self.asked.get_submodule(str(node.target))).__name__})"
-        return getattr(node.target, "__name__", str(node.target))
+        name = getattr(node.target, "__name__", str(node.target))
+        inside = list((node.meta.get("nn_module_stack") or {}).values())
+        if inside and inside[-1][0] != "model":
+            module, kind = inside[-1]
+            return f"{name} in {module.removeprefix('model.')} ({getattr(kind, '__name__', kind)})"
+        return name
 
     def convolve(self, node: fx.Node) -> None:
         conv = self.asked.get_submodule(str(node.target))
         where = self.describe(node)
         args = fx.node.map_arg(node.args, lambda n: self.argument(n, where))
         kwargs = fx.node.map_arg(node.kwargs, lambda n: self.argument(n, where))
+        if not any(isinstance(argument, Value) for argument in _flattened((args, kwargs))):
+            raise UnsupportedError(f"{where} takes no node-level part of the data")
         try:
             value = rule_for(conv)(self.plan, conv, *args, **kwargs)
         except UnsupportedError as error:
             raise UnsupportedError(f"{where}: {error}") from error
-        real = conv(*_whole(args), **_whole(kwargs))
-        if not same(value.whole(), real):
+        if self.check and not same(value.whole(), conv(*_whole(args), **_whole(kwargs))):
             raise ValueError(
                 f"the rule for {where} does not give what the module gives on the whole graph; "
                 "use method='brute' and report the module's options"
@@ -151,7 +173,7 @@ class _Builder:
         out = segment(*(self.given[n] for n in inputs))
         if "edge" in kinds:
             count = self.plan.edge_index.size(1)
-            some = torch.arange(0, count, max(1, count // PROBED_ROWS), device=out.device)
+            some = torch.arange(0, count, max(2, count // PROBED_ROWS), device=out.device)
             rows = [self.given[n][some] for n in inputs if "edge" in self.kinds[n]]
             if len(rows) != len(inputs) or not same(segment(*rows), out[some]):
                 raise UnsupportedError(f"{where} gets edge features that mix edges")
@@ -209,7 +231,8 @@ class _Builder:
         """Raise, naming the culprit, unless the segment treats every row by itself."""
         n = self.plan.num_nodes
         generator = torch.Generator().manual_seed(1)
-        some = torch.randint(n, (PROBED_ROWS + 1,), generator=generator).unique()
+        # Never all rows: what mixes them shows only where some are missing.
+        some = torch.randperm(n, generator=generator)[: max(1, min(PROBED_ROWS, n // 2))]
         some = some.to(self.plan.edge_index.device)
         whole = [fixed[i] if i in fixed else self.values[m].whole() for i, m in enumerate(inputs)]
         part = [fixed[i] if i in fixed else w[some] for i, w in enumerate(whole)]
@@ -253,6 +276,17 @@ class _Recorder(fx.Interpreter):
         result = super().run_node(n)
         self.seen[n] = result
         return result
+
+
+def _flattened(argument: Any) -> Iterator[Any]:
+    """The leaves of nested arguments."""
+    if isinstance(argument, tuple | list):
+        for part in argument:
+            yield from _flattened(part)
+    elif isinstance(argument, dict):
+        yield from _flattened(list(argument.values()))
+    else:
+        yield argument
 
 
 def _whole(argument: Any) -> Any:

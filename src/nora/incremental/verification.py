@@ -10,6 +10,7 @@ from torch import Tensor
 from nora.incremental.changed import Removals
 from nora.incremental.engine import Engine
 from nora.incremental.steps import Chunk
+from nora.incremental.trace import trace
 from nora.removal import kept, remove_nodes
 
 # Checking more often than this would cost more than the run itself.
@@ -25,12 +26,12 @@ def tolerated(dtype: torch.dtype) -> float:
     return 1e-9 if dtype == torch.double else 1e-4
 
 
-def verify_engine(engine: Engine, count: int, seed: int) -> dict[str, Any]:
+def verify_engine(engine: Engine, count: int | None, seed: int) -> dict[str, Any]:
     """Compare every prediction after a few random removals with brute force.
 
     Predictions are compared rather than influences: summed over all nodes, brute force's own
-    rounding can exceed a small influence. One of them is the node with most edges. Short runs check
-    fewer: one removal in 5,000, at least two.
+    rounding can exceed a small influence. One of them is the node with most edges. Without a `count`
+    long runs check 8 removals and short ones fewer: one in 5,000, at least two.
 
     Raises:
         VerificationError: When they differ; the message names the first convolution that does.
@@ -42,7 +43,7 @@ def verify_engine(engine: Engine, count: int, seed: int) -> dict[str, Any]:
     nodes = problem.nodes.to(edge_index.device)
     edges_at = torch.bincount(edge_index.flatten(), minlength=problem.num_nodes)
     hub = nodes[edges_at[nodes].argmax()].reshape(1)
-    count = min(count, max(2, len(nodes) // REMOVALS_PER_CHECK), len(nodes))
+    count = min(max(2, len(nodes) // REMOVALS_PER_CHECK), 8) if count is None else count
     generator = torch.Generator().manual_seed(seed)
     others = nodes[torch.randperm(len(nodes), generator=generator).to(nodes.device)]
     chosen = torch.cat([hub, others[others != hub]])[:count]
@@ -59,7 +60,7 @@ def verify_engine(engine: Engine, count: int, seed: int) -> dict[str, Any]:
                 f"to {error:.2g}, first in {first_difference(engine, node)}; use method='brute', or "
                 "verify=0 to go on regardless"
             )
-    return {"verified": count, "verified_error": largest}
+    return {"verified": len(chosen), "verified_error": largest}
 
 
 def first_difference(engine: Engine, node: Tensor) -> str:
@@ -67,7 +68,7 @@ def first_difference(engine: Engine, node: Tensor) -> str:
     problem, plan = engine.problem, engine.plan
     outputs: list[Tensor] = []
     handles = [
-        problem.model.get_submodule(name.removeprefix("model.")).register_forward_hook(
+        engine.module(name).register_forward_hook(
             lambda module, args, output: outputs.append(output)
         )
         for name in dict.fromkeys(name for name, _ in plan.convolutions)
@@ -80,8 +81,6 @@ def first_difference(engine: Engine, node: Tensor) -> str:
         for handle in handles:
             handle.remove()
     # The finished plan has composed steps and freed rows: a fresh, unfinished one still has all.
-    from nora.incremental.trace import trace
-
     with torch.no_grad():
         fresh = trace(problem, finish=False)
         chunk = Chunk(Removals.group(removed), plan.num_nodes, engine.backend)
@@ -93,6 +92,5 @@ def first_difference(engine: Engine, node: Tensor) -> str:
                 rows[changed.node] = changed.rows
             difference = (rows[keep] - truth).abs().max() / truth.abs().max().clamp(min=1e-12)
             if not float(difference) <= tolerated(truth.dtype):
-                conv = problem.model.get_submodule(name.removeprefix("model."))
-                return f"{name.removeprefix('model.')} ({type(conv).__name__})"
+                return f"{name.removeprefix('model.')} ({type(engine.module(name)).__name__})"
     return "the maps between the convolutions"

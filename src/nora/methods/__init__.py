@@ -8,7 +8,6 @@ Facts given on registration:
     uses_model: False for structure-only yardsticks, which never run the model.
     uses_targets: False when the method cannot restrict itself to target predictions.
     exact: True when the scores equal the definition.
-    variant_of: The method whose options it shares, for documentation.
 """
 
 from __future__ import annotations

@@ -11,7 +11,10 @@ from nora.problem import Problem
 
 
 @METHODS.register(
-    "degree", "yardstick: number of edges at the node", uses_model=False, uses_targets=False
+    "degree",
+    "yardstick: edges at the node (in and out, halved)",
+    uses_model=False,
+    uses_targets=False,
 )
 def degree(problem: Problem) -> Tensor:
     """Edges into plus edges out of each node; an undirected edge, stored twice, counts as one."""

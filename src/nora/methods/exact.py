@@ -6,7 +6,7 @@ only the rows that change.
 
 With `tolerance > 0`, a node whose change would shift its message to its neighbours by less than
 `tolerance` times the mean L1 size of messages at that layer is not propagated further. The result is
-then a slight underestimate; `Influence.details["pruned_share"]` says which share of the summed
+then usually a slight underestimate; `Influence.details["pruned_share"]` says which share of the summed
 message changes was left out.
 """
 
@@ -38,8 +38,8 @@ def exact(
     problem: Problem,
     *,
     tolerance: float = 0.0,
-    memory: str | int = "2GB",
-    verify: int = 8,
+    memory: str | float = "2GB",
+    verify: int | None = None,
     workers: int | None = None,
     backend: Backend = "auto",
     seed: int = 0,
@@ -50,25 +50,28 @@ def exact(
         problem: The question.
         tolerance: 0 is exact; see the module for what more means.
         memory: What the chunks in work may take together, e.g. `"2GB"`.
-        verify: Removals compared with `brute` before a long run (short ones check fewer); 0: none.
+        verify: Removals compared with `brute` before the run; 0 for none. By default 8 in long runs,
+            fewer in short ones: one in 5,000, at least 2.
         workers: Threads; all cores by default.
         backend: `compiled` (numba, CPU), `vectorised` (torch, any device) or `auto`.
         seed: Seed of the verified removals.
     """
-    if tolerance < 0:
+    if not tolerance >= 0:
         raise ValueError(f"tolerance must not be negative, got {tolerance}")
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
+    if verify is not None and verify < 0:
+        raise ValueError(f"verify must not be negative, got {verify}")
     budget = parse_bytes(memory)
     functions = pick_backend(backend, problem, len(problem.nodes))
     try:
         engine = Engine.prepare(problem, functions, tolerance)
     except UnsupportedError as reason:
-        warnings.warn(f"exact falls back to brute force: {reason}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"exact falls back to brute force: {reason}", RuntimeWarning, stacklevel=4)
         with torch.no_grad():
             yield from brute(problem)
         return {"fallback": str(reason)}
-    checked = verify_engine(engine, verify, seed) if verify else {}
+    checked = {} if verify == 0 else verify_engine(engine, verify, seed)
     start = time.perf_counter()
     yield from engine.scores(problem.nodes, budget, workers)
     facts = {

@@ -216,7 +216,7 @@ def nora(
     )
 
 
-@METHODS.register("nora-t1", "NORA's gradient part alone (k3' = 0)", variant_of="nora")
+@METHODS.register("nora-t1", "NORA's gradient part alone (k3' = 0)")
 def nora_t1(
     problem: Problem, *, beta: float = 8.0, p: float = 1.0, weighting: Weighting = "own"
 ) -> Tensor:
@@ -229,7 +229,6 @@ def nora_t1(
 @METHODS.register(
     "nora-t2",
     "NORA's structural part alone",
-    variant_of="nora",
     uses_model=False,
     uses_targets=False,
 )

@@ -28,7 +28,7 @@ def gat(
     own = same_on_both_ends(x)
     plain = edge_attr is None or conv.lin_edge is None
     if own is None or conv.lin is None or not plain or size is not None or return_attention_weights:
-        return local(plan, conv, x, edge_index, edge_attr)
+        return local(plan, conv, x, edge_index, edge_attr, size, return_attention_weights)
     heads, width = conv.heads, conv.out_channels
     if conv.add_self_loops:
         bare, _ = remove_self_loops(edge_index)

@@ -18,6 +18,6 @@ def gin(plan: Plan, conv: Any, x: Any, edge_index: Tensor, size: Any = None) -> 
     """Sum the inputs, then the network on the rows that changed."""
     own, kind = same_on_both_ends(x), aggregation(conv)
     if own is None or kind is None or size is not None:
-        return local(plan, conv, x, edge_index)
+        return local(plan, conv, x, edge_index, size)
     total = plan.propagate(own, plan.edges(edge_index, normalise=kind))
     return plan.rows(lambda total, root: conv.nn(total + (1 + conv.eps) * root), total, own)

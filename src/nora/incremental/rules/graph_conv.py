@@ -26,7 +26,7 @@ def graph_conv(
     """Sum and mean commute with the linear map; other aggregations are recomputed locally."""
     own, kind = same_on_both_ends(x), aggregation(conv)
     if own is None or kind is None or size is not None:
-        return local(plan, conv, x, edge_index, edge_weight)
+        return local(plan, conv, x, edge_index, edge_weight, size)
     messages = plan.rows(lambda rows: F.linear(rows, conv.lin_rel.weight), own)
     bias = conv.lin_rel.bias
     root = plan.rows(lambda rows: F.linear(rows, conv.lin_root.weight, bias), own)

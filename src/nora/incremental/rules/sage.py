@@ -33,7 +33,7 @@ def sage(plan: Plan, conv: Any, x: Any, edge_index: Tensor, size: Any = None) ->
     """Mean and sum commute with the linear map; other aggregations are recomputed locally."""
     kind, own = aggregation(conv), same_on_both_ends(x)
     if kind is None or own is None or size is not None:
-        return local(plan, conv, x, edge_index)
+        return local(plan, conv, x, edge_index, size)
     sent = own
     if conv.project and hasattr(conv, "lin"):
         sent = plan.rows(lambda rows: conv.lin(rows).relu(), own)

@@ -1,0 +1,89 @@
+"""Digests of what a score depends on, so that results of different questions are never mixed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nora import __version__
+from nora.methods import METHODS
+from nora.problem import Problem
+from nora.task import LinkPrediction
+
+
+def digest(parts: Iterable[Any]) -> str:
+    """One short digest of tensors and of everything else as text."""
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Tensor):
+            tensor = part.detach().cpu()
+            if tensor.layout != torch.strided:
+                tensor = tensor.to_dense()
+            total.update(f"{tensor.dtype}{list(tensor.shape)}".encode())
+            total.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
+        else:
+            total.update(str(part).encode())
+        total.update(b"\0")
+    return total.hexdigest()[:16]
+
+
+def graph_fingerprint(data: Any) -> str:
+    """Digest of every tensor of a PyG graph."""
+    items = [(key, value) for key, value in data.to_dict().items() if isinstance(value, Tensor)]
+    return digest(part for item in sorted(items, key=lambda item: item[0]) for part in item)
+
+
+def _module_parts(model: nn.Module) -> Iterator[Any]:
+    """Weights, classes and plain settings: modules with equal weights may still compute otherwise."""
+    for item in model.state_dict().items():
+        yield from item
+    for name, module in model.named_modules():
+        yield name
+        yield type(module).__qualname__
+        settings = vars(module).items()
+        yield sorted(
+            (key, value)
+            for key, value in settings
+            if isinstance(value, bool | int | float | str) and key != "training"
+        )
+
+
+def _function_parts(function: Any) -> Iterator[Any]:
+    """What a callable does, as far as it can be told: its code, constants and bound values."""
+    if isinstance(function, nn.Module):
+        yield from _module_parts(function)
+        return
+    code = getattr(function, "__code__", None)
+    yield getattr(function, "__qualname__", type(function).__qualname__)
+    if code is not None:
+        yield code.co_code
+        yield [c for c in code.co_consts if isinstance(c, bool | int | float | str | None)]
+        for cell in getattr(function, "__closure__", None) or ():
+            value = cell.cell_contents
+            if isinstance(value, bool | int | float | str | tuple | Tensor):
+                yield value
+
+
+def fingerprint(problem: Problem, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a score depends on, piece by piece, so that a mismatch can be named.
+
+    Options that change only how the work is done (registered as `execution_options`) are left out.
+    """
+    how = METHODS[method].facts.get("execution_options", ())
+    task = problem.task
+    described: list[Any] = [task.name, task.return_type]
+    if isinstance(task, LinkPrediction):
+        described += [task.pairs, *_function_parts(task.decoder)]
+    return {
+        "version": __version__,
+        "model": digest([*_module_parts(problem.model), *_function_parts(problem.forward)]),
+        "graph": graph_fingerprint(problem.data),
+        "task": digest(described),
+        "targets": "all" if problem.targets is None else digest([problem.targets]),
+        "method": method,
+        "options": {key: value for key, value in options.items() if key not in how},
+    }
