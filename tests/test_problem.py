@@ -176,7 +176,7 @@ def test_no_targets_at_all_are_refused() -> None:
 
 def test_link_targets_beyond_the_pairs_are_refused() -> None:
     task = LinkPrediction(torch.tensor([[0, 1], [1, 2]]))
-    with pytest.raises(ValueError, match="target 2 is out of range: the graph has 2 targets"):
+    with pytest.raises(ValueError, match="target pair 2 is out of range: the task has 2 pairs"):
         nora.influence(network(), double(bridge()), "brute", task, targets=[2])
 
 

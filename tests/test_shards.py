@@ -32,13 +32,19 @@ class Counted(nn.Module):
     def __init__(self, whole: int, break_at: int | None = None) -> None:
         super().__init__()
         self.inner = network()
-        self.whole, self.removals, self.break_at = whole, 0, break_at
+        self.whole = whole
+        # In a dictionary: plain attributes would be taken back after the run, and tell models apart.
+        self.notes = {"removals": 0, "break at": break_at}
+
+    @property
+    def removals(self) -> int | None:
+        return self.notes["removals"]
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         if x.size(0) < self.whole:
-            if self.removals == self.break_at:
+            if self.notes["removals"] == self.notes["break at"]:
                 raise KeyboardInterrupt
-            self.removals += 1
+            self.notes["removals"] += 1
         return self.inner(x, edge_index)
 
 
@@ -235,14 +241,9 @@ SLOW = textwrap.dedent(
 
     shards.SECONDS_PER_SHARD = 0.0
 
-    def slow(model, data):
-        time.sleep(0.2 if data.num_nodes < 8 else 0)
-        return model(data.x, data.edge_index)
-
-    nora.influence(
-        network(), double(two_camps()), "brute", forward=slow, checkpoint=sys.argv[1],
-        progress=False,
-    )
+    model = network()
+    model.register_forward_pre_hook(lambda _, args: time.sleep(0.2 if len(args[0]) < 8 else 0))
+    nora.influence(model, double(two_camps()), "brute", checkpoint=sys.argv[1], progress=False)
     """
 )
 
@@ -266,14 +267,9 @@ def test_a_killed_process_keeps_its_finished_parts(tmp_path: Path) -> None:
     assert 3 <= done < 8
     seen = []
 
-    def counting(model: nn.Module, data: Data) -> Tensor:
-        seen.append(data.num_nodes)
-        return model(data.x, data.edge_index)
-
-    data = double(two_camps())
-    resumed = nora.influence(
-        network(), data, "brute", forward=counting, checkpoint=folder, progress=False
-    )
+    data, model = double(two_camps()), network()
+    model.register_forward_hook(lambda _, args, output: seen.append(len(args[0])))
+    resumed = nora.influence(model, data, "brute", checkpoint=folder, progress=False)
     assert seen.count(7) == 8 - done
     assert torch.equal(resumed.scores, nora.influence(network(), data, "brute").scores)
 

@@ -110,7 +110,8 @@ def pose(
     mask: Tensor | None = None
     if targets is not None:
         num_items = task.num_items(num_nodes)
-        ids = node_ids(targets, num_items, task.item)
+        owner = "graph" if task.item == "node" else "task"
+        ids = node_ids(targets, num_items, f"target {task.item}", owner)
         if ids.numel() == 0:
             raise ValueError("targets is empty: name at least one target, or leave it out for all")
         mask = torch.zeros(num_items, dtype=torch.bool, device=data.edge_index.device)

@@ -10,8 +10,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 
-def node_ids(nodes: int | Iterable[int] | Tensor, num_nodes: int, what: str = "node") -> Tensor:
-    """Sorted distinct node ids from an id, a list of ids, a tensor of ids or a boolean mask.
+def node_ids(
+    nodes: int | Iterable[int] | Tensor, num_nodes: int, what: str = "node", owner: str = "graph"
+) -> Tensor:
+    """Sorted distinct ids from an id, a list of ids, a tensor of ids or a boolean mask.
 
     >>> node_ids([3, 1, 3], 5)
     tensor([1, 3])
@@ -33,7 +35,8 @@ def node_ids(nodes: int | Iterable[int] | Tensor, num_nodes: int, what: str = "n
     for wrong in (int(ids[0]), int(ids[-1])):
         if not 0 <= wrong < num_nodes:
             raise ValueError(
-                f"{what} {wrong} is out of range: the graph has {num_nodes} {what}s "
+                f"{what} {wrong} is out of range: the {owner} has {num_nodes} "
+                f"{what.split()[-1]}s "
                 f"(0 … {num_nodes - 1})"
             )
     return ids
