@@ -71,7 +71,7 @@ def influence(
             f"method {method!r} looks at the structure alone and cannot restrict itself to targets"
         )
     if entry.facts.get("uses_model", True):
-        check_model(problem)
+        problem = check_model(problem)
     start = time.perf_counter()
     with problem.evaluating():
         if checkpoint is None:
@@ -189,7 +189,7 @@ def what_if(
     removed = node_ids(remove, problem.num_nodes)
     if removed.numel() == 0:
         raise ValueError("remove names no node: give a node id or a list of them")
-    check_model(problem)
+    problem = check_model(problem)
     with problem.evaluating(), torch.no_grad():
         before, after, survivors = effect_of(problem, removed, method)
     counted = survivors if problem.targets is None else survivors & problem.targets

@@ -30,6 +30,7 @@ class Problem:
         nodes: The nodes to remove, one at a time, `[n]`, sorted.
         targets: Mask `[items]` of the predictions that count, or None for all.
         forward: `(model, data) -> output`.
+        original: The model's output on `G`, once `check_model` has computed it.
     """
 
     model: nn.Module
@@ -38,6 +39,7 @@ class Problem:
     nodes: Tensor
     targets: Tensor | None
     forward: Forward
+    original: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -50,6 +52,8 @@ class Problem:
 
     def output(self) -> Tensor:
         """The model's output on `G`."""
+        if self.original is not None:
+            return self.original
         return self.forward(self.model, self.data)
 
     def predict(self) -> Tensor:
@@ -185,8 +189,12 @@ def default_forward(model: nn.Module, data: Data) -> Forward:
     return forward
 
 
-def check_model(problem: Problem) -> None:
-    """Run the model twice: it must accept the graph, fit the task, and be deterministic."""
+def check_model(problem: Problem) -> Problem:
+    """Run the model twice: it must accept the graph, fit the task, and be deterministic.
+
+    Returns:
+        The problem, with the output it has now been seen to have.
+    """
     with problem.evaluating(), torch.no_grad():
         try:
             first = problem.output()
@@ -213,3 +221,4 @@ def check_model(problem: Problem) -> None:
                 f"passes over the same graph differ by {float(difference.max()):.3g}. Is dropout called with "
                 "training=True, or a random state drawn in forward?"
             )
+    return replace(problem, original=first)
