@@ -102,7 +102,7 @@ def main() -> None:
             results[f"{dataset}-{model}"] = measure(dataset, model)
             print(f"{dataset}-{model} done", flush=True)
     about = {
-        "command": "python benchmarks/methods.py",
+        "command": "python benchmarks/methods.py --datasets " + " ".join(arguments.datasets),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cores": os.cpu_count(),

@@ -30,7 +30,7 @@ from nora.problem import Problem
 
 @METHODS.register(
     "exact",
-    "the definition's numbers, incrementally: 100 to 1,000 times faster than brute",
+    "the definition's numbers, incrementally: hundreds of times faster than brute",
     exact=True,
     execution_options=("memory", "verify", "workers", "backend", "seed"),
 )
