@@ -17,8 +17,9 @@ on directed graphs `d_r` counts the edges out of `r`, `d_i` and `d_j` the edges 
 (at least 1), and `N(r)` are the nodes that hear from `r`. Self-loops do not count.
 
 Weighting `w`: `"sum"` takes the summed prediction for all nodes (as the paper writes), `"own"` each
-node's own prediction (as the paper's experiments do). The default is `"own"`: without tuning its mean Pearson over Cora and
-CiteSeer and four models is 0.81 against 0.76 (`benchmarks/methods.py`).
+node's own prediction (as the paper's experiments do). The default is `"own"`: without
+tuning its mean Pearson over Cora and CiteSeer and four models is 0.81 against 0.76
+(`benchmarks/methods.py`).
 
 Reference: Fast Inference of Removal-Based Node Influence, WWW 2024.
 """
