@@ -105,7 +105,11 @@ class Chunk:
 
     def align(self, values: Sequence[Value], changed: Sequence[Changed]) -> list[Changed]:
         """All inputs on the same pairs: rows that did not change are filled in from the original."""
-        joined = next((c for c in changed if len(c)), changed[0])
+        if not any(len(c) for c in changed):
+            return [
+                Changed(c.ptr, c.node, v.whole()[:0]) for c, v in zip(changed, values, strict=True)
+            ]
+        joined = next(c for c in changed if len(c))
         places: dict[int, Tensor | None] = {id(joined.node): None}
         for other in changed:
             if len(other) and id(other.node) not in places:
@@ -237,13 +241,7 @@ class Attend(Step):
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Weigh what the reached nodes hear anew."""
-        if any(len(c) for c in inputs):
-            inputs = chunk.align(self.inputs, inputs)
-        else:
-            inputs = [
-                Changed(c.ptr, c.node, v.whole()[:0])
-                for c, v in zip(inputs, self.inputs, strict=True)
-            ]
+        inputs = chunk.align(self.inputs, inputs)
         sources = chunk.sources(self.edges, inputs[0], self.base.y, self.typical)
         sources, inputs = chunk.retained(sources, inputs)
         reach = chunk.backend.expand(self.edges, chunk.removals, sources, chunk.receivers(sources))
@@ -283,13 +281,7 @@ class Local(Step):
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Recompute every reached neighbourhood."""
-        if any(len(c) for c in inputs):
-            inputs = chunk.align(self.inputs, inputs)
-        else:
-            inputs = [
-                Changed(c.ptr, c.node, v.whole()[:0])
-                for c, v in zip(inputs, self.inputs, strict=True)
-            ]
+        inputs = chunk.align(self.inputs, inputs)
         y = self.inputs[0].whole()
         sources = chunk.sources(self.edges, inputs[0], y, self.typical)
         sources, inputs = chunk.retained(sources, inputs)
