@@ -294,7 +294,7 @@ class TestRank:
             (["--method", "brute", "--nodes", "34"], "node 34 is out of range"),
             (["--method", "brute", "--nodes", "membr 2"], "Did you mean 'member 2'?"),
             (["--method", "brute", "--nodes", ","], "no node is named"),
-            (["--method", "degree", "--targets", "1"], "structure alone"),
+            (["--method", "degree", "--targets", "1"], "does not look at predictions"),
             (["--method", "brute", "--checkpoint", "full"], "not a checkpoint"),
             (["--tpo", "3"], "--top"),
         ],

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nora.api import influence, what_if
     from nora.datasets import load_dataset
+    from nora.evaluation import evaluate
     from nora.incremental import rule
     from nora.models import build_model
     from nora.result import Effect, Influence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from nora.shards import merge_checkpoints
     from nora.task import LinkPrediction, NodeClassification
     from nora.training import train
+    from nora.tuning import Tuned, tune
 
 __version__ = "0.1.0"
 
@@ -36,6 +38,9 @@ _HOME = {
     "load_dataset": "datasets",
     "build_model": "models",
     "train": "training",
+    "tune": "tuning",
+    "Tuned": "tuning",
+    "evaluate": "evaluation",
     "Run": "runs",
     "load_run": "runs",
     "merge_checkpoints": "shards",
@@ -48,13 +53,16 @@ __all__ = [
     "LinkPrediction",
     "NodeClassification",
     "Run",
+    "Tuned",
     "build_model",
+    "evaluate",
     "influence",
     "load_dataset",
     "load_run",
     "merge_checkpoints",
     "rule",
     "train",
+    "tune",
     "what_if",
 ]
 

@@ -14,10 +14,11 @@ from torch_geometric.data import Data
 
 from nora.fingerprint import fingerprint
 from nora.incremental.effect import effect_of
+from nora.labels import Labels
 from nora.methods import METHODS, Method, Part
 from nora.problem import Forward, Nodes, Problem, check_model, pose
 from nora.progress import progress_bar
-from nora.registry import nearest
+from nora.registry import Entry, nearest
 from nora.removal import node_ids
 from nora.result import Effect, Influence
 from nora.shards import Shards
@@ -33,6 +34,7 @@ def influence(
     nodes: Nodes | None = None,
     targets: Nodes | None = None,
     forward: Forward | None = None,
+    labels: Labels | None = None,
     checkpoint: str | Path | None = None,
     progress: bool = True,
     **options: Any,
@@ -48,6 +50,8 @@ def influence(
         targets: Count only the change of these predictions: node ids, or for links positions in
             `task.pairs`.
         forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
+        labels: True influences of some nodes, for methods that learn from them: an `Influence` of
+            these nodes, `(ids, influences)`, or a mapping.
         checkpoint: Folder for finished parts; a second call with the same input resumes there.
         progress: Show a progress bar.
         **options: The method's own options.
@@ -65,10 +69,11 @@ def influence(
     """
     entry = METHODS[method]
     bound = bind_options(entry.value, method, options)
-    problem = pose(model, data, task, nodes, targets, forward)
+    problem = pose(model, data, task, nodes, targets, forward, labels)
+    check_labels(entry, labels is not None)
     if targets is not None and not entry.facts.get("uses_targets", True):
         raise ValueError(
-            f"method {method!r} looks at the structure alone and cannot restrict itself to targets"
+            f"method {method!r} does not look at predictions and cannot restrict itself to targets"
         )
     if entry.facts.get("uses_model", True):
         problem = check_model(problem)
@@ -79,7 +84,7 @@ def influence(
         else:
             shards = Shards.open(Path(checkpoint), fingerprint(problem, method, bound), problem)
             todo = shards.remaining(problem)
-        scores, details = _collect(entry.value, todo, bound, shards, method, progress)
+        scores, details = collect(entry.value, todo, bound, shards, method, progress)
         if shards is not None:
             scores = shards.scores()
     wanted = torch.full_like(scores, float("nan"))
@@ -94,13 +99,28 @@ def influence(
     )
 
 
-def _collect(
+def check_labels(entry: Entry[Method], given: bool) -> None:
+    """Raise when a method that learns from labels has none, or one that does not is given some."""
+    wants = entry.facts.get("labels")
+    if wants == "required" and not given:
+        raise ValueError(
+            f"method {entry.name!r} learns from the true influence of some nodes: pass "
+            "labels=(ids, influences), e.g. labels=nora.influence(model, data, nodes=sample)"
+        )
+    if wants is None and given:
+        raise ValueError(
+            f"method {entry.name!r} does not learn from labels. To find its options by them, use "
+            f"nora.tune(…, method={entry.name!r}, labels=…)"
+        )
+
+
+def collect(
     method: Method,
     problem: Problem,
     options: dict[str, Any],
-    shards: Shards | None,
-    name: str,
-    progress: bool,
+    shards: Shards | None = None,
+    name: str = "",
+    progress: bool = False,
 ) -> tuple[Tensor, dict[str, Any]]:
     """Run the method; keep every finished part at once, so that an interruption loses little."""
     result = method(problem, **options)

@@ -84,6 +84,7 @@ def fingerprint(problem: Problem, method: str, options: Mapping[str, Any]) -> di
         "graph": graph_fingerprint(problem.data),
         "task": digest(described),
         "targets": "all" if problem.targets is None else digest([problem.targets]),
+        "labels": "none" if problem.labels is None else digest([problem.labels]),
         "method": method,
         "options": {key: value for key, value in options.items() if key not in how},
     }

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from nora.guard import evaluating
+from nora.labels import Labels, label_tensor
 from nora.removal import kept, node_ids, remove_nodes
 from nora.task import LinkPrediction, NodeClassification, Task, item_change
 
@@ -31,6 +32,7 @@ class Problem:
         targets: Mask `[items]` of the predictions that count, or None for all.
         forward: `(model, data) -> output`.
         original: The model's output on `G`, once `check_model` has computed it.
+        labels: True influences `[N]` that are known, NaN elsewhere; None when none are.
     """
 
     model: nn.Module
@@ -40,11 +42,24 @@ class Problem:
     targets: Tensor | None
     forward: Forward
     original: Tensor | None = None
+    labels: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
         """Number of nodes of `G`."""
         return int(self.data.num_nodes or 0)
+
+    def known_influence(self) -> Tensor:
+        """The labels, on the graph's device and in the default precision of its features."""
+        if self.labels is None:
+            raise ValueError(
+                "this method learns from the true influence of some nodes: pass "
+                "labels=(ids, influences), e.g. labels=nora.influence(model, data, nodes=sample)"
+            )
+        x = self.data.x
+        floating = isinstance(x, Tensor) and x.is_floating_point()
+        dtype = x.dtype if floating else torch.get_default_dtype()
+        return self.labels.to(self.data.edge_index.device, dtype)
 
     def evaluating(self) -> AbstractContextManager[None]:
         """The model, and the decoder where it is a module, in eval mode; restored on leaving."""
@@ -95,6 +110,7 @@ def pose(
     nodes: Nodes | None = None,
     targets: Nodes | None = None,
     forward: Forward | None = None,
+    labels: Labels | None = None,
 ) -> Problem:
     """Check the input and put it in one value; every error says what was wrong and what to do."""
     if not isinstance(model, nn.Module):
@@ -128,6 +144,7 @@ def pose(
         nodes=every if nodes is None else node_ids(nodes, num_nodes),
         targets=mask,
         forward=default_forward(model, data) if forward is None else forward,
+        labels=None if labels is None else label_tensor(labels, num_nodes),
     )
 
 

@@ -24,10 +24,25 @@ def _shares(
     """Positions `0 … count−1` in three disjoint parts that cover everything."""
     if not 0 <= cycle < CYCLES:
         raise ValueError(f"cycle must be 0 … {CYCLES - 1}, got {cycle}")
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(count, generator=generator).roll(-round(cycle * count / CYCLES))
+    order = shuffled(count, seed).roll(-round(cycle * count / CYCLES))
     train, val = round(ratios[0] * count), round((ratios[0] + ratios[1]) * count)
     return order[:train], order[train:val], order[val:]
+
+
+def shuffled(count: int, seed: int) -> Tensor:
+    """Positions `0 … count−1` in a seeded random order, whatever the state of other generators."""
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+
+
+def few_shot(num_nodes: int, share: float = 0.1, seed: int = 0) -> Tensor:
+    """The nodes whose true influence a method may see: a seeded random sample, sorted.
+
+    >>> few_shot(2708).numel()
+    271
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share must lie between 0 and 1, got {share}")
+    return shuffled(num_nodes, seed)[: max(1, round(share * num_nodes))].sort().values
 
 
 @dataclass(frozen=True)

@@ -277,7 +277,7 @@ def test_a_model_without_message_passing_is_refused_with_a_remedy() -> None:
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
             return x
 
-    with pytest.raises(ValueError, match=r"Rows ran no torch_geometric MessagePassing.*'brute'"):
+    with pytest.raises(ValueError, match=r"Rows has no torch_geometric MessagePassing.*'brute'"):
         nora.influence(Rows(), bridge(), "nora", progress=False)
 
 

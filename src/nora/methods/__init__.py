@@ -8,6 +8,10 @@ Facts given on registration:
     uses_model: False for structure-only yardsticks, which never run the model.
     uses_targets: False when the method cannot restrict itself to target predictions.
     exact: True when the scores equal the definition.
+    labels: "required" when the method learns from known influences, "optional" when it can.
+    space: Values to try for its options when it is tuned, `{option: (values…)}`.
+    search: A search of its own, in place of trying the space: see `nora.tuning`.
+    execution_options: Options that change how the work is done, not the scores.
 """
 
 from __future__ import annotations

@@ -28,13 +28,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.nn import MessagePassing
 
+from nora.layers import LayerInputs
 from nora.methods import METHODS
 from nora.problem import Problem
 
@@ -59,59 +59,18 @@ def degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
     return Degrees(zeros.index_add(0, edges[0], ones), zeros.index_add(0, edges[1], ones), edges)
 
 
-class _LayerInputs:
-    """Records the node input of every outermost message-passing call, in calling order.
+class _Recorder:
+    """The node input of every layer, in order; one input of several calls is recorded once."""
 
-    Calls side by side on one and the same input are one layer, and recorded once.
-    """
-
-    def __init__(self, model: nn.Module, num_nodes: int) -> None:
+    def __init__(self) -> None:
         self.inputs: list[Tensor] = []
-        self._num_nodes = num_nodes
-        self._depth = 0
-        layers = [module for module in model.modules() if isinstance(module, MessagePassing)]
-        self._handles = [
-            handle
-            for layer in layers
-            for handle in (
-                layer.register_forward_pre_hook(self._enter, with_kwargs=True),
-                layer.register_forward_hook(self._leave, always_call=True),
-            )
-        ]
 
-    def _enter(self, _: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
-        self._depth += 1
-        if self._depth > 1:
-            return args, kwargs
-        if "x" in kwargs:
-            return args, {**kwargs, "x": self._record(kwargs["x"])}
-        return (self._record(args[0]), *args[1:]), kwargs
-
-    def _leave(self, *_: Any) -> None:
-        self._depth -= 1
-
-    def _record(self, value: Any) -> Any:
-        if isinstance(value, tuple | list):
-            same = len(value) == 2 and value[0] is value[1]
-            first = self._record(value[0])
-            return (first, first) if same else (first, *value[1:])
-        if not isinstance(value, Tensor) or value.size(0) != self._num_nodes:
-            raise ValueError(
-                "nora expects the first argument of every message-passing layer to be a node "
-                f"tensor [{self._num_nodes}, F]; got {type(value).__name__}"
-            )
+    def __call__(self, value: Tensor) -> Tensor:
         if not value.requires_grad:
             value = value.detach().requires_grad_()
         if not any(value is known for known in self.inputs):
             self.inputs.append(value)
         return value
-
-    def __enter__(self) -> _LayerInputs:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        for handle in self._handles:
-            handle.remove()
 
 
 def _differentiable(data: Data) -> Data:
@@ -129,7 +88,8 @@ def _differentiable(data: Data) -> Data:
 
 def layer_terms(problem: Problem, weighting: Weighting) -> list[Tensor]:
     """`(wᵀ ∂f/∂h^(i)) ∘ h^(i)` for every layer `i`, each `[N, F_i]`: one forward, one backward."""
-    with torch.enable_grad(), _LayerInputs(problem.model, problem.num_nodes) as layers:
+    layers = _Recorder()
+    with torch.enable_grad(), LayerInputs(problem.model, problem.num_nodes, layers):
         output = problem.forward(problem.model, _differentiable(problem.data))
         prediction = problem.task.predict(output)
     inputs = layers.inputs
@@ -163,18 +123,34 @@ def gradient_part(norms: Tensor, degree: Degrees, beta: float) -> Tensor:
     return (d_hat.unsqueeze(0) ** exponents * norms).sum(dim=0) * share
 
 
+def topology_basis(degree: Degrees) -> Tensor:
+    """The six sums `[2, 3, N]` that `Topo_r` is made of for any `k₁`, `k₂`, `k₂'`.
+
+    The first index is the bracket of `i` (root, plain), the second the term of `j` (root, plain, 1).
+    """
+    d = degree.into
+    less, full = (d - 1).clamp(min=1), d.clamp(min=1)
+    heard = torch.stack([1 / less.sqrt() - 1 / full.sqrt(), 1 / less - 1 / full])
+    heard = torch.where(d > 1, heard, torch.ones_like(heard))
+    said = torch.stack([1 / full.sqrt(), 1 / full, torch.ones_like(full)])
+    source, target = degree.edges
+    around = torch.zeros_like(said).index_add(1, target, said[:, source])
+    shifted = heard.unsqueeze(1) * around
+    return torch.zeros_like(shifted).index_add(2, source, shifted[:, :, target])
+
+
+def topology_weights(k1: Tensor, k2: Tensor, k2_prime: Tensor) -> Tensor:
+    """Weights `[…, 2, 3]` of the basis for settings of shape `[…]`."""
+    heard = torch.stack([k1, 1 - k1], dim=-1)
+    said = torch.stack([k2, k2_prime, 1 - k2 - k2_prime], dim=-1)
+    return heard.unsqueeze(-1) * said.unsqueeze(-2)
+
+
 def topology_part(degree: Degrees, k1: float, k2: float, k2_prime: float) -> Tensor:
     """`Topo_r` for every node, `[N]`."""
-    d = degree.into
-    less = (d - 1).clamp(min=1)
-    root = 1 / less.sqrt() - 1 / d.clamp(min=1).sqrt()
-    plain = 1 / less - 1 / d.clamp(min=1)
-    heard = torch.where(d > 1, k1 * root + (1 - k1) * plain, torch.ones_like(d))
-    at_least_one = d.clamp(min=1)
-    said = k2 / at_least_one.sqrt() + k2_prime / at_least_one + (1 - k2 - k2_prime)
-    source, target = degree.edges
-    around = torch.zeros_like(d).index_add(0, target, said[source])
-    return torch.zeros_like(d).index_add(0, source, (heard * around)[target])
+    basis = topology_basis(degree)
+    weights = topology_weights(*basis.new_tensor([k1, k2, k2_prime]))
+    return torch.einsum("ab,abn->n", weights, basis)
 
 
 def combine(gradient: Tensor, topology: Tensor, k3_prime: float) -> Tensor:
@@ -190,14 +166,22 @@ def _check(**values: float) -> None:
             raise ValueError(f"{name}={value} is out of range: it must lie in [0, {high:g}]")
 
 
-def _norms(problem: Problem, p: float, weighting: Weighting) -> Tensor:
-    if weighting not in ("sum", "own"):
-        raise ValueError(f"weighting is {weighting!r}; it must be 'sum' or 'own'")
-    terms = layer_terms(problem, weighting)
+def norms_of(terms: list[Tensor], p: float) -> Tensor:
+    """The layers' p-norms `[L, N]`."""
     return torch.stack([term.flatten(1).norm(p=p, dim=1) for term in terms])
 
 
-@METHODS.register("nora", "the paper's approximation: one forward + one backward pass")
+def _norms(problem: Problem, p: float, weighting: Weighting) -> Tensor:
+    if weighting not in ("sum", "own"):
+        raise ValueError(f"weighting is {weighting!r}; it must be 'sum' or 'own'")
+    return norms_of(layer_terms(problem, weighting), p)
+
+
+@METHODS.register(
+    "nora",
+    "the paper's approximation: one forward + one backward pass",
+    search="nora.search:search_nora",
+)
 def nora(
     problem: Problem,
     *,
@@ -218,7 +202,9 @@ def nora(
     )
 
 
-@METHODS.register("nora-t1", "NORA's gradient part alone (k3' = 0)")
+@METHODS.register(
+    "nora-t1", "NORA's gradient part alone (k3' = 0)", search="nora.search:search_gradient"
+)
 def nora_t1(
     problem: Problem, *, beta: float = 8.0, p: float = 1.0, weighting: Weighting = "own"
 ) -> Tensor:
@@ -233,6 +219,7 @@ def nora_t1(
     "NORA's structural part alone",
     uses_model=False,
     uses_targets=False,
+    search="nora.search:search_topology",
 )
 def nora_t2(problem: Problem, *, k1: float = 1.0, k2: float = 0.5, k2_prime: float = 0.0) -> Tensor:
     """Scores `[N]` from the degrees alone."""

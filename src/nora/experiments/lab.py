@@ -1,0 +1,255 @@
+"""Where experiments do their work: everything is made once and kept under a name made of its content.
+
+A run is named by its dataset, architecture, settings, split and seed; scores by their run and by what
+their method was told. What is there is loaded, what is not is made and written at once, so that an
+interrupted experiment goes on where it stopped and experiments share what they have in common.
+
+Methods are tuned on the labelled nodes alone. NORA's search costs next to nothing and looks at all
+cycles; a method that is tried setting by setting is tuned on the first cycle, for all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora import __version__
+from nora.api import influence
+from nora.datasets import Dataset, load_dataset
+from nora.experiments.plan import Cell, Profile
+from nora.fingerprint import digest, graph_fingerprint
+from nora.methods import METHODS
+from nora.problem import Problem, check_model, pose
+from nora.result import Influence
+from nora.runs import Run, load_run
+from nora.splits import few_shot
+from nora.training import train
+from nora.tuning import Tuned, tune_problems
+
+TRUTH = "exact"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One piece of work of an experiment's plan."""
+
+    label: str
+    done: Callable[[], bool]
+    do: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Trains, scores and tunes for experiments, each thing once.
+
+    Attributes:
+        cache: Folder for everything that is made.
+        profile: How large.
+        datasets, models, tasks: What to run over.
+        cycles: How many of the five cyclic splits.
+        share: Share of the nodes whose true influence methods may see.
+        seed: Seed of splits, weights and of the labelled sample.
+        progress: Show progress bars inside steps.
+    """
+
+    cache: Path
+    profile: Profile
+    datasets: Sequence[str]
+    models: Sequence[str]
+    tasks: Sequence[str]
+    cycles: int
+    share: float = 0.1
+    seed: int = 0
+    progress: bool = False
+    _loaded: dict[str, tuple[Dataset, str]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """All cells, in the order of the paper's tables."""
+        return [
+            Cell(dataset, model, task)
+            for dataset in self.datasets
+            for model in self.models
+            for task in self.tasks
+        ]
+
+    def dataset(self, name: str) -> Dataset:
+        """A dataset, loaded once."""
+        return self._load(name)[0]
+
+    def _load(self, name: str) -> tuple[Dataset, str]:
+        if name not in self._loaded:
+            dataset = load_dataset(name)
+            self._loaded[name] = dataset, graph_fingerprint(dataset.data)
+        return self._loaded[name]
+
+    def _path(self, kind: str, label: str, facts: Mapping[str, Any], suffix: str = "") -> Path:
+        text = json.dumps({**facts, "nora": __version__}, sort_keys=True)
+        return self.cache / kind / f"{label}-{digest([text])}{suffix}"
+
+    # Runs
+
+    def _run_facts(self, cell: Cell, cycle: int, hidden: int | None) -> dict[str, Any]:
+        return {
+            "cell": str(cell),
+            "graph": self._load(cell.dataset)[1],
+            "training": self.profile.training(cell, hidden),
+            "cycle": cycle,
+            "seed": self.seed,
+        }
+
+    def _run_path(self, cell: Cell, cycle: int, hidden: int | None) -> Path:
+        facts = self._run_facts(cell, cycle, hidden)
+        return self._path("runs", f"{cell}-cycle{cycle}", facts)
+
+    def run(self, cell: Cell, cycle: int, hidden: int | None = None) -> Run:
+        """The trained model of a cell and cycle; `hidden` takes the place of the profile's size."""
+        path = self._run_path(cell, cycle, hidden)
+        if path.exists():
+            return load_run(path)
+        settings = self.profile.training(cell, hidden)
+        made = train(
+            cell.model,
+            self.dataset(cell.dataset),
+            cell.task,
+            cycle=cycle,
+            seed=self.seed,
+            progress=self.progress,
+            **settings,
+        )
+        made.save(path)
+        return made
+
+    # Scores
+
+    def _problem(self, cell: Cell, cycle: int, labels: Tensor | None = None) -> Problem:
+        run = self.run(cell, cycle)
+        return check_model(pose(run.model, run.data, run.task, labels=labels))
+
+    def labelled(self, cell: Cell) -> Tensor:
+        """The nodes whose true influence methods may see: the same in all cycles."""
+        num_nodes = self.dataset(cell.dataset).data.num_nodes
+        return few_shot(num_nodes, self.share, self.seed)
+
+    def _labels(self, cell: Cell, cycle: int) -> Tensor:
+        """True influences `[N]` of the labelled nodes, NaN elsewhere: all that tuning ever sees."""
+        truth = self.scores(cell, cycle, TRUTH).scores
+        labels = torch.full_like(truth, float("nan"))
+        nodes = self.labelled(cell)
+        labels[nodes] = truth[nodes]
+        return labels
+
+    def _score_facts(
+        self, cell: Cell, cycle: int, method: str, hidden: int | None = None
+    ) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "run": self._run_facts(cell, cycle, hidden),
+            "method": method,
+        }
+        if _learns(method):
+            facts |= {"share": self.share, "trials": self.profile.trials, "cycles": self.cycles}
+        return facts
+
+    def _score_path(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Path:
+        facts = self._score_facts(cell, cycle, method, hidden)
+        return self._path("scores", f"{cell}-cycle{cycle}-{method}", facts, ".parquet")
+
+    def scores(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Influence:
+        """A method's scores on one cycle's model, with tuned options where it has any."""
+        path = self._score_path(cell, cycle, method, hidden)
+        if path.exists():
+            return Influence.load(path)
+        run = self.run(cell, cycle, hidden)
+        options = self.tuned(cell, method).options if _learns(method) else {}
+        needs = METHODS[method].facts.get("labels") == "required"
+        found = influence(
+            run.model,
+            run.data,
+            method,
+            run.task,
+            labels=self._labels(cell, cycle) if needs else None,
+            progress=self.progress,
+            **options,
+        )
+        found.save(path)
+        return found
+
+    def all_scores(self, cell: Cell, method: str, hidden: int | None = None) -> list[Influence]:
+        """A method's scores on every cycle."""
+        return [self.scores(cell, cycle, method, hidden) for cycle in range(self.cycles)]
+
+    def mean_scores(self, cell: Cell, method: str, hidden: int | None = None) -> Tensor:
+        """A method's scores averaged over the cycles, `[N]`."""
+        return torch.stack([s.scores for s in self.all_scores(cell, method, hidden)]).mean(dim=0)
+
+    def _tuned_path(self, cell: Cell, method: str) -> Path:
+        facts = self._score_facts(cell, 0, method)
+        return self._path("tuned", f"{cell}-{method}", facts, ".json")
+
+    def tuned(self, cell: Cell, method: str) -> Tuned:
+        """A method's options, found from the labelled nodes alone."""
+        path = self._tuned_path(cell, method)
+        if path.exists():
+            return Tuned.load(path)
+        cycles = range(self.cycles if "search" in METHODS[method].facts else 1)
+        problems = [self._problem(cell, cycle, self._labels(cell, cycle)) for cycle in cycles]
+        found = tune_problems(
+            problems, method, trials=self.profile.trials, seed=self.seed, progress=self.progress
+        )
+        found.save(path)
+        return found
+
+    # Steps of a plan
+
+    def training_steps(self, cells: Sequence[Cell], hidden: int | None = None) -> list[Step]:
+        """Train the cells' models."""
+        return [
+            _step(
+                f"train {cell} cycle {cycle}",
+                self._run_path(cell, cycle, hidden),
+                partial(self.run, cell, cycle, hidden),
+            )
+            for cell in cells
+            for cycle in range(self.cycles)
+        ]
+
+    def scoring_steps(
+        self, cells: Sequence[Cell], methods: Sequence[str], hidden: int | None = None
+    ) -> list[Step]:
+        """Score the cells' models, tuning first where a method has options to tune."""
+        steps = []
+        for cell in cells:
+            for method in methods:
+                if _learns(method):
+                    steps.append(
+                        _step(
+                            f"tune {method} on {cell}",
+                            self._tuned_path(cell, method),
+                            partial(self.tuned, cell, method),
+                        )
+                    )
+                steps += [
+                    _step(
+                        f"{method} on {cell} cycle {cycle}",
+                        self._score_path(cell, cycle, method, hidden),
+                        partial(self.scores, cell, cycle, method, hidden),
+                    )
+                    for cycle in range(self.cycles)
+                ]
+        return steps
+
+
+def _learns(method: str) -> bool:
+    """Whether a method has options that are found from labels."""
+    return bool({"search", "space"} & METHODS[method].facts.keys())
+
+
+def _step(label: str, path: Path, do: Callable[[], Any]) -> Step:
+    return Step(label, path.exists, do)

@@ -1,0 +1,86 @@
+"""What an experiment runs over: cells (dataset × model × task) and profiles (how large)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nora.models import paper_settings
+from nora.registry import nearest
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of the paper's tables."""
+
+    dataset: str
+    model: str
+    task: str
+
+    def __str__(self) -> str:
+        return f"{self.dataset}-{self.model}-{self.task}"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How large an experiment is.
+
+    Attributes:
+        name: Its name.
+        hidden: Hidden sizes are cut to this; None keeps the paper's.
+        epochs: Most training epochs.
+        patience: Early stopping.
+        cycles: How many of the five cyclic splits, unless asked otherwise.
+        trials: Settings tried when a trained baseline is tuned.
+    """
+
+    name: str
+    hidden: int | None
+    epochs: int
+    patience: int
+    cycles: int
+    trials: int
+
+    def training(self, cell: Cell, hidden: int | None = None) -> dict[str, Any]:
+        """Arguments for `nora.train`: the paper's settings at this profile's size.
+
+        Args:
+            cell: The cell.
+            hidden: A hidden size that takes the place of the profile's.
+        """
+        settings = paper_settings(cell.model, cell.dataset, cell.task)
+        sizes = dict(settings["sizes"])
+        if hidden is not None:
+            sizes["hidden_channels"] = hidden
+        elif self.hidden is not None:
+            sizes["hidden_channels"] = min(sizes["hidden_channels"], self.hidden)
+        return {
+            "epochs": self.epochs,
+            "patience": self.patience,
+            "lr": settings["lr"],
+            "weight_decay": settings["weight_decay"],
+            **sizes,
+        }
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile("quick", hidden=32, epochs=60, patience=10, cycles=2, trials=3),
+        Profile("compact", hidden=128, epochs=200, patience=20, cycles=5, trials=6),
+        Profile("paper", hidden=None, epochs=500, patience=50, cycles=5, trials=20),
+    )
+}
+
+
+def profile_named(name: str) -> Profile:
+    """A profile by name.
+
+    >>> profile_named("compact").hidden
+    128
+    """
+    if name not in PROFILES:
+        raise ValueError(
+            f"unknown profile {name!r}.{nearest(name, list(PROFILES))} Known: {', '.join(PROFILES)}"
+        )
+    return PROFILES[name]

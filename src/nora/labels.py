@@ -1,0 +1,68 @@
+"""True influences of a few nodes: what few-shot methods learn from and tuning goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from nora.removal import node_ids
+from nora.result import Influence
+
+Labels = (
+    Influence
+    | Tensor
+    | Mapping[int, float]
+    | tuple[Iterable[int] | Tensor, Iterable[float] | Tensor]
+)
+
+
+def label_tensor(labels: Labels, num_nodes: int) -> Tensor:
+    """Labels as a tensor `[num_nodes]`, NaN where the influence is not known.
+
+    Args:
+        labels: An `Influence` whose scored nodes are the labelled ones, a tensor `[num_nodes]` with
+            NaN for unknown, a mapping from node id to influence, or `(ids, influences)`.
+        num_nodes: Number of nodes of the graph.
+
+    Example:
+        >>> label_tensor({2: 0.5}, 3)
+        tensor([   nan,    nan, 0.5000])
+    """
+    if isinstance(labels, Influence):
+        labels = labels.scores
+    if isinstance(labels, Tensor):
+        if labels.shape != (num_nodes,):
+            raise ValueError(
+                f"labels have shape {list(labels.shape)}; the graph has {num_nodes} nodes. For some "
+                "nodes only, give (ids, influences)"
+            )
+        known = labels.detach().clone()
+        if not known.is_floating_point():
+            known = known.to(torch.get_default_dtype())
+    else:
+        ids, values = (labels.keys(), labels.values()) if isinstance(labels, Mapping) else labels
+        given = list(ids) if not isinstance(ids, Tensor) else ids
+        found = values if isinstance(values, Tensor) else torch.tensor(list(values))
+        where = torch.as_tensor(given)
+        if where.dim() != 1 or found.shape != where.shape:
+            raise ValueError(
+                f"labels name {where.numel()} nodes but give {found.numel()} influences"
+            )
+        if node_ids(where, num_nodes, "labelled node").numel() < where.numel():
+            raise ValueError("labels name a node twice")
+        if bool(found.isnan().any()):
+            raise ValueError("labels hold NaN: leave nodes out whose influence is not known")
+        dtype = found.dtype if found.is_floating_point() else torch.get_default_dtype()
+        known = torch.full((num_nodes,), float("nan"), dtype=dtype)
+        known[where.long().cpu()] = found.to(dtype).cpu()
+    wrong = known.isinf() | (known < 0)
+    if bool(wrong.any()):
+        node = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"node {node} is labelled {float(known[node])}: influences are ≥ 0 and finite"
+        )
+    if bool(known.isnan().all()):
+        raise ValueError("labels are empty: give the true influence of some nodes")
+    return known

@@ -1,0 +1,152 @@
+"""NORA's own search: hundreds of settings from one backward pass.
+
+The gradient part is tried for every weighting, norm `p` and `β`, the structural part for every `k₁`,
+`k₂`, `k₂'` (any setting is a weighted sum of the same six vectors), each by itself; then `k₃'` joins
+the best of both. A setting's worth is the Pearson correlation of its scores with the labels, on the
+labelled nodes. Given several problems, the scores are averaged over them first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.methods.nora import (
+    Degrees,
+    combine,
+    degrees,
+    gradient_part,
+    layer_terms,
+    norms_of,
+    topology_basis,
+    topology_part,
+    topology_weights,
+)
+from nora.problem import Problem
+
+WEIGHTINGS = ("own", "sum")
+NORMS = (1.0, 2.0, 5.0)
+BETAS = tuple(float(beta) for beta in range(26))
+TENTHS = tuple(k / 10 for k in range(11))
+K3_PRIMES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 40.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best options of a search, their worth on the labels, and how many were tried."""
+
+    options: dict[str, Any]
+    pearson: float
+    tried: int
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    """Labels averaged over the problems: node ids `[n]` and influences `[n]`, in float64."""
+
+    nodes: Tensor
+    influence: Tensor
+
+    @staticmethod
+    def of(problems: Sequence[Problem]) -> _Labelled:
+        labels = torch.stack([p.known_influence().double() for p in problems]).mean(dim=0)
+        nodes = (~labels.isnan()).nonzero().flatten()
+        return _Labelled(nodes, labels[nodes])
+
+    def pearson(self, scores: Tensor) -> Tensor:
+        """Correlation of each row of `scores` `[settings, n]` with the labels; 0 for constant rows."""
+        rows = scores.double() - scores.double().mean(dim=1, keepdim=True)
+        truth = self.influence - self.influence.mean()
+        size = rows.norm(dim=1) * truth.norm()
+        return torch.where(size > 0, rows @ truth / size.clamp(min=1e-300), torch.zeros_like(size))
+
+
+def search_gradient(problems: Sequence[Problem]) -> Found:
+    """Best `weighting`, `p` and `beta` for `nora-t1`."""
+    return _search_gradient(problems, _Labelled.of(problems))[0]
+
+
+def _search_gradient(
+    problems: Sequence[Problem], labelled: _Labelled
+) -> tuple[Found, list[Tensor]]:
+    """The best setting, and the gradient part `[N]` of each problem under it."""
+    settings = [(w, p, beta) for w in WEIGHTINGS for p in NORMS for beta in BETAS]
+    total = labelled.influence.new_zeros(len(settings), len(labelled.nodes))
+    norms: list[dict[tuple[str, float], Tensor]] = []
+    around: list[Degrees] = []
+    for problem in problems:
+        mine: dict[tuple[str, float], Tensor] = {}
+        for weighting in WEIGHTINGS:
+            terms = layer_terms(problem, weighting)  # type: ignore[arg-type]
+            mine |= {(weighting, p): norms_of(terms, p) for p in NORMS}
+        degree = degrees(problem, terms[0].dtype)
+        for row, (weighting, p, beta) in enumerate(settings):
+            part = gradient_part(mine[weighting, p], degree, beta)
+            total[row] += part[labelled.nodes].double()
+        norms.append(mine)
+        around.append(degree)
+    worth = labelled.pearson(total)
+    best = int(worth.argmax())
+    weighting, p, beta = settings[best]
+    parts = [
+        gradient_part(mine[weighting, p], degree, beta)
+        for mine, degree in zip(norms, around, strict=True)
+    ]
+    options = {"beta": beta, "p": p, "weighting": weighting}
+    return Found(options, float(worth[best]), len(settings)), parts
+
+
+def search_topology(problems: Sequence[Problem]) -> Found:
+    """Best `k1`, `k2` and `k2_prime` for `nora-t2`."""
+    return _search_topology(problems, _Labelled.of(problems))
+
+
+def _search_topology(problems: Sequence[Problem], labelled: _Labelled) -> Found:
+    grid = torch.tensor(
+        [
+            (k1, k2, k2_prime)
+            for k1 in TENTHS
+            for k2 in TENTHS
+            for k2_prime in TENTHS
+            if k2 + k2_prime <= 1 + 1e-9
+        ],
+        dtype=torch.double,
+    )
+    basis = sum(
+        topology_basis(degrees(problem, torch.double))[:, :, labelled.nodes] for problem in problems
+    )
+    assert isinstance(basis, Tensor)
+    weights = topology_weights(*grid.to(basis.device).unbind(dim=1))
+    worth = labelled.pearson(torch.einsum("sab,abn->sn", weights, basis))
+    best = int(worth.argmax())
+    k1, k2, k2_prime = grid[best].tolist()
+    return Found({"k1": k1, "k2": k2, "k2_prime": k2_prime}, float(worth[best]), len(grid))
+
+
+def search_nora(problems: Sequence[Problem]) -> Found:
+    """Best options for `nora`: both parts by themselves, then `k3_prime`."""
+    labelled = _Labelled.of(problems)
+    gradient, parts = _search_gradient(problems, labelled)
+    topology = _search_topology(problems, labelled)
+    structures = [
+        topology_part(degrees(problem, part.dtype), **topology.options)
+        for problem, part in zip(problems, parts, strict=True)
+    ]
+    totals = [
+        sum(
+            combine(part, structure, k3_prime)[labelled.nodes].double()
+            for part, structure in zip(parts, structures, strict=True)
+        )
+        for k3_prime in K3_PRIMES
+    ]
+    worth = labelled.pearson(torch.stack(totals))  # type: ignore[arg-type]
+    best = int(worth.argmax())
+    return Found(
+        {**gradient.options, **topology.options, "k3_prime": K3_PRIMES[best]},
+        float(worth[best]),
+        gradient.tried + topology.tried + len(K3_PRIMES),
+    )
