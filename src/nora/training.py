@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import time
-import warnings
 from math import isnan
 from typing import Any
 
@@ -21,10 +20,9 @@ from nora.models import build_model
 from nora.problem import Forward, default_forward
 from nora.progress import progress_bar
 from nora.runs import Run, posed_data, posed_task, split_of
+from nora.sparse import sparse_where_sparse
 from nora.splits import LinkSplit, NodeSplit
 from nora.task import dot_product
-
-SPARSE_BELOW = 0.1
 
 
 def train(
@@ -143,12 +141,10 @@ def _fit(
 
 
 def _sparse_where_sparse(x: Tensor, network: nn.Module) -> Tensor:
-    """CSR features when few are non-zero and the model's first map is linear: much faster."""
-    if x.layout != torch.strided or (x != 0).float().mean() >= SPARSE_BELOW:
+    """Sparse features where the model's first map is linear: much faster."""
+    sparse = sparse_where_sparse(x)
+    if sparse is x:
         return x
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        sparse = x.to_sparse_csr()
     try:
         with evaluating(network), torch.no_grad():
             network(sparse, torch.empty(2, 0, dtype=torch.long))

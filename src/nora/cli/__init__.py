@@ -15,9 +15,11 @@ from nora.cli.catalogue import datasets, methods, models
 from nora.cli.demonstration import demo
 from nora.cli.display import help_text
 from nora.cli.errors import Group
+from nora.cli.experiments import reproduce
 from nora.cli.ranking import merge, rank
 from nora.cli.removal import what_if
 from nora.cli.training import train
+from nora.cli.tuning import tune
 
 app = typer.Typer(
     name="nora",
@@ -65,7 +67,7 @@ def main(
 
 
 app.callback(help=help_text(main))(main)
-for command in (demo, train, rank, what_if, merge, methods, models, datasets):
+for command in (demo, train, rank, what_if, tune, merge, reproduce, methods, models, datasets):
     app.command(help=help_text(command))(command)
 
 __all__ = ["app"]

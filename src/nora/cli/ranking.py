@@ -10,6 +10,7 @@ import typer
 
 from nora.cli.arguments import check_folder, check_table, parse_nodes, parse_options, parse_shard
 from nora.cli.display import Json, print_json, print_table, records, say
+from nora.cli.tuning import FOLDER as TUNED
 
 if TYPE_CHECKING:
     from nora import Influence, Run
@@ -27,6 +28,16 @@ def rank(
     option: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An option of the method; repeatable."),
+    ] = None,
+    tuned: Annotated[
+        bool, typer.Option("--tuned", help="Use the options (and labels) 'nora tune' has found.")
+    ] = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Use the options the paper published for this method.")
+    ] = False,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="True influences of some nodes, for methods that learn from them."),
     ] = None,
     nodes: Annotated[
         list[str] | None,
@@ -59,6 +70,7 @@ def rank(
     Example:
       nora rank runs/cora-gcn --top 20 --out scores.csv
       nora rank runs/cora-gcn --method nora --option beta=4 --option k1=0.5
+      nora rank runs/cora-gcn --method nora --tuned
       nora rank runs/cora-gcn --nodes 1358,17 --targets 3,4,5
       nora rank runs/cora-gcn --shard 2/8 --checkpoint parts/2
     """
@@ -71,14 +83,16 @@ def rank(
 
     import nora
 
-    options = parse_options(option or (), method)
+    given = parse_options(option or (), method)
     trained = nora.load_run(run)
+    options = {**_settings(trained, run, method, tuned, paper), **given}
     try:
         scores = nora.influence(
             trained.model,
             trained.data,
             method,
             trained.task,
+            labels=_labels(run, method, tuned, labels),
             nodes=_wanted(nodes, part, trained),
             targets=None if targets is None else _targets(targets, trained),
             checkpoint=checkpoint,
@@ -120,6 +134,33 @@ def merge(
 
     scores = nora.merge_checkpoints(folders)
     _report(scores, top, out, json, {"merged": [str(folder) for folder in folders]})
+
+
+def _settings(trained: Run, run: Path, method: str, tuned: bool, paper: bool) -> dict[str, Any]:
+    """Options found by tuning, or published by the paper; none when neither is asked for."""
+    if tuned and paper:
+        raise ValueError("--tuned and --paper both give the method's options: choose one")
+    if tuned:
+        import nora
+
+        return nora.Tuned.load(run / TUNED / f"{method}.json").options
+    if paper:
+        from nora.presets import published_options
+
+        name = trained.architecture["name"]
+        return published_options(method, name, trained.dataset.name, trained.task.name)
+    return {}
+
+
+def _labels(run: Path, method: str, tuned: bool, path: Path | None) -> Influence | None:
+    """The labels given, or those the method was tuned with when it learns from labels."""
+    import nora
+    from nora.methods import METHODS
+
+    if path is not None:
+        return nora.Influence.load(path)
+    learns = METHODS[method].facts.get("labels") == "required"
+    return nora.Influence.load(run / TUNED / "labels.parquet") if tuned and learns else None
 
 
 def _wanted(

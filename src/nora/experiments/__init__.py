@@ -1,1 +1,66 @@
-"""The paper's tables and figures: one small recipe each."""
+"""The paper's tables and figures: one small recipe each, run as `nora reproduce NAME`.
+
+A recipe is a class with two functions: `plan(lab)` lists the steps it needs, `report(lab)` makes its
+tables and chart from what the steps have left in the lab's cache.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nora.registry import Registry
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from nora.experiments.lab import Lab, Step
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a recipe found: tables with headings, a chart, and what a reader must know."""
+
+    title: str
+    text: str
+    tables: Sequence[tuple[str, pd.DataFrame]]
+    figure: Figure | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Recipe(Protocol):
+    """One of the paper's tables or figures."""
+
+    @staticmethod
+    def plan(lab: Lab) -> list[Step]:
+        """The steps it needs, in order."""
+
+    @staticmethod
+    def report(lab: Lab) -> Report:
+        """Its tables and chart, once all steps are done."""
+
+
+RECIPES: Registry[type[Recipe]] = Registry("experiment", __name__)
+
+
+def published() -> dict[str, Any]:
+    """The paper's figures, by what they show."""
+    text = resources.files(__name__).joinpath("paper.json").read_text(encoding="utf-8")
+    return json.loads(text)
+
+
+def lookup(table: Any, *keys: str) -> float:
+    """A published figure, NaN where the paper has none.
+
+    >>> lookup(published()["pearson"], "node", "cora", "gcn", "nora")
+    0.903
+    """
+    for key in keys:
+        if not isinstance(table, dict) or key not in table:
+            return float("nan")
+        table = table[key]
+    return float(table)

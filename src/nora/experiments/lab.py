@@ -90,7 +90,8 @@ class Lab:
             self._loaded[name] = dataset, graph_fingerprint(dataset.data)
         return self._loaded[name]
 
-    def _path(self, kind: str, label: str, facts: Mapping[str, Any], suffix: str = "") -> Path:
+    def path(self, kind: str, label: str, facts: Mapping[str, Any], suffix: str = "") -> Path:
+        """Where something is kept: named by everything it depends on."""
         text = json.dumps({**facts, "nora": __version__}, sort_keys=True)
         return self.cache / kind / f"{label}-{digest([text])}{suffix}"
 
@@ -107,7 +108,7 @@ class Lab:
 
     def _run_path(self, cell: Cell, cycle: int, hidden: int | None) -> Path:
         facts = self._run_facts(cell, cycle, hidden)
-        return self._path("runs", f"{cell}-cycle{cycle}", facts)
+        return self.path("runs", f"{cell}-cycle{cycle}", facts)
 
     def run(self, cell: Cell, cycle: int, hidden: int | None = None) -> Run:
         """The trained model of a cell and cycle; `hidden` takes the place of the profile's size."""
@@ -138,7 +139,7 @@ class Lab:
         num_nodes = self.dataset(cell.dataset).data.num_nodes
         return few_shot(num_nodes, self.share, self.seed)
 
-    def _labels(self, cell: Cell, cycle: int) -> Tensor:
+    def labels(self, cell: Cell, cycle: int) -> Tensor:
         """True influences `[N]` of the labelled nodes, NaN elsewhere: all that tuning ever sees."""
         truth = self.scores(cell, cycle, TRUTH).scores
         labels = torch.full_like(truth, float("nan"))
@@ -146,9 +147,10 @@ class Lab:
         labels[nodes] = truth[nodes]
         return labels
 
-    def _score_facts(
+    def score_facts(
         self, cell: Cell, cycle: int, method: str, hidden: int | None = None
     ) -> dict[str, Any]:
+        """What a method's scores depend on."""
         facts: dict[str, Any] = {
             "run": self._run_facts(cell, cycle, hidden),
             "method": method,
@@ -158,8 +160,8 @@ class Lab:
         return facts
 
     def _score_path(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Path:
-        facts = self._score_facts(cell, cycle, method, hidden)
-        return self._path("scores", f"{cell}-cycle{cycle}-{method}", facts, ".parquet")
+        facts = self.score_facts(cell, cycle, method, hidden)
+        return self.path("scores", f"{cell}-cycle{cycle}-{method}", facts, ".parquet")
 
     def scores(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Influence:
         """A method's scores on one cycle's model, with tuned options where it has any."""
@@ -174,7 +176,7 @@ class Lab:
             run.data,
             method,
             run.task,
-            labels=self._labels(cell, cycle) if needs else None,
+            labels=self.labels(cell, cycle) if needs else None,
             progress=self.progress,
             **options,
         )
@@ -190,8 +192,8 @@ class Lab:
         return torch.stack([s.scores for s in self.all_scores(cell, method, hidden)]).mean(dim=0)
 
     def _tuned_path(self, cell: Cell, method: str) -> Path:
-        facts = self._score_facts(cell, 0, method)
-        return self._path("tuned", f"{cell}-{method}", facts, ".json")
+        facts = self.score_facts(cell, 0, method)
+        return self.path("tuned", f"{cell}-{method}", facts, ".json")
 
     def tuned(self, cell: Cell, method: str) -> Tuned:
         """A method's options, found from the labelled nodes alone."""
@@ -199,7 +201,7 @@ class Lab:
         if path.exists():
             return Tuned.load(path)
         cycles = range(self.cycles if "search" in METHODS[method].facts else 1)
-        problems = [self._problem(cell, cycle, self._labels(cell, cycle)) for cycle in cycles]
+        problems = [self._problem(cell, cycle, self.labels(cell, cycle)) for cycle in cycles]
         found = tune_problems(
             problems, method, trials=self.profile.trials, seed=self.seed, progress=self.progress
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from nora.models import paper_settings
+from nora.models import paper_datasets, paper_settings
 from nora.registry import nearest
 
 
@@ -48,7 +48,7 @@ class Profile:
             cell: The cell.
             hidden: A hidden size that takes the place of the profile's.
         """
-        settings = paper_settings(cell.model, cell.dataset, cell.task)
+        settings = _settings(cell)
         sizes = dict(settings["sizes"])
         if hidden is not None:
             sizes["hidden_channels"] = hidden
@@ -62,12 +62,29 @@ class Profile:
             **sizes,
         }
 
+    @property
+    def caption(self) -> str:
+        """What a table made with this profile must say of itself."""
+        if self.hidden is None:
+            return f"Profile {self.name}: the paper's sizes, at most {self.epochs} epochs."
+        return (
+            f"Profile {self.name}: the paper's settings with hidden sizes cut to {self.hidden}, at "
+            f"most {self.epochs} epochs, early stopping after {self.patience}."
+        )
+
+
+def _settings(cell: Cell) -> dict[str, Any]:
+    """The paper's settings; for a dataset it does not have, the defaults of `nora.train`."""
+    if cell.dataset not in paper_datasets(cell.task):
+        return {"sizes": {"hidden_channels": 64}, "lr": 0.01, "weight_decay": 1e-5}
+    return paper_settings(cell.model, cell.dataset, cell.task)
+
 
 PROFILES = {
     profile.name: profile
     for profile in (
         Profile("quick", hidden=32, epochs=60, patience=10, cycles=2, trials=3),
-        Profile("compact", hidden=128, epochs=200, patience=20, cycles=5, trials=6),
+        Profile("compact", hidden=128, epochs=200, patience=20, cycles=5, trials=4),
         Profile("paper", hidden=None, epochs=500, patience=50, cycles=5, trials=20),
     )
 }

@@ -17,7 +17,6 @@ Reference: baselines of Fast Inference of Removal-Based Node Influence, WWW 2024
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,12 +26,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import GCN
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
-from torch_geometric.utils import add_remaining_self_loops, degree, to_torch_csr_tensor
+from torch_geometric.utils import add_remaining_self_loops, degree
 
 from nora.evaluation import pearson
 from nora.guard import seeded
 from nora.methods import METHODS, Part
 from nora.problem import Problem
+from nora.sparse import sparse_matrix, sparse_where_sparse
 from nora.splits import shuffled
 
 FIT = 0.7
@@ -97,6 +97,7 @@ def fit(
     order = known[shuffled(known.numel(), how.seed).to(known.device)]
     cut = round(FIT * known.numel())
     fitted, held_back = order[:cut], order[cut:]
+    features = sparse_where_sparse(x)
     adjacency = _normalised(problem, how.normalisation, x.dtype)
     with seeded(how.seed), torch.enable_grad():
         # Normalised once, and a sparse product per layer: half the time of message passing.
@@ -108,11 +109,11 @@ def fit(
         for epoch in range(1, how.epochs + 1):
             network.train()
             optimizer.zero_grad()
-            predicted = head(network(x, adjacency))
+            predicted = head(network(features, adjacency))
             F.mse_loss(predicted[fitted], target[fitted]).backward()
             optimizer.step()
             with torch.no_grad():
-                predicted = head(network.eval()(x, adjacency))
+                predicted = head(network.eval()(features, adjacency))
                 loss = float(F.mse_loss(predicted[held_back], target[held_back]))
             if loss < best:
                 best, best_epoch, found = loss, epoch, predicted
@@ -136,13 +137,7 @@ def _normalised(problem: Problem, how: Normalisation, dtype: torch.dtype) -> Ten
         weight = 1 / degree(edges[0], num_nodes, dtype=dtype)[edges[0]]
     else:
         raise ValueError(f"normalisation is {how!r}; it must be 'symmetric' or 'sender'")
-    return _csr(edges.flip(0), weight, num_nodes)
-
-
-def _csr(edges: Tensor, weight: Tensor, num_nodes: int) -> Tensor:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse")  # beta, and invariants not checked
-        return to_torch_csr_tensor(edges, weight, size=(num_nodes, num_nodes))
+    return sparse_matrix(edges.flip(0), weight, num_nodes)
 
 
 def _scale(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -223,7 +218,9 @@ def predict_e(
     labels = problem.known_influence()
     _, spread = _scale(labels)
     edges = _heard(problem)
-    listeners = _csr(edges, torch.ones_like(edges[0], dtype=labels.dtype), problem.num_nodes)
+    listeners = sparse_matrix(
+        edges, torch.ones_like(edges[0], dtype=labels.dtype), problem.num_nodes
+    )
 
     def head(output: Tensor) -> Tensor:
         source, target = output.chunk(2, dim=-1)

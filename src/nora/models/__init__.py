@@ -41,8 +41,7 @@ def paper_settings(model: str, dataset: str, task: str = "node") -> dict[str, An
         >>> paper_settings("gcn", "cora")["sizes"]["hidden_channels"]
         1024
     """
-    text = resources.files("nora.models").joinpath("paper.json").read_text(encoding="utf-8")
-    published = json.loads(text)
+    published = _published()
     try:
         found = published[task][dataset][model]
     except KeyError:
@@ -56,3 +55,17 @@ def paper_settings(model: str, dataset: str, task: str = "node") -> dict[str, An
             f"{', '.join(known)}"
         ) from None
     return found
+
+
+def paper_datasets(task: str = "node") -> list[str]:
+    """The datasets the paper gives settings for.
+
+    >>> paper_datasets()
+    ['cora', 'citeseer', 'pubmed', 'ogbn-arxiv']
+    """
+    return list(_published().get(task, {}))
+
+
+def _published() -> dict[str, Any]:
+    text = resources.files("nora.models").joinpath("paper.json").read_text(encoding="utf-8")
+    return json.loads(text)

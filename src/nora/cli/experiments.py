@@ -1,0 +1,133 @@
+"""`nora reproduce`: the paper's tables and figures."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nora.cli.arguments import check_folder
+from nora.cli.display import Json, print_json, print_table, say
+
+# Longer tables are for the files.
+SHOWN_ROWS = 40
+
+
+def reproduce(
+    experiment: Annotated[
+        str, typer.Argument(metavar="EXPERIMENT", help="Which table or figure; 'list' names all.")
+    ],
+    datasets: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Datasets, with commas.")
+    ] = None,
+    models: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Models, with commas.")
+    ] = None,
+    tasks: Annotated[str | None, typer.Option(metavar="NAMES", help="node, link or both.")] = None,
+    cycles: Annotated[
+        int | None,
+        typer.Option(min=1, max=5, metavar="N", help="How many of the five cyclic splits."),
+    ] = None,
+    profile: Annotated[
+        str, typer.Option(help="How large: quick (minutes), compact (hours) or paper (a day).")
+    ] = "compact",
+    out: Annotated[Path, typer.Option(help="Folder for the tables and the chart.")] = Path(
+        "results"
+    ),
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder for finished work; a per-user one by default.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of splits, weights and labelled nodes.")] = 0,
+    json: Json = False,
+) -> None:
+    """Run one of the paper's experiments and put the result beside the paper's figures.
+
+    Everything that is made (trained models, scores, tuned options) is kept under a name made of its
+    content: an interrupted experiment goes on where it stopped, and experiments share their work.
+
+    \b
+    Example:
+      nora reproduce list
+      nora reproduce citation --datasets cora --models gcn --profile quick
+      nora reproduce stability --datasets cora,citeseer
+    """
+    from nora.experiments import RECIPES
+
+    if experiment == "list":
+        from nora.cli.display import print_entries
+
+        print_entries(list(RECIPES))
+        return
+    entry = RECIPES[experiment]
+
+    from nora.datasets import DATASETS, cache_folder
+    from nora.experiments.conduct import conduct
+    from nora.experiments.lab import Lab
+    from nora.experiments.plan import profile_named
+    from nora.models import MODELS
+
+    size = profile_named(profile)
+    chosen: dict[str, tuple[str, ...]] = {
+        "datasets": _names(datasets, entry.facts.get("datasets", ("cora", "citeseer", "pubmed"))),
+        "models": _names(models, entry.facts.get("models", ("gcn", "sage", "gat", "gcnii"))),
+        "tasks": _names(tasks, entry.facts.get("tasks", ("node", "link"))),
+    }
+    for name in chosen["datasets"]:
+        DATASETS[name]
+    for name in chosen["models"]:
+        MODELS[name]
+    for name in chosen["tasks"]:
+        if name not in ("node", "link"):
+            raise ValueError(f"--tasks names {name!r}; it takes node, link or node,link")
+    kept = cache or cache_folder() / "experiments"
+    check_folder(out)
+    check_folder(kept)
+    lab = Lab(
+        kept,
+        size,
+        chosen["datasets"],
+        chosen["models"],
+        chosen["tasks"],
+        cycles=cycles or size.cycles,
+        seed=seed,
+    )
+    command = ["nora", "reproduce", experiment, "--profile", profile]
+    for key, value in chosen.items():
+        command += [f"--{key}", ",".join(value)]
+    command += ["--cycles", str(lab.cycles), "--seed", str(seed)]
+    try:
+        report = conduct(
+            experiment,
+            lab,
+            out,
+            shlex.join(command),
+            say=(lambda _: None) if json else (lambda text: typer.echo(text, err=True)),
+        )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"finished work is kept in {kept}; the same command goes on from there"
+        ) from None
+    if json:
+        print_json({"experiment": experiment, "out": str(out), "title": report.title})
+        return
+    say(report.title)
+    for heading, table in report.tables:
+        if len(table) <= SHOWN_ROWS:
+            print_table(table, heading)
+    say(f"Written: {out / experiment}.md, .json" + (" and .png" if report.figure else ""))
+
+
+def _names(text: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    """Names with commas.
+
+    >>> _names("cora, pubmed", ())
+    ('cora', 'pubmed')
+    """
+    if text is None:
+        return default
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not names:
+        raise ValueError("no name is given: give some with commas, e.g. cora,pubmed")
+    return names

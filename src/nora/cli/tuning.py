@@ -1,0 +1,80 @@
+"""`nora tune`: find a method's options from a few nodes whose true influence is known."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nora.cli.arguments import check_folder
+from nora.cli.display import Json, print_json, say
+
+if TYPE_CHECKING:
+    from nora import Influence, Run
+
+FOLDER = "tuned"
+
+
+def tune(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    method: Annotated[str, typer.Option(help="A method with options to tune.")] = "nora",
+    share: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0, metavar="X", help="Share of the nodes to label, by exact influence."
+        ),
+    ] = 0.1,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Scores that 'nora rank --nodes … --out' wrote, in place of a sample."),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Settings to try (NORA searches by itself).")
+    ] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the sample and of the trials.")] = 0,
+    json: Json = False,
+) -> None:
+    """Find a method's options from the true influence of a few nodes.
+
+    The exact influence of a random tenth of the nodes is computed (or read from --labels), and the
+    options are chosen that agree with it best. They are kept with the run, and so are the labels:
+    'nora rank RUN --method METHOD --tuned' uses both.
+
+    \b
+    Example:
+      nora tune runs/cora-gcn
+      nora rank runs/cora-gcn --method nora --tuned
+      nora tune runs/cora-gcn --method predict-e --share 0.2 --trials 40
+    """
+    check_folder(run)
+
+    import nora
+
+    trained = nora.load_run(run)
+    known = nora.Influence.load(labels) if labels is not None else _sample(trained, share, seed)
+    found = nora.tune(
+        trained.model, trained.data, known, method, trained.task, trials=trials, seed=seed
+    )
+    known.save(run / FOLDER / "labels.parquet")
+    path = found.save(run / FOLDER / f"{method}.json")
+    if json:
+        print_json({"run": str(run), "file": str(path), **asdict(found)})
+        return
+    options = ", ".join(f"{key}={value}" for key, value in found.options.items())
+    say(f"{method}: {options}")
+    say(
+        f"Pearson {found.pearson:.3f} on {found.labelled:,} labelled nodes; {found.tried:,} settings "
+        f"tried in {found.seconds:.1f} s."
+    )
+    say(f"Kept in {path}. Next: nora rank {run} --method {method} --tuned")
+
+
+def _sample(trained: Run, share: float, seed: int) -> Influence:
+    """The exact influence of a random sample of the nodes."""
+    import nora
+    from nora.splits import few_shot
+
+    nodes = few_shot(int(trained.data.num_nodes or 0), share, seed)
+    return nora.influence(trained.model, trained.data, "exact", trained.task, nodes=nodes)

@@ -1,0 +1,107 @@
+"""Charts of the experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from nora.report.figures import COLOURS, GREY
+
+
+def _figure(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def dots(found: pd.DataFrame, methods: Sequence[str]) -> Figure:
+    """Pearson per cell and method with its interval, the paper's figure as a hollow dot.
+
+    Args:
+        found: Columns `dataset`, `model`, `task`, `method`, `value`, `low`, `high`, `paper`.
+        methods: One panel each.
+    """
+    cells = found[["dataset", "model", "task"]].drop_duplicates().reset_index(drop=True)
+    labels = [f"{d} · {m} · {t}" for d, m, t in cells.itertuples(index=False)]
+    place = {tuple(cell): row for row, cell in enumerate(cells.itertuples(index=False))}
+    figure = _figure(2.0 + 1.9 * len(methods), 1.4 + 0.24 * len(cells))
+    panels = np.atleast_1d(figure.subplots(1, len(methods), sharey=True, sharex=True))
+    for panel, method in zip(panels, methods, strict=True):
+        mine = found[found["method"] == method]
+        y = [
+            place[key]
+            for key in mine[["dataset", "model", "task"]].itertuples(index=False, name=None)
+        ]
+        panel.hlines(y, mine["low"], mine["high"], color=COLOURS[1], lw=1.4, alpha=0.6)
+        panel.scatter(
+            mine["value"], y, s=26, color=COLOURS[1], zorder=3, label="here (95 % interval)"
+        )
+        panel.scatter(
+            mine["paper"],
+            y,
+            s=30,
+            facecolors="none",
+            edgecolors=COLOURS[0],
+            zorder=2,
+            label="paper",
+        )
+        panel.axvline(mine["value"].mean(), color=GREY, lw=0.9, ls="--", zorder=1)
+        panel.set_title(f"{method}\nmean {mine['value'].mean():.3f}", loc="left", fontsize=10)
+        panel.grid(axis="x", color="#E8E8E8", lw=0.7)
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.tick_params(labelsize=8)
+    panels[0].set_yticks(range(len(cells)), labels)
+    panels[0].set_ylim(len(cells) - 0.5, -0.5)
+    low = float(found.loc[found["method"].isin(methods), ["value", "paper"]].min().min())
+    panels[0].set_xlim(max(-0.05, np.floor(10 * low) / 10 - 0.05), 1.01)
+    figure.supxlabel("Pearson correlation with the exact influence", fontsize=9)
+    handles, names = panels[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper right", ncols=2, fontsize=8, frameon=False)
+    return figure
+
+
+def lines(
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    xlabel: str,
+    ylabel: str,
+    title: str,
+    log: bool = False,
+) -> Figure:
+    """Named lines over shared axes."""
+    figure = _figure(6.4, 3.8)
+    axes = figure.subplots()
+    for k, (name, (x, y)) in enumerate(series.items()):
+        axes.plot(x, y, marker="o", ms=4, lw=1.6, color=COLOURS[k % len(COLOURS)], label=name)
+    if log:
+        axes.set(xscale="log")
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.grid(color="#E8E8E8", lw=0.7)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def bars(
+    table: pd.DataFrame, label: str, columns: Mapping[str, str], xlabel: str, log: bool = False
+) -> Figure:
+    """Grouped horizontal bars: a group per row of `table`, a bar per column (column → its name)."""
+    figure = _figure(7.0, 1.2 + 0.2 * len(table) * (len(columns) + 0.6))
+    axes = figure.subplots()
+    thick = 0.8 / len(columns)
+    rows = np.arange(len(table))
+    for k, (column, name) in enumerate(columns.items()):
+        axes.barh(rows + k * thick, table[column], thick, color=COLOURS[k], label=name)
+    axes.set_yticks(rows + thick * (len(columns) - 1) / 2, table[label].tolist(), fontsize=8)
+    axes.invert_yaxis()
+    axes.set(xlabel=xlabel, **({"xscale": "log"} if log else {}))
+    axes.grid(axis="x", color="#E8E8E8", lw=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(fontsize=8, frameon=False)
+    return figure

@@ -1,0 +1,128 @@
+"""The main table: how well does every method agree with the truth, on every model and task?"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from nora.evaluation import evaluate
+from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments.charts import dots
+from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.plan import Cell
+from nora.files import written_atomically
+
+COMPARED = ("nora", "nora-t1", "nora-t2", "mask", "predict-n", "predict-e")
+YARDSTICKS = ("degree", "pagerank", "random")
+RESAMPLES = 200
+
+
+def rows_of(lab: Lab, cell: Cell, method: str) -> list[dict[str, Any]]:
+    """All metrics of a method in a cell, with confidence intervals, on the 90 % it has not seen."""
+    path = lab.path("evaluated", f"{cell}-{method}", lab.score_facts(cell, 0, method), ".json")
+    if path.exists():
+        return json.loads(path.read_text(encoding="utf-8"))
+    found = evaluate(
+        lab.all_scores(cell, method),
+        lab.all_scores(cell, TRUTH),
+        seen=lab.labelled(cell),
+        resamples=RESAMPLES,
+    )
+    where = {"dataset": cell.dataset, "model": cell.model, "task": cell.task, "method": method}
+    rows = [{**where, **row} for row in found.reset_index().to_dict("records")]
+    with written_atomically(path) as temporary:
+        temporary.write_text(json.dumps(rows), encoding="utf-8")
+    return rows
+
+
+def evaluated(lab: Lab, methods: tuple[str, ...]) -> pd.DataFrame:
+    """One row per cell, method and metric: `value`, `low`, `high`, and the paper's `paper`."""
+    rows = [row for cell in lab.cells for method in methods for row in rows_of(lab, cell, method)]
+    figures = published()["pearson"]
+    for row in rows:
+        keys = (row["task"], row["dataset"], row["model"], row["method"])
+        row["paper"] = lookup(figures, *keys) if row["metric"] == "pearson" else float("nan")
+    return pd.DataFrame(rows)
+
+
+def plan_for(lab: Lab, methods: tuple[str, ...]) -> list[Step]:
+    """Train, find the truth, score; cell by cell, so that finished cells are finished early."""
+    steps: list[Step] = []
+    for cell in lab.cells:
+        steps += lab.training_steps([cell])
+        steps += lab.scoring_steps([cell], (TRUTH, *methods))
+    return steps
+
+
+def pearson_table(found: pd.DataFrame, methods: tuple[str, ...]) -> pd.DataFrame:
+    """Pearson per cell and method, each with the difference to the paper's figure in brackets."""
+    pearson = found[found["metric"] == "pearson"]
+    table = []
+    for (dataset, model, task), cell in pearson.groupby(["dataset", "model", "task"], sort=False):
+        row: dict[str, Any] = {"dataset": dataset, "model": model, "task": task}
+        for method, value, paper in cell[["method", "value", "paper"]].itertuples(index=False):
+            row[method] = f"{value:.3f}" + (f" ({value - paper:+.3f})" if paper == paper else "")
+        table.append(row)
+    return pd.DataFrame(table)[["dataset", "model", "task", *methods]]
+
+
+def means_table(found: pd.DataFrame, methods: tuple[str, ...]) -> pd.DataFrame:
+    """Every metric's mean over the cells, and the paper's mean Pearson over the same cells."""
+    wide = found.pivot_table(index="method", columns="metric", values="value", sort=False)
+    pearson = found[found["metric"] == "pearson"]
+    paper = pearson.groupby("method")["paper"].apply(lambda column: column.mean(skipna=False))
+    wide.insert(0, "paper's pearson", paper)
+    wide.insert(0, "cells", pearson.groupby("method").size())
+    return wide.loc[list(methods)].reset_index()
+
+
+@RECIPES.register("citation", "the main table: all methods × datasets × models × tasks")
+class Citation:
+    """Pearson of every method in every cell, beside the paper's."""
+
+    @staticmethod
+    def plan(lab: Lab) -> list[Step]:
+        """See `Recipe.plan`."""
+        steps = plan_for(lab, (*YARDSTICKS, *COMPARED))
+        for cell in lab.cells:
+            for method in (*COMPARED, *YARDSTICKS):
+                facts = lab.score_facts(cell, 0, method)
+                path = lab.path("evaluated", f"{cell}-{method}", facts, ".json")
+                steps.append(
+                    Step(
+                        f"evaluate {method} on {cell}",
+                        path.exists,
+                        partial(rows_of, lab, cell, method),
+                    )
+                )
+        return steps
+
+    @staticmethod
+    def report(lab: Lab) -> Report:
+        """See `Recipe.report`."""
+        methods = (*COMPARED, *YARDSTICKS)
+        found = evaluated(lab, methods)
+        intervals = found[found["metric"] == "pearson"]
+        width = (intervals["high"] - intervals["low"]).groupby(intervals["method"]).mean()
+        return Report(
+            title="How well does each method agree with the truth?",
+            text=(
+                f"Pearson correlation with the exact influence on the nodes a method has not seen "
+                f"({1 - lab.share:.0%} of them); scores and truth are averaged over {lab.cycles} "
+                "models, one per cyclic split. In brackets: the difference to the paper's figure. "
+                + lab.profile.caption
+            ),
+            tables=[
+                ("Means over all cells", means_table(found, methods)),
+                ("Pearson in every cell (difference to the paper)", pearson_table(found, methods)),
+                (
+                    "Mean width of the 95 % bootstrap interval of Pearson",
+                    width.rename("width").loc[list(methods)].reset_index(),
+                ),
+                ("Everything", found),
+            ],
+            figure=dots(intervals, COMPARED),
+        )

@@ -1,0 +1,115 @@
+"""Running time: what does every method cost, side by side on this machine?"""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nora.api import influence
+from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments.charts import bars
+from nora.experiments.citation import COMPARED, plan_for
+from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.plan import Cell
+from nora.files import written_atomically
+from nora.splits import shuffled
+
+METHODS_TIMED = (TRUTH, "nora", "mask", "predict-n", "predict-e")
+# Brute force is timed on a few removals and scaled up: all of PubMed would take hours.
+SAMPLE = 5
+
+
+def _path(lab: Lab, cell: Cell) -> Path:
+    return lab.path("times", str(cell), lab.score_facts(cell, 0, TRUTH), ".json")
+
+
+def measure(lab: Lab, cell: Cell) -> dict[str, Any]:
+    """Seconds of every method on the first cycle's model, and of brute force for all nodes."""
+    path = _path(lab, cell)
+    if path.exists():
+        return json.loads(path.read_text(encoding="utf-8"))
+    run = lab.run(cell, 0)
+    num_nodes = int(run.data.num_nodes or 0)
+    sample = shuffled(num_nodes, lab.seed)[:SAMPLE]
+    ask = partial(influence, run.model, run.data, task=run.task, progress=False)
+    ask("brute", nodes=sample[:1])  # warm up
+    start = time.perf_counter()
+    ask("brute", nodes=sample)
+    row: dict[str, Any] = {
+        "brute": (time.perf_counter() - start) / len(sample) * num_nodes,
+    }
+    ask(TRUTH, nodes=sample[:1])  # compiles what is compiled
+    for method in METHODS_TIMED:
+        stored = lab.scores(cell, 0, method)
+        options = dict(stored.options)
+        labels = lab.labels(cell, 0) if method.startswith("predict") else None
+        start = time.perf_counter()
+        ask(method, labels=labels, **options)
+        row[method] = time.perf_counter() - start
+        if method in COMPARED:
+            row[f"{method}, tuning"] = lab.tuned(cell, method).seconds
+    with written_atomically(path) as temporary:
+        temporary.write_text(json.dumps(row), encoding="utf-8")
+    return row
+
+
+@RECIPES.register("time", "what every method costs, side by side; needs a quiet machine")
+class RunningTime:
+    """Seconds per method and cell, and how many times faster than brute force."""
+
+    @staticmethod
+    def plan(lab: Lab) -> list[Step]:
+        """See `Recipe.plan`."""
+        timings = [
+            Step(f"time {cell}", _path(lab, cell).exists, partial(measure, lab, cell))
+            for cell in lab.cells
+        ]
+        return plan_for(lab, METHODS_TIMED[1:]) + timings
+
+    @staticmethod
+    def report(lab: Lab) -> Report:
+        """See `Recipe.report`."""
+        figures = published()["brute_seconds_gpu"]
+        rows = []
+        for cell in lab.cells:
+            row = measure(lab, cell)
+            rows.append(
+                {
+                    "cell": str(cell),
+                    "brute (extrapolated)": row["brute"],
+                    **{method: row[method] for method in METHODS_TIMED},
+                    "brute / exact": row["brute"] / row[TRUTH],
+                    "brute / nora": row["brute"] / row["nora"],
+                    "paper's brute, GPU": lookup(figures, cell.task, cell.dataset, cell.model),
+                }
+            )
+        table = pd.DataFrame(rows)
+        tuning = pd.DataFrame(
+            {
+                "cell": str(cell),
+                **{method: measure(lab, cell)[f"{method}, tuning"] for method in METHODS_TIMED[1:]},
+            }
+            for cell in lab.cells
+        )
+        return Report(
+            title="What does each method cost?",
+            text=(
+                "Seconds to score all nodes of one model, all measured in one go on one machine; "
+                f"brute force from {SAMPLE} removals. Tuning comes on top, once: NORA's search, and "
+                f"{lab.profile.trials} settings of the others. Take the ratios, not the seconds. "
+                + lab.profile.caption
+            ),
+            tables=[("Seconds to score all nodes", table), ("Seconds to tune", tuning)],
+            figure=bars(
+                table,
+                "cell",
+                {"brute (extrapolated)": "brute", TRUTH: "exact", "nora": "nora", "mask": "mask"},
+                "seconds to score all nodes",
+                log=True,
+            ),
+        )
