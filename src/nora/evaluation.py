@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import stats
 from torch import Tensor
 
+from nora.removal import node_ids
 from nora.result import Influence
 
 SHARES = (0.01, 0.03, 0.10)
@@ -82,7 +83,7 @@ def evaluate(
         raise ValueError(f"cannot compare scores of {len(a)} and {len(b)} nodes")
     counted = ~(np.isnan(a) | np.isnan(b))
     if seen is not None:
-        counted[np.asarray(list(seen) if not isinstance(seen, Tensor) else seen.cpu())] = False
+        counted[node_ids(seen, len(a), "seen node").numpy()] = False
     a, b = a[counted], b[counted]
     if len(a) < 2:
         raise ValueError(f"evaluation needs at least two nodes that count, got {len(a)}")
@@ -97,7 +98,9 @@ def evaluate(
         draws["kendall"] = pd.Series(
             [
                 stats.kendalltau(a[picked], b[picked])[0]
-                for picked in (random.integers(len(a), size=len(a)) for _ in range(resamples // 10))
+                for picked in (
+                    random.integers(len(a), size=len(a)) for _ in range(max(2, resamples // 10))
+                )
             ],
             dtype=float,
         )
@@ -142,9 +145,10 @@ def _metrics(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
 
 
 def _pearson(a: np.ndarray, b: np.ndarray) -> float:
+    if len(a) == 0 or np.ptp(a) == 0 or np.ptp(b) == 0:  # the mean of equal numbers may round
+        return float("nan")
     a, b = a - a.mean(), b - b.mean()
-    size = np.linalg.norm(a) * np.linalg.norm(b)
-    return float(a @ b / size) if size > 0 else float("nan")
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
 def _spearman(a: np.ndarray, b: np.ndarray) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from nora.result import Influence
 Labels = (
     Influence
     | Tensor
+    | np.ndarray
     | Mapping[int, float]
     | tuple[Iterable[int] | Tensor, Iterable[float] | Tensor]
 )
@@ -32,6 +34,8 @@ def label_tensor(labels: Labels, num_nodes: int) -> Tensor:
     """
     if isinstance(labels, Influence):
         labels = labels.scores
+    if isinstance(labels, np.ndarray):
+        labels = torch.as_tensor(labels)
     if isinstance(labels, Tensor):
         if labels.shape != (num_nodes,):
             raise ValueError(
@@ -46,6 +50,8 @@ def label_tensor(labels: Labels, num_nodes: int) -> Tensor:
         given = list(ids) if not isinstance(ids, Tensor) else ids
         found = values if isinstance(values, Tensor) else torch.tensor(list(values))
         where = torch.as_tensor(given)
+        if where.dtype == torch.bool:
+            raise TypeError("labels name their nodes by ids, not by a mask: use mask.nonzero()")
         if where.dim() != 1 or found.shape != where.shape:
             raise ValueError(
                 f"labels name {where.numel()} nodes but give {found.numel()} influences"

@@ -55,14 +55,21 @@ class _Labelled:
     def of(problems: Sequence[Problem]) -> _Labelled:
         labels = torch.stack([p.known_influence().double() for p in problems]).mean(dim=0)
         nodes = (~labels.isnan()).nonzero().flatten()
+        if len(nodes) < 2 or float(labels[nodes].max()) == float(labels[nodes].min()):
+            raise ValueError(
+                f"{len(nodes)} labelled nodes of {len(labels[nodes].unique())} different influences "
+                "tell no setting from another; label more nodes"
+            )
         return _Labelled(nodes, labels[nodes])
 
     def pearson(self, scores: Tensor) -> Tensor:
         """Correlation of each row of `scores` `[settings, n]` with the labels; 0 for constant rows."""
-        rows = scores.double() - scores.double().mean(dim=1, keepdim=True)
+        scores = scores.double()
+        rows = scores - scores.mean(dim=1, keepdim=True)
         truth = self.influence - self.influence.mean()
-        size = rows.norm(dim=1) * truth.norm()
-        return torch.where(size > 0, rows @ truth / size.clamp(min=1e-300), torch.zeros_like(size))
+        varies = scores.amax(dim=1) > scores.amin(dim=1)
+        size = (rows.norm(dim=1) * truth.norm()).clamp(min=1e-300)
+        return torch.where(varies, rows @ truth / size, torch.zeros_like(size))
 
 
 def search_gradient(problems: Sequence[Problem]) -> Found:

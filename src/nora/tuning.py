@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from nora.api import bind_options, check_labels, collect
+from nora.api import bind_options, collect
 from nora.evaluation import pearson
 from nora.files import written_atomically
 from nora.labels import Labels
@@ -68,8 +68,8 @@ class Tuned:
             raise FileNotFoundError(f"no such file: {path}; 'nora tune' makes one")
         try:
             tuned = Tuned(**json.loads(path.read_text(encoding="utf-8")))
-            bind_options(METHODS[tuned.method].value, tuned.method, tuned.options)
-        except (ValueError, TypeError) as error:
+            bind_options(METHODS[tuned.method].value, tuned.method, dict(tuned.options))
+        except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} holds no tuned settings: {error}") from error
         return tuned
 
@@ -138,6 +138,8 @@ def tune_problems(
         progress: Show a progress bar.
     """
     entry = _tunable(method)
+    if not problems:
+        raise ValueError("there is no problem to tune on")
     if trials < 1:
         raise ValueError(f"trials must be at least 1, got {trials}")
     start = time.perf_counter()
@@ -149,8 +151,7 @@ def tune_problems(
         else:
             options, worth = _try_settings(entry, problems, trials, seed, first, progress)
             tried = trials
-    labels = problems[0].labels
-    assert labels is not None
+    labels = torch.stack([problem.known_influence() for problem in problems]).mean(dim=0)
     return Tuned(
         method=method,
         options=options,
@@ -237,7 +238,6 @@ def _worth(entry: Entry[Method], problems: Sequence[Problem]) -> Callable[[dict[
         values: list[float] = []
         scores: list[Tensor] = []
         for problem in problems:
-            check_labels(entry, learns)
             asked = replace(problem, nodes=torch.arange(problem.num_nodes))
             found, details = collect(entry.value, asked, bound)
             scores.append(found)

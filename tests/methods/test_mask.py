@@ -69,6 +69,15 @@ def test_equals_the_same_descent_on_edge_weights(kind: str) -> None:
     torch.testing.assert_close(found, plain, rtol=1e-9, atol=1e-12)
 
 
+def test_the_mask_that_changes_most_is_kept_and_not_the_last() -> None:
+    model, data = Weighed(), double(bridge())
+    how = {"lr": 0.9, "alpha": 0.0, "beta": 0.8}
+    every = torch.ones(7, dtype=torch.bool)
+    best = masked(model, data, epochs=2, **how)
+    torch.testing.assert_close(best, plain_mask(model, data, **how, epochs=2, counted=every))
+    torch.testing.assert_close(masked(model, data, epochs=3, **how), best, rtol=0, atol=0)
+
+
 def test_equals_the_same_descent_when_targets_count_alone() -> None:
     model, data = Weighed(), double(bridge())
     how = {"lr": 0.05, "alpha": 0.0, "beta": 0.01, "epochs": 8}
@@ -76,6 +85,13 @@ def test_equals_the_same_descent_when_targets_count_alone() -> None:
     found = masked(model, data, targets=[5], **how)
     torch.testing.assert_close(found, plain, rtol=1e-9, atol=1e-12)
     assert not torch.allclose(found, masked(model, data, **how))
+
+
+def test_adam_moves_every_node_alike() -> None:
+    scores = masked(Weighed(), double(bridge()), optimizer="adam", lr=0.05, epochs=1, **FREE)
+    moved = scores[scores > 0]
+    assert len(moved) >= 3
+    torch.testing.assert_close(moved, torch.full_like(moved, 0.051), rtol=1e-4, atol=0)
 
 
 class Sum(nn.Module):
@@ -152,12 +168,7 @@ class Flowing(nn.Module):
     "kind",
     [
         "bridge",
-        pytest.param(
-            "directed",
-            marks=pytest.mark.xfail(
-                strict=True, reason="who is heard is read off as if every model flowed forwards"
-            ),
-        ),
+        "directed",
     ],
 )
 def test_a_model_that_flows_backwards_is_masked_at_the_sender(kind: str, where: str) -> None:
@@ -250,6 +261,7 @@ def test_a_model_without_message_passing_is_refused_with_a_remedy(where: str) ->
     ("options", "message"),
     [
         ({"where": "edges"}, "where is 'edges'; it must be 'messages' or 'inputs'"),
+        ({"optimizer": "sgd"}, "optimizer is 'sgd'; it must be 'gradient' or 'adam'"),
         ({"lr": 0.0}, "lr must be positive"),
         ({"lr": -0.1}, "lr must be positive"),
         ({"epochs": 0}, "epochs at least 1, got 0.01 and 0"),

@@ -115,6 +115,23 @@ class Edges:
             right=self.right.numpy(),
         )
 
+    @cached_property
+    def _keyed(self) -> tuple[Tensor, Tensor]:
+        """Distinct edges as sorted numbers `source · N + target`, and their summed weights."""
+        key, place = (self.source * self.num_nodes + self.target).unique(return_inverse=True)
+        ones = torch.ones(place.numel(), dtype=torch.double, device=place.device)
+        weight = ones if self.weight is None else self.weight.double()
+        return key, torch.zeros_like(key, dtype=torch.double).index_add(0, place, weight)
+
+    def between(self, source: Tensor, target: Tensor) -> Tensor:
+        """Weight of the edge from each source to its target `[M]`, 0 where there is none, float64."""
+        key, weight = self._keyed
+        wanted = source * self.num_nodes + target
+        if not key.numel():
+            return torch.zeros_like(wanted, dtype=torch.double)
+        at = torch.searchsorted(key, wanted).clamp(max=len(key) - 1)
+        return torch.where(key[at] == wanted, weight[at], torch.zeros_like(weight[at]))
+
     def total(self, y: Tensor) -> Tensor:
         """`Σ_{j→k} weight_jk right_j y_j` on the whole graph `[N, F]`, without `left`."""
         y = y * self.right.to(y.dtype).unsqueeze(-1) if self.normalise == "sym" else y

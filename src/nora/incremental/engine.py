@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -198,6 +198,16 @@ class Engine:
         self, nodes: Tensor, memory: int, workers: int | None = None
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield `(nodes, influences)` chunk by chunk, as they finish."""
+        return self.by_chunks(self.influences, nodes, memory, workers)
+
+    def by_chunks(
+        self,
+        ask: Callable[[Removals, Tally], Tensor],
+        nodes: Tensor,
+        memory: int,
+        workers: int | None = None,
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield `(nodes, ask(their removals))` chunk by chunk, as they finish, on several threads."""
         workers = workers or os.cpu_count() or 1
         device = self.plan.edge_index.device
         cost = self.cost.cpu()[nodes]
@@ -206,7 +216,7 @@ class Engine:
 
         def work(chunk: Tensor, bound: float) -> tuple[Tensor, Tensor]:
             tally = Tally()
-            values = self.influences(Removals.single(chunk.to(device)), tally=tally)
+            values = ask(Removals.single(chunk.to(device)), tally)
             chunks.learn(tally.bytes / max(bound, 1.0))
             return chunk, values
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nora.incremental.changed import Attention, Changed, Reach, Removals
 from nora.incremental.edges import Edges
-from nora.incremental.vectorised import expanded, find, owner_of, pick
+from nora.incremental.vectorised import expanded, find, owner_of, pick, weigh
 
 # A block of rows should stay in a core's own cache while it goes through a map.
 BLOCK_BYTES = 2**19
@@ -151,6 +151,17 @@ class Step(ABC):
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Changed output rows from changed input rows."""
 
+    @abstractmethod
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """All output rows from all input rows, on the whole graph; differentiable."""
+
+    def share(self, source: Tensor, target: Tensor) -> Tensor | None:
+        """How much of each source's row of the first input arrives at its target, `[M]` or `[M, H]`.
+
+        None when the step does not pass rows on in proportion.
+        """
+        return None
+
     def needs(self) -> Sequence[Value]:
         """The values whose original rows this step reads."""
         return self.inputs
@@ -179,6 +190,10 @@ class Rows(Step):
             blocks = zip(*(c.rows.split(block) for c in inputs), strict=True)
             rows = torch.cat([self.function(*block) for block in blocks])
         return Changed(first.ptr, first.node, rows)
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        return self.function(*inputs)
 
     def needs(self) -> Sequence[Value]:
         """Original rows matter only where several inputs meet."""
@@ -223,6 +238,20 @@ class Propagate(Step):
         out = chunk.backend.accumulate(self.edges, reach, base, rows.rows, more)
         return Changed(reach.ptr, reach.node, out)
 
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        total = self.edges.total(inputs[0])
+        if self.edges.normalise != "none":
+            total = total * self.edges.left.to(total.dtype).unsqueeze(-1)
+        if isinstance(self.added, Value):
+            return total + inputs[1]
+        return total + self.added if len(self.added) else total
+
+    def share(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Step.share`."""
+        edges = self.edges
+        return edges.between(source, target) * edges.right[source] * edges.left[target]
+
     def needs(self) -> Sequence[Value]:
         """Everything it reads, its own output included."""
         return [*self.inputs, self.output]
@@ -249,6 +278,22 @@ class Attend(Step):
         rows = tuple(c.rows for c in inputs)
         out = chunk.backend.attend(self.edges, chunk.removals, inputs[0], reach, self.base, rows)
         return Changed(reach.ptr, reach.node, out)
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        y, near, far = inputs
+        indptr, source, _ = self.edges.by_target
+        target = owner_of(indptr)
+        score = near[source] + far[target]
+        return weigh(score, y[source], target, self.edges.num_nodes, self.base.slope)[0]
+
+    def share(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Step.share`: the attention weight of every head."""
+        base = self.base
+        score = base.near[source] + base.far[target]
+        score = torch.where(score < 0, score * base.slope, score)
+        weight = (score - base.peak[target]).exp() / base.share[target]
+        return weight * self.edges.between(source, target).to(weight.dtype).unsqueeze(-1)
 
 
 class Local(Step):
@@ -290,6 +335,12 @@ class Local(Step):
         width = self.output.width + sum(value.width for value in self.inputs)
         chunk.tally.bytes += heard * (width * self.no_rows.element_size() + 32)
         return Changed(reach.ptr, reach.node, self.recompute(chunk.removals, inputs, reach))
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        every = torch.arange(self.edges.source.numel(), device=self.edges.source.device)
+        edge_index = torch.stack([self.edges.source, self.edges.target])
+        return self.call(list(inputs), edge_index, every)
 
     def recompute(self, removals: Removals, inputs: Sequence[Changed], reach: Reach) -> Tensor:
         """Output rows `[T, …]` of the reached pairs."""

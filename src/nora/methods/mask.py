@@ -73,8 +73,10 @@ def mask(
         raise ValueError(f"where is {where!r}; it must be 'messages' or 'inputs'")
     if optimizer not in ("gradient", "adam"):
         raise ValueError(f"optimizer is {optimizer!r}; it must be 'gradient' or 'adam'")
-    if lr <= 0 or epochs < 1:
+    if not lr > 0 or epochs < 1:
         raise ValueError(f"lr must be positive and epochs at least 1, got {lr} and {epochs}")
+    if not (alpha >= 0 and beta >= 0):
+        raise ValueError(f"alpha and beta must not be negative, got {alpha} and {beta}")
     before = problem.predict().detach()
     m = torch.full((problem.num_nodes,), 1 - START, dtype=before.dtype, device=before.device)
     best, kept = -1.0, m
@@ -99,10 +101,18 @@ def mask(
         descent.step()
         with torch.no_grad():
             m.clamp_(0, 1)
-    source, target = problem.data.edge_index
     heard = torch.zeros_like(kept, dtype=torch.bool)
-    heard[source[source != target]] = True
+    heard[_senders(problem)] = True
     return torch.where(heard, 1 - kept, torch.zeros_like(kept))
+
+
+def _senders(problem: Problem) -> Tensor:
+    """The nodes that send to another in any layer, whichever way the layers read an edge."""
+    edges = problem.data.edge_index
+    edges = edges[:, edges[0] != edges[1]]
+    flows = {m.flow for m in problem.model.modules() if isinstance(m, MessagePassing)}
+    ends = {"source_to_target": edges[0], "target_to_source": edges[1]}
+    return torch.cat([ends[flow] for flow in flows] or [edges[0]])
 
 
 def _change(problem: Problem, before: Tensor, m: Tensor, where: Where) -> Tensor:

@@ -88,6 +88,8 @@ def fit(
     x = problem.data.x
     if not isinstance(x, Tensor) or not x.is_floating_point():
         raise ValueError("predict-n and predict-e learn from node features, but data.x has none")
+    if how.epochs < 1 or how.patience < 1 or not how.lr > 0:
+        raise ValueError("epochs and patience must be at least 1, and lr positive")
     known = (~target.isnan()).nonzero().flatten()
     if known.numel() < 4:
         raise ValueError(
