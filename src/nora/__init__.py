@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nora.api import influence, what_if
+    from nora.certified import Top, top
     from nora.datasets import load_dataset
     from nora.evaluation import evaluate
+    from nora.group import Group, best_group
     from nora.incremental import rule
     from nora.models import build_model
+    from nora.relations import influence_matrix, influencers
     from nora.result import Effect, Influence
     from nora.runs import Run, load_run
     from nora.shards import merge_checkpoints
@@ -30,7 +33,13 @@ __version__ = "0.1.0"
 
 _HOME = {
     "influence": "api",
+    "top": "certified",
+    "Top": "certified",
     "what_if": "api",
+    "best_group": "group",
+    "Group": "group",
+    "influence_matrix": "relations",
+    "influencers": "relations",
     "NodeClassification": "task",
     "LinkPrediction": "task",
     "Influence": "result",
@@ -49,18 +58,24 @@ _HOME = {
 
 __all__ = [
     "Effect",
+    "Group",
     "Influence",
     "LinkPrediction",
     "NodeClassification",
     "Run",
+    "Top",
     "Tuned",
+    "best_group",
     "build_model",
     "evaluate",
     "influence",
+    "influence_matrix",
+    "influencers",
     "load_dataset",
     "load_run",
     "merge_checkpoints",
     "rule",
+    "top",
     "train",
     "tune",
     "what_if",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,23 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from nora.fingerprint import fingerprint
-from nora.incremental.effect import effect_of
+from nora.incremental.effect import Effects, check_method
 from nora.labels import Labels
 from nora.methods import METHODS, Method, Part
 from nora.problem import Forward, Nodes, Problem, check_model, pose
 from nora.progress import progress_bar
 from nora.registry import Entry, nearest
-from nora.removal import node_ids
+from nora.removal import EdgeList, edge_pairs, node_ids
+from nora.removal import remove_edges as without_edges
 from nora.result import Effect, Influence
-from nora.shards import Shards
-from nora.task import LinkPrediction, Task
+from nora.shards import Shards, begun_with
+from nora.task import LinkPrediction, NodeClassification, Task
 
 
 def influence(
     model: nn.Module,
     data: Data,
-    method: str = "exact",
+    method: str = "auto",
     task: Task | None = None,
     *,
     nodes: Nodes | None = None,
@@ -44,7 +46,8 @@ def influence(
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph, with `x` and `edge_index`.
-        method: A name from `nora methods`; `exact` gives the definition's numbers, fast.
+        method: A name from `nora methods`. `auto` takes `exact`, which gives the definition's numbers,
+            where it fits `budget=60` seconds, else the best estimate that does, and says so.
         task: What is predicted; node classification from logits by default.
         nodes: Score only these (ids or mask); the others get NaN.
         targets: Count only the change of these predictions: node ids, or for links positions in
@@ -78,6 +81,10 @@ def influence(
     if entry.facts.get("uses_model", True):
         problem = check_model(problem)
     start = time.perf_counter()
+    chosen: dict[str, Any] = {}
+    if entry.facts.get("chooses"):
+        entry, bound, chosen = _choose(entry, problem, bound, checkpoint)
+        method = entry.name
     with problem.evaluating():
         if checkpoint is None:
             shards, todo = None, problem
@@ -87,6 +94,8 @@ def influence(
         scores, details = collect(entry.value, todo, bound, shards, method, progress)
         if shards is not None:
             scores = shards.scores()
+    if isinstance(problem.task, NodeClassification) and problem.task.classes is not None:
+        details = {**details, "classes": list(problem.task.classes)}
     wanted = torch.full_like(scores, float("nan"))
     wanted[problem.nodes] = scores[problem.nodes]
     return Influence(
@@ -95,8 +104,27 @@ def influence(
         task=problem.task.name,
         options=bound,
         seconds=time.perf_counter() - start,
-        details=details,
+        details={**details, **chosen},
     )
+
+
+def _choose(
+    entry: Entry[Any], problem: Problem, options: dict[str, Any], checkpoint: str | Path | None
+) -> tuple[Entry[Method], dict[str, Any], dict[str, Any]]:
+    """The method that a choosing method chooses, its options, and what to say of it.
+
+    A checkpoint that is there goes on with what it was begun with.
+    """
+    begun = None if checkpoint is None else begun_with(Path(checkpoint))
+    if begun is not None:
+        name, given = begun
+        facts = {"method": name, "reason": "the checkpoint was begun with it"}
+    else:
+        with problem.evaluating():
+            choice = entry.value(problem, **options)
+        name, given, facts = choice.method, choice.options, choice.facts()
+    picked = METHODS[name]
+    return picked, bind_options(picked.value, name, given), {"auto": facts}
 
 
 def check_labels(entry: Entry[Method], given: bool) -> None:
@@ -108,10 +136,13 @@ def check_labels(entry: Entry[Method], given: bool) -> None:
             "labels=(ids, influences), e.g. labels=nora.influence(model, data, nodes=sample)"
         )
     if wants is None and given:
-        raise ValueError(
-            f"method {entry.name!r} does not learn from labels. To find its options by them, use "
-            f"nora.tune(…, method={entry.name!r}, labels=…)"
+        tunable = {"search", "space"} & entry.facts.keys()
+        remedy = (
+            f"To find its options by them, use nora.tune(…, method={entry.name!r}, labels=…)"
+            if tunable
+            else "Leave them out"
         )
+        raise ValueError(f"method {entry.name!r} does not learn from labels. {remedy}")
 
 
 def collect(
@@ -177,23 +208,28 @@ def bind_options(method: Method, name: str, options: dict[str, Any]) -> dict[str
 def what_if(
     model: nn.Module,
     data: Data,
-    remove: int | Iterable[int] | Tensor,
+    remove: int | Iterable[int] | Tensor = (),
     task: Task | None = None,
     *,
+    remove_edges: EdgeList = (),
     targets: Nodes | None = None,
     forward: Forward | None = None,
     method: str = "exact",
 ) -> Effect:
-    """What would happen, had these nodes been removed together?
+    """What would happen, had these nodes and edges been removed together?
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph.
         remove: A node id, or several removed at once.
-        task: What is predicted; node classification from logits by default.
+        task: What is predicted; node classification from logits by default. With `classes`, their
+            change alone counts; flips are still told on all classes.
+        remove_edges: Edges to remove, as pairs `[(3, 17), (5, 6)]`; their nodes stay. Where every
+            edge has its reverse the graph is undirected, and loses both directions.
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
-        method: `exact`, or `brute` for a full forward pass on the reduced graph.
+        method: `exact`, or `brute` for a full forward pass on the reduced graph, which edges get
+            in any case.
 
     Returns:
         Who changes, by how much, towards which class.
@@ -204,20 +240,39 @@ def what_if(
         >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
         >>> nora.what_if(model, dataset.data, remove=[0, 33]).removed
         (0, 33)
+        >>> nora.what_if(model, dataset.data, remove_edges=[(1, 0)]).removed_edges
+        ((0, 1),)
     """
     problem = pose(model, data, task, None, targets, forward)
     removed = node_ids(remove, problem.num_nodes)
-    if removed.numel() == 0:
-        raise ValueError("remove names no node: give a node id or a list of them")
+    edges = edge_pairs(data, remove_edges)
+    if removed.numel() == 0 and not edges:
+        raise ValueError(
+            "remove names no node and remove_edges no edge: give a node id or a list of them, or "
+            "edges, e.g. remove_edges=[(3, 17)]"
+        )
+    check_method(method)
     problem = check_model(problem)
+    classes = None
+    if isinstance(problem.task, NodeClassification) and problem.task.classes is not None:
+        # Which class a node moves to can be told from all of them only.
+        classes = tuple(problem.task.classes)
+        problem = replace(problem, task=problem.task.on_every_class())
     with problem.evaluating(), torch.no_grad():
-        before, after, survivors = effect_of(problem, removed, method)
+        if edges:
+            reduced = replace(problem, data=without_edges(data, edges), original=None)
+            effects = Effects(reduced, problem.predict())
+        else:
+            effects = Effects.prepare(problem, method)
+        after, survivors = effects.after(removed)
     counted = survivors if problem.targets is None else survivors & problem.targets
     return Effect(
         removed=tuple(removed.tolist()),
-        before=before,
+        before=effects.before,
         after=after,
         counted=counted,
         task=problem.task.name,
         pairs=problem.task.pairs if isinstance(problem.task, LinkPrediction) else None,
+        classes=classes,
+        removed_edges=edges,
     )

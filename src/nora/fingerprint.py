@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nora import __version__
 from nora.methods import METHODS
 from nora.problem import Problem
-from nora.task import LinkPrediction
+from nora.task import LinkPrediction, NodeClassification
 
 
 def digest(parts: Iterable[Any]) -> str:
@@ -78,6 +78,8 @@ def fingerprint(problem: Problem, method: str, options: Mapping[str, Any]) -> di
     described: list[Any] = [task.name, task.return_type]
     if isinstance(task, LinkPrediction):
         described += [task.pairs, *_function_parts(task.decoder)]
+    if isinstance(task, NodeClassification) and task.classes is not None:
+        described += ["classes", task.classes]
     return {
         "version": __version__,
         "model": digest([*_module_parts(problem.model), *_function_parts(problem.forward)]),

@@ -1,13 +1,17 @@
-"""`G−r`: the graph without some of its nodes and without every edge that touches them."""
+"""`G−r`: the graph without some of its nodes and every edge that touches them, or without edges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral
+from operator import index
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import is_undirected
+
+EdgeList = Iterable[tuple[int, int]] | Tensor
 
 
 def node_ids(
@@ -68,3 +72,82 @@ def remove_nodes(data: Data, nodes: int | Iterable[int] | Tensor) -> Data:
     num_nodes = int(data.num_nodes or 0)
     ids = node_ids(nodes, num_nodes)
     return data.subgraph(kept(ids, num_nodes).to(data.edge_index.device))
+
+
+def edge_pairs(data: Data, edges: EdgeList) -> tuple[tuple[int, int], ...]:
+    """Sorted distinct edges, all of which must be in the graph.
+
+    A graph in which every edge has its reverse (PyG's `is_undirected`, whatever the weights) is
+    undirected: an edge is then given as `(smaller id, larger id)` and stands for both directions.
+
+    Args:
+        data: The graph.
+        edges: Pairs `(source, target)`, or a tensor `[2, k]` as `edge_index` is one.
+
+    Example:
+        >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+        >>> edge_pairs(path, [(2, 1), (1, 2)])
+        ((1, 2),)
+    """
+    num_nodes = int(data.num_nodes or 0)
+    named = _pairs(edges)
+    if not named:
+        return ()
+    node_ids([node for pair in named for node in pair], num_nodes)
+    undirected = is_undirected(data.edge_index, num_nodes=num_nodes)
+    there = set(_keys(data.edge_index, num_nodes).tolist())
+    for source, target in named:
+        if source * num_nodes + target not in there:
+            dash = "–" if undirected else "→"
+            reverse = target * num_nodes + source in there
+            hint = f" ({target}→{source} is): give source and target in this order" * reverse
+            raise ValueError(f"edge {source}{dash}{target} is not in the graph{hint}")
+    distinct = {(min(pair), max(pair)) if undirected else pair for pair in named}
+    return tuple(sorted(distinct))
+
+
+def remove_edges(data: Data, edges: EdgeList) -> Data:
+    """`data` without `edges`; all nodes stay, and edge-level tensors go with their edges.
+
+    An undirected graph (see `edge_pairs`) loses both directions of an edge. All copies of a
+    duplicate edge go. A self-loop goes when it is named; those that a convolution adds by itself
+    are no edges of the graph.
+
+    Args:
+        data: The graph; left untouched.
+        edges: Pairs `(source, target)`, or a tensor `[2, k]`.
+
+    Example:
+        >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+        >>> remove_edges(path, [(1, 2)]).edge_index
+        tensor([[0, 1],
+                [1, 0]])
+    """
+    num_nodes = int(data.num_nodes or 0)
+    gone = torch.tensor(edge_pairs(data, edges), dtype=torch.long).reshape(-1, 2).t()
+    if is_undirected(data.edge_index, num_nodes=num_nodes):
+        gone = torch.cat([gone, gone.flip(0)], dim=1)
+    gone = gone.to(data.edge_index.device)
+    keep = ~torch.isin(_keys(data.edge_index, num_nodes), _keys(gone, num_nodes))
+    reduced = data.edge_subgraph(keep)
+    # PyG counts the nodes of a graph without features by its edges.
+    reduced.num_nodes = num_nodes
+    return reduced
+
+
+def _keys(edges: Tensor, num_nodes: int) -> Tensor:
+    """One number for each edge `[E]`."""
+    return edges[0] * num_nodes + edges[1]
+
+
+def _pairs(edges: EdgeList) -> list[tuple[int, int]]:
+    if isinstance(edges, Tensor):
+        if edges.dim() != 2 or edges.size(0) != 2:
+            raise ValueError(f"edges in a tensor need shape [2, k], got {list(edges.shape)}")
+        edges = edges.t().tolist()
+    try:
+        return [(index(source), index(target)) for source, target in edges]
+    except (TypeError, ValueError):
+        raise TypeError(
+            "edges must be pairs of node ids, e.g. [(3, 17), (5, 6)], or a tensor [2, k]"
+        ) from None

@@ -114,6 +114,8 @@ class Influence:
                     raise ValueError(
                         f"parts differ in {what}: {getattr(first, what)} and {getattr(part, what)}"
                     )
+            if part.details.get("classes") != first.details.get("classes"):
+                raise ValueError("parts differ in the classes that count")
             if len(part) != len(first):
                 raise ValueError(f"parts have {len(first)} and {len(part)} nodes")
             new, both = ~part.scores.isnan(), ~(part.scores.isnan() | scores.isnan())
@@ -134,7 +136,7 @@ class Influence:
             "num_nodes": len(self),
             "dtype": str(self.scores.dtype).removeprefix("torch."),
         }
-        return _write(self.to_frame(), provenance, Path(path))
+        return write_table(self.to_frame(), provenance, Path(path))
 
     @staticmethod
     def load(path: str | Path) -> Influence:
@@ -159,16 +161,18 @@ class Influence:
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """What happens to every prediction when some nodes are removed together.
+    """What happens to every prediction when some nodes or edges are removed together.
 
     Attributes:
         removed: The removed nodes.
-        before: Predictions on `G`: probabilities `[N, C]`, or link probabilities `[P]`.
+        before: Predictions on `G`: probabilities of all classes `[N, C]`, or of links `[P]`.
         after: Predictions on `G − removed`, NaN for items that went with the removed nodes.
         counted: Mask `[items]`: items that survive and, if targets were given, are targets.
         task: `node` or `link`.
         pairs: The node pairs `[2, P]` of a link task.
         names: The nodes' names, when they have any.
+        classes: The classes whose change counts; None for all.
+        removed_edges: The removed edges; in an undirected graph each is both directions.
     """
 
     removed: tuple[int, ...]
@@ -178,11 +182,16 @@ class Effect:
     task: str = "node"
     pairs: Tensor | None = None
     names: tuple[str, ...] | None = None
+    classes: tuple[int, ...] | None = None
+    removed_edges: tuple[tuple[int, int], ...] = ()
 
     @property
     def change(self) -> Tensor:
-        """L1 change of each item `[items]`; 0 for items that do not count."""
-        change = item_change(self.before, self.after)
+        """L1 change of each item `[items]` on the classes that count; 0 for items that do not."""
+        before, after = self.before, self.after
+        if self.classes is not None:
+            before, after = before[:, list(self.classes)], after[:, list(self.classes)]
+        change = item_change(before, after)
         return torch.where(self.counted, change, torch.zeros_like(change))
 
     @property
@@ -193,8 +202,10 @@ class Effect:
     def __repr__(self) -> str:
         what = "nodes" if self.task == "node" else "pairs"
         changed = int((self.change > 0).sum())
+        edges = f"removed_edges={list(self.removed_edges)}, " if self.removed_edges else ""
+        classes = "" if self.classes is None else f"classes={list(self.classes)}, "
         return (
-            f"Effect(removed={list(self.removed)}, total={self.total:.6g}, "
+            f"Effect(removed={list(self.removed)}, {edges}{classes}total={self.total:.6g}, "
             f"{what} changed={changed}, flipped={len(self.flips())})"
         )
 
@@ -243,10 +254,12 @@ class Effect:
         provenance = {
             "kind": "effect",
             "removed": list(self.removed),
+            "removed_edges": [list(edge) for edge in self.removed_edges],
+            "classes": None if self.classes is None else list(self.classes),
             "task": self.task,
             "total": self.total,
         }
-        return _write(self.to_frame(), provenance, Path(path))
+        return write_table(self.to_frame(), provenance, Path(path))
 
 
 def _suffix(path: Path) -> str:
@@ -259,7 +272,8 @@ def _sidecar(path: Path) -> Path:
     return path.with_name(path.name + ".meta.json")
 
 
-def _write(frame: pd.DataFrame, provenance: dict[str, Any], path: Path) -> Path:
+def write_table(frame: pd.DataFrame, provenance: dict[str, Any], path: Path) -> Path:
+    """Write a frame to a `.parquet` or `.csv` file, with how it was made."""
     text = json.dumps(provenance, indent=2)
     if _suffix(path) == ".parquet":
         import pyarrow as pa

@@ -87,6 +87,14 @@ class Shards:
         return read_scores([self.folder], self.manifest["num_nodes"])
 
 
+def begun_with(folder: Path) -> tuple[str, dict[str, Any]] | None:
+    """The method and options a checkpoint folder was begun with; None when it is not begun."""
+    if not (folder / "manifest.json").exists():
+        return None
+    about = read_manifest(folder)["fingerprint"]
+    return about["method"], dict(about["options"])
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a checkpoint folder."""
     path = folder / "manifest.json"

@@ -25,3 +25,12 @@ def sparse_matrix(rows_and_columns: Tensor, values: Tensor, size: int) -> Tensor
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse")
         return to_torch_csr_tensor(rows_and_columns, values, size=(size, size))
+
+
+def csr_matrix(ptr: Tensor, column: Tensor, values: Tensor, width: int) -> Tensor:
+    """A CSR matrix `[rows, width]` from row ends `[rows + 1]`, columns and values, unchecked."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse")
+        return torch.sparse_csr_tensor(
+            ptr, column, values, size=(len(ptr) - 1, width), check_invariants=False
+        )

@@ -10,8 +10,9 @@ removal is the change of every item that survives it, and the influence its L1 n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Literal
 
 import torch
@@ -46,25 +47,41 @@ class NodeClassification:
 
     Args:
         return_type: What the model returns: `raw` logits, `probs` or `log_probs`.
+        classes: Measure the change on these classes' probabilities only; all by default. Kept
+            sorted, each class once.
 
     Example:
-        >>> task = NodeClassification()
-        >>> task.predict(torch.tensor([[0.0, 0.0]]))
+        >>> output = torch.tensor([[0.0, 0.0]])
+        >>> NodeClassification().predict(output)
         tensor([[0.5000, 0.5000]])
+        >>> NodeClassification(classes=[1]).predict(output)
+        tensor([[0.5000]])
     """
 
     return_type: ReturnType = "raw"
+    classes: Sequence[int] | None = None
     name = "node"
     item = "node"
 
     def __post_init__(self) -> None:
         _check_return_type(self.return_type)
+        if self.classes is not None:
+            object.__setattr__(self, "classes", _class_ids(self.classes))
 
     def predict(self, output: Tensor) -> Tensor:
-        """Class probabilities `[N, C]` from the model's output `[N, C]`."""
+        """Probabilities of the classes that count `[N, K]` from the model's output `[N, C]`."""
+        found = self.probabilities(output)
+        return found if self.classes is None else found[:, list(self.classes)]
+
+    def probabilities(self, output: Tensor) -> Tensor:
+        """Probabilities of all classes `[N, C]`."""
         if self.return_type == "raw":
             return output.softmax(dim=-1)
         return output.exp() if self.return_type == "log_probs" else output
+
+    def on_every_class(self) -> NodeClassification:
+        """The same task with all classes counted."""
+        return replace(self, classes=None)
 
     def check(self, output: Tensor, num_nodes: int) -> None:
         """Raise when `output` is not one row of classes per node."""
@@ -73,7 +90,12 @@ class NodeClassification:
                 f"node classification needs a model output of shape [{num_nodes}, classes ≥ 2]; "
                 f"the model returned {list(output.shape)}"
             )
-        check_range(self.predict(output), self.return_type)
+        if self.classes is not None and self.classes[-1] >= output.size(1):
+            raise ValueError(
+                f"classes name class {self.classes[-1]}: the model tells {output.size(1)} classes "
+                f"apart (0 … {output.size(1) - 1})"
+            )
+        check_range(self.probabilities(output), self.return_type)
 
     def num_items(self, num_nodes: int) -> int:
         """How many predictions there are: one per node."""
@@ -94,6 +116,27 @@ class NodeClassification:
     def credit(self, prediction: Tensor, num_nodes: int) -> Tensor:
         """Each node's own share of the prediction `[N, K]`: its class probabilities."""
         return prediction
+
+
+def _class_ids(classes: Iterable[int]) -> tuple[int, ...]:
+    """Sorted distinct class ids.
+
+    >>> _class_ids([2, 0, 2])
+    (0, 2)
+    """
+    given = classes.tolist() if hasattr(classes, "tolist") else classes
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"classes must be a list of class ids, e.g. classes=[2]; got {given!r}")
+    given = list(given)
+    # A mask would read as classes 0 and 1.
+    if any(isinstance(one, bool) or not hasattr(one, "__index__") for one in given):
+        raise TypeError(f"classes must hold class ids, which are whole numbers; got {given!r}")
+    ids = sorted({index(one) for one in given})
+    if not ids:
+        raise ValueError("classes is empty: name at least one class, or leave it out for all")
+    if ids[0] < 0:
+        raise ValueError(f"classes name class {ids[0]}: classes are counted from 0")
+    return tuple(ids)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,9 @@ from nora.cli.demonstration import demo
 from nora.cli.display import help_text
 from nora.cli.errors import Group
 from nora.cli.experiments import reproduce
+from nora.cli.grouping import group
 from nora.cli.ranking import merge, rank
+from nora.cli.relations import who
 from nora.cli.removal import what_if
 from nora.cli.training import train
 from nora.cli.tuning import tune
@@ -67,7 +69,20 @@ def main(
 
 
 app.callback(help=help_text(main))(main)
-for command in (demo, train, rank, what_if, tune, merge, reproduce, methods, models, datasets):
+for command in (
+    demo,
+    train,
+    rank,
+    what_if,
+    who,
+    group,
+    tune,
+    merge,
+    reproduce,
+    methods,
+    models,
+    datasets,
+):
     app.command(help=help_text(command))(command)
 
 __all__ = ["app"]

@@ -7,9 +7,12 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from nora.registry import nearest
+
+if TYPE_CHECKING:
+    from nora import Run
 
 TABLES = (".csv", ".parquet")
 
@@ -54,6 +57,55 @@ def _node(text: str, known: dict[str, int], count: int, what: str) -> int:
             f"{what} {node} is out of range: the graph has {count} {what}s (0 … {count - 1})"
         )
     return node
+
+
+def parse_edges(
+    texts: Iterable[str], names: Sequence[str] | None, count: int
+) -> list[tuple[int, int]]:
+    """Edges as `A-B`, one per text, each end an id or a name.
+
+    A name may itself hold a hyphen: the text is cut where both sides are nodes, and refused where
+    that can be done in several ways.
+
+    Args:
+        texts: What was typed, e.g. `["3-17", "ann-jean-luc"]`.
+        names: The nodes' names, when they have any.
+        count: How many nodes there are.
+
+    Example:
+        >>> parse_edges(["0-2", "jean-luc - ann"], ["ann", "bob", "jean-luc"], 3)
+        [(0, 2), (2, 0)]
+    """
+    known = {name: node for node, name in enumerate(names or ())}
+    return [_edge(text, known, count) for text in texts]
+
+
+def _edge(text: str, known: dict[str, int], count: int) -> tuple[int, int]:
+    found: dict[tuple[int, int], tuple[str, str]] = {}
+    problems: list[str] = []
+    for cut in (at for at, letter in enumerate(text) if letter == "-"):
+        ends = text[:cut].strip(), text[cut + 1 :].strip()
+        try:
+            found[_node(ends[0], known, count, "node"), _node(ends[1], known, count, "node")] = ends
+        except ValueError as problem:
+            problems.append(str(problem))
+    if len(found) > 1:
+        ways = " or ".join(f"{first!r} and {second!r}" for first, second in found.values())
+        raise ValueError(f"edge {text!r} can be read as {ways}: give the nodes' ids, e.g. 3-17")
+    if found:
+        return next(iter(found))
+    if not problems:
+        raise ValueError(f"edge {text!r} is not of the form A-B, e.g. 3-17")
+    why = problems[0] if len(problems) == 1 else "no hyphen has a node on both of its sides"
+    raise ValueError(f"edge {text!r}: {why}")
+
+
+def parse_targets(texts: Iterable[str], trained: Run) -> list[int]:
+    """What `targets=` takes: node ids, or for link runs positions in the list of pairs."""
+    count = trained.task.num_items(int(trained.data.num_nodes or 0))
+    if trained.task.name == "node":
+        return parse_nodes(texts, trained.dataset.node_names, count, "target")
+    return parse_nodes(texts, None, count, "pair")
 
 
 def parse_options(texts: Iterable[str], method: str) -> dict[str, Any]:

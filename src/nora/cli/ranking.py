@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nora.cli.arguments import check_folder, check_table, parse_nodes, parse_options, parse_shard
+from nora.cli.arguments import (
+    check_folder,
+    check_table,
+    parse_nodes,
+    parse_options,
+    parse_shard,
+    parse_targets,
+)
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.tuning import FOLDER as TUNED
 
@@ -20,7 +27,7 @@ Top = Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")
 
 def rank(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
-    method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "exact",
+    method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "auto",
     top: Top = 20,
     out: Annotated[
         Path | None, typer.Option(help="Write all scores to this .csv or .parquet file.")
@@ -94,7 +101,7 @@ def rank(
             trained.task,
             labels=_labels(run, method, tuned, labels),
             nodes=_wanted(nodes, part, trained),
-            targets=None if targets is None else _targets(targets, trained),
+            targets=None if targets is None else parse_targets(targets, trained),
             checkpoint=checkpoint,
             **options,
         )
@@ -177,13 +184,6 @@ def _wanted(
     if not share:
         raise ValueError(f"--shard {part[0]}/{part[1]} is empty: there are {len(every)} nodes")
     return share
-
-
-def _targets(texts: list[str], trained: Run) -> list[int]:
-    count = trained.task.num_items(int(trained.data.num_nodes or 0))
-    if trained.task.name == "node":
-        return parse_nodes(texts, trained.dataset.node_names, count, "target")
-    return parse_nodes(texts, None, count, "pair")
 
 
 def _report(

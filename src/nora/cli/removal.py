@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import check_table, parse_nodes
+from nora.cli.arguments import check_table, parse_edges, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
 
 if TYPE_CHECKING:
@@ -20,35 +20,49 @@ if TYPE_CHECKING:
 def what_if(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
     remove: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             metavar="IDS", help="Remove these, together: ids or names, with commas; repeatable."
         ),
-    ],
+    ] = None,
+    remove_edge: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A-B", help="Remove this edge: two ids or names; repeatable."),
+    ] = None,
     top: Annotated[int, typer.Option(min=1, metavar="N", help="How many changes to print.")] = 10,
     out: Annotated[
         Path | None, typer.Option(help="Write every change to this .csv or .parquet file.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show who changes, by how much and towards which class, had these nodes been removed.
+    """Show who changes, by how much and towards which class, had these nodes or edges been removed.
 
-    Several nodes are removed together, as a group: their joint effect is not the sum of theirs.
+    Everything is removed together: the joint effect of several is not the sum of theirs. In an
+    undirected graph an edge goes in both directions.
 
     \b
     Example:
       nora what-if runs/cora-gcn --remove 1358
       nora what-if runs/cora-gcn --remove 1358,17 --top 50 --out changes.csv
       nora what-if runs/polarised-gcn --remove @fenupo
+      nora what-if runs/cora-gcn --remove-edge 1358-306 --remove-edge 3-2544
     """
     check_table(out)
+    if not remove and not remove_edge:
+        raise ValueError("nothing is to be removed: give --remove 17 or --remove-edge 3-17")
 
     import nora
 
     trained = nora.load_run(run)
     names = trained.dataset.node_names
-    removed = parse_nodes(remove, names, int(trained.data.num_nodes or 0))
-    effect = nora.what_if(trained.model, trained.data, removed, trained.task)
+    count = int(trained.data.num_nodes or 0)
+    effect = nora.what_if(
+        trained.model,
+        trained.data,
+        parse_nodes(remove, names, count) if remove else (),
+        trained.task,
+        remove_edges=parse_edges(remove_edge or (), names, count),
+    )
     effect = replace(effect, names=names)
     if out is not None:
         effect.save(out)
@@ -59,6 +73,7 @@ def what_if(
             {
                 "run": str(run),
                 "removed": list(effect.removed),
+                "removed_edges": effect.removed_edges,
                 "task": effect.task,
                 "total": effect.total,
                 "changed": int((effect.change > 0).sum()),
@@ -75,11 +90,15 @@ def what_if(
 
 
 def _title(effect: Effect, flipped: int) -> str:
-    who = ", ".join(effect.names[node] if effect.names else str(node) for node in effect.removed)
+    def name(node: int) -> str:
+        return effect.names[node] if effect.names else str(node)
+
+    gone = [name(node) for node in effect.removed]
+    gone += [f"the edge {name(a)} – {name(b)}" for a, b in effect.removed_edges]
     what, to = ("nodes", "to another class") if effect.task == "node" else ("pairs", "across 0.5")
     changed = int((effect.change > 0).sum())
     return (
-        f"Without {who}: {changed:,} {what} change, by {effect.total:.4f} in all; "
+        f"Without {', '.join(gone)}: {changed:,} {what} change, by {effect.total:.4f} in all; "
         f"{flipped:,} of them {to}"
     )
 

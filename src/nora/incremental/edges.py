@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -10,6 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+
+from nora.sparse import csr_matrix
 
 Normalise = Literal["none", "mean", "sym"]
 
@@ -140,13 +141,7 @@ class Edges:
             weight = torch.ones(source.numel(), dtype=y.dtype, device=y.device)
         else:
             weight = self.weight[edge].to(y.dtype)
-        size = (self.num_nodes, self.num_nodes)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-            matrix = torch.sparse_csr_tensor(
-                indptr, source, weight, size=size, check_invariants=False
-            )
-        return matrix @ y
+        return csr_matrix(indptr, source, weight, self.num_nodes) @ y
 
 
 def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -25,6 +25,7 @@ from nora.incremental.changed import Changed, Removals
 from nora.incremental.engine import Engine
 from nora.incremental.plan import UnsupportedError, same
 from nora.incremental.steps import Chunk, Rows, Step, Tally
+from nora.sparse import csr_matrix
 
 Place = tuple[int, int]
 
@@ -33,10 +34,12 @@ Place = tuple[int, int]
 class Gradients:
     """Gradients of some projections.
 
+    The projections stand last, so that one sparse product serves all of them.
+
     Attributes:
-        cotangent: The projections themselves, `[k, items, …]`.
-        inputs: For each input of a message-passing step `(step, input)`, `[k, N, F]`.
-        outputs: For each message-passing step, `[k, N, F]`.
+        cotangent: The projections themselves, `[items · C, k]`.
+        inputs: For each input of a message-passing step `(step, input)`, `[N · F, k]`.
+        outputs: For each message-passing step, `[N · F, k]`.
     """
 
     cotangent: Tensor
@@ -98,36 +101,34 @@ class Linearised:
     def gradients(self, cotangent: Tensor) -> Gradients:
         """Gradients of the projections `c·p` for `cotangent` `[k, items, …]`: `k` backward passes."""
         wanted = [*self._inputs.values(), *self._outputs.values()]
-        found: list[list[Tensor]] = [[] for _ in wanted]
-        for c in cotangent if wanted else ():
+        found = [w.new_empty(w.numel(), len(cotangent)) for w in wanted]
+        for k, c in enumerate(cotangent if wanted else ()):
             gradients = torch.autograd.grad(
                 self.prediction, wanted, c, retain_graph=True, allow_unused=True
             )
-            for kept, gradient, like in zip(found, gradients, wanted, strict=True):
-                kept.append(torch.zeros_like(like) if gradient is None else gradient)
-        stacked = iter([torch.stack(kept) for kept in found])
+            for kept, gradient in zip(found, gradients, strict=True):
+                kept[:, k] = 0.0 if gradient is None else gradient.flatten()
+        stacked = iter(found)
         return Gradients(
-            cotangent,
+            cotangent.flatten(1).T.contiguous(),
             {place: next(stacked) for place in self._inputs},
             {at: next(stacked) for at in self._outputs},
         )
 
     def projections(self, removals: Removals, gradients: Gradients, tally: Tally) -> Tensor:
         """First-order `c·δ(r)` of every removal and projection, `[c, k]`, float64."""
-        count = gradients.cotangent.size(0)
+        count = gradients.cotangent.size(1)
         total = torch.zeros(len(removals), count, dtype=torch.double, device=self.prediction.device)
         chunk = Chunk(removals, self.engine.plan.num_nodes, self.engine.backend, tally=tally)
         with torch.no_grad():
             for at, step in enumerate(self.steps):
                 if not isinstance(step, Rows):
-                    for removal, terms in self._terms(at, step, chunk, gradients):
-                        total.index_add_(0, removal, terms.double().T)
+                    for terms in self._terms(at, step, chunk, gradients):
+                        total += terms
         return total
 
-    def _terms(
-        self, at: int, step: Step, chunk: Chunk, gradients: Gradients
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """What the direct change of one step contributes: removals `[M]` and values `[k, M]`."""
+    def _terms(self, at: int, step: Step, chunk: Chunk, gradients: Gradients) -> Iterator[Tensor]:
+        """What the direct change of one step contributes, `[c, k]` each."""
         removals = chunk.removals
         nothing = Changed(torch.zeros_like(removals.ptr), removals.node[:0], torch.empty(0))
         direct = step.changed(chunk, [nothing] * len(step.inputs))
@@ -142,7 +143,8 @@ class Linearised:
             for place, (value, c) in enumerate(zip(after.inputs, changed, strict=True)):
                 if len(c):
                     delta = c.rows - value.whole()[c.node]
-                    yield c.removal, _dots(gradients.inputs[later, place], c.node, delta)
+                    gradient = gradients.inputs[later, place]
+                    yield _dots(gradient, c.removal, c.node, delta, len(removals))
                     if place == 0:
                         yield from self._returning(later, after, removals, c, delta, gradients)
         if id(self.engine.plan.output) in rows:
@@ -150,7 +152,8 @@ class Linearised:
             removal, item, new = engine.changed_items(
                 removals, rows[id(engine.plan.output)], chunk.tally
             )
-            yield removal, _dots(gradients.cotangent, item, new - engine.before[item])
+            change = new - engine.before[item]
+            yield _dots(gradients.cotangent, removal, item, change, len(removals))
 
     def _returning(
         self,
@@ -160,7 +163,7 @@ class Linearised:
         changed: Changed,
         delta: Tensor,
         gradients: Gradients,
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    ) -> Iterator[Tensor]:
         """Take back what would return to the removed node itself (single removals)."""
         if at not in gradients.outputs or len(removals.node) != len(removals):
             return
@@ -173,14 +176,25 @@ class Linearised:
         if len(back):
             weight = share[back].to(delta.dtype)
             weight = weight.view(*weight.shape, *[1] * (delta.dim() - weight.dim()))
-            dots = _dots(gradients.outputs[at], gone[back], delta[back] * weight)
-            yield changed.removal[back], -dots
+            removal, lost = changed.removal[back], delta[back] * weight
+            yield -_dots(gradients.outputs[at], removal, gone[back], lost, len(removals))
 
 
-def _dots(gradient: Tensor, rows: Tensor, delta: Tensor) -> Tensor:
-    """`⟨gradient[k, rows], delta⟩` for every projection, `[k, M]`."""
-    delta = delta.flatten(1) if delta.dim() > 1 else delta.unsqueeze(1)
-    # One projection at a time: `[k, M, F]` at once would not fit.
-    return torch.stack(
-        [(g.reshape(g.size(0), -1)[rows] * delta).sum(dim=1) for g in gradient.unbind()]
-    )
+def _dots(gradient: Tensor, removal: Tensor, rows: Tensor, delta: Tensor, count: int) -> Tensor:
+    """`Σ ⟨gradient at the row, delta⟩` over the rows of each removal, `[count, k]`.
+
+    Args:
+        gradient: `[N · F, k]`.
+        removal: The removal each row belongs to `[M]`, sorted.
+        rows: Which of the `N` rows each is `[M]`.
+        delta: Its change `[M, …]`, `F` numbers each.
+        count: Number of removals.
+    """
+    if not len(rows):
+        return gradient.new_zeros(count, gradient.size(1))
+    delta = delta.reshape(len(rows), -1)
+    width = delta.size(1)
+    column = rows.unsqueeze(1) * width + torch.arange(width, device=rows.device)
+    ptr = torch.zeros(count + 1, dtype=torch.long, device=rows.device)
+    ptr[1:] = width * torch.bincount(removal, minlength=count).cumsum(0)
+    return csr_matrix(ptr, column.flatten(), delta.flatten(), gradient.size(0)) @ gradient

@@ -5,6 +5,7 @@ A method is a function `(problem, *, options…)` that returns either the scores
 node. An iterator may return a dictionary of facts about the run, kept as `Influence.details`.
 
 Facts given on registration:
+    chooses: True when the function returns the choice of another method instead.
     uses_model: False for structure-only yardsticks, which never run the model.
     uses_targets: False when the method cannot restrict itself to target predictions.
     exact: True when the scores equal the definition.
@@ -16,7 +17,7 @@ Facts given on registration:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -24,6 +25,6 @@ from torch import Tensor
 from nora.registry import Registry
 
 Part = tuple[Tensor, Tensor]
-Method = Callable[..., Tensor | Generator[Part, None, dict[str, Any] | None]]
+Method = Callable[..., Any]
 
 METHODS: Registry[Method] = Registry("method", __name__)

@@ -1,0 +1,54 @@
+"""`nora who`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nora.cli.arguments import parse_nodes
+from nora.cli.display import Json, print_json, print_table, records, say
+
+
+def who(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    node: Annotated[str, typer.Option(metavar="ID", help="Whose prediction: an id or a name.")],
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")] = 10,
+    json: Json = False,
+) -> None:
+    """Show whose removal would change this node's prediction most.
+
+    For link runs, the predictions of all pairs of the node count.
+
+    \b
+    Example:
+      nora who runs/cora-gcn --node 17
+      nora who runs/polarised-gcn --node @fenupo --top 3
+    """
+    import nora
+
+    trained = nora.load_run(run)
+    names = trained.dataset.node_names
+    asked = parse_nodes([node], names, int(trained.data.num_nodes or 0))
+    if len(set(asked)) > 1:
+        raise ValueError(f"--node {node!r} names {len(asked)} nodes; ask about one at a time")
+    found = nora.influencers(trained.model, trained.data, asked[0], top, trained.task)
+    if names is not None:
+        found.insert(1, "name", [names[other] for other in found["node"]])
+    if json:
+        print_json(
+            {
+                "run": str(run),
+                "node": asked[0],
+                "task": trained.task.name,
+                "top": records(found),
+            }
+        )
+        return
+    whom = names[asked[0]] if names else f"node {asked[0]}"
+    if found.empty:
+        say(f"No other node's removal changes the prediction of {whom}.")
+        return
+    columns = [column for column in found if column != "rank"]
+    print_table(found[["rank", *columns]], f"Whose removal changes the prediction of {whom} most")

@@ -1,0 +1,239 @@
+"""Choose for the user: exact where it fits the budget, else the best estimate that does.
+
+Brute force on the whole graph is measured first; if even that fits, `exact` does. Otherwise a small
+stratified sample of nodes is removed for real, with the exact engine and with growing tolerances. That
+tells what each would take for all nodes, and how well each agrees with `exact`: the choice is the
+smallest tolerance that fits. When none does (a removal's reach is the whole graph), it is `cauchy`.
+Whatever is chosen is said, with the reason and the measured accuracy; an estimate comes with a warning.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nora.incremental.changed import Removals
+from nora.incremental.engine import Engine, pick_backend
+from nora.incremental.linear import Linearised
+from nora.incremental.plan import UnsupportedError
+from nora.incremental.steps import Tally
+from nora.memory import parse_bytes
+from nora.methods import METHODS
+from nora.problem import Problem
+from nora.progress import duration
+from nora.splits import shuffled
+
+TOLERANCES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+# Strata by expected cost: the costliest hundredth of the nodes, the next tenth, the rest.
+STRATA = ((0.0, 0.01), (0.01, 0.1), (0.1, 1.0))
+PER_STRATUM = 12
+# Below this correlation on the sample, a tolerance is no better than the sketch.
+WORTHWHILE = 0.95
+SAMPLES = 64
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and why.
+
+    Attributes:
+        method: The method's name.
+        options: Its options.
+        reason: One sentence.
+        expected_seconds: What it should take from here on.
+        expected_pearson: Its measured correlation with `exact` on a sample; 1 for `exact` itself, NaN
+            when it was not measured.
+        choosing_seconds: What choosing took.
+    """
+
+    method: str
+    options: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    expected_seconds: float = float("nan")
+    expected_pearson: float = float("nan")
+    choosing_seconds: float = 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """For provenance: what is not known is left out."""
+        return {key: value for key, value in asdict(self).items() if value == value}
+
+
+@dataclass(frozen=True)
+class _Pilot:
+    """A stratified sample: nodes of each stratum and how many nodes each stands for."""
+
+    nodes: list[Tensor]
+    stands_for: list[float]
+
+    @staticmethod
+    def of(nodes: Tensor, cost: Tensor, seed: int) -> _Pilot:
+        order = nodes[cost.argsort(descending=True, stable=True)]
+        picked, weights = [], []
+        for low, high in STRATA:
+            stratum = order[round(low * len(order)) : round(high * len(order))]
+            if len(stratum):
+                some = stratum[shuffled(len(stratum), seed)[:PER_STRATUM]]
+                picked.append(some)
+                weights.append(len(stratum) / len(some))
+        return _Pilot(picked, weights)
+
+    def try_out(self, engine: Engine, memory: int) -> tuple[float, np.ndarray]:
+        """Seconds for all nodes, by strata, and the sample's scores."""
+        seconds, scores = 0.0, []
+        for nodes, stands_for in zip(self.nodes, self.stands_for, strict=True):
+            start = time.perf_counter()
+            found = dict(_flat(engine.scores(nodes, memory)))
+            seconds += (time.perf_counter() - start) * stands_for
+            scores += [found[node] for node in nodes.tolist()]
+        return seconds, np.array(scores)
+
+    def pearson(self, a: np.ndarray, b: np.ndarray) -> float:
+        """Correlation over all nodes: each sampled node counts for those it stands for."""
+        weight = np.repeat(self.stands_for, [len(nodes) for nodes in self.nodes])
+        a, b = a - np.average(a, weights=weight), b - np.average(b, weights=weight)
+        size = np.sqrt(np.sum(weight * a * a) * np.sum(weight * b * b))
+        return float(np.sum(weight * a * b) / size) if size > 0 else float("nan")
+
+
+def _flat(parts: Any) -> Any:
+    for nodes, scores in parts:
+        yield from zip(nodes.tolist(), scores.tolist(), strict=True)
+
+
+@METHODS.register(
+    "auto", "exact where it fits the budget, else the best estimate; says which", chooses=True
+)
+def auto(
+    problem: Problem, *, budget: float = 60.0, memory: str | float = "2GB", seed: int = 0
+) -> Choice:
+    """Choose a method for the problem.
+
+    Args:
+        problem: The question, checked.
+        budget: Seconds that scoring may take, choosing included.
+        memory: As in `exact`.
+        seed: Seed of the sample.
+    """
+    if not budget > 0:
+        raise ValueError(f"budget must be positive, got {budget}")
+    start = time.perf_counter()
+    choice = _choose(problem, budget, memory, seed)
+    spent = time.perf_counter() - start
+    if choice.method != "exact" or choice.options.get("tolerance", 0.0) > 0:
+        warnings.warn(f"auto picked an estimate: {choice.reason}", UserWarning, stacklevel=3)
+    return Choice(**{**asdict(choice), "choosing_seconds": spent})
+
+
+def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> Choice:
+    start = time.perf_counter()
+    with torch.no_grad():
+        problem.task.predict(problem.forward(problem.model, problem.data))
+    forward = time.perf_counter() - start
+    count = len(problem.nodes)
+    options = {"memory": memory}
+    if count * forward <= budget:
+        return Choice(
+            "exact",
+            options,
+            f"even {count:,} full forward passes of {duration(forward)} fit {duration(budget)}",
+            expected_pearson=1.0,
+        )
+    try:
+        engine = Engine.prepare(problem, pick_backend("auto", problem, count))
+    except UnsupportedError as reason:
+        return Choice(
+            "exact",
+            options,
+            f"the engine cannot follow this model ({reason}), so only brute force is left; it may "
+            f"take {duration(count * forward)}",
+            expected_seconds=count * forward,
+            expected_pearson=1.0,
+        )
+    bytes_ = parse_bytes(memory)
+    pilot = _Pilot.of(problem.nodes, engine.cost.cpu()[problem.nodes], seed)
+    list(engine.scores(pilot.nodes[-1], bytes_))  # compiles what is compiled, starts threads
+    seconds, truth = pilot.try_out(engine, bytes_)
+    left = budget - (time.perf_counter() - start)
+    if seconds <= left:
+        return Choice(
+            "exact",
+            options,
+            f"exact should take {duration(seconds)}, within the budget of {duration(budget)}",
+            seconds,
+            1.0,
+        )
+    found = _tolerable(engine, pilot, truth, bytes_, start + budget, seconds, options)
+    if found is not None:
+        return found
+    sketch = _sketch_seconds(engine, pilot)
+    if not sketch < seconds:
+        return Choice(
+            "exact",
+            options,
+            f"nothing fits {duration(budget)}; exact is the quickest of what is left, and should "
+            f"take {duration(seconds)}",
+            seconds,
+            1.0,
+        )
+    return Choice(
+        "cauchy",
+        {"samples": SAMPLES, "memory": memory},
+        f"exact would take {duration(seconds)}, and no tolerance up to {TOLERANCES[-1]:g} that fits "
+        f"{duration(budget)} agrees with it well; a sketch of {SAMPLES} backward passes should take "
+        f"{duration(sketch)}",
+        sketch,
+    )
+
+
+def _tolerable(
+    engine: Engine,
+    pilot: _Pilot,
+    truth: np.ndarray,
+    memory: int,
+    deadline: float,
+    exact_seconds: float,
+    options: dict[str, Any],
+) -> Choice | None:
+    """The smallest tolerance that fits, if it agrees with exact."""
+    for tolerance in TOLERANCES:
+        pruned = Engine(engine.problem, engine.plan, engine.before, engine.backend, tolerance)
+        seconds, scores = pilot.try_out(pruned, memory)
+        agrees = pilot.pearson(scores, truth)
+        if seconds <= deadline - time.perf_counter():
+            if not agrees >= WORTHWHILE:
+                return None
+            return Choice(
+                "exact",
+                {**options, "tolerance": tolerance},
+                f"exact would take {duration(exact_seconds)}; with tolerance {tolerance:g} it should "
+                f"take {duration(seconds)}, and on {len(truth)} sampled nodes it correlates with exact "
+                f"by {agrees:.4f}",
+                seconds,
+                agrees,
+            )
+    return None
+
+
+def _sketch_seconds(engine: Engine, pilot: _Pilot) -> float:
+    """What the sketch should take: two backward passes and the sample, scaled up; NaN if it cannot."""
+    try:
+        linearised = Linearised(engine)
+    except UnsupportedError:
+        return float("nan")
+    prediction = linearised.prediction
+    cotangent = torch.ones(2, *prediction.shape, device=prediction.device, dtype=prediction.dtype)
+    start = time.perf_counter()
+    gradients = linearised.gradients(cotangent)
+    seconds = (time.perf_counter() - start) / 2 * SAMPLES
+    for nodes, stands_for in zip(pilot.nodes, pilot.stands_for, strict=True):
+        start = time.perf_counter()
+        removals = Removals.single(nodes.to(prediction.device))
+        linearised.projections(removals, gradients, Tally())
+        seconds += (time.perf_counter() - start) * stands_for
+    return seconds

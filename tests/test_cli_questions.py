@@ -1,0 +1,218 @@
+"""`nora what-if --remove-edge`, `nora group`, `nora who`: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+import nora
+from nora.cli import app
+from nora.cli.arguments import parse_edges
+
+COMMANDS = ["what-if", "group", "who"]
+
+
+def run(*args: Any) -> Result:
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def ok(*args: Any) -> str:
+    result = run(*args)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def document(*args: Any) -> Any:
+    return json.loads(ok(*args, "--json"), parse_constant=pytest.fail)
+
+
+def refused(*args: Any) -> str:
+    """The message of a user error: one line on standard error, nothing else, status 2."""
+    result = run(*args)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+@pytest.fixture(scope="module")
+def karate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "karate"
+    nora.train("gcn", "karate", epochs=20, progress=False).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "links"
+    nora.train("gcn", "karate", "link", epochs=5, progress=False).save(folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_shows_an_example_and_speaks_json(command: str) -> None:
+    help_text = ok(command, "--help")
+    assert f"nora {command}" in help_text
+    assert "--json" in help_text
+
+
+class TestParseEdges:
+    NAMES = ("ann", "jean-luc", "luc", "ann-jean", "7", "@a,b")
+
+    @pytest.mark.parametrize(
+        ("text", "edge"),
+        [
+            ("0-3", (0, 3)),
+            ("ann-luc", (0, 2)),
+            ("luc - ann", (2, 0)),
+            ("jean-luc-ann", (1, 0)),
+            ("ann-jean-7", (3, 4)),
+            ("jean-luc-jean-luc", (1, 1)),
+            ("@a,b-2", (5, 2)),
+            ("5-ann-jean", (5, 3)),
+        ],
+    )
+    def test_hyphens_in_names_are_told_apart(self, text: str, edge: tuple[int, int]) -> None:
+        assert parse_edges([text], self.NAMES, 6) == [edge]
+
+    def test_what_can_be_read_in_two_ways_is_refused(self) -> None:
+        with pytest.raises(
+            ValueError,
+            match="'ann-jean-luc' can be read as 'ann' and 'jean-luc' or 'ann-jean' and 'luc'",
+        ):
+            parse_edges(["ann-jean-luc"], self.NAMES, 6)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("17", "edge '17' is not of the form A-B, e.g. 3-17"),
+            ("0-6", "edge '0-6': node 6 is out of range: the graph has 6 nodes"),
+            ("an-luc", "no node is named 'an'. Did you mean 'ann'"),
+            ("jean-lucy-0", "no hyphen has a node on both of its sides"),
+            ("3-", "no node is named ''"),
+        ],
+    )
+    def test_what_is_no_edge_is_refused(self, text: str, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            parse_edges([text], self.NAMES, 6)
+
+    def test_without_names_there_are_ids_only(self) -> None:
+        assert parse_edges(["2-1", "0-0"], None, 3) == [(2, 1), (0, 0)]
+        with pytest.raises(ValueError, match="nodes have no names"):
+            parse_edges(["a-1"], None, 3)
+
+
+class TestWhatIf:
+    def test_edges_are_removed_together(self, karate: Path, tmp_path: Path) -> None:
+        out = tmp_path / "changes.csv"
+        found = document(
+            "what-if", karate, "--remove-edge", "33-32", "--remove-edge", "0-1", "--out", out
+        )
+        trained = nora.load_run(karate)
+        truth = nora.what_if(trained.model, trained.data, remove_edges=[(0, 1), (32, 33)])
+        assert found["total"] == pytest.approx(truth.total)
+        assert found["removed"] == []
+        assert found["removed_edges"] == [[0, 1], [32, 33]]
+        assert len(pd.read_csv(out)) == 34
+
+    def test_nodes_and_edges_by_name(self, karate: Path) -> None:
+        one = document("what-if", karate, "--remove", "5", "--remove-edge", "0-1")
+        other = document(
+            "what-if", karate, "--remove", "member 6", "--remove-edge", "member 2-member 1"
+        )
+        assert one == other
+        assert one["removed"] == [5]
+        printed = ok("what-if", karate, "--remove", 5, "--remove-edge", "0-1")
+        assert "Without member 6, the edge member 1 – member 2: " in printed
+
+    def test_a_link_run_loses_an_edge_too(self, links: Path) -> None:
+        source, target = nora.load_run(links).data.edge_index[:, 0].tolist()
+        assert document("what-if", links, "--remove-edge", f"{source}-{target}")["total"] > 0
+
+    @pytest.mark.parametrize(
+        ("args", "says"),
+        [
+            ((), "give --remove 17 or --remove-edge 3-17"),
+            (("--remove-edge", "0-33"), "edge 0–33 is not in the graph"),
+            (("--remove-edge", "0-34"), "node 34 is out of range"),
+            (("--remove-edge", "0"), "not of the form A-B"),
+        ],
+    )
+    def test_what_cannot_be_removed_is_refused(
+        self, args: tuple[str, ...], says: str, karate: Path
+    ) -> None:
+        assert says in refused("what-if", karate, *args)
+
+
+class TestGroup:
+    def test_it_is_what_python_finds(self, karate: Path, tmp_path: Path) -> None:
+        out = tmp_path / "group.parquet"
+        found = document("group", karate, "--size", 3, "--out", out)
+        trained = nora.load_run(karate)
+        truth = nora.best_group(trained.model, trained.data, 3, progress=False)
+        assert found["nodes"] == list(truth.nodes)
+        assert found["total"] == pytest.approx(truth.total)
+        assert found["alone"] == pytest.approx(truth.alone)
+        assert [row["total"] for row in found["group"]] == pytest.approx(truth.totals)
+        assert found["evaluations"] == truth.evaluations
+        assert pd.read_parquet(out)["name"].tolist() == [row["name"] for row in found["group"]]
+
+    def test_people_get_a_table(self, karate: Path) -> None:
+        printed = ok("group", karate, "--size", 2)
+        assert "Together these 2 change the others by" in printed
+        assert "member" in printed
+
+    def test_candidates_and_targets(self, karate: Path) -> None:
+        found = document(
+            "group", karate, "--size", 2, "--candidates", "member 1,1,2", "--targets", "3,7"
+        )
+        assert set(found["nodes"]) < {0, 1, 2}
+
+    def test_links(self, links: Path) -> None:
+        found = document("group", links, "--size", 2, "--targets", "0,1,2,3,4,5")
+        assert found["task"] == "link"
+
+    @pytest.mark.parametrize(
+        ("args", "says"),
+        [
+            (("--size", 35), "with 34 candidates it must be 1 … 34"),
+            (("--size", 0), "--size"),
+            (("--out", "group.txt"), "use a .csv or .parquet name"),
+            (("--candidates", "nobody"), "no node is named 'nobody'"),
+        ],
+    )
+    def test_what_cannot_be_asked_is_refused(
+        self, args: tuple[object, ...], says: str, karate: Path
+    ) -> None:
+        assert says in refused("group", karate, *args)
+
+
+class TestWho:
+    def test_it_is_what_python_finds(self, karate: Path) -> None:
+        found = document("who", karate, "--node", "member 17", "--top", 4)
+        trained = nora.load_run(karate)
+        truth = nora.influencers(trained.model, trained.data, 16, 4, progress=False)
+        assert found["node"] == 16
+        assert [row["node"] for row in found["top"]] == truth["node"].tolist()
+        assert [row["influence"] for row in found["top"]] == pytest.approx(truth["influence"])
+        assert found["top"][0]["name"] == f"member {truth['node'][0] + 1}"
+
+    def test_people_get_a_table(self, karate: Path) -> None:
+        printed = ok("who", karate, "--node", 16)
+        assert "Whose removal changes the prediction of member 17 most" in printed
+
+    def test_links(self, links: Path) -> None:
+        assert document("who", links, "--node", 0)["task"] == "link"
+
+    @pytest.mark.parametrize(
+        ("node", "says"),
+        [("99", "out of range"), ("nobody", "no node is named"), ("1,2", "one at a time")],
+    )
+    def test_what_cannot_be_asked_is_refused(self, node: str, says: str, karate: Path) -> None:
+        assert says in refused("who", karate, "--node", node)
