@@ -49,7 +49,10 @@ def test_with_time_the_set_is_that_of_exact_scores(task: str) -> None:
     assert found.certified == 20
     assert found.certificate.startswith("all 20 certified")
     torch.testing.assert_close(
-        torch.tensor(found.scores), truth.scores[list(found.nodes)].double(), rtol=1e-5, atol=1e-7
+        torch.tensor(found.scores, dtype=torch.double),
+        truth.scores[list(found.nodes)].double(),
+        rtol=1e-5,
+        atol=1e-7,
     )
 
 

@@ -46,6 +46,19 @@ def rank(
         Path | None,
         typer.Option(help="True influences of some nodes, for methods that learn from them."),
     ] = None,
+    certify: Annotated[
+        bool,
+        typer.Option(
+            "--certify",
+            help="Score only as many nodes as the top N needs, and say what is certain.",
+        ),
+    ] = False,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="Time that 'auto' or --certify may take; 60 if unsaid."
+        ),
+    ] = None,
     nodes: Annotated[
         list[str] | None,
         typer.Option(metavar="IDS", help="Score only these: ids or names, with commas."),
@@ -78,10 +91,18 @@ def rank(
       nora rank runs/cora-gcn --top 20 --out scores.csv
       nora rank runs/cora-gcn --method nora --option beta=4 --option k1=0.5
       nora rank runs/cora-gcn --method nora --tuned
+      nora rank runs/cora-gcn --top 100 --certify --budget 120
       nora rank runs/cora-gcn --nodes 1358,17 --targets 3,4,5
       nora rank runs/cora-gcn --shard 2/8 --checkpoint parts/2
     """
     check_table(out)
+    if certify and (nodes or shard or checkpoint or method != "auto" or tuned or paper):
+        raise ValueError(
+            "--certify chooses nodes and method by itself: leave out --nodes, --shard, --checkpoint, "
+            "--method, --tuned and --paper"
+        )
+    if budget is not None and not certify and method != "auto":
+        raise ValueError(f"--budget is for --method auto or --certify, not for {method!r}")
     part = None if shard is None else parse_shard(shard)
     if part and checkpoint is None and out is None:
         raise ValueError("--shard needs --checkpoint or --out: else its scores would be lost")
@@ -91,7 +112,12 @@ def rank(
     import nora
 
     given = parse_options(option or (), method)
+    if budget is not None:
+        given["budget"] = budget
     trained = nora.load_run(run)
+    if certify:
+        _certify(trained, run, top, budget or 60.0, targets, out, json)
+        return
     options = {**_settings(trained, run, method, tuned, paper), **given}
     try:
         scores = nora.influence(
@@ -114,6 +140,50 @@ def rank(
             f"finished work is kept in {checkpoint}; the same command goes on from there"
         ) from None
     _report(replace(scores, names=trained.dataset.node_names), top, out, json, {"run": str(run)})
+
+
+def _certify(
+    trained: Run,
+    run: Path,
+    k: int,
+    budget: float,
+    targets: list[str] | None,
+    out: Path | None,
+    json: bool,
+) -> None:
+    """The top `k` with exact scores and a certificate."""
+    import nora
+
+    found = nora.top(
+        trained.model,
+        trained.data,
+        min(k, int(trained.data.num_nodes or 0)),
+        trained.task,
+        budget=budget,
+        targets=None if targets is None else parse_targets(targets, trained),
+    )
+    found = replace(found, names=trained.dataset.node_names)
+    if out is not None:
+        found.save(out)
+    if json:
+        print_json(
+            {
+                "run": str(run),
+                "certificate": found.certificate,
+                "certified": found.certified,
+                "refined": found.refined,
+                "num_nodes": found.num_nodes,
+                "rest": found.rest,
+                "seconds": found.seconds,
+                "out": None if out is None else str(out),
+                "top": records(found.to_frame()),
+            }
+        )
+        return
+    print_table(found.to_frame(), f"The {len(found.nodes)} most influential nodes")
+    say(f"{found.certificate[0].upper()}{found.certificate[1:]} ({found.seconds:.1f} s).")
+    if out is not None:
+        say(f"Written to {out}")
 
 
 def merge(
@@ -208,6 +278,8 @@ def _report(
             }
         )
         return
+    if "auto" in scores.details:
+        say(f"auto: {scores.method}, because {scores.details['auto']['reason']}.")
     took = f", {scores.seconds:.1f} s" if scores.seconds else ""
     columns = [column for column in best if column != "rank"]
     print_table(
