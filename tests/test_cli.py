@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,39 +13,16 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner, Result
 
 import nora
-from nora.cli import app
 from nora.cli.arguments import check_folder, check_table, parse_nodes
 from nora.problem import Problem
+from shell import document, ok, refused, run
 
-COMMANDS = ["demo", "train", "rank", "what-if", "merge", "methods", "models", "datasets"]
-
-
-def run(*args: Any) -> Result:
-    return CliRunner().invoke(app, [str(arg) for arg in args])
-
-
-def ok(*args: Any) -> str:
-    result = run(*args)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def document(*args: Any) -> Any:
-    """The whole of standard output, which must be one strict JSON document."""
-    return json.loads(ok(*args, "--json"), parse_constant=pytest.fail)
-
-
-def refused(*args: Any) -> str:
-    """The message of a user error: one line on standard error, nothing else, status 2."""
-    result = run(*args)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr
+COMMANDS = [
+    *("demo", "train", "rank", "what-if", "tune", "group", "who", "merge", "reproduce"),
+    *("methods", "models", "datasets"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -282,8 +258,8 @@ class TestRank:
             (["--method", "nora", "--option", "beta"], "key=value"),
             (["--method", "nora", "--option", "beta=big"], "takes a number"),
             (["--method", "nora", "--option", "weighting=1"], "takes 'sum' or 'own'"),
-            (["--option", "workers=all"], "takes a whole number or null"),
-            (["--option", "tolerance=true"], "takes a number"),
+            (["--method", "exact", "--option", "workers=all"], "takes a whole number or null"),
+            (["--method", "exact", "--option", "tolerance=true"], "takes a number"),
             (["--method", "nora", "--option", "k1=7"], "out of range"),
             (["--out", "scores.txt"], ".parquet"),
             (["--out", "file/scores.csv"], "is a file"),

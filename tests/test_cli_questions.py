@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner, Result
 
 import nora
-from nora.cli import app
 from nora.cli.arguments import parse_edges
+from shell import document, ok, refused
 
 COMMANDS = ["what-if", "group", "who"]
-
-
-def run(*args: Any) -> Result:
-    return CliRunner().invoke(app, [str(arg) for arg in args])
-
-
-def ok(*args: Any) -> str:
-    result = run(*args)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def document(*args: Any) -> Any:
-    return json.loads(ok(*args, "--json"), parse_constant=pytest.fail)
-
-
-def refused(*args: Any) -> str:
-    """The message of a user error: one line on standard error, nothing else, status 2."""
-    result = run(*args)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,9 @@ def unregistered_afterwards(monkeypatch):
     monkeypatch.setattr(rules, "_RULES", dict(rules._RULES))
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/exact.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "docs/exact.md", "docs/methods.md"]
+)
 def test_every_python_block_runs(page, tmp_path, monkeypatch, unregistered_afterwards, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(
@@ -50,7 +52,14 @@ def test_every_python_block_runs(page, tmp_path, monkeypatch, unregistered_after
         exec(compile(block, page, "exec"), names)
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/exact.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md")),
+    ],
+)
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)\)", text):

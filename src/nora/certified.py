@@ -65,6 +65,8 @@ class Top:
     def certificate(self) -> str:
         """What is certain, in one sentence."""
         refined = f"{self.refined:,} of {self.num_nodes:,} nodes scored exactly"
+        if self.refined == self.num_nodes:
+            return f"all {len(self.nodes)} certified: all {self.num_nodes:,} nodes scored exactly"
         if self.certified == len(self.nodes):
             return f"all {len(self.nodes)} certified: {refined}, and no other can exceed {self.rest:.4g}"
         return (

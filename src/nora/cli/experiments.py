@@ -39,6 +39,10 @@ def reproduce(
     cache: Annotated[
         Path | None, typer.Option(help="Folder for finished work; a per-user one by default.")
     ] = None,
+    share: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, metavar="X", help="Share of nodes methods may learn from."),
+    ] = 0.1,
     seed: Annotated[int, typer.Option(help="Seed of splits, weights and labelled nodes.")] = 0,
     json: Json = False,
 ) -> None:
@@ -91,12 +95,13 @@ def reproduce(
         chosen["models"],
         chosen["tasks"],
         cycles=cycles or size.cycles,
+        share=share,
         seed=seed,
     )
     command = ["nora", "reproduce", experiment, "--profile", profile]
     for key, value in chosen.items():
         command += [f"--{key}", ",".join(value)]
-    command += ["--cycles", str(lab.cycles), "--seed", str(seed)]
+    command += ["--cycles", str(lab.cycles), "--share", f"{share:g}", "--seed", str(seed)]
     try:
         report = conduct(
             experiment,

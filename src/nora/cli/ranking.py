@@ -18,6 +18,7 @@ from nora.cli.arguments import (
 )
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.tuning import FOLDER as TUNED
+from nora.cli.tuning import labels_file
 
 if TYPE_CHECKING:
     from nora import Influence, Run
@@ -237,7 +238,7 @@ def _labels(run: Path, method: str, tuned: bool, path: Path | None) -> Influence
     if path is not None:
         return nora.Influence.load(path)
     learns = METHODS[method].facts.get("labels") == "required"
-    return nora.Influence.load(run / TUNED / "labels.parquet") if tuned and learns else None
+    return nora.Influence.load(labels_file(run, method)) if tuned and learns else None
 
 
 def _wanted(

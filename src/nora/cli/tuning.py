@@ -57,7 +57,7 @@ def tune(
     found = nora.tune(
         trained.model, trained.data, known, method, trained.task, trials=trials, seed=seed
     )
-    known.save(run / FOLDER / "labels.parquet")
+    known.save(labels_file(run, method))
     path = found.save(run / FOLDER / f"{method}.json")
     if json:
         print_json({"run": str(run), "file": str(path), **asdict(found)})
@@ -69,6 +69,11 @@ def tune(
         f"tried in {found.seconds:.1f} s."
     )
     say(f"Kept in {path}. Next: nora rank {run} --method {method} --tuned")
+
+
+def labels_file(run: Path, method: str) -> Path:
+    """Where the labels are kept that a method was tuned with."""
+    return run / FOLDER / f"{method}-labels.parquet"
 
 
 def _sample(trained: Run, share: float, seed: int) -> Influence:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -20,9 +21,14 @@ YARDSTICKS = ("degree", "pagerank", "random")
 RESAMPLES = 200
 
 
+def _path(lab: Lab, cell: Cell, method: str) -> Path:
+    facts = lab.cell_facts(cell, method, resamples=RESAMPLES)
+    return lab.path("evaluated", f"{cell}-{method}", facts, ".json")
+
+
 def rows_of(lab: Lab, cell: Cell, method: str) -> list[dict[str, Any]]:
     """All metrics of a method in a cell, with confidence intervals, on the 90 % it has not seen."""
-    path = lab.path("evaluated", f"{cell}-{method}", lab.score_facts(cell, 0, method), ".json")
+    path = _path(lab, cell, method)
     if path.exists():
         return json.loads(path.read_text(encoding="utf-8"))
     found = evaluate(
@@ -76,7 +82,7 @@ def means_table(found: pd.DataFrame, methods: tuple[str, ...]) -> pd.DataFrame:
     paper = pearson.groupby("method")["paper"].apply(lambda column: column.mean(skipna=False))
     wide.insert(0, "paper's pearson", paper)
     wide.insert(0, "cells", pearson.groupby("method").size())
-    return wide.loc[list(methods)].reset_index()
+    return wide.reindex(list(methods)).rename_axis("method").reset_index()
 
 
 @RECIPES.register("citation", "the main table: all methods × datasets × models × tasks")
@@ -89,8 +95,7 @@ class Citation:
         steps = plan_for(lab, (*YARDSTICKS, *COMPARED))
         for cell in lab.cells:
             for method in (*COMPARED, *YARDSTICKS):
-                facts = lab.score_facts(cell, 0, method)
-                path = lab.path("evaluated", f"{cell}-{method}", facts, ".json")
+                path = _path(lab, cell, method)
                 steps.append(
                     Step(
                         f"evaluate {method} on {cell}",

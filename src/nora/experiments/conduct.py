@@ -96,7 +96,7 @@ def markdown(table: pd.DataFrame) -> str:
     """
     numeric = [kind.kind in "iuf" for kind in table.dtypes]
     rows = [
-        "| " + " | ".join(str(column) for column in table.columns) + " |",
+        "| " + " | ".join(_cell(str(column)) for column in table.columns) + " |",
         "|" + "|".join("---:" if number else "---" for number in numeric) + "|",
     ]
     for row in table.itertuples(index=False):

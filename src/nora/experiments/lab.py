@@ -159,6 +159,11 @@ class Lab:
             facts |= {"share": self.share, "trials": self.profile.trials, "cycles": self.cycles}
         return facts
 
+    def cell_facts(self, cell: Cell, method: str, **more: Any) -> dict[str, Any]:
+        """What is known about a method in a cell depends on: all cycles, and which nodes it saw."""
+        facts = self.score_facts(cell, 0, method)
+        return {**facts, "cycles": self.cycles, "share": self.share, **more}
+
     def _score_path(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Path:
         facts = self.score_facts(cell, cycle, method, hidden)
         return self.path("scores", f"{cell}-cycle{cycle}-{method}", facts, ".parquet")

@@ -25,7 +25,9 @@ SAMPLE = 5
 
 
 def _path(lab: Lab, cell: Cell) -> Path:
-    return lab.path("times", str(cell), lab.score_facts(cell, 0, TRUTH), ".json")
+    return lab.path(
+        "times", str(cell), lab.cell_facts(cell, TRUTH, trials=lab.profile.trials), ".json"
+    )
 
 
 def measure(lab: Lab, cell: Cell) -> dict[str, Any]:

@@ -32,7 +32,9 @@ from nora.methods import METHODS, Part
 from nora.methods.brute import brute
 from nora.problem import Problem
 
-NEWTON_STEPS = 30
+STEPS = 60
+# First order bends scores, it does not turn them round: a power law outside of this is noise.
+BENDS = (0.2, 2.0)
 
 
 @METHODS.register(
@@ -132,6 +134,7 @@ def calibrated(scores: Tensor, labels: Tensor) -> Tensor:
             f"{len(x)} labelled nodes with influence are too few to calibrate by; label more"
         )
     slope = ((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum()
+    slope = slope.clamp(*BENDS)
     level = y.mean() - slope * x.mean()
     found = torch.exp(level + slope * scores.double().clamp(min=1e-300).log())
     return torch.where(scores > 0, found, torch.zeros_like(found)).to(scores.dtype)
@@ -153,7 +156,7 @@ def cauchy_scale(draws: Tensor) -> Tensor:
     # With half of the draws 0 (only possible by chance, on the fewest draws) the mean is a start.
     scale = torch.where(scale > 0, scale, size.mean(dim=1))
     safe = torch.where(scale > 0, scale, torch.ones_like(scale))
-    for _ in range(NEWTON_STEPS):
+    for _ in range(STEPS):
         above = (1 / (1 + (safe.unsqueeze(1) / size.clamp(min=1e-300)).square())).mean(dim=1)
         above = above.clamp(1e-6, 1 - 1e-6)
         safe = safe * (above / (1 - above)).sqrt()
