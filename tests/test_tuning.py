@@ -199,17 +199,6 @@ def test_trials_are_repeatable_and_begin_with_the_defaults() -> None:
     assert first.pearson == pytest.approx(correlation(scores[known], truth[known]), abs=1e-6)
 
 
-def test_published_settings_are_tried_right_after_the_defaults() -> None:
-    (problem,), known = cycles(1), torch.arange(6)
-    first = {"lr": 0.3, "alpha": 0.0, "beta": 0.0, "epochs": 3}
-    found = tune_problems([problem], "mask", trials=2, first=first)
-    scores = nora.influence(problem.model, problem.data, "mask", progress=False, **first).scores
-    assert found.options == first
-    assert found.pearson == pytest.approx(
-        correlation(scores[known], problem.known_influence()[known]), abs=1e-6
-    )
-
-
 def test_hundreds_of_settings_of_nora_cost_little_more_than_one() -> None:
     run, truth, known = polarised()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +119,13 @@ def _choose(
     begun = None if checkpoint is None else begun_with(Path(checkpoint))
     if begun is not None:
         name, given = begun
+        if name not in ("exact", "cauchy"):
+            raise ValueError(f"{checkpoint} holds scores of {name!r}: ask with method={name!r}")
+        if name != "exact" or given.get("tolerance"):
+            warnings.warn(
+                f"auto goes on with the estimate {name} {given}", UserWarning, stacklevel=4
+            )
+        given["memory"] = options["memory"]
         facts = {"method": name, "reason": "the checkpoint was begun with it"}
     else:
         with problem.evaluating():

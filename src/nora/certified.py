@@ -1,9 +1,10 @@
 """Certified top-k: screen all nodes cheaply, refine the best exactly, say what is certain.
 
 No removal changes more than what it reaches. A prediction that `L` layers cannot carry a change to
-stays as it is, and one that is reached moves by at most 2 (the L1 distance of two distributions; 1 for
-a link). That bounds every node's influence without computing it. Candidates are refined in the order
-of their screening scores until no node that is left could enter the top `k`, or the budget ends.
+stays as it is, and one that is reached moves by at most 2 (the L1 distance of two distributions), a link
+by at most 1, and where a model returns probabilities of its own every class by at most 1. That bounds
+every node's influence without computing it. Candidates are refined in the order of their screening scores
+until no node that is left could enter the top `k`, or the budget ends.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from torch_geometric.nn import MessagePassing
 from nora.api import influence
 from nora.incremental.effect import Effects
 from nora.incremental.engine import Engine
+from nora.methods import METHODS
 from nora.problem import Forward, Nodes, Problem, check_model, pose
 from nora.progress import progress_bar
 from nora.result import write_table
@@ -120,10 +122,10 @@ def top(
         data: The graph.
         k: How many.
         task: What is predicted; node classification from logits by default.
-        budget: Seconds for refining; screening comes before.
+        budget: Seconds for refining, at least `k` nodes; screening comes before.
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
-        screen: The method that orders the candidates; any that scores all nodes.
+        screen: The method that orders the candidates; `pagerank` where the model cannot be followed.
         progress: Show progress bars.
 
     Example:
@@ -140,23 +142,33 @@ def top(
     if not budget > 0:
         raise ValueError(f"budget must be positive, got {budget}")
     start = time.perf_counter()
-    screened = influence(
-        model, data, screen, task, targets=targets, forward=forward, progress=progress
-    )
     problem = check_model(problem)
     exact = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, "exact", problem.num_nodes)
         bound = reach_bound(problem, effects.engine)
+        if effects.engine is None and METHODS[screen].facts.get("uses_model", True):
+            screen = "pagerank"  # what needs the engine would take as long as scoring all nodes
+        restricted = METHODS[screen].facts.get("uses_targets", True)
+        screened = influence(
+            model,
+            data,
+            screen,
+            problem.task,
+            targets=targets if restricted else None,
+            forward=forward,
+            progress=progress,
+        )
         # What cannot matter comes last, however the screening sees it.
         order = torch.minimum(screened.scores.double(), bound).argsort(descending=True)
         deadline = time.perf_counter() + budget
         with progress_bar("top: refining", problem.num_nodes, progress) as advance:
-            for part in order.split(AT_ONCE):
+            for part in order.split(AT_ONCE if effects.engine is not None else 1):
                 for nodes, scores in effects.totals(part):
                     exact[nodes] = scores.cpu().double()
                 advance(len(part))
-                if time.perf_counter() >= deadline or _settled(exact, bound, k):
+                ended = time.perf_counter() >= deadline and int((~exact.isnan()).sum()) >= k
+                if ended or _settled(exact, bound, k):
                     break
     left = exact.isnan()
     rest = float(bound[left].max()) if bool(left.any()) else 0.0
@@ -188,7 +200,10 @@ def _weights(problem: Problem) -> Tensor:
     if isinstance(problem.task, LinkPrediction):
         pairs = problem.task.pairs if counted is None else problem.task.pairs[:, counted]
         return torch.bincount(pairs.flatten().cpu(), minlength=problem.num_nodes).double()
-    most = torch.full((problem.num_nodes,), 2.0, dtype=torch.double)
+    task, classes = problem.task, problem.predict().size(1)
+    # A softmax moves by at most 2; what else lies in [0, 1] by 1 in every class.
+    each = min(2.0, classes) if task.return_type == "raw" else float(classes)
+    most = torch.full((problem.num_nodes,), each, dtype=torch.double)
     return most if counted is None else most * counted.cpu()
 
 

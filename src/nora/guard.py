@@ -64,4 +64,5 @@ def evaluating(*models: Any) -> Iterator[None]:
                 vars(module).clear()
                 vars(module).update(attributes)
             for parameter, flag in needs_grad:
-                parameter.requires_grad_(flag)
+                if parameter.requires_grad != flag:
+                    parameter.requires_grad_(flag)

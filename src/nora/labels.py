@@ -42,7 +42,7 @@ def label_tensor(labels: Labels, num_nodes: int) -> Tensor:
                 f"labels have shape {list(labels.shape)}; the graph has {num_nodes} nodes. For some "
                 "nodes only, give (ids, influences)"
             )
-        known = labels.detach().clone()
+        known = labels.detach().cpu().clone()
         if not known.is_floating_point():
             known = known.to(torch.get_default_dtype())
     else:

@@ -92,7 +92,7 @@ def begun_with(folder: Path) -> tuple[str, dict[str, Any]] | None:
     if not (folder / "manifest.json").exists():
         return None
     about = read_manifest(folder)["fingerprint"]
-    return about["method"], dict(about["options"])
+    return str(about.get("method")), dict(about.get("options", {}))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ it; others are tried setting by setting with optuna, the defaults first.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,9 @@ from nora.problem import Forward, Problem, check_model, pose
 from nora.progress import progress_bar
 from nora.registry import Entry
 from nora.task import Task
+
+# Below any correlation: what cannot be judged is never chosen before what can.
+UNKNOWN = -2.0
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def tune(
         ['beta', 'k1', 'k2', 'k2_prime', 'k3_prime', 'p', 'weighting']
         >>> scores = nora.influence(model, dataset.data, tuned.method, **tuned.options)
     """
-    entry = _tunable(method)
+    entry = check_tunable(method)
     problem = pose(model, data, task, forward=forward, labels=labels)
     if entry.facts.get("uses_model", True):
         problem = check_model(problem)
@@ -122,7 +126,6 @@ def tune_problems(
     *,
     trials: int = 20,
     seed: int = 0,
-    first: dict[str, Any] | None = None,
     progress: bool = False,
 ) -> Tuned:
     """Tune on several labelled problems at once, e.g. the cycles of one experiment.
@@ -134,10 +137,9 @@ def tune_problems(
         method: The method.
         trials: How many settings to try.
         seed: Seed of the trials.
-        first: Settings to try besides the defaults, e.g. published ones.
         progress: Show a progress bar.
     """
-    entry = _tunable(method)
+    entry = check_tunable(method)
     if not problems:
         raise ValueError("there is no problem to tune on")
     if trials < 1:
@@ -149,7 +151,7 @@ def tune_problems(
             found = getattr(importlib.import_module(module), name)(problems)
             options, worth, tried = found.options, found.pearson, found.tried
         else:
-            options, worth = _try_settings(entry, problems, trials, seed, first, progress)
+            options, worth = _try_settings(entry, problems, trials, seed, progress)
             tried = trials
     labels = torch.stack([problem.known_influence() for problem in problems]).mean(dim=0)
     return Tuned(
@@ -162,13 +164,16 @@ def tune_problems(
     )
 
 
-def _tunable(method: str) -> Entry[Method]:
+def check_tunable(method: str) -> Entry[Method]:
+    """The method's entry; raise when there is nothing to tune, or nothing to tune with."""
     entry = METHODS[method]
     if not {"search", "space"} & entry.facts.keys():
         able = [other.name for other in METHODS if {"search", "space"} & other.facts.keys()]
         raise ValueError(
             f"method {method!r} has nothing to tune; these have: {', '.join(sorted(able))}"
         )
+    if "space" in entry.facts and importlib.util.find_spec("optuna") is None:
+        raise ImportError(f"tuning {method!r} needs optuna: pip install 'nora-influence[tune]'")
     return entry
 
 
@@ -185,17 +190,12 @@ def _try_settings(
     problems: Sequence[Problem],
     trials: int,
     seed: int,
-    first: dict[str, Any] | None,
     progress: bool,
 ) -> tuple[dict[str, Any], float]:
     """Try settings from the method's space with optuna; the defaults come first."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise ImportError(
-            f"tuning {entry.name!r} needs optuna: pip install 'nora-influence[tune]'"
-        ) from error
+    import optuna
 
+    verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     space: dict[str, tuple[Any, ...]] = entry.facts["space"]
     defaults = bind_options(entry.value, entry.name, {})
@@ -203,32 +203,30 @@ def _try_settings(
     study = optuna.create_study(
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=5)
     )
+    optuna.logging.set_verbosity(verbosity)
     worth = _worth(entry, problems)
     with progress_bar(f"{entry.name}: settings tried", trials, progress) as advance:
         for trial_number in range(trials):
             if trial_number == 0:
                 study.enqueue_trial({key: defaults[key] for key in space})
-            elif trial_number == 1 and first is not None:
-                study.enqueue_trial(first)
             trial = study.ask()
             settings = {
-                key: trial.suggest_categorical(
-                    key, _with(values, defaults[key], (first or {}).get(key))
-                )
+                key: trial.suggest_categorical(key, _with(values, defaults[key]))
                 for key, values in space.items()
             }
             value = worth({**fixed, **settings})
             study.tell(trial, value)
             advance(1)
-    return {**fixed, **study.best_params}, float(study.best_value)
+    best = float(study.best_value)
+    return {**fixed, **study.best_params}, best if best > UNKNOWN else float("nan")
 
 
-def _with(values: tuple[Any, ...], *more: Any) -> tuple[Any, ...]:
-    return (*values, *(v for v in dict.fromkeys(more) if v is not None and v not in values))
+def _with(values: tuple[Any, ...], default: Any) -> tuple[Any, ...]:
+    return values if default in values else (*values, default)
 
 
 def _worth(entry: Entry[Method], problems: Sequence[Problem]) -> Callable[[dict[str, Any]], float]:
-    """From options to their worth: −1 where the scores say nothing (all alike)."""
+    """From options to their worth; `UNKNOWN` where the scores say nothing (all alike)."""
     labels = torch.stack([problem.known_influence() for problem in problems]).mean(dim=0)
     known = ~labels.isnan()
     learns = entry.facts.get("labels") == "required"
@@ -243,6 +241,6 @@ def _worth(entry: Entry[Method], problems: Sequence[Problem]) -> Callable[[dict[
             scores.append(found)
             values.append(details.get("held_back_pearson", float("nan")))
         value = fmean(values) if learns else pearson(sum(scores)[known.cpu()], labels[known])  # type: ignore[index]
-        return -1.0 if value != value else value
+        return UNKNOWN if value != value else value
 
     return worth

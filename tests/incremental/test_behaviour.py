@@ -9,6 +9,7 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
 import nora
+from graphs import GRAPHS, double
 from nora.incremental import rules
 from nora.incremental.changed import Removals
 from nora.incremental.engine import Chunks, Engine, pick_backend
@@ -308,3 +309,40 @@ def test_float32_is_close_enough(hubs, gcn):
     truth = nora.influence(gcn.float(), hubs, "brute", progress=False)
     found = nora.influence(gcn.float(), hubs, "exact", progress=False)
     assert (found.scores - truth.scores).abs().max() <= 1e-4 * truth.scores.max()
+
+
+class InPlace(torch.nn.Module):
+    """Activations in place, as many models are written."""
+
+    def __init__(self, conv: type) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = conv(3, 8), conv(8, 3)
+        self.act = torch.nn.ReLU(inplace=True)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        return self.second(self.act(self.first(x, edge_index)), edge_index)
+
+
+@pytest.mark.parametrize("conv", ["GCNConv", "SAGEConv", "GATConv", "GINConv"])
+@pytest.mark.parametrize("kind", ["bridge", "two_camps"])
+def test_activations_in_place_do_not_overwrite_what_all_removals_share(
+    conv: str, kind: str
+) -> None:
+    data = double(GRAPHS[kind]())
+    features = data.x.size(1)
+
+    def make(a: int, b: int) -> torch.nn.Module:
+        a = features if a == 3 else a
+        if conv == "GINConv":
+            return pyg.GINConv(torch.nn.Linear(a, b))
+        return getattr(pyg, conv)(a, b)
+
+    model = InPlace(make).double()
+    truth = nora.influence(model, data, "brute", progress=False).scores
+    found = nora.influence(model, data, "exact", progress=False, verify=0).scores
+    torch.testing.assert_close(found, truth, rtol=1e-9, atol=1e-12)
+    sketch = nora.influence(model, data, "cauchy", progress=False).scores
+    model.act = torch.nn.ReLU()
+    plain = nora.influence(model, data, "cauchy", progress=False).scores
+    torch.testing.assert_close(sketch, plain, rtol=1e-9, atol=1e-12)

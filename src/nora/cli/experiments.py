@@ -85,6 +85,8 @@ def reproduce(
     for name in chosen["tasks"]:
         if name not in ("node", "link"):
             raise ValueError(f"--tasks names {name!r}; it takes node, link or node,link")
+    if not 0 < share < 1:
+        raise ValueError(f"--share must lie between 0 and 1, got {share:g}")
     kept = cache or cache_folder() / "experiments"
     check_folder(out)
     check_folder(kept)

@@ -97,10 +97,12 @@ def rank(
       nora rank runs/cora-gcn --shard 2/8 --checkpoint parts/2
     """
     check_table(out)
-    if certify and (nodes or shard or checkpoint or method != "auto" or tuned or paper):
+    if certify and (
+        nodes or shard or checkpoint or method != "auto" or tuned or paper or option or labels
+    ):
         raise ValueError(
             "--certify chooses nodes and method by itself: leave out --nodes, --shard, --checkpoint, "
-            "--method, --tuned and --paper"
+            "--method, --option, --labels, --tuned and --paper"
         )
     if budget is not None and not certify and method != "auto":
         raise ValueError(f"--budget is for --method auto or --certify, not for {method!r}")
@@ -117,7 +119,7 @@ def rank(
         given["budget"] = budget
     trained = nora.load_run(run)
     if certify:
-        _certify(trained, run, top, budget or 60.0, targets, out, json)
+        _certify(trained, run, top, 60.0 if budget is None else budget, targets, out, json)
         return
     options = {**_settings(trained, run, method, tuned, paper), **given}
     try:

@@ -51,7 +51,9 @@ def tune(
     check_folder(run)
 
     import nora
+    from nora.tuning import check_tunable
 
+    check_tunable(method)
     trained = nora.load_run(run)
     known = nora.Influence.load(labels) if labels is not None else _sample(trained, share, seed)
     found = nora.tune(

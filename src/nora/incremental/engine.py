@@ -61,6 +61,8 @@ class Engine:
         before: Predictions on `G`.
         backend: The compiled or the vectorised functions.
         tolerance: Message changes below this, relative to a typical message, are not propagated.
+        compensate: Influence added per typical message that was not propagated, for each step that
+            passes messages; none without it.
         tally: What the tolerance left out so far.
     """
 
@@ -69,11 +71,17 @@ class Engine:
     before: Tensor
     backend: ModuleType
     tolerance: float = 0.0
+    compensate: tuple[float, ...] = ()
     tally: Tally = field(default_factory=Tally)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @staticmethod
-    def prepare(problem: Problem, backend: ModuleType, tolerance: float = 0.0) -> Engine:
+    def prepare(
+        problem: Problem,
+        backend: ModuleType,
+        tolerance: float = 0.0,
+        compensate: tuple[float, ...] = (),
+    ) -> Engine:
         """Trace the model and compute everything that is shared by all removals."""
         with torch.no_grad():
             plan = trace(problem)
@@ -81,7 +89,7 @@ class Engine:
                 trace(problem, check=True)  # raises where a rule is to blame, and names it
                 raise UnsupportedError("the trace does not give what the model gives")
             before = problem.task.predict(plan.output.whole())
-        return Engine(problem, plan, before, backend, tolerance)
+        return Engine(problem, plan, before, backend, tolerance, compensate)
 
     def module(self, name: str) -> torch.nn.Module:
         """A module by its name in the plan."""
@@ -143,6 +151,7 @@ class Engine:
 
     def influences(self, removals: Removals, tally: Tally | None = None) -> Tensor:
         """`F` of every removal `[c]`."""
+        tally = Tally() if tally is None else tally
         with torch.no_grad():
             changed = self.changed_output(removals, tally=tally)
             removal, item, after = self.changed_items(removals, changed, tally)
@@ -151,6 +160,8 @@ class Engine:
                 change = change * self.problem.targets[item]
             total = torch.zeros(len(removals), dtype=torch.double, device=change.device)
             total = total.index_add(0, removal, change.double())
+            for gain, lost in zip(self.compensate, tally.lost, strict=False):
+                total = total + gain * lost
             return total.to(self.before.dtype)
 
     def effect(self, removed: Tensor) -> Tensor:

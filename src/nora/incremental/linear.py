@@ -9,8 +9,8 @@ message-passing step, a gradient takes over:
     c·δ(r) ≈ Σ_steps [ c·(direct change of the predictions)
                        + Σ_inputs of later steps ⟨∂(c·p)/∂input, direct change of the input⟩ ]
 
-The gradients come from one backward pass per projection `c`, for all removals at once. A change that
-would return to `r` in the next step does not count: `r` is gone.
+The gradients come from one backward pass per projection `c`, for all removals at once. What sums and
+attention would return to `r` in the next step is taken back: `r` is gone.
 """
 
 from __future__ import annotations
@@ -132,17 +132,20 @@ class Linearised:
         removals = chunk.removals
         nothing = Changed(torch.zeros_like(removals.ptr), removals.node[:0], torch.empty(0))
         direct = step.changed(chunk, [nothing] * len(step.inputs))
+        chunk.tally.bytes += direct.rows.nbytes + 4 * direct.node.nbytes
         rows = {id(step.output): direct}
         for later, after in enumerate(self.steps[at + 1 :], start=at + 1):
             changed = [rows.get(id(value), nothing) for value in after.inputs]
             if not any(len(c) for c in changed):
                 continue
             if isinstance(after, Rows):
-                rows[id(after.output)] = after.changed(chunk, changed)
+                rows[id(after.output)] = made = after.changed(chunk, changed)
+                chunk.tally.bytes += made.rows.nbytes
                 continue
             for place, (value, c) in enumerate(zip(after.inputs, changed, strict=True)):
                 if len(c):
                     delta = c.rows - value.whole()[c.node]
+                    chunk.tally.bytes += delta.nbytes + 16 * delta.numel()  # and as a sparse matrix
                     gradient = gradients.inputs[later, place]
                     yield _dots(gradient, c.removal, c.node, delta, len(removals))
                     if place == 0:

@@ -6,7 +6,7 @@ computes the original rows and notes the step, so that the steps can later be ru
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -40,6 +40,19 @@ def same(a: Tensor, b: Tensor) -> bool:
     return bool(((a - b)[different].abs() <= tolerance * largest).all())
 
 
+def harmless(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> Callable[..., Tensor]:
+    """`function`, on copies if it writes to its inputs, as `nn.ReLU(inplace=True)` does.
+
+    Original rows are shared by all removals: nothing may overwrite them.
+    """
+    few = [rows[:2].clone() for rows in inputs]
+    before = [rows._version for rows in few]
+    function(*few)
+    if [rows._version for rows in few] == before:
+        return function
+    return lambda *rows: function(*(part.clone() for part in rows))
+
+
 class Plan:
     """The steps of one model on one graph.
 
@@ -61,6 +74,7 @@ class Plan:
 
     def rows(self, function: Callable[..., Tensor], *values: Value) -> Value:
         """`function(*values)`, which must treat every row by itself: `[N, …] -> [N, …]`."""
+        function = harmless(function, [value.whole() for value in values])
         output = Value(function(*(value.whole() for value in values)), max(v.depth for v in values))
         self.steps.append(Rows(function, values, output))
         return output

@@ -49,11 +49,13 @@ class Tally:
         bytes: Memory of all changed rows on the way.
         mass: L1 mass of message changes, in typical messages.
         pruned: The part of it that was not propagated.
+        lost: The same by removal `[c]`, for each step that passes messages, in order.
     """
 
     bytes: int = 0
     mass: float = 0.0
     pruned: float = 0.0
+    lost: list[Tensor] = field(default_factory=list)
 
     @property
     def share(self) -> float:
@@ -83,6 +85,9 @@ class Chunk:
         keep = (size >= self.tolerance) | (row == -2)  # what was removed is missed in any case
         self.tally.mass += float(size.sum())
         self.tally.pruned += float(size[~keep].sum())
+        lost = torch.zeros(len(ptr) - 1, dtype=torch.double, device=size.device)
+        missed = torch.where(keep, torch.zeros_like(size), size).double()
+        self.tally.lost.append(lost.index_add(0, owner_of(ptr), missed))
         return _passed(keep)[ptr], source[keep], row[keep], scale[keep]
 
     def retained(

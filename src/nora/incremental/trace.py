@@ -237,7 +237,8 @@ class _Builder:
         whole = [fixed[i] if i in fixed else self.values[m].whole() for i, m in enumerate(inputs)]
         part = [fixed[i] if i in fixed else w[some] for i, w in enumerate(whole)]
         full, few = _Recorder(segment), _Recorder(segment)
-        full.run(*whole)
+        # On copies: an activation in place would overwrite the original rows.
+        full.run(*(w.clone() if i not in fixed else w for i, w in enumerate(whole)))
         # A call that fails on a few rows leaves no record, and is named below.
         with contextlib.suppress(RuntimeError, IndexError, ValueError):
             few.run(*part)

@@ -6,15 +6,16 @@ only the rows that change.
 
 With `tolerance > 0`, a node whose change would shift its message to its neighbours by less than
 `tolerance` times the mean L1 size of messages at that layer is not propagated further. The result is
-then usually a slight underestimate; `Influence.details["pruned_share"]` says which share of the summed
-message changes was left out.
+then usually an underestimate; `Influence.details["pruned_share"]` says which share of the summed
+message changes was left out. `compensate` adds influence in proportion to what each removal left out, at
+rates that `auto` finds on a sample.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import torch
@@ -38,6 +39,7 @@ def exact(
     problem: Problem,
     *,
     tolerance: float = 0.0,
+    compensate: Sequence[float] = (),
     memory: str | float = "2GB",
     verify: int | None = None,
     workers: int | None = None,
@@ -49,6 +51,7 @@ def exact(
     Args:
         problem: The question.
         tolerance: 0 is exact; see the module for what more means.
+        compensate: With a tolerance, influence added per typical message left out, for each layer.
         memory: What the chunks in work may take together, e.g. `"2GB"`.
         verify: Removals compared with `brute` before the run; 0 for none. By default 8 in long runs,
             fewer in short ones: one in 5,000, at least 2.
@@ -62,10 +65,12 @@ def exact(
         raise ValueError(f"workers must be at least 1, got {workers}")
     if verify is not None and verify < 0:
         raise ValueError(f"verify must not be negative, got {verify}")
+    if compensate and not tolerance > 0:
+        raise ValueError("compensate makes up for what a tolerance leaves out: give a tolerance")
     budget = parse_bytes(memory)
     functions = pick_backend(backend, problem, len(problem.nodes))
     try:
-        engine = Engine.prepare(problem, functions, tolerance)
+        engine = Engine.prepare(problem, functions, tolerance, tuple(compensate))
     except UnsupportedError as reason:
         warnings.warn(f"exact falls back to brute force: {reason}", RuntimeWarning, stacklevel=4)
         with torch.no_grad():

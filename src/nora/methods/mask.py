@@ -101,6 +101,8 @@ def mask(
         descent.step()
         with torch.no_grad():
             m.clamp_(0, 1)
+    if best <= 0:  # nothing that counts hangs on any message
+        return torch.zeros_like(kept)
     heard = torch.zeros_like(kept, dtype=torch.bool)
     heard[_senders(problem)] = True
     return torch.where(heard, 1 - kept, torch.zeros_like(kept))
