@@ -10,6 +10,7 @@ cycles; a method that is tried setting by setting is tuned on the first cycle, f
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -125,7 +126,9 @@ class Lab:
             progress=self.progress,
             **settings,
         )
-        made.save(path)
+        # Another process may have made the same in the meantime.
+        with contextlib.suppress(FileExistsError):
+            made.save(path)
         return made
 
     # Scores
