@@ -85,6 +85,17 @@ def means_table(found: pd.DataFrame, methods: tuple[str, ...]) -> pd.DataFrame:
     return wide.reindex(list(methods)).rename_axis("method").reset_index()
 
 
+def tuned_table(lab: Lab, methods: tuple[str, ...]) -> pd.DataFrame:
+    """The options found on the labelled nodes, and their Pearson there."""
+    rows = []
+    for cell in lab.cells:
+        for method in methods:
+            found = lab.tuned(cell, method)
+            options = ", ".join(f"{key}={value}" for key, value in found.options.items())
+            rows.append((str(cell), method, options, found.pearson))
+    return pd.DataFrame(rows, columns=["cell", "method", "options", "pearson on labels"])
+
+
 @RECIPES.register("citation", "the main table: all methods × datasets × models × tasks")
 class Citation:
     """Pearson of every method in every cell, beside the paper's."""
@@ -127,6 +138,7 @@ class Citation:
                     "Mean width of the 95 % bootstrap interval of Pearson",
                     width.rename("width").loc[list(methods)].reset_index(),
                 ),
+                ("Tuned options", tuned_table(lab, COMPARED)),
                 ("Everything", found),
             ],
             figure=dots(intervals, COMPARED),

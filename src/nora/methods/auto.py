@@ -36,6 +36,7 @@ TOLERANCES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 STRATA = ((0.0, 0.01, 6), (0.01, 0.1, 24), (0.1, 1.0, 60))
 # Below this correlation on the sample, a tolerance is no better than the sketch.
 WORTHWHILE = 0.95
+VERIFIED = 2
 SAMPLES = 64
 
 
@@ -153,7 +154,7 @@ def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> 
         problem.task.predict(problem.forward(problem.model, problem.data))
     forward = time.perf_counter() - start
     count = len(problem.nodes)
-    options = {"memory": memory}
+    options: dict[str, Any] = {"memory": memory}
     if count * forward <= budget:
         return Choice(
             "exact",
@@ -161,6 +162,7 @@ def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> 
             f"even {count:,} full forward passes of {duration(forward)} fit {duration(budget)}",
             expected_pearson=1.0,
         )
+    begun = time.perf_counter()
     try:
         engine = Engine.prepare(problem, pick_backend("auto", problem, count))
     except UnsupportedError as reason:
@@ -172,10 +174,14 @@ def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> 
             expected_seconds=count * forward,
             expected_pearson=1.0,
         )
+    # The run itself prepares once more, and checks two removals by brute force.
+    options["verify"] = VERIFIED
+    again = time.perf_counter() - begun + VERIFIED * forward
     bytes_ = parse_bytes(memory)
     pilot = _Pilot.of(problem.nodes, engine.cost.cpu()[problem.nodes], seed)
     list(engine.scores(pilot.nodes[-1], bytes_))  # compiles what is compiled, starts threads
     seconds, truth = pilot.try_out(engine, bytes_)
+    seconds += again
     left = budget - (time.perf_counter() - start)
     if seconds <= left:
         return Choice(
@@ -185,7 +191,7 @@ def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> 
             seconds,
             1.0,
         )
-    found = _tolerable(engine, pilot, truth, bytes_, start + budget, seconds, options)
+    found = _tolerable(engine, pilot, truth, bytes_, start + budget - again, seconds, options)
     if found is not None and found.expected_seconds < seconds / 2:
         return found
     sketch = _sketch_seconds(engine, pilot)
@@ -230,7 +236,7 @@ def _tolerable(
                 "exact",
                 {**options, "tolerance": tolerance, "compensate": gains},
                 f"exact would take {duration(exact_seconds)}; with tolerance {tolerance:g}, and what "
-                f"that leaves out compensated, it should take {duration(seconds)}{fits}, and on "
+                f"that leaves out compensated, removals should take {duration(seconds)}{fits}, and on "
                 f"{len(truth)} sampled nodes it correlates with exact by {agrees:.3f}",
                 seconds,
                 agrees,
