@@ -84,7 +84,7 @@ def influence(
     start = time.perf_counter()
     chosen: dict[str, Any] = {}
     if entry.facts.get("chooses"):
-        entry, bound, chosen = _choose(entry, problem, bound, checkpoint)
+        entry, bound, chosen, problem = _choose(entry, problem, bound, checkpoint)
         method = entry.name
     with problem.evaluating():
         if checkpoint is None:
@@ -111,8 +111,8 @@ def influence(
 
 def _choose(
     entry: Entry[Any], problem: Problem, options: dict[str, Any], checkpoint: str | Path | None
-) -> tuple[Entry[Method], dict[str, Any], dict[str, Any]]:
-    """The method that a choosing method chooses, its options, and what to say of it.
+) -> tuple[Entry[Method], dict[str, Any], dict[str, Any], Problem]:
+    """The method that a choosing method chooses, its options, what to say of it, and the problem.
 
     A checkpoint that is there goes on with what it was begun with.
     """
@@ -131,8 +131,9 @@ def _choose(
         with problem.evaluating():
             choice = entry.value(problem, **options)
         name, given, facts = choice.method, choice.options, choice.facts()
+        problem = replace(problem, prepared=choice.engine)
     picked = METHODS[name]
-    return picked, bind_options(picked.value, name, given), {"auto": facts}
+    return picked, bind_options(picked.value, name, given), {"auto": facts}, problem
 
 
 def check_labels(entry: Entry[Method], given: bool) -> None:

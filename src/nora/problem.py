@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +34,7 @@ class Problem:
         forward: `(model, data) -> output`.
         original: The model's output on `G`, once `check_model` has computed it.
         labels: True influences `[N]` that are known, NaN elsewhere; None when none are.
+        prepared: An engine that choosing a method has prepared already.
     """
 
     model: nn.Module
@@ -43,6 +45,7 @@ class Problem:
     forward: Forward
     original: Tensor | None = None
     labels: Tensor | None = None
+    prepared: Any = None
 
     @property
     def num_nodes(self) -> int:

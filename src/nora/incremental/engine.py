@@ -91,6 +91,12 @@ class Engine:
             before = problem.task.predict(plan.output.whole())
         return Engine(problem, plan, before, backend, tolerance, compensate)
 
+    def with_tolerance(self, tolerance: float, compensate: tuple[float, ...] = ()) -> Engine:
+        """The same engine with another tolerance; what was prepared is shared."""
+        other = Engine(self.problem, self.plan, self.before, self.backend, tolerance, compensate)
+        other.__dict__["cost"] = self.cost
+        return other
+
     def module(self, name: str) -> torch.nn.Module:
         """A module by its name in the plan."""
         return self.problem.model.get_submodule(name.removeprefix("model").removeprefix("."))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ TOLERANCES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 STRATA = ((0.0, 0.01, 6), (0.01, 0.1, 24), (0.1, 1.0, 60))
 # Below this correlation on the sample, a tolerance is no better than the sketch.
 WORTHWHILE = 0.95
+ENOUGH_SECONDS = 0.3
 VERIFIED = 2
 SAMPLES = 64
 
@@ -52,6 +53,7 @@ class Choice:
         expected_pearson: Its measured correlation with `exact` on a sample; 1 for `exact` itself, NaN
             when it was not measured.
         choosing_seconds: What choosing took.
+        engine: What was prepared for it.
     """
 
     method: str
@@ -60,39 +62,58 @@ class Choice:
     expected_seconds: float = float("nan")
     expected_pearson: float = float("nan")
     choosing_seconds: float = 0.0
+    engine: Engine | None = field(default=None, repr=False)
 
     def facts(self) -> dict[str, Any]:
         """For provenance: what is not known is left out."""
-        return {key: value for key, value in asdict(self).items() if value == value}
+        told = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "engine"}
+        return {key: value for key, value in told.items() if value == value}
 
 
 @dataclass(frozen=True)
 class _Pilot:
-    """A stratified sample: nodes of each stratum and how many nodes each stands for."""
+    """A stratified sample.
 
+    Attributes:
+        strata: All nodes of each stratum, in random order.
+        nodes: Those sampled: the first of each.
+        stands_for: How many nodes each of these stands for.
+    """
+
+    strata: list[Tensor]
     nodes: list[Tensor]
     stands_for: list[float]
 
     @staticmethod
     def of(nodes: Tensor, cost: Tensor, seed: int) -> _Pilot:
         order = nodes[cost.argsort(descending=True, stable=True)]
-        picked, weights = [], []
+        strata, picked, weights = [], [], []
         for low, high, sampled in STRATA:
             stratum = order[round(low * len(order)) : round(high * len(order))]
             if len(stratum):
-                some = stratum[shuffled(len(stratum), seed)[:sampled]]
+                stratum = stratum[shuffled(len(stratum), seed)]
+                some = stratum[:sampled]
+                strata.append(stratum)
                 picked.append(some)
                 weights.append(len(stratum) / len(some))
-        return _Pilot(picked, weights)
+        return _Pilot(strata, picked, weights)
 
     def try_out(self, engine: Engine, memory: int) -> tuple[float, np.ndarray]:
         """Seconds for all nodes, by strata, and the sample's scores."""
         seconds, scores = 0.0, []
-        for nodes, stands_for in zip(self.nodes, self.stands_for, strict=True):
+        for stratum, nodes in zip(self.strata, self.nodes, strict=True):
             start = time.perf_counter()
             found = dict(_flat(engine.scores(nodes, memory)))
-            seconds += (time.perf_counter() - start) * stands_for
+            spent, count = time.perf_counter() - start, len(nodes)
             scores += [found[node] for node in nodes.tolist()]
+            # So few nodes mostly show what starting costs: take more until there is work to time.
+            while spent < ENOUGH_SECONDS and count < len(stratum):
+                count = min(8 * count, len(stratum))
+                start = time.perf_counter()
+                for _ in engine.scores(stratum[:count], memory):
+                    pass
+                spent = time.perf_counter() - start
+            seconds += spent / count * len(stratum)
         return seconds, np.array(scores)
 
     @property
@@ -145,7 +166,7 @@ def auto(
     spent = time.perf_counter() - start
     if choice.method != "exact" or choice.options.get("tolerance", 0.0) > 0:
         warnings.warn(f"auto picked an estimate: {choice.reason}", UserWarning, stacklevel=3)
-    return Choice(**{**asdict(choice), "choosing_seconds": spent})
+    return replace(choice, choosing_seconds=spent)
 
 
 def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> Choice:
@@ -162,7 +183,6 @@ def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> 
             f"even {count:,} full forward passes of {duration(forward)} fit {duration(budget)}",
             expected_pearson=1.0,
         )
-    begun = time.perf_counter()
     try:
         engine = Engine.prepare(problem, pick_backend("auto", problem, count))
     except UnsupportedError as reason:
@@ -174,9 +194,9 @@ def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> 
             expected_seconds=count * forward,
             expected_pearson=1.0,
         )
-    # The run itself prepares once more, and checks two removals by brute force.
+    # The run itself checks a few removals by brute force, each on a graph that is cut anew.
     options["verify"] = VERIFIED
-    again = time.perf_counter() - begun + VERIFIED * forward
+    again = 2 * VERIFIED * forward
     bytes_ = parse_bytes(memory)
     pilot = _Pilot.of(problem.nodes, engine.cost.cpu()[problem.nodes], seed)
     list(engine.scores(pilot.nodes[-1], bytes_))  # compiles what is compiled, starts threads
@@ -190,10 +210,11 @@ def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> 
             f"exact should take {duration(seconds)}, within the budget of {duration(budget)}",
             seconds,
             1.0,
+            engine=engine,
         )
     found = _tolerable(engine, pilot, truth, bytes_, start + budget - again, seconds, options)
     if found is not None and found.expected_seconds < seconds / 2:
-        return found
+        return replace(found, engine=engine)
     sketch = _sketch_seconds(engine, pilot)
     if not sketch < seconds:
         return Choice(
@@ -203,6 +224,7 @@ def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> 
             f"take {duration(seconds)}",
             seconds,
             1.0,
+            engine=engine,
         )
     return Choice(
         "cauchy",
@@ -226,7 +248,7 @@ def _tolerable(
     """The smallest tolerance that fits and agrees with exact, else the quickest that agrees."""
     quickest: Choice | None = None
     for tolerance in TOLERANCES:
-        pruned = Engine(engine.problem, engine.plan, engine.before, engine.backend, tolerance)
+        pruned = engine.with_tolerance(tolerance)
         seconds, scores = pilot.try_out(pruned, memory)
         gains, agrees = _compensation(pilot, pruned, scores, truth, memory)
         left = deadline - time.perf_counter()

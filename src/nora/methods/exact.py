@@ -70,7 +70,10 @@ def exact(
     budget = parse_bytes(memory)
     functions = pick_backend(backend, problem, len(problem.nodes))
     try:
-        engine = Engine.prepare(problem, functions, tolerance, tuple(compensate))
+        if problem.prepared is None:
+            engine = Engine.prepare(problem, functions, tolerance, tuple(compensate))
+        else:
+            engine = problem.prepared.with_tolerance(tolerance, tuple(compensate))
     except UnsupportedError as reason:
         warnings.warn(f"exact falls back to brute force: {reason}", RuntimeWarning, stacklevel=4)
         with torch.no_grad():
