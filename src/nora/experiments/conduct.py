@@ -19,6 +19,10 @@ from nora.progress import progress_bar
 from nora.report.figures import save_figure
 
 
+# Tables with more rows are for programs.
+LONGEST = 200
+
+
 def conduct(
     name: str,
     lab: Lab,
@@ -71,7 +75,10 @@ def write_report(name: str, report: Report, lab: Lab, out: Path, command: str) -
         save_figure(report.figure, out / f"{name}.png")
         lines += [f"![{report.title}]({name}.png)", ""]
     for heading, table in report.tables:
-        lines += [f"## {heading}", "", markdown(table), ""]
+        shown = (
+            markdown(table) if len(table) <= LONGEST else f"{len(table):,} rows: see `{name}.json`."
+        )
+        lines += [f"## {heading}", "", shown, ""]
     lines += [f"Made by `{command}` (nora {__version__}, profile `{lab.profile.name}`, "]
     lines[-1] += f"{lab.cycles} cycles, {lab.share:.0%} of the nodes labelled, seed {lab.seed})."
     with written_atomically(out / f"{name}.md") as temporary:
