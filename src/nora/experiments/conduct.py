@@ -18,7 +18,6 @@ from nora.files import written_atomically
 from nora.progress import progress_bar
 from nora.report.figures import save_figure
 
-
 # Tables with more rows are for programs.
 LONGEST = 200
 
