@@ -61,7 +61,8 @@ class TestConduct:
         written = {path.suffix for path in (tmp_path / "one").iterdir()}
         assert written == {".json", ".md", ".png"}
         document = strict(tmp_path / "one" / "citation.json")
-        means, cells, widths, everything = document["tables"].values()
+        means, cells, widths, tuned, everything = document["tables"].values()
+        assert {row["method"] for row in tuned} == set(COMPARED)
         methods = [*COMPARED, *YARDSTICKS]
         assert [row["method"] for row in means] == methods
         assert [row["method"] for row in widths] == methods

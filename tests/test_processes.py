@@ -19,7 +19,12 @@ run = nora.train("gcn", "karate", epochs=5, seed=2, progress=False)
 links = nora.train("gat", "karate", "link", epochs=3, seed=2, progress=False)
 scores = {
     f"{entry.name} {asked.task.name}": nora.influence(
-        asked.model, asked.data, entry.name, asked.task, progress=False
+        asked.model,
+        asked.data,
+        entry.name,
+        asked.task,
+        labels=torch.arange(34.0) if entry.facts.get("labels") == "required" else None,
+        progress=False,
     ).scores.double().tolist()
     for entry in METHODS
     for asked in (run, links)

@@ -211,7 +211,9 @@ def bind_options(method: Method, name: str, options: dict[str, Any]) -> dict[str
     given = {
         key: value.item() if hasattr(value, "item") else value for key, value in options.items()
     }
-    return {**known, **given}
+    # A tuple would come back from a saved file as a list.
+    bound = {**known, **given}
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in bound.items()}
 
 
 def what_if(

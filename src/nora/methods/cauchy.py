@@ -124,8 +124,9 @@ def calibrated(scores: Tensor, labels: Tensor) -> Tensor:
     """`a · scores^b` with `a` and `b` fitted to the labels `[N]` (NaN where unknown), in logarithms.
 
     Example:
-        >>> calibrated(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 4.0, float("nan")]))
-        tensor([1.0000, 4.0000, 9.0000])
+        >>> found = calibrated(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([3.0, 6.0, float("nan")]))
+        >>> [round(value, 3) for value in found.tolist()]
+        [3.0, 6.0, 12.0]
     """
     known = (labels > 0) & (scores > 0)  # NaN is not above 0
     x, y = scores[known].double().log(), labels[known].double().log()
