@@ -136,23 +136,22 @@ def draw(graphs: dict[str, list[dict[str, Any]]], path: Path) -> None:
     ):
         best = 0.0
         for point in sorted(rows, key=lambda one: one["seconds"]):
-            family = next(key for key in FAMILIES if point["name"].startswith((key, "auto")))
-            colour = (
-                COLOURS[FAMILIES[family]] if not point["name"].startswith("auto") else COLOURS[3]
-            )
-            front = point["pearson"] > best
-            best = max(best, point["pearson"])
-            axes.scatter(point["seconds"], point["pearson"], s=36, color=colour, zorder=3)
+            x, y = point["seconds"], point["pearson"]
+            family = next((key for key in FAMILIES if point["name"].startswith(key)), "predict")
+            front, pruned = y > best, "tolerance" in point["name"]
+            best = max(best, y)
+            axes.scatter(x, y, s=36, color=COLOURS[FAMILIES[family]], zorder=3)
             axes.annotate(
-                point["name"] + (" *" if point.get("extrapolated") else ""),
-                (point["seconds"], point["pearson"]),
-                xytext=(5, 4 if front else -10),
+                point["name"] + (" (extrapolated)" if point.get("extrapolated") else ""),
+                (x, y),
+                xytext=(-5, -3) if pruned else (5, 4 if front else -10),
                 textcoords="offset points",
+                ha="right" if pruned else "left",
                 fontsize=8,
                 color="black" if front else GREY,
             )
         axes.set(xscale="log", xlabel="seconds to score all nodes", ylabel="Pearson to exact")
-        axes.margins(x=0.18, y=0.1)
+        axes.margins(x=0.2, y=0.15)
         axes.set_title(graph, loc="left", fontsize=11)
         axes.grid(color="#E8E8E8", lw=0.7)
         axes.spines[["top", "right"]].set_visible(False)
