@@ -12,6 +12,7 @@ from nora.methods import METHODS
 
 SCORE = """
 import json
+import torch
 import nora
 from nora.methods import METHODS
 

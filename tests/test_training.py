@@ -57,7 +57,7 @@ def test_sparse_features_train_to_the_same_weights_as_dense_ones(
 ) -> None:
     settings = {"epochs": 6, "norm": True, "dropout": dropout, "progress": False}
     sparse = train(name, sparse_karate, **settings)
-    monkeypatch.setattr(sparse, "SPARSE_BELOW", 0.0)
+    monkeypatch.setattr("nora.sparse.SPARSE_BELOW", 0.0)
     dense = train(name, sparse_karate, **settings)
     for a, b in zip(weights(sparse), weights(dense), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
