@@ -9,8 +9,11 @@ from torch_geometric.nn import GATConv, GCNConv
 from graphs import FEATURES
 from nora import build_model
 from nora.guard import seeded
+from nora.models import MODELS
 
 CLASSES = 3
+# Models of plain graphs; the others are told relations, and have tests of their own.
+PLAIN = [entry.name for entry in MODELS if not {"relational", "needs"} & entry.facts.keys()]
 
 
 def network(name: str = "gcn", *, seed: int = 0, norm: bool = False, layers: int = 2) -> nn.Module:

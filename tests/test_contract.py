@@ -10,10 +10,9 @@ from torch_geometric.data import Data
 
 import nora
 from graphs import GRAPHS, double, some_pairs, without_edges
-from networks import network, patchwork
+from networks import PLAIN, network, patchwork
 from nora import Influence, LinkPrediction, NodeClassification
 from nora.methods import METHODS
-from nora.models import MODELS
 from nora.task import Task
 
 # A method that chooses another one gives what that one gives: tests/methods/test_auto.py.
@@ -82,7 +81,7 @@ def test_nodes_without_edges_have_no_influence(method: str, task: str) -> None:
     assert score(method, data, posed_task).scores[apart].tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("name", [*(entry.name for entry in MODELS), "patchwork"])
+@pytest.mark.parametrize("name", [*PLAIN, "patchwork"])
 @every_graph
 @every_task
 @pytest.mark.parametrize("method", EXACT)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -307,3 +309,59 @@ def test_an_effect_is_saved_as_a_table(suffix: str, tmp_path: Path) -> None:
     table = pd.read_parquet(path) if suffix == "parquet" else pd.read_csv(path)
     assert table["node"].tolist() == [0, 2, 3]
     assert table["flipped"].tolist() == [True, False, False]
+
+
+def shown(result: object) -> str:
+    """What a notebook shows, with the words of the caption and the cells apart."""
+    text = result._repr_html_()  # type: ignore[attr-defined]
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+
+
+def test_a_notebook_shows_the_first_nodes_with_how_they_were_found() -> None:
+    text = shown(scores(*range(12), names=tuple("abcdefghijkl")))
+    assert "The 10 most influential of 12 nodes" in text
+    assert "method brute · node task · 1.5 s" in text
+    assert "node name influence rank 11 l 11.0000 1 10 k 10.0000 2 " in text
+    assert text.rstrip().endswith("2 c 2.0000 10")
+
+
+def test_a_notebook_says_when_not_all_nodes_were_scored() -> None:
+    assert "The 2 most influential of 2 nodes that were scored, of 3" in shown(scores(1, NAN, 3))
+    assert "of 0 nodes that were scored, of 2" in shown(scores(NAN, NAN))
+
+
+def test_a_notebook_shows_who_changes() -> None:
+    text = shown(effect())
+    assert "Without node 1 2 nodes changed, 1 to another class · 0.8 in all · node task" in text
+    assert "node change from_class to_class flipped 0 0.6000 0 1 yes 2 0.2000 0 0 3 0.0000" in text
+    edges = replace(effect(), removed=(), removed_edges=((0, 2),), names=tuple("abcd"))
+    assert "Without edge a – c" in shown(edges)
+    assert "node 1, node 2, node 3 and 2 more" in shown(replace(effect(), removed=(1, 2, 3, 4, 5)))
+
+
+def test_a_notebook_shows_pairs() -> None:
+    data = double(bridge())
+    text = shown(nora.what_if(network(), data, [2, 4], LinkPrediction(some_pairs(data))))
+    assert "pairs changed" in text
+    assert "source target change before after flipped" in text
+
+
+def test_a_notebook_shows_what_is_certain_and_what_a_group_does() -> None:
+    model, data = network(), double(bridge())
+    best = nora.top(model, data, k=3, progress=False)
+    assert best.certificate in shown(best)
+    group = nora.best_group(model, data, size=2, progress=False)
+    assert "2 nodes that change most together" in shown(group)
+    assert "chosen by" in shown(group)
+
+
+def test_what_a_notebook_shows_is_text_and_needs_nothing_from_elsewhere() -> None:
+    names = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a&b", "x" * 500)
+    made = replace(effect(), names=names)
+    both = scores(4.0, 3.0, 2.0, 1.0, names=names, method="<b>bold</b>"), made
+    for html in (result._repr_html_() for result in both):
+        assert not re.search(r"<(script|img|b)\b", html)
+        assert not re.search(r"https?:|url\(|<link|<style", html)
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+        assert "x" * 100 not in html
+    assert "a&amp;b" in both[0]._repr_html_()

@@ -10,12 +10,12 @@ from torch import nn
 
 import nora
 from graphs import weighted
+from networks import PLAIN
 from nora import training
 from nora.datasets import Dataset
-from nora.models import MODELS
 from nora.training import roc_auc, train
 
-MODEL_NAMES = [entry.name for entry in MODELS]
+MODEL_NAMES = PLAIN
 
 
 def weights(run: nora.Run) -> list[torch.Tensor]:

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from nora.certified import Top, top
     from nora.datasets import load_dataset
     from nora.evaluation import evaluate
+    from nora.explain import NoraExplainer
+    from nora.export import to_networkx
     from nora.group import Group, best_group
     from nora.incremental import rule
     from nora.models import build_model
     from nora.relations import influence_matrix, influencers
+    from nora.report.page import write_report
     from nora.result import Effect, Influence
     from nora.runs import Run, load_run
     from nora.shards import merge_checkpoints
@@ -44,6 +47,8 @@ _HOME = {
     "LinkPrediction": "task",
     "Influence": "result",
     "Effect": "result",
+    "to_networkx": "export",
+    "NoraExplainer": "explain",
     "load_dataset": "datasets",
     "build_model": "models",
     "train": "training",
@@ -54,6 +59,7 @@ _HOME = {
     "load_run": "runs",
     "merge_checkpoints": "shards",
     "rule": "incremental",
+    "write_report": "report.page",
 }
 
 __all__ = [
@@ -62,6 +68,7 @@ __all__ = [
     "Influence",
     "LinkPrediction",
     "NodeClassification",
+    "NoraExplainer",
     "Run",
     "Top",
     "Tuned",
@@ -75,10 +82,12 @@ __all__ = [
     "load_run",
     "merge_checkpoints",
     "rule",
+    "to_networkx",
     "top",
     "train",
     "tune",
     "what_if",
+    "write_report",
 ]
 
 

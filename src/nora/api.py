@@ -5,23 +5,22 @@ from __future__ import annotations
 import inspect
 import time
 import warnings
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 from nora.fingerprint import fingerprint
 from nora.incremental.effect import Effects, check_method
 from nora.labels import Labels
 from nora.methods import METHODS, Method, Part
-from nora.problem import Forward, Nodes, Problem, check_model, pose
+from nora.numbering import Graph, Nodes
+from nora.problem import Forward, Problem, check_model, pose
 from nora.progress import progress_bar
 from nora.registry import Entry, nearest
-from nora.removal import EdgeList, edge_pairs, node_ids
+from nora.removal import EdgeList, edge_pairs
 from nora.removal import remove_edges as without_edges
 from nora.result import Effect, Influence
 from nora.shards import Shards, begun_with
@@ -30,7 +29,7 @@ from nora.task import LinkPrediction, NodeClassification, Task
 
 def influence(
     model: nn.Module,
-    data: Data,
+    data: Graph,
     method: str = "auto",
     task: Task | None = None,
     *,
@@ -46,11 +45,12 @@ def influence(
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
-        data: The graph, with `x` and `edge_index`.
+        data: The graph, with `x` and `edge_index`; or a `HeteroData`, see `nora.numbering`.
         method: A name from `nora methods`. `auto` takes `exact`, which gives the definition's numbers,
             where it fits `budget=60` seconds, else the best estimate that does, and says so.
         task: What is predicted; node classification from logits by default.
-        nodes: Score only these (ids or mask); the others get NaN.
+        nodes: Score only these (ids or mask); the others get NaN. With node types e.g.
+            `{"author": [3, 17]}`, or `"author"` for all of a type.
         targets: Count only the change of these predictions: node ids, or for links positions in
             `task.pairs`.
         forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
@@ -106,6 +106,7 @@ def influence(
         options=bound,
         seconds=time.perf_counter() - start,
         details={**details, **chosen},
+        node_types=problem.numbering.sizes(),
     )
 
 
@@ -218,8 +219,8 @@ def bind_options(method: Method, name: str, options: dict[str, Any]) -> dict[str
 
 def what_if(
     model: nn.Module,
-    data: Data,
-    remove: int | Iterable[int] | Tensor = (),
+    data: Graph,
+    remove: Nodes = (),
     task: Task | None = None,
     *,
     remove_edges: EdgeList = (),
@@ -232,7 +233,7 @@ def what_if(
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph.
-        remove: A node id, or several removed at once.
+        remove: A node id, or several removed at once; with node types `("author", 17)`.
         task: What is predicted; node classification from logits by default. With `classes`, their
             change alone counts; flips are still told on all classes.
         remove_edges: Edges to remove, as pairs `[(3, 17), (5, 6)]`; their nodes stay. Where every
@@ -255,7 +256,7 @@ def what_if(
         ((0, 1),)
     """
     problem = pose(model, data, task, None, targets, forward)
-    removed = node_ids(remove, problem.num_nodes)
+    removed = problem.numbering.ids(remove)
     edges = edge_pairs(data, remove_edges)
     if removed.numel() == 0 and not edges:
         raise ValueError(
@@ -277,8 +278,9 @@ def what_if(
             effects = Effects.prepare(problem, method)
         after, survivors = effects.after(removed)
     counted = survivors if problem.targets is None else survivors & problem.targets
+    line = problem.numbering
     return Effect(
-        removed=tuple(removed.tolist()),
+        removed=line.named(removed.tolist()),
         before=effects.before,
         after=after,
         counted=counted,
@@ -286,4 +288,5 @@ def what_if(
         pairs=problem.task.pairs if isinstance(problem.task, LinkPrediction) else None,
         classes=classes,
         removed_edges=edges,
+        node_types=line.sizes(),
     )

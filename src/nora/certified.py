@@ -19,14 +19,15 @@ import pandas as pd
 import torch
 from scipy import sparse
 from torch import Tensor, nn
-from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from nora.api import influence
 from nora.incremental.effect import Effects
 from nora.incremental.engine import Engine
+from nora.incremental.steps import EVERYWHERE
 from nora.methods import METHODS
-from nora.problem import Forward, Nodes, Problem, check_model, pose
+from nora.numbering import Graph, Nodes, node_columns
+from nora.problem import Forward, Problem, check_model, pose
 from nora.progress import progress_bar
 from nora.result import write_table
 from nora.task import LinkPrediction, Task
@@ -53,7 +54,7 @@ class Top:
         names: The nodes' names, when they have any.
     """
 
-    nodes: tuple[int, ...]
+    nodes: tuple[Any, ...]
     scores: tuple[float, ...]
     certified: int
     refined: int
@@ -79,9 +80,14 @@ class Top:
     def __repr__(self) -> str:
         return f"Top({len(self.nodes)} nodes, {self.certificate})"
 
+    def _repr_html_(self) -> str:
+        from nora.report.notebook import top_html
+
+        return top_html(self)
+
     def to_frame(self) -> pd.DataFrame:
         """One row per node: `rank`, `node`, `name` if there are names, `influence`, `certified`."""
-        frame = pd.DataFrame({"node": self.nodes, "influence": self.scores})
+        frame = pd.DataFrame({**node_columns(self.nodes), "influence": self.scores})
         frame.insert(0, "rank", range(1, len(frame) + 1))
         if self.names is not None:
             frame.insert(2, "name", [self.names[node] for node in self.nodes])
@@ -105,7 +111,7 @@ class Top:
 
 def top(
     model: nn.Module,
-    data: Data,
+    data: Graph,
     k: int = 100,
     task: Task | None = None,
     *,
@@ -154,7 +160,7 @@ def top(
             model,
             data,
             screen,
-            problem.task,
+            task,
             targets=targets if restricted else None,
             forward=forward,
             progress=progress,
@@ -174,7 +180,7 @@ def top(
     rest = float(bound[left].max()) if bool(left.any()) else 0.0
     best = exact.nan_to_num(-1.0).argsort(descending=True, stable=True)[:k]
     return Top(
-        nodes=tuple(best.tolist()),
+        nodes=problem.numbering.named(best.tolist()),
         scores=tuple(exact[best].tolist()),
         certified=int((exact[best] >= rest).sum()),
         refined=int((~left).sum()),
@@ -215,7 +221,7 @@ def reach_bound(problem: Problem, engine: Engine | None) -> Tensor:
     known of the reach, and everything may change.
     """
     weight, n = _weights(problem).numpy(), problem.num_nodes
-    if engine is None:
+    if engine is None or engine.plan.output.depth >= EVERYWHERE:
         return torch.from_numpy(weight.sum() - weight)
     source, target = engine.plan.edge_index.cpu().numpy()
     flows = {m.flow for m in problem.model.modules() if isinstance(m, MessagePassing)}

@@ -13,6 +13,7 @@ from nora import __version__
 from nora.methods import METHODS
 from nora.problem import Problem
 from nora.task import LinkPrediction, NodeClassification
+from nora.typed import TypedForward
 
 
 def digest(parts: Iterable[Any]) -> str:
@@ -33,7 +34,12 @@ def digest(parts: Iterable[Any]) -> str:
 
 def graph_fingerprint(data: Any) -> str:
     """Digest of every tensor of a PyG graph."""
-    items = [(key, value) for key, value in data.to_dict().items() if isinstance(value, Tensor)]
+    items = [
+        (f"{store._key}/{key}" if store._key is not None else key, value)
+        for store in data.stores
+        for key, value in store.items()
+        if isinstance(value, Tensor)
+    ]
     return digest(part for item in sorted(items, key=lambda item: item[0]) for part in item)
 
 
@@ -57,6 +63,10 @@ def _function_parts(function: Any) -> Iterator[Any]:
     if isinstance(function, nn.Module):
         yield from _module_parts(function)
         return
+    if isinstance(function, TypedForward):
+        yield function.wanted
+        yield from _function_parts(function.call)
+        return
     code = getattr(function, "__code__", None)
     yield getattr(function, "__qualname__", type(function).__qualname__)
     if code is not None:
@@ -78,6 +88,7 @@ def fingerprint(problem: Problem, method: str, options: Mapping[str, Any]) -> di
     described: list[Any] = [task.name, task.return_type]
     if isinstance(task, LinkPrediction):
         described += [task.pairs, *_function_parts(task.decoder)]
+        described += [] if task.relation is None else [task.relation]
     if isinstance(task, NodeClassification) and task.classes is not None:
         described += ["classes", task.classes]
     return {

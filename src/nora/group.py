@@ -20,14 +20,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
 from torch import nn
-from torch_geometric.data import Data
 
 from nora.incremental.effect import Effects
-from nora.problem import Forward, Nodes, check_model, pose
+from nora.numbering import Graph, Nodes, node_columns
+from nora.problem import Forward, check_model, pose
 from nora.progress import progress_bar
 from nora.result import write_table
 from nora.task import Task
@@ -56,7 +57,7 @@ class Group:
         [1.0, 0.5]
     """
 
-    nodes: tuple[int, ...]
+    nodes: tuple[Any, ...]
     totals: tuple[float, ...]
     influences: tuple[float, ...]
     alone: float
@@ -80,6 +81,11 @@ class Group:
             f"evaluations={self.evaluations})"
         )
 
+    def _repr_html_(self) -> str:
+        from nora.report.notebook import group_html
+
+        return group_html(self)
+
     def to_frame(self) -> pd.DataFrame:
         """One row per node, in the order chosen.
 
@@ -87,9 +93,10 @@ class Group:
         `total` with them.
         """
         frame = pd.DataFrame(
-            {"node": self.nodes, "influence": self.influences, "total": self.totals}
+            {**node_columns(self.nodes), "influence": self.influences, "total": self.totals}
         )
-        frame.insert(2, "gain", frame["total"].diff().fillna(frame["total"]))
+        gain = frame["total"].diff().fillna(frame["total"])
+        frame.insert(list(frame.columns).index("total"), "gain", gain)
         if self.names is not None:
             frame.insert(1, "name", [self.names[node] for node in self.nodes])
         return frame
@@ -111,7 +118,7 @@ class Group:
 
 def best_group(
     model: nn.Module,
-    data: Data,
+    data: Graph,
     size: int = 10,
     task: Task | None = None,
     *,
@@ -184,7 +191,7 @@ def best_group(
             inner = [joint(first[:some]) for some in range(2, size)]
             totals = [influence[first[0]], *inner, alone]
     return Group(
-        nodes=tuple(nodes),
+        nodes=problem.numbering.named(nodes),
         totals=tuple(totals),
         influences=tuple(influence[node] for node in nodes),
         alone=alone,

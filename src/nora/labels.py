@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nora.numbering import Numbering
 from nora.removal import node_ids
 from nora.result import Influence
 
@@ -20,18 +21,20 @@ Labels = (
 )
 
 
-def label_tensor(labels: Labels, num_nodes: int) -> Tensor:
+def label_tensor(labels: Labels, line: int | Numbering) -> Tensor:
     """Labels as a tensor `[num_nodes]`, NaN where the influence is not known.
 
     Args:
         labels: An `Influence` whose scored nodes are the labelled ones, a tensor `[num_nodes]` with
             NaN for unknown, a mapping from node id to influence, or `(ids, influences)`.
-        num_nodes: Number of nodes of the graph.
+        line: How the graph numbers its nodes, or how many it has.
 
     Example:
         >>> label_tensor({2: 0.5}, 3)
         tensor([   nan,    nan, 0.5000])
     """
+    line = Numbering((), (line,)) if isinstance(line, int) else line
+    num_nodes = line.total
     if isinstance(labels, Influence):
         labels = labels.scores
     if isinstance(labels, np.ndarray):
@@ -49,6 +52,8 @@ def label_tensor(labels: Labels, num_nodes: int) -> Tensor:
         ids, values = (labels.keys(), labels.values()) if isinstance(labels, Mapping) else labels
         given = list(ids) if not isinstance(ids, Tensor) else ids
         found = values if isinstance(values, Tensor) else torch.tensor(list(values))
+        if line.types and not isinstance(given, Tensor):
+            given = [int(line.ids(one, "labelled node")) for one in given]
         where = torch.as_tensor(given)
         if where.dtype == torch.bool:
             raise TypeError("labels name their nodes by ids, not by a mask: use mask.nonzero()")

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from nora.guard import evaluating
 from nora.labels import Labels, label_tensor
+from nora.numbering import Graph, Nodes, Numbering, line_edges, numbering_of
 from nora.removal import kept, node_ids, remove_nodes
 from nora.task import LinkPrediction, NodeClassification, Task, item_change
+from nora.typed import (
+    TypedForward,
+    check_edges,
+    check_features,
+    check_typed_graph,
+    default_call,
+    on_the_line,
+    typed_forward,
+    typed_targets,
+)
 
-Forward = Callable[[nn.Module, Data], Tensor]
-Nodes = Iterable[int] | Tensor
+Forward = Callable[[nn.Module, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -28,17 +39,17 @@ class Problem:
     Attributes:
         model: The trained model.
         data: The graph `G`.
-        task: What is predicted.
+        task: What is predicted; its nodes are on the line of all nodes (see `nora.numbering`).
         nodes: The nodes to remove, one at a time, `[n]`, sorted.
         targets: Mask `[items]` of the predictions that count, or None for all.
-        forward: `(model, data) -> output`.
+        forward: `(model, data) -> output`, one row per node.
         original: The model's output on `G`, once `check_model` has computed it.
         labels: True influences `[N]` that are known, NaN elsewhere; None when none are.
         prepared: An engine that choosing a method has prepared already.
     """
 
     model: nn.Module
-    data: Data
+    data: Graph
     task: Task
     nodes: Tensor
     targets: Tensor | None
@@ -52,17 +63,36 @@ class Problem:
         """Number of nodes of `G`."""
         return int(self.data.num_nodes or 0)
 
+    @cached_property
+    def numbering(self) -> Numbering:
+        """How the nodes of `G` are numbered."""
+        return numbering_of(self.data)
+
+    @cached_property
+    def edge_index(self) -> Tensor:
+        """The edges of `G` of all types, `[2, E]`, between nodes on the line."""
+        return line_edges(self.data, self.numbering)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the graph is."""
+        return self.edge_index.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the node features; torch's default where there are none."""
+        features = [store.get("x") for store in self.data.node_stores]
+        floating = [x.dtype for x in features if isinstance(x, Tensor) and x.is_floating_point()]
+        return floating[0] if floating else torch.get_default_dtype()
+
     def known_influence(self) -> Tensor:
-        """The labels, on the graph's device and in the default precision of its features."""
+        """The labels, on the graph's device and in the precision of its features."""
         if self.labels is None:
             raise ValueError(
                 "this method learns from the true influence of some nodes: pass "
                 "labels=(ids, influences), e.g. labels=nora.influence(model, data, nodes=sample)"
             )
-        x = self.data.x
-        floating = isinstance(x, Tensor) and x.is_floating_point()
-        dtype = x.dtype if floating else torch.get_default_dtype()
-        return self.labels.to(self.data.edge_index.device, dtype)
+        return self.labels.to(self.device, self.dtype)
 
     def evaluating(self) -> AbstractContextManager[None]:
         """The model, and the decoder where it is a module, in eval mode; restored on leaving."""
@@ -84,8 +114,7 @@ class Problem:
         Returns:
             Predictions of the surviving items, and the mask `[items]` of those items.
         """
-        device = self.data.edge_index.device
-        keep = kept(removed.to(device), self.num_nodes)
+        keep = kept(removed.to(self.device), self.num_nodes)
         task, survivors = self.task.survivors(keep)
         if not bool(keep.any()):
             return self.predict()[:0], survivors
@@ -108,7 +137,7 @@ class Problem:
 
 def pose(
     model: nn.Module,
-    data: Data,
+    data: Graph,
     task: Task | None = None,
     nodes: Nodes | None = None,
     targets: Nodes | None = None,
@@ -118,8 +147,10 @@ def pose(
     """Check the input and put it in one value; every error says what was wrong and what to do."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    if not isinstance(data, Data):
-        raise TypeError(f"data must be a torch_geometric.data.Data, got {type(data).__name__}")
+    if not isinstance(data, Data | HeteroData):
+        raise TypeError(
+            "data must be a torch_geometric.data.Data or HeteroData, got " + type(data).__name__
+        )
     task = NodeClassification() if task is None else task
     if not isinstance(task, NodeClassification | LinkPrediction):
         raise TypeError(
@@ -127,72 +158,64 @@ def pose(
             f"{type(task).__name__}; e.g. task=nora.LinkPrediction(pairs)"
         )
     _check_graph(data)
+    line = numbering_of(data)
+    device = line_edges(data, line).device
     if isinstance(task, LinkPrediction):
-        task = replace(task, pairs=task.pairs.to(data.edge_index.device))
-    num_nodes = int(data.num_nodes or 0)
-    mask: Tensor | None = None
-    if targets is not None:
-        num_items = task.num_items(num_nodes)
-        owner = "graph" if task.item == "node" else "task"
-        ids = node_ids(targets, num_items, f"target {task.item}", owner)
-        if ids.numel() == 0:
-            raise ValueError("targets is empty: name at least one target, or leave it out for all")
-        mask = torch.zeros(num_items, dtype=torch.bool, device=data.edge_index.device)
-        mask[ids.to(mask.device)] = True
-    every = torch.arange(num_nodes)
+        relation = None if task.relation is None else task.relation.to(device)
+        task = replace(task, pairs=task.pairs.to(device), relation=relation)
+    if isinstance(data, HeteroData):
+        call = default_call(model, data) if forward is None else forward
+        forward = typed_forward(task, line, call)
+        task = on_the_line(task, line)
+    elif forward is None:
+        forward = default_forward(model, data)
+    counted = _counted(task, line, targets, forward)
     return Problem(
         model=model,
         data=data,
         task=task,
-        nodes=every if nodes is None else node_ids(nodes, num_nodes),
-        targets=mask,
-        forward=default_forward(model, data) if forward is None else forward,
-        labels=None if labels is None else label_tensor(labels, num_nodes),
+        nodes=torch.arange(line.total) if nodes is None else line.ids(nodes),
+        targets=None if counted is None else counted.to(device),
+        forward=forward,
+        labels=None if labels is None else label_tensor(labels, line),
     )
 
 
-def _check_graph(data: Data) -> None:
-    edge_index = data.edge_index
-    if edge_index is None:
-        raise ValueError("data has no edge_index; a graph needs one of shape [2, num_edges]")
-    if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
-        raise ValueError(
-            f"edge_index must have shape [2, num_edges], got {list(getattr(edge_index, 'shape', []))}"
-        )
-    if edge_index.dtype != torch.long:
-        raise TypeError(
-            f"edge_index must hold torch.long node ids, got {edge_index.dtype}; "
-            "use edge_index.long()"
-        )
-    num_nodes = int(data.num_nodes or 0)
-    if num_nodes == 0:
+def _counted(task: Task, line: Numbering, targets: Nodes | None, forward: Forward) -> Tensor | None:
+    """Mask `[items]` of the predictions that count; None for all."""
+    num_items = task.num_items(line.total)
+    wanted = forward.wanted if isinstance(forward, TypedForward) and task.item == "node" else ()
+    if targets is None:
+        # What is said of other types is no prediction.
+        return line.mask(wanted[0]) if wanted and len(line.types) > 1 else None
+    if wanted:
+        ids = typed_targets(task, line, wanted, targets)
+    else:
+        owner = "graph" if task.item == "node" else "task"
+        ids = node_ids(targets, num_items, f"target {task.item}", owner)
+    if ids.numel() == 0:
+        raise ValueError("targets is empty: name at least one target, or leave it out for all")
+    mask = torch.zeros(num_items, dtype=torch.bool)
+    mask[ids] = True
+    return mask
+
+
+def _check_graph(data: Graph) -> None:
+    if int(data.num_nodes or 0) == 0:
         raise ValueError("the graph is empty: it has no nodes")
-    if edge_index.numel():
-        low, high = int(edge_index.min()), int(edge_index.max())
-        if low < 0 or high >= num_nodes:
-            raise ValueError(
-                f"edge_index names node {low if low < 0 else high}: the graph has {num_nodes} "
-                f"nodes (0 … {num_nodes - 1})"
-            )
-    x = data.x
-    if not isinstance(x, Tensor):
+    if isinstance(data, HeteroData):
+        check_typed_graph(data)
         return
-    if x.layout != torch.strided:
-        raise TypeError(f"x is a sparse tensor ({x.layout}); pass data with x.to_dense()")
-    if x.size(0) != num_nodes:
-        raise ValueError(f"x has {x.size(0)} rows but the graph has {num_nodes} nodes")
-    # The sum is finite unless an entry is not: no mask of the size of x is needed.
-    if x.is_floating_point() and not bool(x.sum().isfinite()):
-        bad = (~x.isfinite()).flatten(1).any(dim=1).nonzero()
-        if bad.numel():
-            raise ValueError(
-                f"x holds NaN or infinite values (first at node {int(bad[0])}); fill or drop them first"
-            )
+    if data.edge_index is None:
+        raise ValueError("data has no edge_index; a graph needs one of shape [2, num_edges]")
+    num_nodes = int(data.num_nodes or 0)
+    check_edges(data.edge_index, num_nodes, num_nodes)
+    check_features(data.x, num_nodes)
 
 
 def default_forward(model: nn.Module, data: Data) -> Forward:
-    """PyG's calling convention: `model(x, edge_index)`, with `edge_weight` / `edge_attr` added
-    where the data has them and the model's `forward` names them."""
+    """PyG's calling convention: `model(x, edge_index)`, with `edge_weight`, `edge_attr` and
+    `edge_type` added where the data has them and the model's `forward` names them."""
     if data.x is None:
         raise ValueError(
             "data has no node features x; add them, or pass forward=lambda model, data: … that "
@@ -200,13 +223,27 @@ def default_forward(model: nn.Module, data: Data) -> Forward:
         )
     named = inspect.signature(model.forward).parameters
     extra = tuple(
-        key for key in ("edge_weight", "edge_attr") if key in named and data.get(key) is not None
+        key
+        for key in ("edge_weight", "edge_attr", "edge_type")
+        if key in named and data.get(key) is not None
     )
 
     def forward(model: nn.Module, data: Data) -> Tensor:
         return model(data.x, data.edge_index, **{key: getattr(data, key) for key in extra})
 
     return forward
+
+
+def _shapes(data: Graph) -> str:
+    """The shape of the node features, in words."""
+    if isinstance(data, Data):
+        x = data.x
+        return f"x has shape {list(x.shape) if isinstance(x, Tensor) else None}"
+    found = {
+        store._key: list(store.x.shape) if isinstance(store.get("x"), Tensor) else None
+        for store in data.node_stores
+    }
+    return f"x has shapes {found}"
 
 
 def check_model(problem: Problem) -> Problem:
@@ -219,12 +256,13 @@ def check_model(problem: Problem) -> Problem:
         try:
             first = problem.output()
         except (RuntimeError, IndexError, ValueError, TypeError, AttributeError) as error:
-            x = problem.data.x
-            shape = list(x.shape) if isinstance(x, Tensor) else None
+            usual = (
+                "(x, edge_index)" if isinstance(problem.data, Data) else "(x_dict, edge_index_dict)"
+            )
             raise ValueError(
                 f"the model {type(problem.model).__name__} could not be run on this graph: "
-                f"{error}. x has shape {shape}: was the model built for that many features? If it "
-                "takes other arguments than (x, edge_index), pass forward=lambda model, data: …"
+                f"{error}. {_shapes(problem.data)}: was the model built for that many features? If "
+                f"it takes other arguments than {usual}, pass forward=lambda model, data: …"
             ) from error
         if not isinstance(first, Tensor):
             raise TypeError(

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 from nora.incremental.effect import Effects
-from nora.problem import Forward, Nodes, check_model, pose
+from nora.incremental.steps import EVERYWHERE
+from nora.numbering import Graph, Nodes
+from nora.problem import Forward, check_model, pose
 from nora.progress import progress_bar
-from nora.removal import node_ids
-from nora.result import Influence
+from nora.result import Influence, typed_columns
 from nora.task import LinkPrediction, Task
 
 
 def influence_matrix(
     model: nn.Module,
-    data: Data,
+    data: Graph,
     nodes: Nodes,
     task: Task | None = None,
     *,
@@ -78,13 +79,14 @@ def influence_matrix(
     frame = pd.DataFrame({key: value.numpy() for key, value in columns.items()})
     what = "pair" if "pair" in frame else "node"
     order = ["removed", "change", what]
-    return frame.sort_values(order, ascending=[True, False, True], ignore_index=True)
+    frame = frame.sort_values(order, ascending=[True, False, True], ignore_index=True)
+    return typed_columns(frame, problem.numbering.sizes())
 
 
 def influencers(
     model: nn.Module,
-    data: Data,
-    node: int,
+    data: Graph,
+    node: int | tuple[str, int],
     k: int = 10,
     task: Task | None = None,
     *,
@@ -121,17 +123,21 @@ def influencers(
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
     plain = pose(model, data, task, forward=forward)
-    ids = node_ids(node, plain.num_nodes)
+    ids = plain.numbering.ids(node)
     if ids.numel() != 1:
         raise ValueError(f"node names {ids.numel()} nodes: give one node id, e.g. node=17")
     # Items of this node's own, and the nodes whose output they are made of.
-    items = ends = ids.to(data.edge_index.device)
+    items = ends = ids.to(plain.device)
     if isinstance(plain.task, LinkPrediction):
         items = (plain.task.pairs == ends).any(dim=0).nonzero().flatten()
         if items.numel() == 0:
             raise ValueError(f"no pair of the task has node {int(ids)}: it has no prediction")
         ends = plain.task.pairs[:, items].flatten()
-    problem = check_model(pose(model, data, plain.task, targets=items, forward=forward))
+    mask = torch.zeros(plain.task.num_items(plain.num_nodes), dtype=torch.bool, device=items.device)
+    mask[items] = True
+    if plain.targets is not None and not bool(plain.targets[items].all()):
+        raise ValueError(f"node {node} has no prediction: it is not of the type that is classified")
+    problem = check_model(replace(plain, targets=mask))
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, method, problem.num_nodes)
         nodes = _within_reach(effects, ends)
@@ -142,15 +148,16 @@ def influencers(
                 scores[some] = values.double().cpu()
                 advance(len(some))
     scores[scores <= 0] = float("nan")
-    return Influence(scores, method, problem.task.name).top(k)
+    found = Influence(scores, method, problem.task.name, node_types=problem.numbering.sizes())
+    return found.top(k)
 
 
 def _within_reach(effects: Effects, ends: Tensor) -> Tensor:
     """The nodes whose removal can change the output at `ends`; all where no engine tells the reach."""
     problem = effects.problem
-    if effects.engine is None:
+    if effects.engine is None or effects.engine.plan.output.depth >= EVERYWHERE:
         return torch.arange(problem.num_nodes)
-    source, target = problem.data.edge_index
+    source, target = problem.edge_index
     near = torch.zeros(problem.num_nodes, dtype=torch.bool, device=source.device)
     near[ends] = True
     for _ in range(effects.engine.plan.output.depth):

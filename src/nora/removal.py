@@ -8,7 +8,7 @@ from operator import index
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.utils import is_undirected
 
 EdgeList = Iterable[tuple[int, int]] | Tensor
@@ -53,15 +53,16 @@ def kept(nodes: Tensor, num_nodes: int) -> Tensor:
     return keep
 
 
-def remove_nodes(data: Data, nodes: int | Iterable[int] | Tensor) -> Data:
+def remove_nodes(data: Data | HeteroData, nodes: int | Iterable[int] | Tensor) -> Data | HeteroData:
     """`data` without `nodes` and their edges; node- and edge-level tensors are carried along.
 
-    The remaining nodes keep their order and are renumbered from 0. Self-loops and duplicate edges
-    of remaining nodes stay as they are.
+    The remaining nodes keep their order and are renumbered from 0, within their type where there
+    are several. Self-loops and duplicate edges of remaining nodes stay as they are.
 
     Args:
         data: The graph; left untouched.
-        nodes: An id, ids, or a mask `[N]`.
+        nodes: An id, ids, or a mask `[N]`; with node types, positions on the line of all nodes (see
+            `nora.numbering`).
 
     Example:
         >>> path = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
@@ -70,11 +71,21 @@ def remove_nodes(data: Data, nodes: int | Iterable[int] | Tensor) -> Data:
                 [1, 0]])
     """
     num_nodes = int(data.num_nodes or 0)
-    ids = node_ids(nodes, num_nodes)
-    return data.subgraph(kept(ids, num_nodes).to(data.edge_index.device))
+    keep = kept(node_ids(nodes, num_nodes), num_nodes)
+    if isinstance(data, Data):
+        return data.subgraph(keep.to(data.edge_index.device))
+    parts = keep.split([int(data[node_type].num_nodes or 0) for node_type in data.node_types])
+    device = next((store.edge_index.device for store in data.edge_stores), keep.device)
+    reduced = data.subgraph(
+        {t: part.to(device) for t, part in zip(data.node_types, parts, strict=True)}
+    )
+    for node_type, part in zip(data.node_types, parts, strict=True):
+        # PyG counts the nodes of a type without features by its edges.
+        reduced[node_type].num_nodes = int(part.sum())
+    return reduced
 
 
-def edge_pairs(data: Data, edges: EdgeList) -> tuple[tuple[int, int], ...]:
+def edge_pairs(data: Data | HeteroData, edges: EdgeList) -> tuple[tuple[int, int], ...]:
     """Sorted distinct edges, all of which must be in the graph.
 
     A graph in which every edge has its reverse (PyG's `is_undirected`, whatever the weights) is
@@ -89,10 +100,12 @@ def edge_pairs(data: Data, edges: EdgeList) -> tuple[tuple[int, int], ...]:
         >>> edge_pairs(path, [(2, 1), (1, 2)])
         ((1, 2),)
     """
-    num_nodes = int(data.num_nodes or 0)
     named = _pairs(edges)
     if not named:
         return ()
+    if isinstance(data, HeteroData):
+        raise ValueError("edges cannot be removed from a HeteroData yet: remove nodes instead")
+    num_nodes = int(data.num_nodes or 0)
     node_ids([node for pair in named for node in pair], num_nodes)
     undirected = is_undirected(data.edge_index, num_nodes=num_nodes)
     there = set(_keys(data.edge_index, num_nodes).tolist())

@@ -7,10 +7,10 @@ Parquet files carry their provenance inside; a CSV file has it beside it, in `<n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,12 @@ from torch import Tensor
 
 from nora.files import written_atomically
 from nora.task import item_change
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from matplotlib.figure import Figure
+
+    from nora.numbering import Graph
 
 _KEY = b"nora"
 # Python's own float reads every digit back; pandas' parser may miss the last bit.
@@ -38,11 +44,16 @@ class Influence:
         seconds: How long it took.
         details: Facts the method reports about its run.
         names: The nodes' names, when they have any.
+        node_types: How many nodes of each type there are, one type after the other in `scores`; None
+            in a graph of one type.
 
     Example:
         >>> scores = Influence(torch.tensor([0.5, 2.0, 1.0]), "brute")
         >>> scores.top(2)["node"].tolist()
         [1, 2]
+        >>> scores = replace(scores, node_types={"author": 1, "paper": 2})
+        >>> scores["paper", 0], scores.of("author").scores.tolist()
+        (2.0, [0.5])
     """
 
     scores: Tensor
@@ -52,16 +63,35 @@ class Influence:
     seconds: float = 0.0
     details: Mapping[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] | None = None
+    node_types: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
         if self.names is not None and len(self.names) != len(self.scores):
             raise ValueError(f"{len(self.names)} names for {len(self.scores)} nodes")
+        if self.node_types is not None and sum(self.node_types.values()) != len(self.scores):
+            raise ValueError(f"node types {dict(self.node_types)} for {len(self.scores)} nodes")
 
     def __len__(self) -> int:
         return len(self.scores)
 
-    def __getitem__(self, node: int) -> float:
+    def __getitem__(self, node: int | tuple[str, int]) -> float:
+        if isinstance(node, tuple):
+            return self.of(node[0])[node[1]]
+        if self.node_types is not None:
+            example = (next(iter(self.node_types)), int(node))
+            raise KeyError(f"nodes have types here: give e.g. {example}")
         return float(self.scores[node])
+
+    def of(self, node_type: str) -> Influence:
+        """The scores of one node type alone, numbered as the graph numbers them."""
+        start = 0
+        for name, count in (self.node_types or {}).items():
+            if name == node_type:
+                span = slice(start, start + count)
+                names = None if self.names is None else self.names[span]
+                return replace(self, scores=self.scores[span], names=names, node_types=None)
+            start += count
+        raise KeyError(f"no node type {node_type!r}; there are {list(self.node_types or ())}")
 
     def __repr__(self) -> str:
         scored = int((~self.scores.isnan()).sum())
@@ -70,13 +100,22 @@ class Influence:
             f"{len(self)} nodes, seconds={self.seconds:.3g})"
         )
 
+    def _repr_html_(self) -> str:
+        from nora.report.notebook import influence_html
+
+        return influence_html(self)
+
     def to_frame(self) -> pd.DataFrame:
-        """One row per scored node: `node`, `name` if there are names, `influence`, `rank`."""
+        """One row per scored node: `node`, `name` if there are names, `influence`, `rank`.
+
+        In a graph with several node types `type` comes first, and `node` counts within it.
+        """
         values = self.scores.detach().cpu().double().numpy()
         scored = np.flatnonzero(~np.isnan(values))
         frame = pd.DataFrame({"node": scored, "influence": values[scored]})
         if self.names is not None:
             frame.insert(1, "name", [self.names[node] for node in scored])
+        frame = typed_columns(frame, self.node_types)
         frame["rank"] = frame["influence"].rank(ascending=False, method="first").astype(int)
         return frame
 
@@ -86,6 +125,18 @@ class Influence:
             raise ValueError(f"k must be at least 1, got {k}")
         frame = self.to_frame().sort_values("rank").head(k)
         return frame.reset_index(drop=True)
+
+    def to_networkx(self, data: Graph, **known: Any) -> nx.Graph | nx.DiGraph:
+        """The graph with these scores on its nodes: see `nora.to_networkx`."""
+        from nora.export import to_networkx
+
+        return to_networkx(data, self, **known)
+
+    def plot(self, k: int = 15, data: Graph | None = None) -> Figure:
+        """The `k` most influential nodes beside a Lorenz curve or, with `data`, their degrees."""
+        from nora.report.influence_plot import influence_plot
+
+        return influence_plot(self, k, data)
 
     def compare(self, other: Influence) -> dict[str, float]:
         """Agreement with `other` on the nodes both scored: see `nora.evaluation.agreement`."""
@@ -134,6 +185,7 @@ class Influence:
             "seconds": self.seconds,
             "details": dict(self.details),
             "num_nodes": len(self),
+            "node_types": None if self.node_types is None else dict(self.node_types),
             "dtype": str(self.scores.dtype).removeprefix("torch."),
         }
         return write_table(self.to_frame(), provenance, Path(path))
@@ -144,6 +196,10 @@ class Influence:
         frame, provenance = _read(Path(path), "influence")
         dtype = getattr(torch, provenance["dtype"])
         scores = torch.full((provenance["num_nodes"],), float("nan"), dtype=dtype)
+        types = provenance.get("node_types")
+        if types is not None:
+            starts = dict(zip(types, np.cumsum([0, *types.values()]), strict=False))
+            frame["node"] += frame["type"].map(starts).astype("int64")
         nodes = torch.as_tensor(frame["node"].to_numpy(copy=True))
         scores[nodes] = torch.as_tensor(frame["influence"].to_numpy(copy=True)).to(dtype)
         names: tuple[str, ...] | None = None
@@ -155,6 +211,7 @@ class Influence:
         return Influence(
             scores=scores,
             names=names,
+            node_types=types,
             **{key: provenance[key] for key in ("method", "task", "options", "seconds", "details")},
         )
 
@@ -173,9 +230,10 @@ class Effect:
         names: The nodes' names, when they have any.
         classes: The classes whose change counts; None for all.
         removed_edges: The removed edges; in an undirected graph each is both directions.
+        node_types: As in `Influence`; items and pairs then count all nodes, type after type.
     """
 
-    removed: tuple[int, ...]
+    removed: tuple[Any, ...]
     before: Tensor
     after: Tensor
     counted: Tensor
@@ -184,6 +242,7 @@ class Effect:
     names: tuple[str, ...] | None = None
     classes: tuple[int, ...] | None = None
     removed_edges: tuple[tuple[int, int], ...] = ()
+    node_types: Mapping[str, int] | None = None
 
     @property
     def change(self) -> Tensor:
@@ -208,6 +267,11 @@ class Effect:
             f"Effect(removed={list(self.removed)}, {edges}{classes}total={self.total:.6g}, "
             f"{what} changed={changed}, flipped={len(self.flips())})"
         )
+
+    def _repr_html_(self) -> str:
+        from nora.report.notebook import effect_html
+
+        return effect_html(self)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per counted item.
@@ -234,7 +298,7 @@ class Effect:
                     at = list(frame.columns).index(key) + 1
                     label = "name" if key == "node" else f"{key}_name"
                     frame.insert(at, label, [self.names[node] for node in frame[key]])
-        return frame
+        return typed_columns(frame, self.node_types)
 
     def top(self, k: int = 10) -> pd.DataFrame:
         """The `k` items that change most."""
@@ -249,6 +313,12 @@ class Effect:
         frame = frame[frame["flipped"]].sort_values("change", ascending=False, kind="stable")
         return frame.reset_index(drop=True)
 
+    def plot(self, k: int = 15, class_names: Sequence[str] | None = None) -> Figure:
+        """The `k` items that change most, each from before to after; flips stand out."""
+        from nora.report.effect_plot import effect_plot
+
+        return effect_plot(self, k, class_names)
+
     def save(self, path: str | Path) -> Path:
         """Write `to_frame()` to a `.parquet` or `.csv` file, with what was removed."""
         provenance = {
@@ -260,6 +330,21 @@ class Effect:
             "total": self.total,
         }
         return write_table(self.to_frame(), provenance, Path(path))
+
+
+def typed_columns(frame: pd.DataFrame, node_types: Mapping[str, int] | None) -> pd.DataFrame:
+    """Columns of node numbers on the line turned into type and number within the type."""
+    if node_types is None:
+        return frame
+    ends = np.cumsum(list(node_types.values()))
+    names = np.array(list(node_types), dtype=object)
+    for key in ("removed", "node", "source", "target"):
+        if key in frame:
+            at = np.searchsorted(ends, frame[key].to_numpy(), side="right")
+            label = "type" if key == "node" else f"{key}_type"
+            frame.insert(list(frame.columns).index(key), label, names[at])
+            frame[key] -= np.concatenate([[0], ends])[at]
+    return frame
 
 
 def _suffix(path: Path) -> str:

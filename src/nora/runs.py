@@ -1,25 +1,27 @@
 """A trained run: a model together with the data, split and seed it came from, as a folder.
 
 The folder holds `model.safetensors` (weights; nothing in it can execute) and `run.json` (architecture,
-dataset, task, split, seed, metrics). It is written under another name first, so that it is complete
-or not there.
+dataset, task, split, seed, metrics); for a graph of the user's own also the graph (`nora.carried`). It
+is written under another name first, so that it is complete or not there.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from nora import __version__
+from nora.carried import TENSORS, is_carried, read_dataset, write_dataset
 from nora.datasets import Dataset, load_dataset
 from nora.files import folder_written_atomically
 from nora.fingerprint import graph_fingerprint
 from nora.models import build_model
+from nora.relational_splits import RelationalSplit, split_relations
 from nora.splits import LinkSplit, NodeSplit, split_links, split_nodes
 from nora.task import LinkPrediction, NodeClassification, Task
 
@@ -77,6 +79,8 @@ class Run:
             save_file(weights, temporary / "model.safetensors")
             text = json.dumps(self.describe(), indent=2)
             (temporary / "run.json").write_text(text + "\n", encoding="utf-8")
+            if is_carried(self.dataset):
+                write_dataset(self.dataset, temporary)
         return Path(folder)
 
 
@@ -86,6 +90,10 @@ def load_run(folder: str | Path) -> Run:
     from safetensors.torch import load_file
 
     path = Path(folder)
+    if (path / "run" / "run.json").exists():
+        raise FileNotFoundError(
+            f"{path} holds results of 'nora run'; its trained run is {path / 'run'}"
+        )
     if not (path / "run.json").exists():
         raise FileNotFoundError(
             f"{path} is not a trained run (no run.json); make one with 'nora train --out {path}'"
@@ -106,7 +114,7 @@ def load_run(folder: str | Path) -> Run:
         raise ValueError(
             f"{path / 'model.safetensors'} does not hold this model's weights: {error}"
         ) from error
-    dataset = load_dataset(name)
+    dataset = read_dataset(path) if (path / TENSORS).exists() else load_dataset(name)
     split = split_of(dataset, task, **where)
     data = posed_data(dataset, split)
     if about.get("graph") != graph_fingerprint(data):
@@ -118,25 +126,52 @@ def load_run(folder: str | Path) -> Run:
         architecture=made,
         dataset=dataset,
         data=data,
-        task=posed_task(task, split),
+        task=posed_task(task, split, model),
         training=about.get("training", {}),
         metrics=about.get("metrics", {}),
         **where,
     )
 
 
-def split_of(dataset: Dataset, task: str, cycle: int, seed: int) -> NodeSplit | LinkSplit:
-    """The dataset's cyclic split for a task."""
+def about_task(run: Run, task: str) -> Run:
+    """The same weights asked about another task, of a model that is trained for both at once.
+
+    Args:
+        run: A run of a model that is told its task (`needs=("task", …)` on registration).
+        task: `node` or `link`.
+    """
+    if run.task.name == task:
+        return run
+    made = {**run.architecture, "sizes": {**run.architecture["sizes"], "task": task}}
+    model = build_model(made["name"], made["in_channels"], made["out_channels"], **made["sizes"])
+    model.load_state_dict(run.model.state_dict())
+    split = split_of(run.dataset, task, run.cycle, run.seed)
+    posed = posed_task(task, split, model)
+    return replace(run, model=model.eval(), architecture=made, task=posed)
+
+
+def split_of(
+    dataset: Dataset, task: str, cycle: int, seed: int
+) -> NodeSplit | LinkSplit | RelationalSplit:
+    """The dataset's cyclic split for a task; of a graph with relations, the one for both tasks."""
+    if isinstance(dataset.data, HeteroData):
+        ratios = dataset.node_ratios, dataset.link_ratios
+        return split_relations(dataset.data, *ratios, cycle, seed, dataset.negatives)
     if task == "node":
         return split_nodes(dataset.data.y, dataset.node_ratios, cycle, seed)
     return split_links(dataset.data, dataset.link_ratios, cycle, seed, dataset.negatives)
 
 
-def posed_data(dataset: Dataset, split: NodeSplit | LinkSplit) -> Data:
+def posed_data(dataset: Dataset, split: NodeSplit | LinkSplit | RelationalSplit) -> Data:
     """The graph the model may see."""
-    return split.data if isinstance(split, LinkSplit) else dataset.data
+    return dataset.data if isinstance(split, NodeSplit) else split.data
 
 
-def posed_task(task: str, split: NodeSplit | LinkSplit) -> Task:
-    """The task to ask about: all nodes, or all positive and negative pairs."""
-    return LinkPrediction(split.pairs) if isinstance(split, LinkSplit) else NodeClassification()
+def posed_task(task: str, split: NodeSplit | LinkSplit | RelationalSplit, model: nn.Module) -> Task:
+    """The task to ask about: all nodes, or all positive and negative pairs (of all relations)."""
+    if task == "node" or isinstance(split, NodeSplit):
+        return NodeClassification()
+    if isinstance(split, RelationalSplit):
+        decoder: Any = model.decoder
+        return LinkPrediction(split.pairs, decoder=decoder, relation=split.relation)
+    return LinkPrediction(split.pairs)

@@ -89,8 +89,8 @@ def _search_gradient(
         mine: dict[tuple[str, float], Tensor] = {}
         for weighting in WEIGHTINGS:
             terms = layer_terms(problem, weighting)  # type: ignore[arg-type]
-            mine |= {(weighting, p): norms_of(terms, p) for p in NORMS}
-        degree = degrees(problem, terms[0].dtype)
+            mine |= {(weighting, p): norms_of(terms, p, problem.num_nodes) for p in NORMS}
+        degree = degrees(problem, terms[0][0][1].dtype)
         for row, (weighting, p, beta) in enumerate(settings):
             part = gradient_part(mine[weighting, p], degree, beta)
             total[row] += part[labelled.nodes].double()

@@ -101,6 +101,7 @@ def split_links(
     cycle: int = 0,
     seed: int = 0,
     negatives: int = 1,
+    undirected: bool | None = None,
 ) -> LinkSplit:
     """Split the edges of `data` for one cycle.
 
@@ -113,11 +114,14 @@ def split_links(
         cycle: Which of the five cycles.
         seed: Seed of the order and of the negatives.
         negatives: Sampled non-edges per edge.
+        undirected: Whether an edge stands for both directions; by default, when every edge has its
+            reverse.
     """
     num_nodes = int(data.num_nodes or 0)
     edge_index = data.edge_index
     links, _ = remove_self_loops(edge_index)
-    undirected = is_undirected(links, num_nodes=num_nodes)
+    if undirected is None:
+        undirected = is_undirected(links, num_nodes=num_nodes)
     key = links[0] * num_nodes + links[1]
     if undirected:
         key = links.amin(dim=0) * num_nodes + links.amax(dim=0)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 ReturnType = Literal["raw", "probs", "log_probs"]
-Decoder = Callable[[Tensor, Tensor], Tensor]
+Decoder = Callable[..., Tensor]
 RETURN_TYPES = ("raw", "probs", "log_probs")
 
 
@@ -49,6 +49,7 @@ class NodeClassification:
         return_type: What the model returns: `raw` logits, `probs` or `log_probs`.
         classes: Measure the change on these classes' probabilities only; all by default. Kept
             sorted, each class once.
+        node_type: Which nodes are classified, in a graph with several node types.
 
     Example:
         >>> output = torch.tensor([[0.0, 0.0]])
@@ -60,6 +61,7 @@ class NodeClassification:
 
     return_type: ReturnType = "raw"
     classes: Sequence[int] | None = None
+    node_type: str | None = None
     name = "node"
     item = "node"
 
@@ -147,6 +149,10 @@ class LinkPrediction:
         pairs: The node pairs `D` whose link is predicted, `[2, P]`.
         decoder: `(z, pairs) -> scores [P]`, acting on each pair's two rows of `z` alone.
         return_type: What the decoder returns: `raw` logits, `probs` or `log_probs`.
+        relation: Which relation each pair is about, `[P]`; the decoder then is called as
+            `(z, pairs, relation)`.
+        node_types: The types that sources and targets have, in a graph with several node types;
+            the model must give both outputs of the same width.
 
     Example:
         >>> task = LinkPrediction(torch.tensor([[0], [1]]))
@@ -157,6 +163,8 @@ class LinkPrediction:
     pairs: Tensor
     decoder: Decoder = dot_product
     return_type: ReturnType = "raw"
+    relation: Tensor | None = None
+    node_types: tuple[str, str] | None = None
     name = "link"
     item = "pair"
 
@@ -168,14 +176,24 @@ class LinkPrediction:
                 f"pairs must be a long tensor of shape [2, P]; got {pairs.dtype} of shape "
                 f"{list(pairs.shape)}"
             )
+        relation = self.relation
+        if relation is not None and (
+            relation.shape != pairs.shape[1:] or relation.dtype != torch.long
+        ):
+            raise ValueError(
+                f"relation must be a long tensor of shape [{pairs.size(1)}], one per pair; got "
+                f"{relation.dtype} of shape {list(relation.shape)}"
+            )
 
     def predict(self, output: Tensor) -> Tensor:
         """Link probabilities `[P]` from the model's output `[N, D]`."""
-        return self.decode(output, self.pairs)
+        return self.decode(output, self.pairs, self.relation)
 
-    def decode(self, z: Tensor, pairs: Tensor) -> Tensor:
+    def decode(self, z: Tensor, pairs: Tensor, relation: Tensor | None = None) -> Tensor:
         """Link probabilities of arbitrary `pairs` `[2, P]` of rows of `z`."""
-        return self.from_scores(self.decoder(z, pairs))
+        if relation is None:
+            return self.from_scores(self.decoder(z, pairs))
+        return self.from_scores(self.decoder(z, pairs, relation))
 
     def from_scores(self, score: Tensor) -> Tensor:
         """Link probabilities from what the decoder returns."""
@@ -214,7 +232,8 @@ class LinkPrediction:
         """See `NodeClassification.survivors`: pairs that touch a removed node do not count."""
         alive = keep[self.pairs[0]] & keep[self.pairs[1]]
         new_id = keep.long().cumsum(0) - 1
-        return replace(self, pairs=new_id[self.pairs[:, alive]]), alive
+        relation = None if self.relation is None else self.relation[alive]
+        return replace(self, pairs=new_id[self.pairs[:, alive]], relation=relation), alive
 
     def credit(self, prediction: Tensor, num_nodes: int) -> Tensor:
         """Each pair's probability credited to both of its end nodes, `[N, 1]`."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import time
+from collections.abc import Callable
 from math import isnan
 from typing import Any
 
@@ -12,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from scipy.stats import rankdata
 from torch import Tensor, nn
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from nora.datasets import Dataset, load_dataset
 from nora.guard import evaluating, seeded
-from nora.models import build_model
+from nora.models import MODELS, build_model
 from nora.problem import Forward, default_forward
 from nora.progress import progress_bar
 from nora.runs import Run, posed_data, posed_task, split_of
@@ -63,27 +65,29 @@ def train(
         raise ValueError(f"task is {task!r}; it must be 'node' or 'link'")
     if epochs < 1:
         raise ValueError(f"epochs must be at least 1, got {epochs}")
-    if task == "node" and (dataset.data.y is None or dataset.num_classes < 2):
+    _check_kind(model, dataset)
+    if task == "node" and (_labels(dataset) is None or dataset.num_classes < 2):
         raise ValueError(f"dataset {dataset.name!r} has no labels; train with task='link'")
     split = split_of(dataset, task, cycle, seed)
     data = posed_data(dataset, split)
-    width = dataset.num_classes if task == "node" else sizes.get("hidden_channels", 64)
+    inputs, width = _channels(dataset, task, sizes)
+    sizes = {**_needed(model, dataset, task), **sizes}
     start = time.perf_counter()
     with seeded(seed * 5 + cycle):
-        network = build_model(model, data.x.size(1), width, **sizes)
-        metrics = _fit(network, data, split, epochs, patience, lr, weight_decay, progress)
+        network = build_model(model, inputs, width, **sizes)
+        metrics = _fit_of(model)(network, data, split, epochs, patience, lr, weight_decay, progress)
     metrics["seconds"] = time.perf_counter() - start
     return Run(
         model=network.eval(),
         architecture={
             "name": model,
-            "in_channels": data.x.size(1),
+            "in_channels": inputs,
             "out_channels": width,
             "sizes": sizes,
         },
         dataset=dataset,
         data=data,
-        task=posed_task(task, split),
+        task=posed_task(task, split, network),
         cycle=cycle,
         seed=seed,
         training={
@@ -96,7 +100,68 @@ def train(
     )
 
 
-def _fit(
+def _check_kind(model: str, dataset: Dataset) -> None:
+    """Raise when model and graph are not both with relations, or both without."""
+    for_relations = [e.name for e in MODELS if "relations" in e.facts.get("needs", ())]
+    relational = isinstance(dataset.data, HeteroData)
+    if (MODELS[model].name in for_relations) == relational:
+        labels = _labels(dataset)
+        if relational and (labels is None or not bool((labels >= 0).any())):
+            raise ValueError(
+                f"dataset {dataset.name!r} has no labels, and {model} is trained on labels and links "
+                "together"
+            )
+        return
+    if relational:
+        raise ValueError(
+            f"dataset {dataset.name!r} has several relations, which {model} cannot tell apart; train "
+            f"a model made for them: {', '.join(for_relations)}"
+        )
+    raise ValueError(
+        f"{model} is for graphs with several relations (HeteroData), which {dataset.name!r} is not; "
+        "e.g. train it on 'pure-p'"
+    )
+
+
+def _labels(dataset: Dataset) -> Tensor | None:
+    if isinstance(dataset.data, HeteroData):
+        return dataset.data.node_stores[0].get("y")
+    return dataset.data.y
+
+
+def _channels(dataset: Dataset, task: str, sizes: dict[str, Any]) -> tuple[int, int]:
+    """Widths of the input and the output, as `build_model` takes them.
+
+    Relational models look nodes up by their numbers, and know the classes whatever the task.
+    """
+    if isinstance(dataset.data, HeteroData):
+        return int(dataset.data.num_nodes or 0), dataset.num_classes
+    width = dataset.num_classes if task == "node" else sizes.get("hidden_channels", 64)
+    return dataset.data.x.size(1), width
+
+
+def _needed(model: str, dataset: Dataset, task: str) -> dict[str, Any]:
+    """Sizes that follow from data and task, as far as the model asks for them on registration."""
+    needs = MODELS[model].facts.get("needs", ())
+    if "relations" in needs:
+        return {"relations": [kind[1] for kind in dataset.data.edge_types], "task": task}
+    if "num_relations" not in needs:
+        return {}
+    kind = dataset.data.get("edge_type")
+    used = 0 if kind is None or not kind.numel() else int(kind.max()) + 1
+    return {"num_relations": max(1, used, len(dataset.edge_type_names or ()))}
+
+
+def _fit_of(model: str) -> Callable[..., dict[str, float]]:
+    """How a model is fitted: its own way, named on registration as `fit="module:function"`, or ours."""
+    own = MODELS[model].facts.get("fit")
+    if own is None:
+        return fit
+    module, _, function = own.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def fit(
     network: nn.Module,
     data: Data,
     split: NodeSplit | LinkSplit,
@@ -105,7 +170,13 @@ def _fit(
     lr: float,
     weight_decay: float,
     progress: bool,
+    objective: Callable[[Tensor], Tensor] | None = None,
 ) -> dict[str, float]:
+    """Fit `network` in place on one split, with early stopping; returns epochs and metrics.
+
+    `objective` is what to minimise, given the output on all nodes; by default the task's own loss.
+    """
+    objective = objective or (lambda output: _loss(output, data, split))
     forward = default_forward(network, data)
     seen = copy.copy(data)
     seen.x = _sparse_where_sparse(data.x, network)
@@ -119,7 +190,7 @@ def _fit(
         for epoch in range(1, epochs + 1):
             network.train()
             optimizer.zero_grad()
-            loss = _loss(forward(network, seen), data, split)
+            loss = objective(forward(network, seen))
             loss.backward()
             optimizer.step()
             value = _metric(network, forward, seen, split, "val")

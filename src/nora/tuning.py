@@ -20,13 +20,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 from nora.api import bind_options, collect
 from nora.evaluation import pearson
 from nora.files import written_atomically
 from nora.labels import Labels
 from nora.methods import METHODS, Method
+from nora.numbering import Graph
 from nora.problem import Forward, Problem, check_model, pose
 from nora.progress import progress_bar
 from nora.registry import Entry
@@ -80,7 +80,7 @@ class Tuned:
 
 def tune(
     model: nn.Module,
-    data: Data,
+    data: Graph,
     labels: Labels,
     method: str = "nora",
     task: Task | None = None,

@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 import nora
 from graphs import FEATURES, GRAPHS, clique, double, graph, some_pairs, without_edges
-from networks import CLASSES, network, patchwork
+from networks import CLASSES, PLAIN, network, patchwork
 from nora import LinkPrediction, NodeClassification
 from nora.evaluation import pearson
 from nora.incremental import vectorised
@@ -28,11 +28,10 @@ from nora.incremental.plan import Plan
 from nora.incremental.steps import Attend, Local, Propagate, Tally
 from nora.incremental.trace import trace
 from nora.methods.cauchy import calibrated, cauchy_scale
-from nora.models import MODELS
 from nora.problem import Problem, check_model, pose
 from nora.task import Task
 
-NAMES = [entry.name for entry in MODELS]
+NAMES = PLAIN
 PROBS = NodeClassification(return_type="probs")
 
 
@@ -118,7 +117,8 @@ def test_every_step_run_as_a_whole_gives_what_the_trace_computed(
     assert expected.get(name, {Local if name == "sage-max" else Propagate}) <= kinds
 
 
-@pytest.mark.parametrize("name", [*NAMES, "gatv2"])
+# DrGAT counts degrees by a message of their own: one layer of it is two steps.
+@pytest.mark.parametrize("name", [*(name for name in NAMES if name != "drgat"), "gatv2"])
 @pytest.mark.parametrize("task", ["node", "link"])
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_projections_of_one_layer_are_exact(kind: str, task: str, name: str) -> None:

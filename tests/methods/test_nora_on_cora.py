@@ -15,7 +15,14 @@ from torch import Tensor
 
 import nora
 from nora.evaluation import agreement
-from nora.methods.nora import combine, degrees, gradient_part, layer_terms, topology_part
+from nora.methods.nora import (
+    combine,
+    degrees,
+    gradient_part,
+    layer_terms,
+    norms_of,
+    topology_part,
+)
 from nora.problem import pose
 
 pytestmark = pytest.mark.data
@@ -41,9 +48,9 @@ def test_tuned_on_a_tenth_it_reaches_080_on_the_rest(run: nora.Run) -> None:
     known, rest = order[: len(truth) // 10], order[len(truth) // 10 :]
 
     problem = pose(run.model, run.data)
-    terms = [term.detach().double() for term in layer_terms(problem, "own")]
+    terms = layer_terms(problem, "own")
     degree = degrees(problem, torch.float64)
-    norms = {p: torch.stack([term.norm(p=p, dim=1) for term in terms]) for p in (1.0, 2.0, 5.0)}
+    norms = {p: norms_of(terms, p, problem.num_nodes).double() for p in (1.0, 2.0, 5.0)}
 
     def gradient(beta: float, p: float) -> Tensor:
         return gradient_part(norms[p], degree, beta)

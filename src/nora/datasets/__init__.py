@@ -28,6 +28,8 @@ class Dataset:
         node_ratios: Train, validation and test shares of the nodes.
         link_ratios: The same for edges.
         negatives: Sampled non-edges per edge in link prediction.
+        edge_type_names: The names of the types in `data.edge_type`, when edges have types.
+        own: Whether the graph is the caller's own: a saved run then carries it.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Dataset:
     node_ratios: tuple[float, float, float] = (0.5, 0.3, 0.2)
     link_ratios: tuple[float, float, float] = (0.8, 0.1, 0.1)
     negatives: int = 1
+    edge_type_names: tuple[str, ...] | None = None
+    own: bool = False
 
 
 DATASETS: Registry[Callable[[], Dataset]] = Registry("dataset", __name__)

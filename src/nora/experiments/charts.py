@@ -87,6 +87,38 @@ def lines(
     return figure
 
 
+def panels(
+    pictures: Mapping[str, tuple[pd.DataFrame, Sequence[str]]], xlabel: str, ylabel: str
+) -> Figure:
+    """One panel per picture: the named columns of a frame over its column `band`."""
+    across = min(2, len(pictures))
+    down = -(-len(pictures) // across)
+    figure = _figure(5.2 * across, 2.9 * down)
+    axes = np.atleast_1d(figure.subplots(down, across)).flatten()
+    for panel, (title, (frame, columns)) in zip(axes, pictures.items(), strict=False):
+        for k, column in enumerate(columns):
+            panel.plot(
+                frame["band"],
+                frame[column],
+                lw=1.5,
+                marker="o",
+                ms=2.5,
+                color=COLOURS[k % len(COLOURS)],
+                label=column,
+            )
+        panel.set_title(title, loc="left", fontsize=10)
+        panel.set_ylim(bottom=0)
+        panel.grid(color="#E8E8E8", lw=0.7)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.tick_params(labelsize=8)
+        panel.legend(fontsize=8, frameon=False)
+    for panel in axes[len(pictures) :]:
+        panel.set_axis_off()
+    figure.supxlabel(xlabel, fontsize=9)
+    figure.supylabel(ylabel, fontsize=9)
+    return figure
+
+
 def bars(
     table: pd.DataFrame, label: str, columns: Mapping[str, str], xlabel: str, log: bool = False
 ) -> Figure:

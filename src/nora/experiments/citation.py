@@ -63,6 +63,19 @@ def plan_for(lab: Lab, methods: tuple[str, ...]) -> list[Step]:
     return steps
 
 
+def evaluation_steps(lab: Lab, methods: tuple[str, ...]) -> list[Step]:
+    """Evaluate every method in every cell."""
+    return [
+        Step(
+            f"evaluate {method} on {cell}",
+            _path(lab, cell, method).exists,
+            partial(rows_of, lab, cell, method),
+        )
+        for cell in lab.cells
+        for method in methods
+    ]
+
+
 def pearson_table(found: pd.DataFrame, methods: tuple[str, ...]) -> pd.DataFrame:
     """Pearson per cell and method, each with the difference to the paper's figure in brackets."""
     pearson = found[found["metric"] == "pearson"]
@@ -103,18 +116,8 @@ class Citation:
     @staticmethod
     def plan(lab: Lab) -> list[Step]:
         """See `Recipe.plan`."""
-        steps = plan_for(lab, (*YARDSTICKS, *COMPARED))
-        for cell in lab.cells:
-            for method in (*COMPARED, *YARDSTICKS):
-                path = _path(lab, cell, method)
-                steps.append(
-                    Step(
-                        f"evaluate {method} on {cell}",
-                        path.exists,
-                        partial(rows_of, lab, cell, method),
-                    )
-                )
-        return steps
+        methods = (*COMPARED, *YARDSTICKS)
+        return [*plan_for(lab, methods), *evaluation_steps(lab, methods)]
 
     @staticmethod
     def report(lab: Lab) -> Report:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,10 @@ from nora.datasets import Dataset, load_dataset
 from nora.experiments.plan import Cell, Profile
 from nora.fingerprint import digest, graph_fingerprint
 from nora.methods import METHODS
+from nora.models import MODELS
 from nora.problem import Problem, check_model, pose
 from nora.result import Influence
-from nora.runs import Run, load_run
+from nora.runs import Run, about_task, load_run
 from nora.splits import few_shot
 from nora.training import train
 from nora.tuning import Tuned, tune_problems
@@ -108,11 +109,14 @@ class Lab:
         }
 
     def _run_path(self, cell: Cell, cycle: int, hidden: int | None) -> Path:
+        cell = _trained_as(cell)
         facts = self._run_facts(cell, cycle, hidden)
         return self.path("runs", f"{cell}-cycle{cycle}", facts)
 
     def run(self, cell: Cell, cycle: int, hidden: int | None = None) -> Run:
         """The trained model of a cell and cycle; `hidden` takes the place of the profile's size."""
+        if _trained_as(cell) != cell:
+            return about_task(self.run(_trained_as(cell), cycle, hidden), cell.task)
         path = self._run_path(cell, cycle, hidden)
         if path.exists():
             return load_run(path)
@@ -254,6 +258,12 @@ class Lab:
                     for cycle in range(self.cycles)
                 ]
         return steps
+
+
+def _trained_as(cell: Cell) -> Cell:
+    """The cell whose run this one shares: a model that learns both tasks at once is trained once."""
+    both = "task" in MODELS[cell.model].facts.get("needs", ())
+    return replace(cell, task="node") if both else cell
 
 
 def _learns(method: str) -> bool:

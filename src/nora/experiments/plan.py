@@ -56,7 +56,7 @@ class Profile:
             sizes["hidden_channels"] = min(sizes["hidden_channels"], self.hidden)
         return {
             "epochs": self.epochs,
-            "patience": self.patience,
+            "patience": settings.get("patience", self.patience),
             "lr": settings["lr"],
             "weight_decay": settings["weight_decay"],
             **sizes,
@@ -75,6 +75,14 @@ class Profile:
 
 def _settings(cell: Cell) -> dict[str, Any]:
     """The paper's settings; for a dataset it does not have, the defaults of `nora.train`."""
+    if cell.model == "timme":  # the sizes the model was published with are its defaults
+        # Validation on a few dozen users is noisy: give it time.
+        return {
+            "sizes": {"hidden_channels": 100},
+            "lr": 0.01,
+            "weight_decay": 1e-5,
+            "patience": 50,
+        }
     if cell.dataset not in paper_datasets(cell.task):
         return {"sizes": {"hidden_channels": 64}, "lr": 0.01, "weight_decay": 1e-5}
     return paper_settings(cell.model, cell.dataset, cell.task)

@@ -136,12 +136,16 @@ class Edges:
     def total(self, y: Tensor) -> Tensor:
         """`Σ_{j→k} weight_jk right_j y_j` on the whole graph `[N, F]`, without `left`."""
         y = y * self.right.to(y.dtype).unsqueeze(-1) if self.normalise == "sym" else y
+        return self.matrix(y.dtype) @ y
+
+    def matrix(self, dtype: torch.dtype) -> Tensor:
+        """`weight_jk` as a sparse matrix `[N, N]`, a row per receiver."""
         indptr, source, edge = self.by_target
         if self.weight is None:
-            weight = torch.ones(source.numel(), dtype=y.dtype, device=y.device)
+            weight = torch.ones(source.numel(), dtype=dtype, device=source.device)
         else:
-            weight = self.weight[edge].to(y.dtype)
-        return csr_matrix(indptr, source, weight, self.num_nodes) @ y
+            weight = self.weight[edge].to(dtype)
+        return csr_matrix(indptr, source, weight, self.num_nodes)
 
 
 def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:

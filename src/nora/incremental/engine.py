@@ -16,12 +16,14 @@ import torch
 from torch import Tensor
 
 from nora.incremental import vectorised
+from nora.incremental.blend import Blend
 from nora.incremental.changed import Changed, Removals
 from nora.incremental.edges import csr
 from nora.incremental.plan import Plan, UnsupportedError, same
-from nora.incremental.steps import Chunk, Local, Tally
+from nora.incremental.steps import EVERYWHERE, Chunk, Local, Propagate, Rows, Tally
 from nora.incremental.trace import trace
 from nora.problem import Problem
+from nora.removal import kept
 from nora.task import LinkPrediction, dot_product, item_change
 
 Backend = Literal["auto", "compiled", "vectorised"]
@@ -38,11 +40,14 @@ def pick_backend(name: Backend, problem: Problem, removals: int) -> ModuleType:
     """The compiled loops on the CPU when there is enough to do, else plain torch."""
     if name not in ("auto", "compiled", "vectorised"):
         raise ValueError(f"backend is {name!r}; it must be 'auto', 'compiled' or 'vectorised'")
-    edge_index = problem.data.edge_index
+    edge_index = problem.edge_index
     on_cpu = edge_index.device.type == "cpu"
     if name == "compiled" and not on_cpu:
         raise ValueError(f"backend='compiled' runs on the CPU; the data is on {edge_index.device}")
-    plain = not isinstance(problem.data.x, Tensor) or problem.data.x.dtype in FLOATS
+    features = [store.get("x") for store in problem.data.node_stores]
+    plain = all(
+        x.dtype in FLOATS for x in features if isinstance(x, Tensor) and x.is_floating_point()
+    )
     large = plain and removals * (edge_index.size(1) + problem.num_nodes) > COMPILE_ABOVE
     if name == "compiled" or (name == "auto" and on_cpu and large):
         from nora.incremental import compiled
@@ -125,6 +130,8 @@ class Engine:
             return empty, empty, self.before[:0]
         if not isinstance(task, LinkPrediction):
             return changed.removal, changed.node, task.predict(changed.rows)
+        if self.plan.output.depth >= EVERYWHERE:
+            return self._all_pairs(task, removals, changed, tally)
         ptr, pair, ends = self.backend.touched_pairs(self.incident, task.pairs, removals, changed)
         if tally is not None:
             tally.bytes += 6 * pair.nbytes
@@ -142,10 +149,29 @@ class Engine:
                 ]
                 first = torch.arange(len(some), device=z.device)
                 local = torch.stack([first, first + len(some)])
-                blocks.append(task.decode(torch.cat(rows), local))
+                relation = None if task.relation is None else task.relation[some]
+                blocks.append(task.decode(torch.cat(rows), local, relation))
             after = torch.cat(blocks) if blocks else self.before[:0]
         counts = ptr[1:] - ptr[:-1]
         return torch.arange(len(counts), device=z.device).repeat_interleave(counts), pair, after
+
+    def _all_pairs(
+        self, task: LinkPrediction, removals: Removals, changed: Changed, tally: Tally | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Where every node changes, every surviving pair does: decoded all at once, per removal."""
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        for at in range(len(removals)):
+            span = slice(int(changed.ptr[at]), int(changed.ptr[at + 1]))
+            z = self.plan.output.whole().clone()
+            z[changed.node[span]] = changed.rows[span]
+            gone = removals.node[int(removals.ptr[at]) : int(removals.ptr[at + 1])]
+            _, alive = task.survivors(kept(gone, self.plan.num_nodes))
+            pair = alive.nonzero().flatten()
+            parts.append((torch.full_like(pair, at), pair, task.predict(z)[pair]))
+        removal, pair, after = (torch.cat(column) for column in zip(*parts, strict=True))
+        if tally is not None:
+            tally.bytes += 3 * pair.nbytes + 3 * after.nbytes
+        return removal, pair, after
 
     @cached_property
     def incident(self) -> tuple[Tensor, Tensor]:
@@ -187,12 +213,14 @@ class Engine:
         source, target = self.plan.edge_index
         other = source != target
         source, target = source[other], target[other]
-        deepest = max((step.output.depth for step in self.plan.steps), default=0) + 1
+        near = [step.output.depth for step in self.plan.steps if step.output.depth < EVERYWHERE]
+        deepest = max(near, default=0) + 1
         walks = torch.ones(n, dtype=torch.double, device=source.device)
         ball = [walks.clone()]
         for _ in range(deepest + 1):
             walks = torch.zeros_like(walks).index_add(0, source, walks[target])
             ball.append(ball[-1] + walks)
+        everywhere = torch.full_like(walks, float(len(source) + n))
         size = self.before.element_size()
         bytes_ = torch.zeros_like(walks)
         for step in self.plan.steps:
@@ -200,15 +228,21 @@ class Engine:
             if depth < 0:
                 continue
             width = size * step.output.width + 32
-            bytes_ += ball[depth].clamp(max=n) * width
-            bytes_ += ball[depth + 1].clamp(max=len(source) + n) * 32
+            reached, beyond = everywhere, everywhere
+            if depth < EVERYWHERE:
+                reached, beyond = ball[depth], ball[depth + 1]
+            elif isinstance(step, Rows | Propagate | Blend):
+                beyond = torch.full_like(walks, float(n))  # no edges are followed
+            bytes_ += reached.clamp(max=n) * width
+            bytes_ += beyond.clamp(max=len(source) + n) * 32
             if isinstance(step, Local):
                 heavy = size * (sum(value.width for value in step.inputs) + step.output.width)
-                bytes_ += ball[depth + 1].clamp(max=len(source) + n) * heavy
+                bytes_ += beyond.clamp(max=len(source) + n) * heavy
         if isinstance(self.problem.task, LinkPrediction):
             pairs = self.problem.task.pairs.size(1)
             density = 2 * pairs / max(n, 1)
-            bytes_ += (ball[-2].clamp(max=n) * density).clamp(max=pairs) * 96
+            reached = everywhere if self.plan.output.depth >= EVERYWHERE else ball[-2]
+            bytes_ += (reached.clamp(max=n) * density).clamp(max=pairs) * 96
         return bytes_
 
     def scores(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.utils import add_remaining_self_loops
 
 from nora.incremental import vectorised
+from nora.incremental.blend import Blend
 from nora.incremental.changed import Attention, Changed, Removals
 from nora.incremental.edges import Edges, Normalise
 from nora.incremental.steps import Attend, Chunk, Local, Propagate, Rows, Step, Value, compose
@@ -63,6 +64,7 @@ class Plan:
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
         self.edge_index = edge_index
+        self.known_edges = [edge_index]
         self.num_nodes = num_nodes
         self.steps: list[Step] = []
         self.output: Value
@@ -128,6 +130,17 @@ class Plan:
         self.steps.append(Propagate(edges, y, total, plus, output))
         return output
 
+    def blend(self, weights: Callable[[Tensor], Tensor], *values: Value) -> Value:
+        """`Σ_k a_k value_k` with `a = weights(means over all nodes of the values)`.
+
+        Args:
+            weights: From means `[…, K, F]` to weights `[…, K]`.
+            *values: What is mixed, `[N, F]` each.
+        """
+        step = Blend(weights, values)
+        self.steps.append(step)
+        return step.output
+
     def attend(self, y: Value, near: Value, far: Value, edges: Edges, slope: float) -> Value:
         """Attention-weighted sums.
 
@@ -166,7 +179,7 @@ class Plan:
             raise UnsupportedError("it does not return one row per node")
         output = Value(whole, max(*(v.depth for v in call.values), 0) + 1)
         flipped = getattr(conv, "flow", "source_to_target") == "target_to_source"
-        target, source = self.edge_index if flipped else self.edge_index.flip(0)
+        target, source = call.edge_index if flipped else call.edge_index.flip(0)
         edges = Edges(source, target, None, self.num_nodes)
 
         def on_neighbourhoods(rows: list[Tensor], edge_index: Tensor, edge: Tensor) -> Tensor:
@@ -257,14 +270,21 @@ class _Call:
     def __init__(self, plan: Plan, conv: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         self.plan, self.conv, self.args, self.kwargs = plan, conv, args, kwargs
         self.values: list[Value] = []
+        self._edges: list[Tensor] = []
         self._collect((args, kwargs))
         if not self.values:
             raise UnsupportedError("it takes no node-level input")
+        if len(self._edges) != 1:
+            raise UnsupportedError(f"it takes {len(self._edges)} sets of edges at once")
+        self.edge_index = self._edges[0]
 
     def _collect(self, argument: Any) -> None:
         if isinstance(argument, Value):
             if not any(argument is value for value in self.values):
                 self.values.append(argument)
+        elif any(argument is edges for edges in self.plan.known_edges):
+            if not any(argument is edges for edges in self._edges):
+                self._edges.append(argument)
         elif isinstance(argument, tuple | list):
             for part in argument:
                 self._collect(part)
@@ -275,14 +295,14 @@ class _Call:
     def _put(self, argument: Any, rows: dict[int, Tensor], edge_index: Tensor, edge: Any) -> Any:
         if isinstance(argument, Value):
             return rows[id(argument)]
-        if argument is self.plan.edge_index:
+        if argument is self.edge_index:
             return edge_index
         if isinstance(argument, tuple | list):
             return type(argument)(self._put(part, rows, edge_index, edge) for part in argument)
         if isinstance(argument, dict):
             return {k: self._put(part, rows, edge_index, edge) for k, part in argument.items()}
         if isinstance(argument, Tensor) and argument.dim() and edge is not None:
-            if argument.size(0) != self.plan.edge_index.size(1):
+            if argument.size(0) != self.edge_index.size(1):
                 raise UnsupportedError(f"it takes a tensor of shape {list(argument.shape)}")
             return argument[edge]
         return argument
@@ -295,4 +315,4 @@ class _Call:
 
     def on_everything(self) -> Tensor:
         """The call on the whole graph."""
-        return self.on([value.whole() for value in self.values], self.plan.edge_index, None)
+        return self.on([value.whole() for value in self.values], self.edge_index, None)

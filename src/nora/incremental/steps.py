@@ -11,11 +11,14 @@ import torch
 from torch import Tensor
 
 from nora.incremental.changed import Attention, Changed, Reach, Removals
+from nora.incremental.dense import propagate_everywhere
 from nora.incremental.edges import Edges
 from nora.incremental.vectorised import expanded, find, owner_of, pick, weigh
 
 # A block of rows should stay in a core's own cache while it goes through a map.
 BLOCK_BYTES = 2**19
+# The depth of a value that changes at every node, however far it is from the removed one.
+EVERYWHERE = 1_000_000
 
 
 @dataclass(eq=False)
@@ -24,7 +27,8 @@ class Value:
 
     Attributes:
         base: Original rows `[N, …]`; freed when no step needs them.
-        depth: How many hops from a removed node its rows can change; −1: they never do.
+        depth: How many hops from a removed node its rows can change; −1: they never do, `EVERYWHERE`
+            or more: all of them do.
         width: Numbers per row.
     """
 
@@ -236,6 +240,9 @@ class Propagate(Step):
         more = inputs[-1] if len(inputs) > 1 else rows
         if len(inputs) == 1 or not len(more):
             more = Changed(torch.zeros_like(more.ptr), more.node[:0], y[:0])
+        if self.inputs[0].depth >= EVERYWHERE:
+            chunk.tally.bytes += 4 * rows.rows.nbytes
+            return propagate_everywhere(self.edges, chunk.removals, rows, plus, more)
         sources = chunk.sources(self.edges, rows, y, self.typical)
         reach = chunk.backend.expand(self.edges, chunk.removals, sources, (more.ptr, more.node))
         chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
@@ -298,7 +305,9 @@ class Attend(Step):
         score = base.near[source] + base.far[target]
         score = torch.where(score < 0, score * base.slope, score)
         weight = (score - base.peak[target]).exp() / base.share[target]
-        return weight * self.edges.between(source, target).to(weight.dtype).unsqueeze(-1)
+        edges = self.edges.between(source, target).to(weight.dtype).unsqueeze(-1)
+        # Who hears nobody has no softmax: its weight is not a number.
+        return torch.where(edges > 0, weight * edges, torch.zeros_like(weight))
 
 
 class Local(Step):

@@ -17,8 +17,10 @@ from torch_geometric.nn import MessagePassing
 from nora.incremental.plan import PROBED_ROWS, Plan, UnsupportedError, same
 from nora.incremental.rules import rule_for
 from nora.incremental.steps import Value
+from nora.incremental.typed_data import Attributes, StandIn
 from nora.problem import Problem
 from nora.removal import remove_nodes
+from nora.typed import TypedForward
 
 
 class _Asked(nn.Module):
@@ -28,8 +30,12 @@ class _Asked(nn.Module):
         super().__init__()
         self.model = problem.model
         self._forward = problem.forward
+        self._data = problem.data
 
-    def forward(self, data: Any) -> Tensor:
+    def forward(self, data: Any) -> Any:
+        if isinstance(self._forward, TypedForward):
+            found = self._forward.call(self.model, StandIn(data, self._data))
+            return self._forward.picked(found)
         return self._forward(self.model, data)
 
 
@@ -68,20 +74,45 @@ class _Builder:
 
     def __init__(self, problem: Problem, asked: nn.Module, graph: fx.Graph, check: bool) -> None:
         self.problem, self.asked, self.graph, self.check = problem, asked, graph, check
-        self.plan = Plan(problem.data.edge_index, problem.num_nodes)
+        self.plan = Plan(problem.edge_index, problem.num_nodes)
+        self.attributes = Attributes(problem)
+        self.plan.known_edges += self.attributes.edges()
         self.values: dict[fx.Node, Value] = {}
         self.given: dict[fx.Node, Any] = {}
         self.kinds: dict[fx.Node, frozenset[str]] = {}
+        self.constants: dict[str, Value] = {}
 
     def build(self, finish: bool) -> Plan:
         for node in self.graph.nodes:
             if node.op == "output":
-                self.plan.output = self.value(node.args[0], "the output")
+                self.plan.output = self.output(node.args[0])
                 if finish:
                     self.plan.finish()
                 return self.plan
             self.visit(node)
         raise AssertionError("a traced graph ends in an output")
+
+    def output(self, found: Any) -> Value:
+        """The model's output; with several node types, each type's own on its part of the line."""
+        if not isinstance(found, dict):
+            return self.value(found, "the output")
+        line = self.problem.numbering
+        values = [self.value(part, f"the output of {kind!r}") for kind, part in found.items()]
+        if len(line.types) == 1:
+            return values[0]
+        masks = [
+            self.plan.constant(line.mask(kind).to(value.whole()).unsqueeze(-1))
+            for kind, value in zip(found, values, strict=True)
+        ]
+        count = len(values)
+
+        def joined(*rows: Tensor) -> Tensor:
+            total = rows[0] * rows[count]
+            for part, mask in zip(rows[1:count], rows[count + 1 :], strict=True):
+                total = total + part * mask
+            return total
+
+        return self.plan.rows(joined, *values, *masks)
 
     def visit(self, node: fx.Node) -> None:
         if node.op == "placeholder":
@@ -106,6 +137,13 @@ class _Builder:
 
     def give(self, node: fx.Node, key: str) -> None:
         """An attribute of the data: what it is level with decides how it may be used."""
+        if key in self.attributes:
+            kind, tensor = self.attributes[key]
+            if kind == "node":
+                self.values[node] = self.constant(key, tensor)
+            self.given[node] = tensor
+            self.kinds[node] = frozenset({kind})
+            return
         data = self.problem.data
         found = getattr(data, key, None)
         kind = "other"
@@ -120,6 +158,12 @@ class _Builder:
             raise UnsupportedError(f"data.{key} changes when a node is removed")
         self.given[node] = found
         self.kinds[node] = frozenset({kind})
+
+    def constant(self, key: str, found: Tensor) -> Value:
+        """A data attribute as a value, the same however often it is read."""
+        if key not in self.constants:
+            self.constants[key] = self.plan.constant(found)
+        return self.constants[key]
 
     def follows_removal(self, key: str, found: Any) -> bool:
         """Whether a graph-level attribute is another one on a smaller graph, as `num_nodes` is."""
@@ -172,7 +216,7 @@ class _Builder:
         segment, inputs = self.segment(node)
         out = segment(*(self.given[n] for n in inputs))
         if "edge" in kinds:
-            count = self.plan.edge_index.size(1)
+            count = out.size(0)
             some = torch.arange(0, count, max(2, count // PROBED_ROWS), device=out.device)
             rows = [self.given[n][some] for n in inputs if "edge" in self.kinds[n]]
             if len(rows) != len(inputs) or not same(segment(*rows), out[some]):
@@ -242,6 +286,12 @@ class _Builder:
         # A call that fails on a few rows leaves no record, and is named below.
         with contextlib.suppress(RuntimeError, IndexError, ValueError):
             few.run(*part)
+        end = next(m for m in segment.graph.nodes if m.op == "output").args[0]
+        whole_out, some_out = full.seen.get(end), few.seen.get(end)
+        if not isinstance(whole_out, Tensor) or whole_out.dim() < 1 or whole_out.size(0) != n:
+            raise UnsupportedError(f"{self.describe(node)} does not return one row per node")
+        if isinstance(some_out, Tensor) and same(some_out, whole_out[some]):
+            return
         places = iter(range(len(inputs)))
         follows: set[fx.Node] = set()
         for inner in segment.graph.nodes:
@@ -261,9 +311,7 @@ class _Builder:
             )
             if not same_rows:
                 raise UnsupportedError(f"{self.describe(inner)} mixes rows of different nodes")
-        out = full.seen.get(next(m for m in segment.graph.nodes if m.op == "output").args[0])
-        if not isinstance(out, Tensor) or out.dim() < 1 or out.size(0) != n:
-            raise UnsupportedError(f"{self.describe(node)} does not return one row per node")
+        raise UnsupportedError(f"{self.describe(node)} mixes rows of different nodes")
 
 
 class _Recorder(fx.Interpreter):

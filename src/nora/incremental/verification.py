@@ -39,7 +39,7 @@ def verify_engine(engine: Engine, count: int | None, seed: int) -> dict[str, Any
     problem = engine.problem
     if len(problem.nodes) == 0:
         return {}
-    edge_index = problem.data.edge_index
+    edge_index = problem.edge_index
     nodes = problem.nodes.to(edge_index.device)
     edges_at = torch.bincount(edge_index.flatten(), minlength=problem.num_nodes)
     hub = nodes[edges_at[nodes].argmax()].reshape(1)
@@ -73,7 +73,7 @@ def first_difference(engine: Engine, node: Tensor) -> str:
         )
         for name in dict.fromkeys(name for name, _ in plan.convolutions)
     ]
-    removed = node.reshape(1).to(problem.data.edge_index.device)
+    removed = node.reshape(1).to(problem.device)
     try:
         with torch.no_grad():
             problem.forward(problem.model, remove_nodes(problem.data, removed))

@@ -18,7 +18,7 @@ from nora.problem import Problem
 )
 def degree(problem: Problem) -> Tensor:
     """Edges into plus edges out of each node; an undirected edge, stored twice, counts as one."""
-    source, target = problem.data.edge_index
+    source, target = problem.edge_index
     other = source != target
     ends = torch.cat([source[other], target[other]])
     return count(ends, problem.num_nodes, dtype=torch.get_default_dtype()) / 2

@@ -21,15 +21,15 @@ Inference of Removal-Based Node Influence, WWW 2024.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.nn import MessagePassing
 
-from nora.layers import LayerInputs
+from nora.layers import Ends, LayerInputs, message_edges, message_passing
 from nora.methods import METHODS
 from nora.problem import Problem
 from nora.task import item_change
@@ -104,25 +104,17 @@ def mask(
     if best <= 0:  # nothing that counts hangs on any message
         return torch.zeros_like(kept)
     heard = torch.zeros_like(kept, dtype=torch.bool)
-    heard[_senders(problem)] = True
+    edges = message_edges(problem)
+    heard[edges[0, edges[0] != edges[1]]] = True
     return torch.where(heard, 1 - kept, torch.zeros_like(kept))
-
-
-def _senders(problem: Problem) -> Tensor:
-    """The nodes that send to another in any layer, whichever way the layers read an edge."""
-    edges = problem.data.edge_index
-    edges = edges[:, edges[0] != edges[1]]
-    flows = {m.flow for m in problem.model.modules() if isinstance(m, MessagePassing)}
-    ends = {"source_to_target": edges[0], "target_to_source": edges[1]}
-    return torch.cat([ends[flow] for flow in flows] or [edges[0]])
 
 
 def _change(problem: Problem, before: Tensor, m: Tensor, where: Where) -> Tensor:
     """Summed L1 change of the predictions under the mask."""
     masked: AbstractContextManager[None] = (
-        _masked_messages(problem.model, m)
+        _masked_messages(problem, m)
         if where == "messages"
-        else LayerInputs(problem.model, problem.num_nodes, lambda h: h * _column(m, h))
+        else LayerInputs(problem, lambda h, span: h * _column(m[span], h))
     )
     with masked:
         after = problem.task.predict(problem.forward(problem.model, problem.data))
@@ -135,15 +127,23 @@ def _column(values: Tensor, like: Tensor) -> Tensor:
 
 
 @contextmanager
-def _masked_messages(model: nn.Module, m: Tensor) -> Iterator[None]:
+def _masked_messages(problem: Problem, m: Tensor) -> Iterator[None]:
     """Every layer's messages from one node to another times the sender's `m` `[N]`."""
-    layers = [module for module in model.modules() if isinstance(module, MessagePassing)]
-    if not layers:
-        raise ValueError(
-            f"the model {type(model).__name__} has no torch_geometric MessagePassing layer to mask; "
-            "use method='brute'"
-        )
+    ends = Ends(problem)
+    about: dict[MessagePassing, tuple[slice, bool]] = {}
     factors: dict[MessagePassing, Tensor] = {}
+
+    def before_forward(layer: MessagePassing, args: tuple, kwargs: dict[str, Any]) -> None:
+        given = kwargs.get("x", args[0] if args else None)
+        if isinstance(given, Mapping):
+            raise ValueError(
+                f"mask cannot tell the senders of {type(layer).__name__}, which takes the inputs of "
+                "all node types at once; use method='nora', 'exact' or 'brute'"
+            )
+        first = given[0] if isinstance(given, tuple | list) else given
+        kinds = ends.of(args, kwargs)
+        same_type = kinds is None or kinds[0] == kinds[1]
+        about[layer] = ends.senders(first, args, kwargs), same_type
 
     def before_propagate(layer: MessagePassing, inputs: tuple[Any, ...]) -> None:
         edges = inputs[0]
@@ -153,8 +153,11 @@ def _masked_messages(model: nn.Module, m: Tensor) -> Iterator[None]:
                 "a sparse matrix"
             )
         sender = edges[0] if layer.flow == "source_to_target" else edges[1]
-        itself = edges[0] == edges[1]
-        factors[layer] = torch.where(itself, torch.ones_like(m[sender]), m[sender])
+        span, same_type = about.get(layer, (slice(0, len(m)), True))
+        factors[layer] = m[span][sender]
+        if same_type:
+            itself = edges[0] == edges[1]
+            factors[layer] = torch.where(itself, torch.ones_like(factors[layer]), factors[layer])
 
     def after_message(layer: MessagePassing, _: Any, message: Any) -> Any:
         if isinstance(message, tuple):
@@ -162,7 +165,8 @@ def _masked_messages(model: nn.Module, m: Tensor) -> Iterator[None]:
         return message * _column(factors[layer], message)
 
     handles = []
-    for layer in layers:
+    for layer in message_passing(problem.model):
+        handles.append(layer.register_forward_pre_hook(before_forward, with_kwargs=True))
         handles.append(layer.register_propagate_forward_pre_hook(before_propagate))
         handles.append(layer.register_message_forward_hook(after_message))
     try:

@@ -32,10 +32,10 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
-from nora.layers import LayerInputs
+from nora.layers import LayerInputs, message_edges
 from nora.methods import METHODS
+from nora.numbering import Graph
 from nora.problem import Problem
 
 Weighting = Literal["sum", "own"]
@@ -52,47 +52,62 @@ class Degrees:
 
 def degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
     """Count edges out of and into every node, self-loops left out."""
-    edges = problem.data.edge_index
+    edges = message_edges(problem)
     edges = edges[:, edges[0] != edges[1]]
     ones = torch.ones(edges.size(1), dtype=dtype, device=edges.device)
     zeros = torch.zeros(problem.num_nodes, dtype=dtype, device=edges.device)
     return Degrees(zeros.index_add(0, edges[0], ones), zeros.index_add(0, edges[1], ones), edges)
 
 
+# A layer's values at some nodes of the line; with several node types, one part for each.
+Parts = list[tuple[slice, Tensor]]
+
+
 class _Recorder:
-    """The node input of every layer, in order; one input of several calls is recorded once."""
+    """The node inputs of every layer, in order; one input of several calls is recorded once.
+
+    With several node types, the i-th input that is about a type belongs to layer `i`.
+    """
 
     def __init__(self) -> None:
-        self.inputs: list[Tensor] = []
+        self.layers: list[Parts] = []
+        self._seen: list[tuple[Tensor, Tensor]] = []
+        self._count: dict[int, int] = {}
 
-    def __call__(self, value: Tensor) -> Tensor:
-        if not value.requires_grad:
-            value = value.detach().requires_grad_()
-        if not any(value is known for known in self.inputs):
-            self.inputs.append(value)
-        return value
+    def __call__(self, value: Tensor, span: slice) -> Tensor:
+        for given, known in self._seen:
+            if value is given or value is known:
+                return known
+        used = value if value.requires_grad else value.detach().requires_grad_()
+        self._seen.append((value, used))
+        layer = self._count.get(span.start, 0)
+        self._count[span.start] = layer + 1
+        if layer == len(self.layers):
+            self.layers.append([])
+        self.layers[layer].append((span, used))
+        return used
 
 
-def _differentiable(data: Data) -> Data:
+def _differentiable(data: Graph) -> Graph:
     """The graph with features that require gradients, so that everything after them does too.
 
     Else it would depend on the model's `requires_grad` flags which paths a gradient takes.
     """
-    x = data.x
-    if not isinstance(x, Tensor) or not x.is_floating_point() or x.layout != torch.strided:
-        return data
     data = copy.copy(data)
-    data.x = x.detach().requires_grad_()
+    for store in data.node_stores:
+        x = store.get("x")
+        if isinstance(x, Tensor) and x.is_floating_point() and x.layout == torch.strided:
+            store.x = x.detach().requires_grad_()
     return data
 
 
-def layer_terms(problem: Problem, weighting: Weighting) -> list[Tensor]:
-    """`(wᵀ ∂f/∂h^(i)) ∘ h^(i)` for every layer `i`, each `[N, F_i]`: one forward, one backward."""
-    layers = _Recorder()
-    with torch.enable_grad(), LayerInputs(problem.model, problem.num_nodes, layers):
+def layer_terms(problem: Problem, weighting: Weighting) -> list[Parts]:
+    """`(wᵀ ∂f/∂h^(i)) ∘ h^(i)` for every layer `i`, `[n, F_i]`: one forward, one backward."""
+    recorder = _Recorder()
+    with torch.enable_grad(), LayerInputs(problem, recorder):
         output = problem.forward(problem.model, _differentiable(problem.data))
         prediction = problem.task.predict(output)
-    inputs = layers.inputs
+    inputs = [h for parts in recorder.layers for _, h in parts]
     if not inputs:
         raise ValueError(
             f"the model {type(problem.model).__name__} ran no torch_geometric MessagePassing "
@@ -107,9 +122,13 @@ def layer_terms(problem: Problem, weighting: Weighting) -> list[Tensor]:
         if weighting == "sum":
             weight = weight.sum(dim=0, keepdim=True)
         gradients = torch.autograd.grad((weight * own).sum(), inputs, allow_unused=True)
+    found = iter(gradients)
     return [
-        torch.zeros_like(h) if gradient is None else gradient * h.detach()
-        for h, gradient in zip(inputs, gradients, strict=True)
+        [
+            (span, torch.zeros_like(h) if gradient is None else gradient * h.detach())
+            for (span, h), gradient in zip(parts, found, strict=False)
+        ]
+        for parts in recorder.layers
     ]
 
 
@@ -166,15 +185,20 @@ def _check(**values: float) -> None:
             raise ValueError(f"{name}={value} is out of range: it must lie in [0, {high:g}]")
 
 
-def norms_of(terms: list[Tensor], p: float) -> Tensor:
-    """The layers' p-norms `[L, N]`."""
-    return torch.stack([term.flatten(1).norm(p=p, dim=1) for term in terms])
+def norms_of(terms: list[Parts], p: float, num_nodes: int) -> Tensor:
+    """The layers' p-norms `[L, N]`, 0 where a layer has no input of a node's type."""
+    like = terms[0][0][1]
+    norms = like.new_zeros(len(terms), num_nodes)
+    for layer, parts in enumerate(terms):
+        for span, term in parts:
+            norms[layer, span] = term.flatten(1).norm(p=p, dim=1)
+    return norms
 
 
 def _norms(problem: Problem, p: float, weighting: Weighting) -> Tensor:
     if weighting not in ("sum", "own"):
         raise ValueError(f"weighting is {weighting!r}; it must be 'sum' or 'own'")
-    return norms_of(layer_terms(problem, weighting), p)
+    return norms_of(layer_terms(problem, weighting), p, problem.num_nodes)
 
 
 @METHODS.register(

@@ -22,6 +22,6 @@ def pagerank(problem: Problem, *, damping: float = 0.85) -> Tensor:
     """
     graph = nx.DiGraph()
     graph.add_nodes_from(range(problem.num_nodes))
-    graph.add_edges_from(problem.data.edge_index.flip(0).t().tolist())
+    graph.add_edges_from(problem.edge_index.flip(0).t().tolist())
     ranks = nx.pagerank(graph, alpha=damping)
     return torch.tensor([ranks[node] for node in range(problem.num_nodes)]).float()

@@ -23,16 +23,19 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
+from scipy import sparse
 from torch import Tensor
+from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, degree
 
 from nora.evaluation import pearson
 from nora.guard import seeded
+from nora.layers import message_edges
 from nora.methods import METHODS, Part
 from nora.problem import Problem
-from nora.sparse import sparse_matrix, sparse_where_sparse
+from nora.sparse import csr_matrix, sparse_matrix, sparse_where_sparse
 from nora.splits import shuffled
 
 FIT = 0.7
@@ -85,9 +88,7 @@ def fit(
     Returns:
         Predictions `[N]` in the target's units, and facts about the training.
     """
-    x = problem.data.x
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise ValueError("predict-n and predict-e learn from node features, but data.x has none")
+    features = _features(problem)
     if how.epochs < 1 or how.patience < 1 or not how.lr > 0:
         raise ValueError("epochs and patience must be at least 1, and lr positive")
     known = (~target.isnan()).nonzero().flatten()
@@ -99,13 +100,12 @@ def fit(
     order = known[shuffled(known.numel(), how.seed).to(known.device)]
     cut = round(FIT * known.numel())
     fitted, held_back = order[:cut], order[cut:]
-    features = sparse_where_sparse(x)
-    adjacency = _normalised(problem, how.normalisation, x.dtype)
+    adjacency = _normalised(problem, how.normalisation, features.dtype)
     with seeded(how.seed), torch.enable_grad():
         # Normalised once, and a sparse product per layer: half the time of message passing.
         network = GCN(
-            x.size(1), how.hidden, how.layers, width, dropout=how.dropout, normalize=False
-        ).to(x.device, x.dtype)
+            features.size(1), how.hidden, how.layers, width, dropout=how.dropout, normalize=False
+        ).to(features.device, features.dtype)
         optimizer = torch.optim.Adam(network.parameters(), lr=how.lr, weight_decay=how.weight_decay)
         best, best_epoch, found = float("inf"), 0, torch.zeros_like(target)
         for epoch in range(1, how.epochs + 1):
@@ -129,13 +129,39 @@ def fit(
     }
 
 
+def _features(problem: Problem) -> Tensor:
+    """Node features `[N, F]`, sparse where few are not zero.
+
+    With node types each type has columns of its own; a type without features, or with ids that the
+    model looks up, is one-hot.
+    """
+    if isinstance(problem.data, Data):
+        x = problem.data.x
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            raise ValueError(
+                "predict-n and predict-e learn from node features, but data.x has none"
+            )
+        return sparse_where_sparse(x)
+    blocks = []
+    for store in problem.data.node_stores:
+        x = store.get("x")
+        if isinstance(x, Tensor) and x.is_floating_point():
+            blocks.append(sparse.csr_array(x.detach().cpu().flatten(1).numpy()))
+        else:
+            blocks.append(sparse.eye_array(int(store.num_nodes or 0), format="csr"))
+    joined = sparse.block_diag(blocks, format="csr")
+    values = torch.from_numpy(joined.data).to(problem.dtype)
+    ptr, column = (torch.from_numpy(part).long() for part in (joined.indptr, joined.indices))
+    return csr_matrix(ptr, column, values, joined.shape[1]).to(problem.device)
+
+
 def _normalised(problem: Problem, how: Normalisation, dtype: torch.dtype) -> Tensor:
     """The normalised adjacency with self-loops, sparse `[N, N]`, a row per listener."""
     num_nodes = problem.num_nodes
     if how == "symmetric":
-        edges, weight = gcn_norm(problem.data.edge_index, None, num_nodes, dtype=dtype)
+        edges, weight = gcn_norm(message_edges(problem), None, num_nodes, dtype=dtype)
     elif how == "sender":
-        edges, _ = add_remaining_self_loops(problem.data.edge_index, num_nodes=num_nodes)
+        edges, _ = add_remaining_self_loops(message_edges(problem), num_nodes=num_nodes)
         weight = 1 / degree(edges[0], num_nodes, dtype=dtype)[edges[0]]
     else:
         raise ValueError(f"normalisation is {how!r}; it must be 'symmetric' or 'sender'")
@@ -151,7 +177,7 @@ def _scale(values: Tensor) -> tuple[Tensor, Tensor]:
 
 def _heard(problem: Problem) -> Tensor:
     """Edges `[2, E]` from a node to another, which hears it."""
-    edges = problem.data.edge_index
+    edges = message_edges(problem)
     return edges[:, edges[0] != edges[1]]
 
 

@@ -2,6 +2,11 @@
 
 `build_model("gcn", …)` makes any of them; `paper_settings` gives the sizes and training settings the
 paper published for a dataset.
+
+Facts given on registration:
+    fit: `module:function` that trains the model, where it is not trained like the others.
+    needs: Sizes that training takes from the data: `num_relations`, the number of edge types;
+        `relations`, their names in a `HeteroData`, and with these the `task`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from torch_geometric.nn import GraphConv
 
 from nora.incremental.plan import Plan
 from nora.incremental.rules import local, rule
-from nora.incremental.rules.sage import aggregation, same_on_both_ends
+from nora.incremental.rules.sage import aggregation, both_ends
 from nora.incremental.steps import Value
 
 
@@ -24,10 +24,11 @@ def graph_conv(
     size: Any = None,
 ) -> Value:
     """Sum and mean commute with the linear map; other aggregations are recomputed locally."""
-    own, kind = same_on_both_ends(x), aggregation(conv)
-    if own is None or kind is None or size is not None:
+    ends, kind = both_ends(x), aggregation(conv)
+    if ends is None or kind is None or size is not None:
         return local(plan, conv, x, edge_index, edge_weight, size)
-    messages = plan.rows(lambda rows: F.linear(rows, conv.lin_rel.weight), own)
+    sent, own = ends
+    messages = plan.rows(lambda rows: F.linear(rows, conv.lin_rel.weight), sent)
     bias = conv.lin_rel.bias
     root = plan.rows(lambda rows: F.linear(rows, conv.lin_root.weight, bias), own)
     return plan.propagate(messages, plan.edges(edge_index, edge_weight, normalise=kind), root)

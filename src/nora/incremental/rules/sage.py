@@ -21,22 +21,24 @@ def aggregation(conv: Any) -> Normalise | None:
     return kinds.get(type(conv.aggr_module))
 
 
-def same_on_both_ends(x: Any) -> Value | None:
-    """The one value of `x` or `(x, x)`; None when source and target differ."""
-    if isinstance(x, tuple | list):
-        return x[0] if len(x) == 2 and x[0] is x[1] else None
-    return x
+def both_ends(x: Any) -> tuple[Value, Value] | None:
+    """What senders and receivers have, from `x` or `(x_source, x_target)`; None without both."""
+    if not isinstance(x, tuple | list):
+        return x, x
+    if len(x) != 2 or not all(isinstance(part, Value) for part in x):
+        return None
+    return x[0], x[1]
 
 
 @rule(SAGEConv)
 def sage(plan: Plan, conv: Any, x: Any, edge_index: Tensor, size: Any = None) -> Value:
     """Mean and sum commute with the linear map; other aggregations are recomputed locally."""
-    kind, own = aggregation(conv), same_on_both_ends(x)
-    if kind is None or own is None or size is not None:
+    kind, ends = aggregation(conv), both_ends(x)
+    if kind is None or ends is None or size is not None:
         return local(plan, conv, x, edge_index, size)
-    sent = own
+    sent, own = ends
     if conv.project and hasattr(conv, "lin"):
-        sent = plan.rows(lambda rows: conv.lin(rows).relu(), own)
+        sent = plan.rows(lambda rows: conv.lin(rows).relu(), sent)
     messages = plan.rows(lambda rows: F.linear(rows, conv.lin_l.weight), sent)
     plus = bias = conv.lin_l.bias
     if conv.root_weight:

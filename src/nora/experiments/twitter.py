@@ -1,0 +1,102 @@
+"""Twitter: how well does every method agree with the truth on TIMME, trained on parties and links?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments.charts import dots
+from nora.experiments.citation import (
+    COMPARED,
+    YARDSTICKS,
+    evaluated,
+    evaluation_steps,
+    means_table,
+    plan_for,
+    tuned_table,
+)
+from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.plan import Cell
+from nora.experiments.skew import SHARES, top_share
+
+METHODS = ("cauchy", *COMPARED, *YARDSTICKS)
+# The paper's Twitter graphs, whose other relations are not published any more.
+PAPERS = {"p50": "P50", "p_20_50": "P_20_50"}
+FACTS: dict[str, Any] = {"datasets": ("pure-p",), "models": ("timme",)}
+
+
+def beside_the_paper(found: pd.DataFrame) -> pd.DataFrame:
+    """Pearson, Spearman and top-k overlap per method here, and the paper's Pearson on its graphs."""
+    wide = found.pivot_table(
+        index=["dataset", "task", "method"], columns="metric", values="value", sort=False
+    )
+    figures = published()["pearson"]
+    for key, name in PAPERS.items():
+        wide[f"paper's {name}"] = [
+            lookup(figures, task, key, "timme", method) for _, task, method in wide.index
+        ]
+    return wide.reset_index()
+
+
+def quality(lab: Lab) -> pd.DataFrame:
+    """How good the trained models are, cycle by cycle."""
+    rows = []
+    for dataset in lab.datasets:
+        for cycle in range(lab.cycles):
+            metrics = lab.run(Cell(dataset, lab.models[0], "node"), cycle).metrics
+            kept = {k: v for k, v in metrics.items() if k.startswith("test_")}
+            rows.append({"dataset": dataset, "cycle": str(cycle), **kept})
+        mean = pd.DataFrame(rows[-lab.cycles :]).drop(columns=["dataset", "cycle"]).mean()
+        rows.append({"dataset": dataset, "cycle": "mean", **mean.to_dict()})
+    return pd.DataFrame(rows)
+
+
+def shares(lab: Lab) -> pd.DataFrame:
+    """Percent of all influence that the top nodes have, beside the paper's."""
+    figures = published()["top_share_percent"]
+    rows = []
+    for cell in lab.cells:
+        scores = lab.mean_scores(cell, TRUTH).double().numpy()
+        for percent in SHARES:
+            row: dict[str, Any] = {"dataset": cell.dataset, "task": cell.task}
+            row |= {"top": f"{percent} %", "here (%)": top_share(scores, percent)}
+            for key, name in PAPERS.items():
+                row[f"paper's {name} (%)"] = lookup(figures, cell.task, f"{percent}%", key)
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+@RECIPES.register("twitter", "TIMME on Twitter: all methods, both tasks, and the skew", **FACTS)
+class Twitter:
+    """Agreement with the truth on PureP, beside the paper's figures on its larger graphs."""
+
+    @staticmethod
+    def plan(lab: Lab) -> list[Step]:
+        """See `Recipe.plan`."""
+        return [*plan_for(lab, METHODS), *evaluation_steps(lab, METHODS)]
+
+    @staticmethod
+    def report(lab: Lab) -> Report:
+        """See `Recipe.report`."""
+        found = evaluated(lab, METHODS)
+        return Report(
+            title="Twitter: how well does each method agree with the truth?",
+            text=(
+                "TIMME trained on parties and links together. Correlation with the exact influence on "
+                f"the {1 - lab.share:.0%} of the users a method has not seen, averaged over "
+                f"{lab.cycles} models, one per cyclic split. The paper's figures are on its larger "
+                "graphs P50 and P_20_50, not on this one: other users, of whom most are no "
+                "politicians. " + lab.profile.caption
+            ),
+            tables=[
+                ("Agreement, beside the paper's Pearson", beside_the_paper(found)),
+                ("Means over both tasks", means_table(found, METHODS)),
+                ("How good are the models?", quality(lab)),
+                ("Share of the most influential users", shares(lab)),
+                ("Tuned options", tuned_table(lab, COMPARED)),
+                ("Everything", found),
+            ],
+            figure=dots(found[found["metric"] == "pearson"], (*METHODS[:-1],)),
+        )

@@ -1,0 +1,62 @@
+"""Relational graph convolutional network (Schlichtkrull et al., 2018): one map per type of edge.
+
+out_i = W_0 x_i + Σ_t mean over neighbours j by edges of type t of W_t x_j
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch_geometric.nn import RGCNConv
+
+from nora.models import MODELS
+from nora.models.stack import Stack
+
+
+class TypedConv(RGCNConv):
+    """`RGCNConv` that takes all edges for one type when the graph has none."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_type: Tensor | None = None) -> Tensor:
+        """Node outputs `[N, out_channels]`; `edge_type` is `[E]`."""
+        if edge_type is None:
+            edge_type = edge_index.new_zeros(edge_index.size(1))
+        return super().forward(x, edge_index, edge_type)
+
+
+@MODELS.register(
+    "rgcn",
+    "relational GCN: a mean of the neighbours for every type of edge",
+    needs=("num_relations",),
+)
+class RGCN(Stack):
+    """`RGCNConv` layers; takes `edge_type` where the data has one.
+
+    Args:
+        in_channels: Number of node features.
+        out_channels: Number of classes, or the embedding size.
+        num_relations: Number of edge types; training takes it from the data.
+        num_bases: Share so many maps between the types; one map for each by default.
+        **sizes: As in `Stack`.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        num_relations: int = 1,
+        num_bases: int | None = None,
+        **sizes: Any,
+    ) -> None:
+        self.num_relations, self.num_bases = num_relations, num_bases
+        super().__init__(in_channels, out_channels, **sizes)
+
+    def conv(self, in_channels: int, out_channels: int, last: bool) -> tuple[nn.Module, int]:
+        """See `Stack.conv`."""
+        conv = TypedConv(in_channels, out_channels, self.num_relations, num_bases=self.num_bases)
+        return conv, out_channels
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_type: Tensor | None = None) -> Tensor:
+        """Node outputs `[N, out_channels]`; `edge_type` is `[E]`, each `0 … num_relations − 1`."""
+        return self.run(x, edge_index, edge_type)

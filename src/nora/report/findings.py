@@ -1,0 +1,158 @@
+"""Headline findings in words, each with the one figure that carries it.
+
+A finding is only told where the scores bear it out: no node of few ties is named unless its rank by
+influence is far above its rank by degree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import rankdata
+
+from nora.report.consequences import NOTICEABLE, Consequence
+from nora.report.distribution import Comparison, Concentration, compared
+from nora.report.subject import Subject
+from nora.report.wording import count, number, ordinal, percent
+
+
+@dataclass(frozen=True)
+class Named:
+    """A node mentioned in a sentence."""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A figure and the sentence that explains it: text and mentioned nodes."""
+
+    figure: str
+    text: tuple[str | Named, ...]
+
+    def sentence(self, subject: Subject) -> str:
+        """The sentence as plain text."""
+        return "".join(
+            part if isinstance(part, str) else subject.name(part.node) for part in self.text
+        )
+
+
+def headline_findings(
+    subject: Subject,
+    consequences: Mapping[int, Consequence],
+    spread: Concentration | None,
+    by_degree: Comparison | None,
+) -> list[Finding]:
+    """What stands out, most important first."""
+    found: list[Finding] = []
+    if spread is None:
+        return [Finding("0", ("No removal would change any other prediction.",))]
+    found.extend(_first_removal(subject, consequences))
+    found.append(_concentration(spread))
+    if subject.scores[0].method != "degree" and by_degree is not None:
+        found.extend(_surprises(subject))
+        found.extend(_degree_tells(by_degree))
+    found.extend(_other_methods(subject))
+    return found
+
+
+def _first_removal(subject: Subject, consequences: Mapping[int, Consequence]) -> Iterator[Finding]:
+    if not consequences:
+        return
+    first, effect = next(iter(consequences.items()))
+    what = "predicted class" if subject.task == "node" else "predicted link"
+    if effect.flips == 0:
+        reached = count(effect.reached, "prediction")
+        text = f", no {what} would change, but {reached} would shift by {NOTICEABLE:g} or more."
+        yield Finding(f"{effect.reached:,}", ("Without ", Named(first), text))
+    else:
+        text = f", {_flipped(subject, effect)}: {_moves(subject, effect)}."
+        yield Finding(f"{effect.flips:,}", ("Without ", Named(first), text))
+    most, other = max(consequences.items(), key=lambda item: item[1].flips)
+    if most != first and other.flips > effect.flips:
+        text = (
+            f" ({ordinal(int(subject.rank[most]))} by influence) would turn the most: without it, "
+            f"{_flipped(subject, other)}."
+        )
+        start = f"Of the first {len(consequences):,}, "
+        yield Finding(f"{other.flips:,}", (start, Named(most), text))
+
+
+def _flipped(subject: Subject, effect: Consequence) -> str:
+    if subject.task == "node":
+        return f"{effect.flips:,} of {subject.items - 1:,} other nodes would be predicted another class"
+    return f"{effect.flips:,} of {subject.items:,} link predictions would turn"
+
+
+def _moves(subject: Subject, effect: Consequence) -> str:
+    if subject.task == "link":
+        told = {(1, 0): "would no longer be predicted", (0, 1): "would newly be predicted"}
+        return ", ".join(f"{n:,} {told[a, b]}" for a, b, n in effect.moves)
+    names = subject.class_names
+    told_moves = [f"{n:,} from {names[a]} to {names[b]}" for a, b, n in effect.moves[:3]]
+    rest = sum(n for _, _, n in effect.moves[3:])
+    return ", ".join(told_moves + ([f"{rest:,} otherwise"] if rest else []))
+
+
+def _concentration(spread: Concentration) -> Finding:
+    (_, one, first), _, (_, _, tenth) = spread.shares
+    top = f"The top {percent(0.01)} of nodes ({one:,})" if one > 1 else "The first node"
+    carry = "carry" if one > 1 else "carries"
+    text = (
+        f"{top} {carry} {percent(first)} of all influence, the top {percent(0.1)} carry {percent(tenth)}; "
+        f"half of it lies with {count(spread.half, 'node')}."
+    )
+    return Finding(percent(first), (text,))
+
+
+def _surprises(subject: Subject) -> Iterator[Finding]:
+    """A node of few ties that matters much, and a hub that matters little."""
+    scored = subject.order
+    degree = subject.degree[scored]
+    by_influence = subject.rank[scored]
+    by_degree = rankdata(-degree, method="min").astype(int)
+    few = max(10, len(scored) // 50)
+    # How many times further down the list of degrees than on that of influence.
+    hidden = np.where(by_influence <= few, by_degree / by_influence, 0)
+    at = int(hidden.argmax())
+    if len(scored) >= 20 and hidden[at] >= 2.5 and by_degree[at] - by_influence[at] >= 5:
+        text = (
+            f" has few ties ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
+            f"ranks {ordinal(int(by_influence[at]))} by influence."
+        )
+        yield Finding(ordinal(int(by_influence[at])), (Named(int(scored[at])), text))
+    loud = np.where(by_degree <= few, by_influence / by_degree, 0)
+    at = int(loud.argmax())
+    if len(scored) >= 20 and loud[at] >= 2.5 and by_influence[at] - by_degree[at] >= 5:
+        text = (
+            f" has many ties ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
+            f"ranks only {ordinal(int(by_influence[at]))} by influence."
+        )
+        yield Finding(ordinal(int(by_influence[at])), (Named(int(scored[at])), text))
+
+
+def _degree_tells(found: Comparison) -> Iterator[Finding]:
+    if not np.isfinite(found.spearman):
+        return
+    words = ((0.9, "almost alike"), (0.7, "similarly"), (0.4, "only roughly alike"))
+    alike = next((word for least, word in words if found.spearman >= least), "quite differently")
+    text = (
+        f"Degree and influence order the nodes {alike} (rank correlation {found.spearman:.2f}); "
+        f"they share {found.shared} of the top {found.first}."
+    )
+    yield Finding(f"{found.spearman:.2f}", (text,))
+
+
+def _other_methods(subject: Subject) -> Iterator[Finding]:
+    main = subject.scores[0]
+    for other in subject.scores[1:]:
+        found = compared(main, other)
+        if found is None or not np.isfinite(found.spearman):
+            continue
+        text = (
+            f"The method {other.method} ranks the nodes with a correlation of {found.spearman:.2f} to "
+            f"{main.method}, and shares {found.shared} of its top {found.first}."
+        )
+        yield Finding(f"{found.spearman:.2f}", (text,))

@@ -1,0 +1,72 @@
+"""Where the numbers come from: method, options, time, versions, seed."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from nora.report.subject import Subject
+from nora.report.wording import count, duration, number, percent
+from nora.result import Influence
+
+_SHARES = ("accuracy", "auc", "f1", "precision", "recall", "fidelity", "agreement")
+
+
+def provenance(
+    subject: Subject, metrics: Mapping[str, Any] | None, notes: Sequence[str], seed: int
+) -> list[tuple[str, str]]:
+    """Terms and what they are, in the order of the page's footer."""
+    rows: list[tuple[str, str]] = []
+    for position, scores in enumerate(subject.scores):
+        rows.append(("Scores" if position == 0 else "Compared with", _of(scores)))
+    if subject.effects:
+        rows.append(("Effects", f"exact, of the first {count(len(subject.effects), 'node')}"))
+    for key, value in (metrics or {}).items():
+        rows.append((f"Model: {key.replace('_', ' ')}", metric(key, value)))
+    rows.append(("Seed", f"{seed} (layout)"))
+    rows.append(("Versions", ", ".join(_versions())))
+    rows.append(("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")))
+    rows.extend(("Note", note) for note in notes)
+    return rows
+
+
+def metric(name: str, value: Any) -> str:
+    """A metric as text: shares in per cent.
+
+    >>> metric("epochs", 120), metric("loss", 0.51234), metric("seconds", 2.0)
+    ('120', '0.512', '2 s')
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if any(word in name.lower() for word in _SHARES) and 0 <= value <= 1:
+        return percent(value)
+    return duration(value) if name.endswith("seconds") else number(value)
+
+
+def _of(scores: Influence) -> str:
+    parts = [f"{scores.method}, {scores.task} task, {duration(scores.seconds)}"]
+    options = {key: value for key, value in scores.options.items() if value not in (None, [], ())}
+    if options:
+        parts.append(", ".join(f"{key}={_short(value)}" for key, value in options.items()))
+    choice = scores.details.get("auto")
+    if isinstance(choice, Mapping) and choice.get("reason"):
+        parts.append(f"chosen because {choice['reason']}")
+    return "; ".join(parts)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _versions() -> Iterator[str]:
+    from nora import __version__
+
+    yield f"nora {__version__}"
+    yield f"Python {platform.python_version()}"
+    for name in ("torch", "torch_geometric", "numpy"):
+        yield f"{name} {version(name)}"

@@ -1,0 +1,179 @@
+"""What a report is about: scores, structure and removal effects, gathered once and checked.
+
+Everything comes from the public questions: `nora.influence` for degree and PageRank, `nora.what_if`
+for the predictions and for what each removal would change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from nora.api import influence, what_if
+from nora.problem import Forward
+from nora.result import Effect, Influence
+from nora.task import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """The facts a report tells.
+
+    Attributes:
+        data: The graph.
+        task: `node` or `link`.
+        scores: The main scores, then those they are compared with.
+        influence: The main scores `[N]`, NaN where a node was not asked for.
+        rank: Ranks `[N]` by influence, 1 the first; 0 where there is no score.
+        degree: Degrees `[N]`.
+        pagerank: PageRank `[N]`.
+        effects: What the removal of each of the first nodes would change, by node id.
+        items: Number of predictions: nodes, or pairs.
+        predicted: Predicted classes `[N]`; None for links.
+        labels: Known classes `[N]`, −1 where unknown; None when none are known.
+        names: The nodes' names, or None.
+        class_names: The classes' names; empty when there are no classes.
+    """
+
+    data: Data
+    task: str
+    scores: tuple[Influence, ...]
+    influence: np.ndarray
+    rank: np.ndarray
+    degree: np.ndarray
+    pagerank: np.ndarray
+    effects: dict[int, Effect]
+    items: int
+    predicted: np.ndarray | None
+    labels: np.ndarray | None
+    names: tuple[str, ...] | None
+    class_names: tuple[str, ...]
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the graph."""
+        return len(self.influence)
+
+    @property
+    def order(self) -> np.ndarray:
+        """Ids of the scored nodes, the most influential first."""
+        scored = np.flatnonzero(self.rank)
+        return scored[np.argsort(self.rank[scored])]
+
+    def name(self, node: int) -> str:
+        """A node's name, or `node 17`."""
+        return self.names[node] if self.names is not None else f"node {node}"
+
+
+def gather(
+    model: nn.Module,
+    data: Data,
+    scores: Influence | Sequence[Influence],
+    task: Task | None,
+    names: Sequence[str] | None,
+    class_names: Sequence[str] | None,
+    labels: Tensor | Sequence[int] | None,
+    effects: int,
+    forward: Forward | None,
+) -> Subject:
+    """Check the input and find out what the page tells; see `nora.write_report`."""
+    if not isinstance(data, Data):
+        raise TypeError(
+            "a report draws one kind of node: data must be a torch_geometric.data.Data, got "
+            f"{type(data).__name__}"
+        )
+    if effects < 0:
+        raise ValueError(f"effects must be at least 0, got {effects}")
+    num_nodes = int(data.num_nodes or 0)
+    given = _check_scores(scores, task, num_nodes)
+    main = given[0]
+    frame = main.to_frame()
+    rank = np.zeros(num_nodes, dtype=np.int64)
+    rank[frame["node"]] = frame["rank"]
+    # One removal is asked for in any case: its `before` are the model's predictions.
+    first = main.top(max(effects, 1))["node"].tolist()
+    found = {node: what_if(model, data, node, task, forward=forward) for node in first}
+    before = found[first[0]].before.detach().cpu()
+    predicted = before.argmax(dim=-1).numpy() if main.task == "node" else None
+    known = _labels(data, labels, num_nodes)
+    named = main.names if names is None else tuple(map(str, names))
+    if named is not None and len(named) != num_nodes:
+        raise ValueError(f"{len(named)} names for {num_nodes} nodes")
+    num_classes = before.size(1) if predicted is not None else 0
+    if known is not None:
+        num_classes = max(num_classes, int(known.max()) + 1)
+    return Subject(
+        data=data,
+        task=main.task,
+        scores=given,
+        influence=main.scores.detach().cpu().double().numpy(),
+        rank=rank,
+        degree=_structure(model, data, "degree", forward),
+        pagerank=_structure(model, data, "pagerank", forward),
+        effects=found if effects else {},
+        items=len(before),
+        predicted=predicted,
+        labels=known,
+        names=named,
+        class_names=_class_names(class_names, num_classes),
+    )
+
+
+def _check_scores(
+    scores: Influence | Sequence[Influence], task: Task | None, num_nodes: int
+) -> tuple[Influence, ...]:
+    given = (scores,) if isinstance(scores, Influence) else tuple(scores)
+    if not given or not all(isinstance(one, Influence) for one in given):
+        raise TypeError(
+            "scores must be a nora.Influence or a list of them, e.g. nora.influence(model, data)"
+        )
+    for one in given:
+        if len(one) != num_nodes:
+            raise ValueError(f"scores of {len(one)} nodes for a graph of {num_nodes}")
+    asked = "node" if task is None else task.name
+    if given[0].task != asked:
+        remedy = "pass the task they were made with" if task is None else "pass scores of this task"
+        raise ValueError(f"the scores are of a {given[0].task} task, task is {asked!r}: {remedy}")
+    if bool(given[0].scores.isnan().all()):
+        raise ValueError("there is nothing to report: no node has a score")
+    return given
+
+
+def _structure(model: nn.Module, data: Data, method: str, forward: Forward | None) -> np.ndarray:
+    found = influence(model, data, method, forward=forward, progress=False)
+    return found.scores.cpu().double().numpy()
+
+
+def _labels(data: Data, labels: Tensor | Sequence[int] | None, num_nodes: int) -> np.ndarray | None:
+    """Known classes `[N]`, −1 where unknown: those given, else `data.y` where it holds classes."""
+    if labels is None:
+        y: Any = data.get("y")
+        if not isinstance(y, Tensor) or y.is_floating_point() or y.dtype == torch.bool:
+            return None
+        if y.dim() == 2 and y.size(1) == 1:  # as in OGB's data
+            y = y.squeeze(1)
+        if y.shape != (num_nodes,):
+            return None
+        labels = y
+    known = torch.as_tensor(labels).detach().cpu()
+    if known.shape != (num_nodes,) or known.is_floating_point():
+        raise ValueError(
+            f"labels must be one class id per node, [{num_nodes}], −1 where unknown; got "
+            f"{known.dtype} of shape {list(known.shape)}"
+        )
+    found = known.long().clamp(min=-1).numpy()
+    return found if (found >= 0).any() else None
+
+
+def _class_names(given: Sequence[str] | None, num_classes: int) -> tuple[str, ...]:
+    if given is None:
+        return tuple(f"class {k}" for k in range(num_classes))
+    if len(given) < num_classes:
+        raise ValueError(f"{len(given)} class names for {num_classes} classes")
+    return tuple(map(str, given))

@@ -1,0 +1,70 @@
+"""Numbers as people write them: three digits that matter, thousands apart, 1st, 2nd, 3rd."""
+
+from __future__ import annotations
+
+from math import isfinite, log10
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands apart.
+
+    >>> number(9.3297), number(0.012345), number(123456.7), number(3.0), number(0.0)
+    ('9.33', '0.0123', '123,457', '3', '0')
+    """
+    if not isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 100 or float(value).is_integer():
+        return f"{value:,.0f}"
+    places = max(0, 2 - int(log10(abs(value)) // 1))
+    text = f"{value:.{places}f}" if places <= 6 else f"{value:.2e}"
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
+def percent(share: float) -> str:
+    """A share in per cent, two digits; number and sign stay on one line.
+
+    >>> [percent(share).replace("\u202f", " ") for share in (0.143, 0.0042, 1)]
+    ['14 %', '0.42 %', '100 %']
+    """
+    value = 100 * share
+    text = f"{value:.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
+    return f"{text}\u202f%"
+
+
+def ordinal(rank: int) -> str:
+    """A rank in words.
+
+    >>> [ordinal(n) for n in (1, 2, 3, 4, 11, 21, 112, 1003)]
+    ['1st', '2nd', '3rd', '4th', '11th', '21st', '112th', '1,003rd']
+    """
+    ending = (
+        "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    )
+    return f"{rank:,}{ending}"
+
+
+def count(amount: int, one: str, many: str | None = None) -> str:
+    """An amount with its noun.
+
+    >>> count(1, "node"), count(1200, "node"), count(0, "class", "classes")
+    ('1 node', '1,200 nodes', '0 classes')
+    """
+    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """How long something took.
+
+    >>> duration(0.0021), duration(0.47), duration(75), duration(7300)
+    ('2 ms', '0.47 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 0.01:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

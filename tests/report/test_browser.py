@@ -1,0 +1,345 @@
+"""The page in a real browser: it works from a file, alone, by mouse and keyboard, at any width.
+
+Without Chromium these tests are skipped, or fail where NORA_REQUIRE_BROWSER=1.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import nora
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+EVIL = "<script>alert(1)</script>"
+
+
+def missing() -> str | None:
+    if not Path(CHROMIUM).exists() and shutil.which("chromium") is None:
+        return f"no Chromium at {CHROMIUM}: apt-get install chromium"
+    try:
+        import playwright.sync_api  # noqa: F401
+    except ImportError:
+        return "no playwright: pip install -e '.[dev]'"
+    return None
+
+
+@pytest.fixture(scope="module")
+def play():
+    reason = missing()
+    if reason:
+        (pytest.fail if os.environ.get("NORA_REQUIRE_BROWSER") == "1" else pytest.skip)(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        yield started
+
+
+def launch(play, *more: str):
+    path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
+    return play.chromium.launch(executable_path=path, headless=True, args=[*FLAGS, *more])
+
+
+@pytest.fixture(scope="module")
+def browser(play):
+    started = launch(play)
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def run():
+    return nora.train("gcn", "karate", epochs=60, progress=False)
+
+
+@pytest.fixture(scope="module")
+def scores(run):
+    return nora.influence(run.model, run.data, "exact", progress=False)
+
+
+@pytest.fixture(scope="module")
+def report(run, scores, tmp_path_factory) -> Path:
+    """A report of the karate club; its second member has a script for a name."""
+    names = list(run.dataset.node_names)
+    names[int(scores.top(2)["node"][1])] = EVIL
+    cauchy = nora.influence(run.model, run.data, "cauchy", progress=False)
+    return nora.write_report(
+        tmp_path_factory.mktemp("page") / "report.html",
+        run.model,
+        run.data,
+        [scores, cauchy],
+        names=names,
+        class_names=run.dataset.class_names,
+        metrics=run.metrics,
+        warnings=[f"Take care {EVIL}"],
+        effects=4,
+    )
+
+
+class Watched:
+    """A page with everything that it said, asked for and threw."""
+
+    def __init__(self, page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", self._heard)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("dialog", self._asked)
+
+    def _heard(self, message) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def _asked(self, dialog) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+
+def visit(browser, report: Path, width: int = 1280, height: int = 900, **context) -> Watched:
+    opened = browser.new_context(viewport={"width": width, "height": height}, **context)
+    opened.set_default_timeout(10_000)
+    watched = Watched(opened.new_page())
+    watched.page.goto(report.as_uri())
+    watched.page.wait_for_selector("#figures svg")
+    return watched
+
+
+@pytest.fixture
+def watched(browser, report) -> Iterator[Watched]:
+    found = visit(browser, report, reduced_motion="reduce")
+    yield found
+    assert not found.complaints
+    found.page.context.close()
+
+
+def first_rows(page) -> list[str]:
+    return page.locator("#table tbody .node").all_text_contents()
+
+
+def test_it_opens_from_a_file_without_complaint_and_asks_for_nothing_else(watched, report):
+    asked = [url for url in watched.requests if not url.startswith("data:")]
+    assert asked == [report.as_uri()]
+    assert watched.page.title() == "Had this node been gone, whose prediction would change?"
+
+
+def test_the_ranking_starts_with_the_most_influential(watched, run, scores):
+    first = run.dataset.node_names[int(scores.top(1)["node"][0])]
+    assert first_rows(watched.page)[:2] == [first, EVIL]
+    assert len(first_rows(watched.page)) == 25  # a page
+
+
+def test_the_ranking_sorts_by_every_column(watched):
+    page = watched.page
+    for title in ("Rank", "Node", "Influence", "Degree", "PageRank", "Predicted", "Label"):
+        head = page.get_by_role("columnheader", name=title, exact=True)
+        head.get_by_role("button").click()
+        once = head.get_attribute("aria-sort")
+        ordered = first_rows(page)
+        head.get_by_role("button").click()
+        assert {once, head.get_attribute("aria-sort")} == {"ascending", "descending"}
+        assert first_rows(page) != ordered
+    page.get_by_role("columnheader", name="Degree").get_by_role("button").click()
+    degrees = [int(text) for text in page.locator("#table tbody td.degree").all_text_contents()]
+    assert degrees == sorted(degrees, reverse=True)
+
+
+def test_the_ranking_filters_and_turns_pages(watched):
+    page = watched.page
+    page.get_by_role("button", name="Next").click()
+    assert "26 to 34 of 34" in page.locator("#table .status").inner_text()
+    page.get_by_label("Search the ranking").fill("member 3")
+    assert "member 31" in first_rows(page)
+    assert all(name.startswith("member 3") for name in first_rows(page))
+    page.get_by_label("Search the ranking").fill("no such node")
+    assert "No node matches" in page.locator("#table .status").inner_text()
+
+
+def test_choosing_a_node_in_the_table_shows_its_effect(watched, run, scores):
+    page = watched.page
+    first = int(scores.top(1)["node"][0])
+    flips = nora.what_if(run.model, run.data, first).flips()
+    page.locator("#table tbody .node").first.click()
+    panel = page.locator("#panel")
+    assert f"{len(flips)} of 33 other nodes would be predicted another class" in (
+        panel.inner_text().replace("\n", " ")
+    )
+    moved = [run.dataset.node_names[node] for node in flips["node"]]
+    assert moved
+    assert panel.locator(".changes .turned .node").all_text_contents() == moved
+    assert page.locator("#announcer").inner_text().startswith("Without")
+    assert page.url.endswith(f"#node-{first}")
+    panel.get_by_role("button", name="Put").click()
+    assert "No node is gone" in panel.inner_text()
+
+
+def test_choosing_a_node_in_the_graph_shows_its_effect(watched, run, scores):
+    page = watched.page
+    assert page.evaluate("Boolean(window.noraGraph)"), "Chromium draws WebGL in software"
+    first = int(scores.top(1)["node"][0])
+    name = run.dataset.node_names[first]
+    page.locator("#stage").scroll_into_view_if_needed()
+    where = page.evaluate(
+        """name => {
+            const sigma = window.noraGraph;
+            const key = sigma.getGraph().findNode((_, data) => data.label === name);
+            const data = sigma.getGraph().getNodeAttributes(key);
+            const box = document.getElementById("stage").getBoundingClientRect();
+            const at = sigma.graphToViewport(data);
+            return [box.left + at.x, box.top + at.y];
+        }""",
+        name,
+    )
+    page.mouse.move(*where)
+    page.mouse.click(*where)
+    page.wait_for_function("document.getElementById('panel').innerText.includes('Without')")
+    assert page.locator("#panel h3").inner_text() == name
+
+
+def test_a_node_without_a_stored_effect_says_how_to_find_out(watched, scores):
+    page = watched.page
+    tenth = int(scores.top(10)["node"][9])
+    page.locator(f'#table tr[data-node="{tenth}"] .node').click()
+    assert f"nora.what_if(model, data, remove={tenth})" in page.locator("#panel").inner_text()
+
+
+def test_a_name_that_is_a_script_is_shown_as_text_and_does_nothing(watched):
+    page = watched.page
+    assert f"Take care {EVIL}" in page.locator(".caution").inner_text()
+    page.locator("#table tbody .node").nth(1).click()
+    assert page.locator("#panel h3").inner_text() == EVIL
+    assert page.locator("main script").count() == 0
+
+
+def test_scripts_that_are_not_the_page_s_own_do_not_run(browser, report):
+    watched = visit(browser, report)
+    watched.page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.intruder = true";
+            document.body.append(script);
+        }"""
+    )
+    assert watched.page.evaluate("window.intruder") is None
+    assert any("Content Security Policy" in text for text in watched.complaints)
+    watched.page.context.close()
+
+
+def test_the_search_finds_a_node_by_keyboard(watched, run, scores):
+    page = watched.page
+    third = run.dataset.node_names[int(scores.top(3)["node"][2])]
+    field = page.get_by_role("combobox", name="Find a node")
+    field.focus()
+    page.keyboard.type(third[1:])
+    assert page.get_by_role("option").first.inner_text().startswith(third)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.locator("#panel h3").inner_text() == third
+
+
+def test_everything_needed_can_be_reached_and_pressed_by_keyboard(watched):
+    page = watched.page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    reached = None
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached = page.evaluate("document.activeElement.id")
+        if reached == "table-search":
+            break
+    assert reached == "table-search"
+    page.keyboard.type("member")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    rank = page.get_by_role("columnheader", name="Rank", exact=True)
+    assert rank.get_attribute("aria-sort") == "descending"
+    assert rank.get_by_role("button").evaluate("it => it === document.activeElement")
+
+
+def test_findings_lead_to_the_nodes_they_name(watched):
+    page = watched.page
+    link = page.locator(".findings a").first
+    name = link.inner_text()
+    link.click()
+    assert page.locator("#panel h3").inner_text() == name
+    assert page.evaluate("document.activeElement.id") == "panel-title"
+
+
+def test_dark_follows_the_system_and_the_button(browser, report):
+    def ground(page) -> str:
+        return page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+
+    watched = visit(browser, report, color_scheme="dark")
+    page = watched.page
+    dark = ground(page)
+    page.get_by_role("button", name="Change to light colours").click()
+    light = ground(page)
+    assert sum(map(int, dark[4:-1].split(","))) < 150 < 600 < sum(map(int, light[4:-1].split(",")))
+    page.emulate_media(media="print")
+    assert page.locator(".picture").is_visible()
+    assert not page.locator("#stage").is_visible()
+    assert not watched.complaints
+    page.context.close()
+
+
+def test_no_width_scrolls_sideways(watched):
+    page = watched.page
+    for width in (1440, 768, 390, 320):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.locator("#table tbody .node").nth(1).click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.get_by_role("button", name="Put").click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_without_webgl_there_is_a_notice_and_a_still_picture(play, report):
+    browser = launch(play, "--disable-3d-apis")
+    watched = visit(browser, report, reduced_motion="reduce")
+    page = watched.page
+    assert "no WebGL" in page.locator("#graph .notice").inner_text()
+    assert page.locator("#graph svg.picture circle").count() == 34
+    page.locator("#table tbody .node").first.click()
+    assert "Without" in page.locator("#panel").inner_text()
+    page.get_by_role("button", name="Zoom in").click()
+    assert not watched.complaints
+    browser.close()
+
+
+def test_without_scripts_the_findings_and_the_first_nodes_are_there(browser, report, run, scores):
+    opened = browser.new_context(java_script_enabled=False)
+    page = opened.new_page()
+    page.goto(report.as_uri())
+    assert page.locator(".finding").count() >= 3
+    first = run.dataset.node_names[int(scores.top(1)["node"][0])]
+    assert first in page.locator("noscript table, main table").first.inner_text()
+    opened.close()
+
+
+@pytest.mark.parametrize("task", ["node", "link"])
+def test_small_graphs_of_either_task_work(browser, tmp_path, task):
+    run = nora.train("gcn", "karate", task, epochs=30, progress=False)
+    scores = nora.influence(run.model, run.data, "exact", run.task, progress=False)
+    path = nora.write_report(
+        tmp_path / "report.html", run.model, run.data, scores, run.task, effects=3
+    )
+    watched = visit(browser, path)
+    watched.page.locator("#table tbody .node").first.click()
+    assert "Without" in watched.page.locator("#panel").inner_text()
+    assert watched.page.locator("#panel .changes li").count() > 3
+    assert not watched.complaints
+    watched.page.context.close()

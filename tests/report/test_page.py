@@ -1,0 +1,310 @@
+"""`write_report`: what the page says, that it is true, escaped, whole and small enough."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data, HeteroData
+
+import nora
+from nora.report.consequences import consequence
+from nora.report.figures import COLOURS
+from nora.report.page import TITLE, write_report
+
+ASSETS = Path(nora.__file__).parent / "report" / "assets"
+EVIL = "</script><script>alert(1)</script>&\u2028"
+
+
+@pytest.fixture(scope="module")
+def run():
+    return nora.train("gcn", "polarised", epochs=20, progress=False)
+
+
+@pytest.fixture(scope="module")
+def scores(run):
+    found = nora.influence(run.model, run.data, "exact", progress=False)
+    return replace(found, names=run.dataset.node_names)
+
+
+def told(path: Path) -> dict:
+    """The value that the page's script works from."""
+    page = path.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', page)
+    assert found
+    return json.loads(found[1])
+
+
+def words(path: Path) -> str:
+    """The page's text, without script, style and tags."""
+    page = path.read_text(encoding="utf-8")
+    page = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
+    page = re.sub(r"</(dt|dd|p|li|h\d|div)>", " ", page)
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page))
+    return text.replace("\u202f", " ")
+
+
+@pytest.fixture(scope="module")
+def page(run, scores, tmp_path_factory):
+    degree = nora.influence(run.model, run.data, "degree", progress=False)
+    return nora.write_report(
+        tmp_path_factory.mktemp("page") / "report.html",
+        run.model,
+        run.data,
+        [scores, degree],
+        class_names=run.dataset.class_names,
+        metrics=run.metrics,
+        notes=["Drawn up on a Tuesday."],
+        warnings=["The surrogate is weak."],
+        effects=5,
+    )
+
+
+def test_the_first_finding_is_what_what_if_says_of_the_first_node(page, run, scores):
+    first = int(scores.top(1)["node"][0])
+    flips = len(nora.what_if(run.model, run.data, first).flips())
+    assert flips > 0
+    name = run.dataset.node_names[first]
+    assert f"Without {name}, {flips} of 999 other nodes would be predicted another class" in words(
+        page
+    )
+
+
+def test_the_shares_of_the_first_nodes_are_those_of_the_scores(page, scores):
+    ordered = scores.scores.sort(descending=True).values
+    for share, number, carried in told(page)["spread"]["shares"]:
+        assert number == round(share * 1000)
+        assert carried == pytest.approx(float(ordered[:number].sum() / ordered.sum()), abs=1e-4)
+    first = float(ordered[:10].sum() / ordered.sum())
+    assert f"The top 1 % of nodes (10) carry {100 * first:.0f} % of all influence" in words(page)
+
+
+def test_columns_are_those_of_scores_graph_and_model(page, run, scores):
+    node = told(page)["node"]
+    assert node["influence"] == pytest.approx(scores.scores.tolist(), rel=1e-4)
+    assert sorted(node["rank"]) == list(range(1, 1001))
+    degree = torch.bincount(run.data.edge_index[0], minlength=1000)
+    assert node["degree"] == degree.tolist()
+    assert sum(node["pagerank"]) == pytest.approx(1, abs=1e-3)
+    predicted = run.model(run.data.x, run.data.edge_index).argmax(dim=-1)
+    assert node["predicted"] == predicted.tolist()
+    assert node["label"] == run.data.y.tolist()
+    assert node["name"] == list(run.dataset.node_names)
+
+
+def test_effects_of_the_first_nodes_only_are_told(page, scores):
+    assert {int(key) for key in told(page)["effect"]} == set(scores.top(5)["node"])
+
+
+def test_an_effect_lists_who_changes_from_which_class_to_which(page, run, scores):
+    first = int(scores.top(1)["node"][0])
+    effect = nora.what_if(run.model, run.data, first)
+    flips = effect.flips()
+    shown = told(page)["effect"][str(first)]
+    assert shown["flips"] == len(flips)
+    assert shown["node"][: len(flips)] == flips["node"].tolist()
+    assert shown["from"][: len(flips)] == flips["from_class"].tolist()
+    assert shown["to"][: len(flips)] == flips["to_class"].tolist()
+    assert shown["total"] == pytest.approx(effect.total, rel=1e-4)
+    assert sum(amount for _, _, amount in shown["moves"]) == len(flips)
+    assert shown["before"][0] == pytest.approx(float(effect.before[flips["node"][0]].max()), abs=1e-3)
+
+
+def test_warnings_notes_quality_and_provenance_are_there(page, run):
+    text = words(page)
+    assert "Read with care" in text and "The surrogate is weak." in text
+    assert "Drawn up on a Tuesday." in text
+    assert f"{100 * run.metrics['test_accuracy']:.0f} %" in text
+    for part in ("exact, node task", "Compared with degree", "nora 0.1.0", "torch_geometric"):
+        assert part in text
+
+
+def test_other_methods_are_compared(page, scores):
+    (other,) = told(page)["others"]
+    assert other["name"] == "degree"
+    truth = nora.Influence(torch.tensor(other["score"]), "degree").compare(scores)
+    assert other["spearman"] == pytest.approx(truth["spearman"], abs=0.01)
+    assert "The method degree ranks the nodes with a correlation of" in words(page)
+
+
+def test_without_warnings_there_is_no_caution(run, scores, tmp_path):
+    page = write_report(tmp_path / "a.html", run.model, run.data, scores, effects=0)
+    assert "Read with care" not in words(page)
+    assert TITLE in words(page)
+
+
+def test_a_model_no_better_than_guessing_is_called_weak(run, scores, tmp_path):
+    metrics = {"test_accuracy": 0.51}
+    page = write_report(
+        tmp_path / "a.html", run.model, run.data, scores, metrics=metrics, effects=0
+    )
+    assert "always to guess" in words(page)
+
+
+def test_links_are_reported(tmp_path):
+    run = nora.train("gcn", "karate", "link", epochs=30, progress=False)
+    scores = nora.influence(run.model, run.data, "exact", run.task, progress=False)
+    page = write_report(
+        tmp_path / "a.html", run.model, run.data, scores, run.task, metrics=run.metrics, effects=2
+    )
+    value = told(page)
+    assert value["task"] == "link" and value["coloured_by"] == "label"
+    assert "predicted" not in value["node"]
+    first = int(scores.top(1)["node"][0])
+    shown = value["effect"][str(first)]
+    best = nora.what_if(run.model, run.data, first, run.task).top(1).iloc[0]
+    largest = shown["change"].index(max(shown["change"]))
+    assert shown["change"][largest] == pytest.approx(best["change"], abs=1e-4)
+    assert {shown["source"][largest], shown["target"][largest]} == {best["source"], best["target"]}
+    assert "Predicted links" in words(page)
+
+
+def test_texts_from_the_data_cannot_become_markup(run, scores, tmp_path):
+    names = [f"{EVIL}{node}" for node in range(1000)]
+    page = write_report(
+        tmp_path / "a.html",
+        run.model,
+        run.data,
+        scores,
+        names=names,
+        class_names=[f"{EVIL}a", f"{EVIL}b"],
+        title=EVIL,
+        notes=[EVIL],
+        warnings=[EVIL],
+        metrics={EVIL: EVIL},
+        effects=2,
+    )
+    text = page.read_text(encoding="utf-8")
+    assert "<script>alert(1)" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert told(page)["node"]["name"][3] == names[3]
+    # Whatever is put into the page, it holds the scripts that its policy knows, and no other.
+    assert len(re.findall(r"<script", text)) == 3
+
+
+def test_a_placeholder_in_a_text_is_only_text(run, scores, tmp_path):
+    page = write_report(
+        tmp_path / "a.html", run.model, run.data, scores, title="{{data}} {{nothing}}", effects=0
+    )
+    assert "{{data}} {{nothing}}" in words(page)
+
+
+def test_a_name_that_is_no_valid_text_is_no_obstacle(run, scores, tmp_path):
+    names = ["\ud800"] * 1000
+    page = write_report(tmp_path / "a.html", run.model, run.data, scores, names=names, effects=0)
+    assert told(page)["node"]["name"][0] == "?"
+
+
+def test_the_page_loads_nothing(page):
+    text = page.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert not re.search(r"<(script|img|iframe|link)[^>]*(src|href)=\"(?!data:)", text)
+
+
+def test_twenty_thousand_nodes_fit_in_five_megabytes(tmp_path):
+    random = torch.Generator().manual_seed(0)
+    number = 20_000
+    edges = torch.randint(number, (2, 80_000), generator=random)
+    data = Data(
+        x=torch.randn(number, 4, generator=random),
+        edge_index=torch.cat([edges, edges.flip(0)], dim=1),
+        y=torch.randint(3, (number,), generator=random),
+    )
+    model = nora.build_model("gcn", 4, 3, hidden_channels=8).eval()
+    scores = nora.influence(model, data, "degree", progress=False)
+    names = [f"account number {node:05d}" for node in range(number)]
+    page = write_report(tmp_path / "a.html", model, data, scores, names=names, effects=5)
+    assert page.stat().st_size < 5_000_000
+    value = told(page)
+    assert len(value["node"]["id"]) == number
+    assert len(value["drawing"]["node"]) == 1500
+    first = scores.top(5)["node"].tolist()
+    assert set(first) <= {value["node"]["id"][at] for at in value["drawing"]["node"]}
+    # Nor do yardsticks compare themselves with themselves.
+    assert [one["key"] for one in value["against"]] == ["pagerank"]
+
+
+@pytest.mark.parametrize("values", [[0.0, 0.0, 0.0], [1.0, float("nan"), 0.5]])
+def test_scores_of_zero_or_of_some_nodes_only_are_no_obstacle(values, tmp_path):
+    data = Data(x=torch.randn(3, 2), edge_index=torch.tensor([[0, 1], [1, 0]]))
+    model = nora.build_model("gcn", 2, 2).eval()
+    scores = nora.Influence(torch.tensor(values), "made up")
+    value = told(write_report(tmp_path / "a.html", model, data, scores))
+    assert value["scored"] == sum(one == one for one in values)
+    assert (value["spread"] is None) == (not any(one > 0 for one in values))
+
+
+def test_a_graph_without_edges_is_reported(tmp_path):
+    data = Data(x=torch.randn(4, 2), edge_index=torch.empty(2, 0, dtype=torch.long))
+    model = nora.build_model("gcn", 2, 2).eval()
+    scores = nora.influence(model, data, "brute", progress=False)
+    page = write_report(tmp_path / "a.html", model, data, scores)
+    assert "No removal would change any other prediction." in words(page)
+
+
+def test_of_many_classes_the_commonest_have_a_colour(tmp_path):
+    data = Data(
+        x=torch.randn(30, 2), edge_index=torch.randint(30, (2, 60)), y=torch.arange(30) % 10
+    )
+    model = nora.build_model("gcn", 2, 10).eval()
+    scores = nora.influence(model, data, "degree", progress=False)
+    colours = [
+        one["colour"] for one in told(write_report(tmp_path / "a.html", model, data, scores))["classes"]
+    ]
+    assert sorted(colour for colour in colours if colour >= 0) == list(range(8))
+    assert colours.count(-1) == 2
+
+
+def test_only_the_classes_that_count_are_summed(run, scores):
+    task = nora.NodeClassification(classes=[1])
+    first = int(scores.top(1)["node"][0])
+    whole = consequence(nora.what_if(run.model, run.data, first))
+    part = consequence(nora.what_if(run.model, run.data, first, task))
+    assert part.total == pytest.approx(whole.total / 2, rel=1e-3)
+    assert part.flips == whole.flips
+
+
+def test_the_style_has_the_colours_of_the_figures():
+    style = (ASSETS / "report.css").read_text(encoding="utf-8")
+    found = dict(re.findall(r"--class-(\d): ?(#[0-9a-fA-F]+)", style.split("@media")[0]))
+    short = {"#000": "#000000"}
+    shown = [short.get(found[str(k)], found[str(k)]) for k in range(len(COLOURS))]
+    assert [colour.upper() for colour in shown] == [colour.upper() for colour in COLOURS]
+
+
+def test_every_page_carries_the_notices_of_the_libraries_in_it(page):
+    text = page.read_text(encoding="utf-8")
+    for name in ("sigma 3", "graphology 0", "@sigma/node-border 3", "events 3"):
+        assert name in text
+    assert text.count("Permission is hereby granted") >= 5
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"scores": []}, TypeError, "nora.Influence"),
+        ({"scores": nora.Influence(torch.ones(3), "x")}, ValueError, "3 nodes for a graph of 1000"),
+        ({"scores": nora.Influence(torch.ones(1000), "x", task="link")}, ValueError, "link task"),
+        (
+            {"scores": nora.Influence(torch.full((1000,), float("nan")), "x")},
+            ValueError,
+            "no node has a score",
+        ),
+        ({"names": ["a"]}, ValueError, "1 names for 1000"),
+        ({"class_names": ["a"]}, ValueError, "1 class names for 2"),
+        ({"labels": [0]}, ValueError, "labels must be"),
+        ({"effects": -1}, ValueError, "at least 0"),
+        ({"data": HeteroData()}, TypeError, "HeteroData"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_written(
+    run, scores, tmp_path, change, error, match
+):
+    given = {"model": run.model, "data": run.data, "scores": scores, **change}
+    with pytest.raises(error, match=match):
+        write_report(tmp_path / "a.html", **given)
+    assert not list(tmp_path.iterdir())

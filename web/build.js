@@ -1,0 +1,48 @@
+// Builds src/ into the assets that the Python package puts into every report.
+import { build } from "esbuild";
+import { readFile, writeFile } from "node:fs/promises";
+
+const assets = new URL("../src/nora/report/assets/", import.meta.url).pathname;
+const bundled = ["sigma", "@sigma/node-border", "graphology", "graphology-utils", "events"];
+
+// The licences ask for their notices in every copy, and every report is one.
+async function notices() {
+  const texts = bundled.map(async (name) => {
+    const folder = new URL(`node_modules/${name}/`, import.meta.url);
+    const { version } = JSON.parse(await readFile(new URL("package.json", folder), "utf8"));
+    const read = (file) => readFile(new URL(file, folder), "utf8");
+    const text = await read("LICENSE.txt").catch(() => read("LICENSE"));
+    return `${name} ${version}\n\n${text.trim()}\n`;
+  });
+  return (await Promise.all(texts)).join("\n----\n\n").replaceAll("*/", "* /");
+}
+
+const common = { bundle: true, minify: true, charset: "utf8", legalComments: "none" };
+const licences = await notices();
+const heading = "This page includes the following libraries:";
+
+for (const entry of ["report.js", "theme.js"]) {
+  const banner = entry === "report.js" ? `/*! ${heading}\n\n${licences}*/` : "";
+  const { outputFiles } = await build({
+    ...common,
+    entryPoints: [`src/${entry}`],
+    format: "iife",
+    target: "es2020",
+    write: false,
+  });
+  // Inside a page, these two would end or confuse the script element.
+  const code = (banner + outputFiles[0].text)
+    .trim()
+    .replaceAll("</script", "<\\/script")
+    .replaceAll("<!--", "<\\!--");
+  await writeFile(assets + entry, code + "\n");
+  console.log(`${entry}: ${(code.length / 1024).toFixed(0)} KB`);
+}
+
+await build({
+  ...common,
+  entryPoints: ["src/report.css"],
+  target: ["chrome100", "firefox100", "safari15"],
+  outfile: assets + "report.css",
+});
+await writeFile(assets + "LICENSES.txt", licences);

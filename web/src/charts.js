@@ -1,0 +1,114 @@
+// The charts, each with a caption that says in words what it shows.
+
+import { axes, linear } from "./axes.js";
+import { nameOf, node, ranked, report, classColour, classOf } from "./data.js";
+import { el, svg, withVariables } from "./dom.js";
+import { count, fixed, number, percent } from "./format.js";
+import { follow, scatter } from "./scatter.js";
+import { select } from "./selection.js";
+
+// Charts are drawn for the width they have, so that their text keeps its size.
+function figure(title, draw, ...caption) {
+  const stage = el("div", { class: "chart" });
+  let current = null;
+  let last = 0;
+  const redraw = (width) => {
+    if (Math.abs(width - last) < 2) return;
+    last = width;
+    current = draw(width, Math.round(Math.min(Math.max(width * 0.68, 250), 400)));
+    stage.replaceChildren(current);
+  };
+  new ResizeObserver(([entry]) => entry.contentRect.width > 0 && redraw(entry.contentRect.width)).observe(stage);
+  follow(() => current);
+  return el("figure", { class: "card" }, el("h3", {}, title), stage, el("figcaption", {}, ...caption));
+}
+
+function nodeLink(position) {
+  return withVariables(
+    el("button", { type: "button", class: "node", onclick: () => select(position, "chart") }, nameOf(position)),
+    { "--own": `var(${classColour(classOf(position))})` },
+  );
+}
+
+// A comma stays with its name.
+const joined = (positions, end) =>
+  positions.flatMap((position, index) => [
+    " ",
+    el("span", { class: "mention" }, nodeLink(position), index < positions.length - 1 ? "," : end),
+  ]);
+
+function spreadChart(spread) {
+  const draw = (width, height) => {
+    const box = { left: 52, right: width - 22, top: 30, bottom: height - 44 };
+    const x = linear([0, 1], [box.left, box.right]);
+    const y = linear([0, 1], [box.bottom, box.top]);
+    const path = spread.curve.map(([a, b], index) => `${index ? "L" : "M"}${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("");
+    const marks = spread.shares.map(([share, , carried]) => {
+      const at = [x(share), y(carried)];
+      return svg(
+        "g",
+        { class: "share" },
+        svg("circle", { cx: at[0], cy: at[1], r: 4.5 }),
+        svg("text", { x: at[0] + 11, y: at[1] + 5 }, `top ${percent(share)}: ${percent(carried)}`),
+      );
+    });
+    return svg(
+      "svg",
+      { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Lorenz curve of influence; described below." },
+      ...axes(box, x, y, "share of nodes, the most influential first", "share of influence"),
+      svg("line", { class: "trend", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }),
+      svg("path", { class: "area", d: `${path}L${x(1)} ${y(0)}Z` }),
+      svg("path", { class: "curve", d: path }),
+      ...marks,
+    );
+  };
+  const told = spread.shares.map(([share, amount, carried]) => `the top ${percent(share)} (${number(amount)}) carry ${percent(carried)}`);
+  return figure(
+    "A few carry much",
+    draw,
+    `Of all influence, ${told.join(", ")}; half of it lies with ${count(spread.half, "node")}. The dashed line: if all nodes were equal.`,
+  );
+}
+
+const agreement = (found) => `Rank correlation ${fixed(found.spearman, 2)}; ${found.shared} of the top ${found.first} in common.`;
+
+function outliers(found, values) {
+  if (!found.trend) return [];
+  const surprise = (position) => Math.log(node.influence[position]) - found.trend[1] - found.trend[0] * Math.log(values[position]);
+  const above = found.notable.filter((position) => surprise(position) > 0).sort((a, b) => surprise(b) - surprise(a));
+  const below = found.notable.filter((position) => surprise(position) <= 0).sort((a, b) => surprise(a) - surprise(b));
+  return [above.length ? [" Above the trend:", joined(above, ".")] : "", below.length ? [" Below:", joined(below, ".")] : ""];
+}
+
+// Who is not among the dots, and why.
+function left(values, shown) {
+  const zero = ranked.filter((position) => !(values[position] > 0 && node.influence[position] > 0)).length;
+  const rest = ranked.length - zero;
+  return [
+    zero ? ` ${count(zero, "node")} with a value of 0 ${zero === 1 ? "has" : "have"} no place on logarithmic axes.` : "",
+    shown < rest ? ` Drawn: ${number(shown)} of ${count(report.scored, "node")}, the first ones and a sample of the others.` : "",
+  ];
+}
+
+function against(found) {
+  const values = node[found.key];
+  const title = found.key === "degree" ? "degree" : "PageRank";
+  const { draw, shown } = scatter({ values, spread: found.key === "degree", title, label: found.key, trend: found.trend, notable: found.notable });
+  if (!shown) return null;
+  const part = left(values, shown);
+  return figure(`Influence against ${title}`, draw, agreement(found), outliers(found, values), part);
+}
+
+function other(found, index) {
+  const { draw, shown } = scatter({ values: found.score, spread: false, title: `score by ${found.name}`, label: `other-${index}`, trend: found.trend, notable: found.notable });
+  if (!shown) return null;
+  const part = left(found.score, shown);
+  return figure(`${report.method} against ${found.name}`, draw, agreement(found), ` Linear correlation ${fixed(found.pearson, 2)}.`, outliers(found, found.score), part);
+}
+
+export function charts(place) {
+  const all = [report.spread ? spreadChart(report.spread) : null, ...report.against.map(against), ...report.others.map(other)];
+  const shown = all.filter(Boolean);
+  place.append(...shown);
+  place.classList.toggle("three", shown.length % 3 === 0);
+}

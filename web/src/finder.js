@@ -1,0 +1,84 @@
+// "Find a node": a text field with a list of matches (the ARIA combobox pattern).
+
+import { el } from "./dom.js";
+import { find, nameOf, node } from "./data.js";
+import { ordinal } from "./format.js";
+import { select } from "./selection.js";
+
+const MOST = 8;
+
+export function finder(place) {
+  let found = [];
+  let active = -1;
+  const list = el("ul", { id: "finder-list", role: "listbox", "aria-label": "Matching nodes", hidden: true });
+  const input = el("input", {
+    id: "finder-input",
+    type: "search",
+    role: "combobox",
+    autocomplete: "off",
+    spellcheck: "false",
+    placeholder: "Name or number",
+    "aria-controls": "finder-list",
+    "aria-expanded": "false",
+    "aria-autocomplete": "list",
+  });
+  const close = () => {
+    list.hidden = true;
+    active = -1;
+    input.setAttribute("aria-expanded", "false");
+    input.removeAttribute("aria-activedescendant");
+  };
+  const choose = (position) => {
+    input.value = nameOf(position);
+    close();
+    select(position, "finder");
+  };
+  const mark = () => {
+    [...list.children].forEach((item, index) => item.setAttribute("aria-selected", String(index === active)));
+    if (active >= 0) input.setAttribute("aria-activedescendant", `finder-option-${active}`);
+    else input.removeAttribute("aria-activedescendant");
+  };
+  const option = (position, index) =>
+    el(
+      "li",
+      {
+        id: `finder-option-${index}`,
+        role: "option",
+        "aria-selected": "false",
+        // Before the field loses the focus, which closes the list.
+        onmousedown: (event) => {
+          event.preventDefault();
+          choose(position);
+        },
+      },
+      el("span", { class: "name" }, nameOf(position)),
+      el("span", { class: "muted" }, node.rank[position] > 0 ? ordinal(node.rank[position]) : "not scored"),
+    );
+  const look = () => {
+    found = find(input.value, MOST);
+    active = -1;
+    const empty = input.value.trim() && !found.length;
+    list.replaceChildren(
+      ...(empty ? [el("li", { class: "muted", role: "option", "aria-disabled": "true" }, "No such node")] : found.map(option)),
+    );
+    list.hidden = !found.length && !empty;
+    input.setAttribute("aria-expanded", String(!list.hidden));
+    mark();
+  };
+  input.addEventListener("input", look);
+  input.addEventListener("blur", close);
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      if (list.hidden) look();
+      if (!found.length) return;
+      active = (active + (event.key === "ArrowDown" ? 1 : -1) + found.length) % found.length;
+      mark();
+    } else if (event.key === "Enter" && found.length && !list.hidden) {
+      choose(found[Math.max(active, 0)]);
+    } else if (event.key === "Escape") {
+      close();
+    }
+  });
+  place.append(el("label", { for: "finder-input" }, "Find a node"), el("div", { class: "combobox" }, input, list));
+}

@@ -1,0 +1,81 @@
+// The graph as SVG: what is printed, and what stands in where there is no WebGL.
+
+import { nameOf, report } from "./data.js";
+import { el, svg, withVariables } from "./dom.js";
+import { onSelect, select, selected } from "./selection.js";
+import { affected, drawn, edges, look, placeOf } from "./view.js";
+
+const SIZE = 1000;
+const x = (at) => report.drawing.x[at] / 10;
+const y = (at) => SIZE - report.drawing.y[at] / 10;
+
+// The part of the square that is drawn on, with room for circles and names.
+function extent() {
+  const all = drawn.map((_, at) => [x(at), y(at)]);
+  const low = [0, 1].map((axis) => Math.min(...all.map((one) => one[axis]), SIZE / 2) - 25);
+  const high = [0, 1].map((axis) => Math.max(...all.map((one) => one[axis]), SIZE / 2) + 25);
+  return { x: low[0], y: low[1], width: high[0] - low[0] + 60, height: high[1] - low[1] };
+}
+
+export function picture() {
+  const whole = extent();
+  let zoom = 1;
+  let centre = null;
+  const root = svg("svg", { class: "picture", role: "img", "aria-label": "The graph" });
+  const ties = svg("path", { class: "ties" });
+  const own = svg("path", { class: "ties chosen" });
+  const circles = drawn.map((position, at) =>
+    svg("circle", { cx: x(at), cy: y(at), onclick: () => select(position, "graph") }, svg("title", {}, nameOf(position))),
+  );
+  const layer = svg("g");
+  const labels = svg("g", { class: "labels" });
+  const line = ([from, to]) => `M${x(from)} ${y(from)}L${x(to)} ${y(to)}`;
+  ties.setAttribute("d", [...edges()].map(line).join(""));
+
+  function draw() {
+    const chosen = selected();
+    const changes = affected(chosen);
+    const looks = drawn.map((_, at) => look(at, chosen, changes));
+    looks.forEach((one, at) => {
+      circles[at].setAttribute("r", one.radius * 1.15);
+      withVariables(circles[at], { "--own": `var(${one.colour})`, "--ring": `var(${one.ring})` });
+      circles[at].setAttribute("stroke-width", (one.thick * one.radius).toFixed(2));
+    });
+    const order = looks.map((_, at) => at).sort((a, b) => looks[a].layer - looks[b].layer || looks[b].radius - looks[a].radius);
+    layer.replaceChildren(...order.map((at) => circles[at]));
+    labels.replaceChildren(
+      ...order.filter((at) => looks[at].label).slice(-24).map((at) => svg("text", { x: x(at) + looks[at].radius * 1.15 + 4, y: y(at) + 5 }, nameOf(drawn[at]))),
+    );
+    const place = chosen === null ? null : placeOf(chosen);
+    ties.classList.toggle("faded", chosen !== null);
+    own.setAttribute("d", place === null ? "" : [...edges()].filter((edge) => edge.includes(place)).map(line).join(""));
+    frame();
+  }
+
+  function frame() {
+    const [width, height] = [whole.width / zoom, whole.height / zoom];
+    const [cx, cy] = centre ?? [whole.x + whole.width / 2, whole.y + whole.height / 2];
+    root.setAttribute("viewBox", [cx - width / 2, cy - height / 2, width, height].map((n) => n.toFixed(1)).join(" "));
+  }
+
+  function rescale(by) {
+    zoom = Math.min(Math.max(zoom * by, 1), 16);
+    const place = selected() === null ? null : placeOf(selected());
+    centre = zoom === 1 ? null : place === null ? centre : [x(place), y(place)];
+    frame();
+  }
+
+  root.append(ties, own, layer, labels);
+  onSelect(draw);
+  draw();
+  return {
+    root,
+    closer: () => rescale(1.5),
+    farther: () => rescale(1 / 1.5),
+    whole: () => rescale(0),
+  };
+}
+
+export function notice() {
+  return el("p", { class: "notice", role: "note" }, "This browser offers no WebGL, so the graph is a still picture here. Everything else works.");
+}
