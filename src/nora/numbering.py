@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from torch_geometric.data import Data, HeteroData
 from nora.registry import nearest
 from nora.removal import node_ids
 
-Graph = Data | HeteroData
+Graph: TypeAlias = Data | HeteroData
 # An id, ids, a mask; with types ("author", 17), [("author", 17), …], {"author": [17]}, "author".
 Nodes = Any
 

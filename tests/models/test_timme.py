@@ -10,6 +10,7 @@ from torch import Tensor, fx, nn
 from torch_geometric.data import HeteroData
 from torch_geometric.nn import MessagePassing
 
+import nora
 from nora import build_model
 from nora.guard import seeded
 from nora.models.timme import DENSE_BELOW, TIMME, RelationDecoder, TIMMEConv, both_ways
@@ -152,25 +153,46 @@ def test_features_are_numbers_that_stay_with_the_user() -> None:
     torch.testing.assert_close(output(model, moved), output(model, data)[turned])
 
 
-def test_without_a_user_adjacencies_and_attention_are_those_of_the_rest() -> None:
-    model, data = network("link"), five()
-    keep = torch.tensor([True, True, False, True, True])
-    rest = data.subgraph({"user": keep})
-    assert rest["user"].x.tolist() == [0, 1, 3, 4]
+# Without user 2: 0 follows 1 and 3 alone, and nobody replies to anybody.
+WITHOUT_2 = [
+    [[0, half, half, 0], [1, 0, 0, 0], [0] * 4, [1, 0, 0, 0]],
+    [[0, half, 0, half], [1, 0, 0, 0], [1, 0, 0, 0], [0] * 4],
+    [[0] * 4] * 4,
+    [[0] * 4] * 4,
+    torch.eye(4).tolist(),
+]
+
+
+def by_hand(model: TIMME, adjacencies: list, users: list[int]) -> Tensor:
+    """The whole model from written-out adjacencies: the users' embeddings."""
 
     def layer(sent: Tensor) -> Tensor:
-        results = []
-        for k, A in enumerate(ADJACENCIES):
-            row = torch.tensor(A).double()[keep][:, keep]
-            row = (row > 0).double() / (row > 0).sum(dim=1, keepdim=True).clamp(min=1)
-            results.append(row @ sent[:, k])
+        results = [torch.tensor(A).double() @ sent[:, k] for k, A in enumerate(adjacencies)]
         return mixed(results)[0].relu()
 
-    first = layer(model.table.weight.view(5, 5, 6)[keep])
-    second = layer(model.second.lin(first).view(4, 5, 6))
-    torch.testing.assert_close(output(model, rest), first + second)
+    first = layer(model.table.weight.view(5, 5, 6)[users])
+    return first + layer(model.second.lin(first).view(len(users), 5, 6))
+
+
+def test_without_a_user_adjacencies_and_attention_are_those_of_the_rest() -> None:
+    model, data = network("link"), five()
+    rest = data.subgraph({"user": torch.tensor([True, True, False, True, True])})
+    assert rest["user"].x.tolist() == [0, 1, 3, 4]
+    torch.testing.assert_close(output(model, rest), by_hand(model, WITHOUT_2, [0, 1, 3, 4]))
     # 4 is not near 2 in any relation: it changes by the attention alone.
     assert not torch.allclose(output(model, rest)[3], output(model, data)[4], atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["brute", "exact"])
+def test_influence_is_what_it_is_by_hand(method: str) -> None:
+    model, data = network(), five()
+    with torch.no_grad():
+        before = model.party(by_hand(model, ADJACENCIES, [0, 1, 2, 3, 4])).softmax(dim=-1)
+        after = model.party(by_hand(model, WITHOUT_2, [0, 1, 3, 4])).softmax(dim=-1)
+    expected = float((before[[0, 1, 3, 4]] - after).abs().sum())
+    assert expected > 1e-3
+    scores = nora.influence(model, data, method, nodes=[2], progress=False)
+    assert scores[2] == pytest.approx(expected, abs=1e-9)
 
 
 def test_dropout_acts_in_training_only() -> None:

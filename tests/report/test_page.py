@@ -111,7 +111,9 @@ def test_an_effect_lists_who_changes_from_which_class_to_which(page, run, scores
     assert shown["to"][: len(flips)] == flips["to_class"].tolist()
     assert shown["total"] == pytest.approx(effect.total, rel=1e-4)
     assert sum(amount for _, _, amount in shown["moves"]) == len(flips)
-    assert shown["before"][0] == pytest.approx(float(effect.before[flips["node"][0]].max()), abs=1e-3)
+    assert shown["before"][0] == pytest.approx(
+        float(effect.before[flips["node"][0]].max()), abs=1e-3
+    )
 
 
 def test_warnings_notes_quality_and_provenance_are_there(page, run):
@@ -253,7 +255,8 @@ def test_of_many_classes_the_commonest_have_a_colour(tmp_path):
     model = nora.build_model("gcn", 2, 10).eval()
     scores = nora.influence(model, data, "degree", progress=False)
     colours = [
-        one["colour"] for one in told(write_report(tmp_path / "a.html", model, data, scores))["classes"]
+        one["colour"]
+        for one in told(write_report(tmp_path / "a.html", model, data, scores))["classes"]
     ]
     assert sorted(colour for colour in colours if colour >= 0) == list(range(8))
     assert colours.count(-1) == 2

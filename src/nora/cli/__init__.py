@@ -15,11 +15,13 @@ from nora.cli.catalogue import datasets, methods, models
 from nora.cli.demonstration import demo
 from nora.cli.display import help_text
 from nora.cli.errors import Group
+from nora.cli.example import example
 from nora.cli.experiments import reproduce
 from nora.cli.grouping import group
 from nora.cli.ranking import merge, rank
 from nora.cli.relations import who
 from nora.cli.removal import what_if
+from nora.cli.running import run
 from nora.cli.training import train
 from nora.cli.tuning import tune
 
@@ -56,8 +58,15 @@ def main(
 ) -> None:
     """Had this node been gone, how would everybody else's prediction change?
 
-    [bold]nora demo[/] shows it on a small social network in a few seconds. The usual way is to
-    train a model (or bring one, from Python), rank its nodes, and look at single removals:
+    [bold]nora demo[/] shows it on a small social network in a few seconds. For your own graph, as
+    files, one command does everything (see [bold]nora run --help[/] for the files, and
+    [bold]nora example[/] for some to try):
+
+    \b
+      nora run --edges edges.csv --features features.csv --labels labels.csv
+
+    Step by step: train a model (or bring one, from Python), rank its nodes, and look at single
+    removals:
 
     \b
       nora train --dataset cora --model gcn --out runs/cora-gcn
@@ -71,6 +80,8 @@ def main(
 app.callback(help=help_text(main))(main)
 for command in (
     demo,
+    run,
+    example,
     train,
     rank,
     what_if,

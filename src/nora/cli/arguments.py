@@ -47,7 +47,8 @@ def _node(text: str, known: dict[str, int], count: int, what: str) -> int:
     if text in known:
         return known[text]
     try:
-        node = int(text)
+        # Where names are numbers, a number is a name: never silently somebody else's position.
+        node = int("" if any(name.isdecimal() for name in known) else text)
     except ValueError:
         if known:
             raise ValueError(f"no {what} is named {text!r}.{nearest(text, list(known))}") from None

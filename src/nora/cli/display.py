@@ -34,8 +34,13 @@ def help_text(command: Callable[..., None]) -> str:
 
 
 def print_json(document: Any) -> None:
-    """Print `document` as strict JSON: what JSON cannot hold (NaN, infinity) becomes null."""
-    typer.echo(json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+    """Print `document` as strict JSON."""
+    typer.echo(json_text(document))
+
+
+def json_text(document: Any) -> str:
+    """`document` as strict JSON: what JSON cannot hold (NaN, infinity) becomes null."""
+    return json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

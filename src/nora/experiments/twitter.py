@@ -42,14 +42,15 @@ def beside_the_paper(found: pd.DataFrame) -> pd.DataFrame:
 
 def quality(lab: Lab) -> pd.DataFrame:
     """How good the trained models are, cycle by cycle."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for dataset in lab.datasets:
         for cycle in range(lab.cycles):
             metrics = lab.run(Cell(dataset, lab.models[0], "node"), cycle).metrics
             kept = {k: v for k, v in metrics.items() if k.startswith("test_")}
             rows.append({"dataset": dataset, "cycle": str(cycle), **kept})
-        mean = pd.DataFrame(rows[-lab.cycles :]).drop(columns=["dataset", "cycle"]).mean()
-        rows.append({"dataset": dataset, "cycle": "mean", **mean.to_dict()})
+        mean = pd.DataFrame(rows[-lab.cycles :]).mean(numeric_only=True)
+        means = {str(key): float(value) for key, value in mean.items()}
+        rows.append({"dataset": dataset, "cycle": "mean", **means})
     return pd.DataFrame(rows)
 
 

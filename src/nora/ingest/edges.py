@@ -1,0 +1,231 @@
+"""From an edge table to nodes and edges.
+
+A row is an edge. Rows that repeat one are merged, and their weights added. Read as undirected, an edge
+is stored in both directions, as PyTorch Geometric does it; `a,b` and `b,a` are then the same edge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from nora.ingest.numbers import numbers
+from nora.ingest.table import Table, canonical, read_table
+
+ENDS = (
+    ("source", "target"),
+    ("from", "to"),
+    ("src", "dst"),
+    ("follower", "followee"),
+    ("follower", "followed"),
+    ("sender", "receiver"),
+    ("u", "v"),
+    ("node1", "node2"),
+)
+WEIGHT, TYPE = ("weight",), ("type", "edge_type", "relation")
+# What a `Type` column of Gephi says is how its edges are drawn.
+DRAWN = {"directed", "undirected", "mutual"}
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Nodes and distinct edges.
+
+    Attributes:
+        ids: The nodes' ids, in order of appearance.
+        index: `[2, E]`, sorted.
+        weight: `[E]`, or None.
+        kind: Position in `kinds` of each edge's type `[E]`, or None.
+        kinds: The types' names, sorted.
+        notes: What was found.
+    """
+
+    ids: list[str]
+    index: np.ndarray
+    weight: np.ndarray | None
+    kind: np.ndarray | None
+    kinds: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def edge_table(path: Path) -> Table:
+    """Read an edge table; one without a header has its ends in the first two columns."""
+    table = read_table(path, _names_an_end, _names_an_end)
+    if len(table.columns) < 2:
+        raise ValueError(
+            f"{table.name} has one column: an edge needs two, e.g. source,target (parted by commas, "
+            "semicolons or tabs)"
+        )
+    return table
+
+
+def _names_an_end(row: list[str]) -> bool:
+    known = {name for pair in ENDS for name in pair} | {*WEIGHT, *TYPE}
+    return any(canonical(cell) in known for cell in row)
+
+
+def _ends(table: Table, notes: list[str]) -> tuple[int, int]:
+    """Which columns hold the two ends of an edge."""
+    for first, second in ENDS:
+        source, target = table.column(first), table.column(second)
+        if source is not None and target is not None:
+            return source, target
+    if not any(table.columns):
+        head = table.cells[0][0], table.cells[1][0]
+        others = np.concatenate([column[1:] for column in table.cells[:2]])
+        if not any((others == cell).any() for cell in head):
+            raise ValueError(
+                f"{table.place(0)}: is {', '.join(head)} a header or an edge? Neither occurs again. "
+                "Name the columns source,target in the first line"
+            )
+        notes.append(
+            f"{table.name} has no header that is recognised: its first two columns are taken as "
+            "source and target"
+        )
+        return 0, 1
+    named = [at for at, name in enumerate(table.columns) if name]
+    free = [at for at in named if canonical(table.columns[at]) not in {*WEIGHT, *TYPE}]
+    if len(free) < 2:
+        raise ValueError(
+            f"{table.name}: which columns are the two ends of an edge? It has "
+            f"{', '.join(filter(None, table.columns))}. Call them source and target"
+        )
+    one, two = (table.columns[at] for at in free[:2])
+    notes.append(f"the columns {one!r} and {two!r} of {table.name} are taken as source and target")
+    return free[0], free[1]
+
+
+def edges_of(table: Table, directed: bool) -> Edges:
+    """The nodes and edges of an edge table."""
+    notes: list[str] = []
+    ends = _ends(table, notes)
+    for at, what in zip(ends, ("source id", "target id"), strict=True):
+        table.check_filled(at, what)
+    weight_at, kind_at = table.column(*WEIGHT), table.column(*TYPE)
+    both = np.stack([table.cells[at] for at in ends], axis=1)
+    codes, ids = pd.factorize(both.ravel())
+    index = codes.reshape(-1, 2).T.astype(np.int64)
+    weight = None if weight_at is None else _weights(table, weight_at)
+    kind, kinds = (None, ()) if kind_at is None else _kinds(table, kind_at, notes)
+    used = {*ends, weight_at, kind_at}
+    unused = [name for at, name in enumerate(table.columns) if name and at not in used]
+    if unused:
+        notes.append(f"columns of {table.name} that are not used: {', '.join(unused)}")
+    index, weight, kind = _merged(index, weight, kind, len(ids), len(kinds), notes)
+    loops = int((index[0] == index[1]).sum())
+    if loops:
+        notes.append(
+            f"{loops:,} edge{'s lead' if loops > 1 else ' leads'} from a node to itself: kept"
+        )
+    if not directed:
+        index, weight, kind = _both_ways(index, weight, kind, len(ids), len(kinds), notes)
+    order = np.lexsort((index[0] * 0 if kind is None else kind, index[1], index[0]))
+    return Edges(
+        ids=[str(one) for one in ids],
+        index=index[:, order],
+        weight=None if weight is None else weight[order],
+        kind=None if kind is None else kind[order],
+        kinds=kinds,
+        notes=tuple(notes),
+    )
+
+
+def _weights(table: Table, at: int) -> np.ndarray:
+    values = numbers(table, at)
+    for wrong, what in (
+        (np.isnan(values), "is not a number"),
+        (np.isinf(values), "is not finite"),
+        (values < 0, "is negative; weights say how strong a tie is, from 0 up"),
+    ):
+        rows = np.flatnonzero(wrong)
+        if rows.size:
+            row = int(rows[0])
+            given = f"{table.cells[at][row]!r} " if table.cells[at][row] else "that is blank "
+            raise ValueError(f"{table.place(row)}: the weight {given}{what}")
+    return values
+
+
+def _kinds(table: Table, at: int, notes: list[str]) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    names = {str(name).lower() for name in np.unique(table.cells[at])}
+    if names <= DRAWN:
+        notes.append(
+            f"the column {table.columns[at]!r} of {table.name} says whether edges are directed: not used "
+            "(see --directed)"
+        )
+        return None, ()
+    table.check_filled(at, "type")
+    kinds, codes = np.unique(table.cells[at].astype(str), return_inverse=True)
+    return codes.astype(np.int64), tuple(str(kind) for kind in kinds)
+
+
+def _keys(index: np.ndarray, kind: np.ndarray | None, nodes: int, kinds: int) -> np.ndarray:
+    """One number for each edge, types apart."""
+    pair = index[0] * nodes + index[1]
+    return pair if kind is None else pair * kinds + kind
+
+
+Parts = tuple[np.ndarray, np.ndarray | None, np.ndarray | None]
+
+
+def _merged(
+    index: np.ndarray,
+    weight: np.ndarray | None,
+    kind: np.ndarray | None,
+    nodes: int,
+    kinds: int,
+    notes: list[str],
+) -> Parts:
+    """Distinct edges, with the weights of their copies added."""
+    _, first, copy_of = np.unique(
+        _keys(index, kind, nodes, kinds), return_index=True, return_inverse=True
+    )
+    repeated = index.shape[1] - len(first)
+    if not repeated:
+        return index, weight, kind
+    added = ", their weights added" if weight is not None else ""
+    rows = "duplicate row was" if repeated == 1 else "duplicate rows were"
+    notes.append(f"{repeated:,} {rows} merged{added}")
+    total = None if weight is None else np.bincount(copy_of, weight, len(first))
+    return index[:, first], total, None if kind is None else kind[first]
+
+
+def _both_ways(
+    index: np.ndarray,
+    weight: np.ndarray | None,
+    kind: np.ndarray | None,
+    nodes: int,
+    kinds: int,
+    notes: list[str],
+) -> Parts:
+    """Every edge in both directions, with the same type and weight."""
+    low_high = np.sort(index, axis=0)
+    _, first, copy_of, count = np.unique(
+        _keys(low_high, kind, nodes, kinds),
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
+    )
+    twice = int((count > 1).sum())
+    total: np.ndarray | None = None
+    if weight is not None:
+        total = np.bincount(copy_of, weight, len(first))
+        average = total / count
+        loop = index[0] == index[1]
+        # A list of a symmetric matrix says everything twice; else the two directions add up.
+        if bool(((count[copy_of] == 2) | loop).all()) and np.allclose(average[copy_of], weight):
+            total = average
+        elif twice:
+            notes.append(
+                f"{twice:,} pair{'s are' if twice > 1 else ' is'} listed in both directions: one "
+                "undirected edge, with both weights added"
+            )
+    low_high, kind = low_high[:, first], None if kind is None else kind[first]
+    back = np.flatnonzero(low_high[0] != low_high[1])
+    return (
+        np.concatenate([low_high, low_high[::-1, back]], axis=1),
+        None if total is None else np.concatenate([total, total[back]]),
+        None if kind is None else np.concatenate([kind, kind[back]]),
+    )

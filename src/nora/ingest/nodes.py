@@ -1,0 +1,131 @@
+"""What feature and label tables have in common: rows that are about nodes, named by their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from nora.ingest.table import Table, canonical, read_table
+
+ID = ("id", "node", "name")
+LABEL = ("label", "class")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A table's rows with the node each is about.
+
+    Attributes:
+        table: The table.
+        id_at: Its column of ids.
+        node: Position of each row's node, −1 where no node has that id, `[rows]`.
+    """
+
+    table: Table
+    id_at: int
+    node: np.ndarray
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The ids `[rows]`."""
+        return self.table.cells[self.id_at]
+
+
+def node_table(path: Path, ids: list[str]) -> Table:
+    """Read a table about nodes; its first row is a header unless it begins with a node's id."""
+    known = set(ids)
+    table = read_table(
+        path,
+        lambda row: canonical(row[0]) in ID or row[0] not in known,
+        lambda row: any(canonical(cell) in {*ID, *LABEL} for cell in row),
+    )
+    if len(table.columns) < 2:
+        raise ValueError(
+            f"{table.name} has one column: it needs the node's id and at least one more, e.g. "
+            "id,label (parted by commas, semicolons or tabs)"
+        )
+    return table
+
+
+def id_column(table: Table, ids: list[str]) -> int:
+    """The column of ids: the one called so, else the first, or the first that has a name.
+
+    What pandas writes without a name in front is either the ids or a mere row number.
+    """
+    found = table.column(*ID)
+    if found is not None:
+        return found
+    named = next((at for at, name in enumerate(table.columns) if name), 0)
+    known = set(ids)
+    return max((0, named), key=lambda at: (len(known.intersection(table.cells[at])), at))
+
+
+def about(table: Table, ids: list[str]) -> Rows:
+    """Which node every row is about.
+
+    Raises:
+        ValueError: When an id is blank, or no row is about a node of the graph.
+    """
+    id_at = id_column(table, ids)
+    table.check_filled(id_at, "id")
+    cells = table.cells[id_at]
+    node = pd.Index(ids, dtype=object).get_indexer(pd.Index(cells, dtype=object))
+    if not (node >= 0).any():
+        raise ValueError(
+            f"{table.place(0)}: none of the {len(np.unique(cells)):,} ids in {table.name} occurs among "
+            f"the edges (e.g. {str(cells[0])!r}; the edges name e.g. {ids[0]!r}): do the ids match?"
+            f"{_hint(cells, ids)}"
+        )
+    return Rows(table, id_at, node)
+
+
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "without '.0' at the end": lambda text: text.removesuffix(".0"),
+    "without leading zeros": lambda text: text.lstrip("0"),
+    "in lower case": str.lower,
+    "without '@'": lambda text: text.removeprefix("@"),
+}
+
+
+def _hint(cells: np.ndarray, ids: list[str]) -> str:
+    """How ids would match, when a common slip explains why they do not.
+
+    >>> _hint(np.array(["7.0", "8.0"], dtype=object), ["7", "8"])
+    " They would without '.0' at the end"
+    """
+    for words, spelt in SPELLINGS.items():
+        if {spelt(one) for one in ids} & {spelt(cell) for cell in cells}:
+            return f" They would {words}"
+    return ""
+
+
+def check_repeats(rows: Rows, given: np.ndarray, what: str) -> tuple[np.ndarray, int]:
+    """Raise when a node has two rows that differ.
+
+    Args:
+        rows: The rows.
+        given: What each row says, `[rows]` or `[rows, columns]`, as text.
+        what: What the table gives, for the message.
+
+    Returns:
+        The first row of every node, and how many rows repeat one.
+    """
+    codes, distinct = pd.factorize(rows.ids)
+    if len(distinct) == len(codes):
+        return np.arange(len(codes)), 0
+    first = np.full(len(distinct), len(codes))
+    np.minimum.at(first, codes, np.arange(len(codes)))
+    same = given == given[first[codes]]
+    other = np.flatnonzero(~(same.all(axis=1) if same.ndim > 1 else same))
+    if other.size:
+        row = int(other[0])
+        before = rows.table.place(int(first[codes[row]])).rsplit(", ", 1)[-1]
+        raise ValueError(
+            f"{rows.table.place(row)}: {str(rows.ids[row])!r} has {what} already, and others, in "
+            f"{before}; keep one of them"
+        )
+    return np.sort(first), len(codes) - len(distinct)

@@ -1,0 +1,177 @@
+"""`report.html`: one file that shows whose absence would change whose prediction, to show to others.
+
+The page is complete in itself: its script, its style and all data are inside, and its content
+security policy forbids it to load anything else. Names and texts are data from anywhere, so they are
+escaped in the markup, and the script only ever sets them as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from nora.files import written_atomically
+from nora.problem import Forward
+from nora.report.contents import Contents, is_exact, page_contents
+from nora.report.markup import cautions, embedded_json, finding_cards, first_nodes, key_figures
+from nora.report.provenance import metric, provenance
+from nora.report.quality import weaknesses
+from nora.report.subject import Subject, gather
+from nora.report.wording import count, duration
+from nora.result import Influence
+from nora.task import Task
+
+TITLE = "Had this node been gone, whose prediction would change?"
+
+
+def write_report(
+    path: str | Path,
+    model: nn.Module,
+    data: Data,
+    scores: Influence | Sequence[Influence],
+    task: Task | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
+    labels: Tensor | Sequence[int] | None = None,
+    title: str | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+    effects: int = 30,
+    forward: Forward | None = None,
+    seed: int = 0,
+) -> Path:
+    """Write one self-contained page: findings, ranking, the graph, and what each removal changes.
+
+    Args:
+        path: Where to write, e.g. `report.html`.
+        model: The trained model the scores are of.
+        data: The graph.
+        scores: Influences `[num_nodes]`, or several: the first is the main one, the others are
+            compared with it.
+        task: The task of the scores; node classification by default.
+        names: The nodes' names; those of the scores by default.
+        class_names: The classes' names.
+        labels: Known classes `[num_nodes]`, −1 where unknown; `data.y` by default.
+        title: The page's title.
+        metrics: How good the model is, e.g. `run.metrics`.
+        notes: Remarks for the end of the page.
+        warnings: What a reader must know first, e.g. that a surrogate model is weak.
+        effects: For how many of the first nodes the page tells what their removal would change.
+        forward: As in `nora.influence`.
+        seed: Seed of the graph's layout.
+
+    Returns:
+        The path.
+
+    Example:
+        >>> import tempfile, nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> scores = nora.influence(run.model, run.data, progress=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = nora.write_report(f"{folder}/report.html", run.model, run.data, scores, effects=3)
+        ...     "</html>" in page.read_text(encoding="utf-8")
+        True
+    """
+    subject = gather(model, data, scores, task, names, class_names, labels, effects, forward)
+    contents = page_contents(subject, seed)
+    title = TITLE if title is None else title
+    page = _fill(
+        _asset("page.html"),
+        {
+            "title": escape(title),
+            "lead": escape(_lead(subject)),
+            "cautions": cautions((*warnings, *weaknesses(subject, metrics or {}))),
+            "key_figures": key_figures(_key_figures(subject, contents, metrics or {})),
+            "findings": finding_cards(contents.findings, subject),
+            "first_nodes": first_nodes(subject),
+            "provenance": key_figures(provenance(subject, metrics, notes, seed)),
+            "definition": escape(_definition(subject)),
+            "data": embedded_json({"title": title, **contents.value}),
+        },
+    )
+    path = Path(path)
+    with written_atomically(path) as temporary:
+        # Half of a surrogate pair, which a name from a broken file may hold, becomes a "?".
+        temporary.write_bytes(page.encode("utf-8", "replace"))
+    return path
+
+
+def _asset(name: str) -> str:
+    return (files("nora.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    """Put values in place of `{{name}}`, in one pass: what is put in is not looked at again."""
+    style, theme, script = _asset("report.css"), _asset("theme.js"), _asset("report.js")
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {_digest(theme)} {_digest(script)}",
+            f"style-src {_digest(style)}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    every = {**values, "policy": policy, "style": style, "theme": theme, "script": script}
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: every[found[1]], template)
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _lead(subject: Subject) -> str:
+    main = subject.scores[0]
+    scored = int((subject.rank > 0).sum())
+    if subject.task == "node":
+        what = f"the class of {subject.num_nodes:,} nodes"
+    else:
+        what = f"{subject.items:,} links among {subject.num_nodes:,} nodes"
+    whom = "each node" if scored == subject.num_nodes else count(scored, "node")
+    how = "exactly" if is_exact(main) else f"estimated by {main.method}"
+    took = f", in {duration(main.seconds)}" if main.seconds else ""
+    return (
+        f"A trained model predicts {what}. How much would the others’ predictions change if a node "
+        f"and its edges were not there? Measured for {whom}, {how}{took}."
+    )
+
+
+def _definition(subject: Subject) -> str:
+    if subject.task == "node":
+        what = "the changes of all other nodes’ class probabilities, added up"
+    else:
+        what = (
+            "the changes of the predicted links’ probabilities, added up over the pairs without it"
+        )
+    return (
+        "To measure a node’s influence, it and its edges are taken out of the graph, and the same model "
+        f"predicts again, its weights unchanged. The influence is {what}."
+    )
+
+
+def _key_figures(
+    subject: Subject, contents: Contents, metrics: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    figures = [("Nodes", f"{subject.num_nodes:,}"), ("Edges", f"{contents.edges:,}")]
+    if subject.task == "link":
+        figures.append(("Predicted links", f"{subject.items:,}"))
+    elif subject.class_names:
+        figures.append(("Classes", f"{len(subject.class_names):,}"))
+    figures.append(("Method", subject.scores[0].method))
+    quality = [key for key in ("test_accuracy", "test_auc", "accuracy", "auc") if key in metrics]
+    others = [key for key in metrics if key not in ("epochs", "seconds")]
+    for key in (quality or others)[:1]:
+        figures.append((f"Model: {key.replace('_', ' ')}", metric(key, metrics[key])))
+    return figures

@@ -1,0 +1,109 @@
+"""GraphML and GEXF in, with their attributes; pickles never."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+from nora.ingest import read_graph
+
+Write = Callable[[str, str | bytes], Path]
+
+
+def club() -> nx.Graph:
+    graph = nx.Graph()
+    people = {"007": (1.5, "left"), "b, c": (2.5, "right"), "<x>": (3.5, "left"), "é": (9, "right")}
+    for name, (age, side) in people.items():
+        graph.add_node(name, age=float(age), **{"class": side}, x=0.3, influence=1.0)
+    graph.add_edge("007", "b, c", weight=2.0, relation="likes")
+    graph.add_edge("b, c", "<x>", weight=1.0, relation="knows")
+    return graph
+
+
+@pytest.mark.parametrize("suffix", ["graphml", "gexf"])
+def test_nodes_edges_and_attributes_come_back(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"club.{suffix}"
+    (nx.write_graphml if suffix == "graphml" else nx.write_gexf)(club(), path)
+    reading = read_graph(path)
+    dataset = reading.dataset
+    assert dataset.node_names == ("007", "b, c", "<x>", "é")
+    assert dataset.data.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert dataset.data.edge_weight.tolist() == [2, 2, 1, 1]
+    assert dataset.edge_type_names == ("knows", "likes")
+    assert dataset.data.edge_type.tolist() == [1, 1, 0, 0]
+    assert dataset.class_names == ("left", "right")
+    assert dataset.data.y.tolist() == [0, 1, 0, 1]
+    assert reading.feature_names == ("age",)
+    assert any("not used: influence, x" in note for note in reading.notes)
+
+
+def test_labels_that_are_names_are_no_classes(tmp_path: Path) -> None:
+    graph = nx.path_graph(6)
+    nx.set_node_attributes(graph, {node: f"node {node}" for node in graph}, "label")
+    nx.write_graphml(graph, tmp_path / "g.graphml")
+    assert read_graph(tmp_path / "g.graphml").dataset.num_classes == 0
+
+
+def test_a_directed_file_is_read_as_asked_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "g.graphml"
+    nx.write_graphml(nx.DiGraph([("a", "b"), ("b", "c")]), path)
+    assert read_graph(path, directed=True).dataset.data.num_edges == 2
+    reading = read_graph(path)
+    assert reading.dataset.data.num_edges == 4
+    assert any("directed" in note for note in reading.notes)
+
+
+def test_features_and_labels_may_come_from_files_of_their_own(tmp_path: Path, write: Write) -> None:
+    nx.write_graphml(club(), tmp_path / "g.graphml")
+    labels = write("l.csv", "id,label\n007,x\né,y\n")
+    features = write("f.csv", "id,size\n007,1\né,2\n")
+    reading = read_graph(tmp_path / "g.graphml", features, labels)
+    assert reading.dataset.class_names == ("x", "y")
+    assert reading.feature_names == ("size",)
+
+
+@pytest.mark.parametrize("suffix", ["pkl", "pickle", "gpickle"])
+def test_a_pickle_is_refused_unread_with_the_reason_and_the_remedy(
+    suffix: str, tmp_path: Path
+) -> None:
+    mark = tmp_path / "exploded"
+
+    class Bomb:
+        def __reduce__(self) -> tuple:
+            return Path.touch, (mark,)
+
+    path = tmp_path / f"g.{suffix}"
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ValueError, match=r"runs whatever code.*networkx\.write_graphml"):
+        read_graph(path)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("g.graphml", "<graphml>\n<graph>\n</graphml>", r"g\.graphml, line 3: .*not well-formed"),
+        ("g.graphml", "", r"g\.graphml, line 1: .*not well-formed"),
+        ("g.gexf", "<gexf/>", r"g\.gexf is not readable as gexf"),
+        ("g.graphml", '<!DOCTYPE x [<!ENTITY a "b">]><graphml/>', r"g\.graphml defines XML entit"),
+    ],
+)
+def test_broken_files_are_named(name: str, text: str, message: str, write: Write) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_graph(write(name, text))
+
+
+def test_a_graph_without_edges_is_refused(tmp_path: Path) -> None:
+    nx.write_graphml(nx.empty_graph(3), tmp_path / "g.graphml")
+    with pytest.raises(ValueError, match=r"g\.graphml is empty: it has no edges"):
+        read_graph(tmp_path / "g.graphml")
+
+
+def test_a_bad_weight_is_named_by_its_edge(tmp_path: Path) -> None:
+    nx.write_graphml(nx.Graph([("a", "b", {"weight": -1.0})]), tmp_path / "g.graphml")
+    with pytest.raises(ValueError, match=r"g\.graphml, edge a – b: the weight '-1\.0' is negative"):
+        read_graph(tmp_path / "g.graphml")
