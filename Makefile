@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint setup bench clean
+.PHONY: demo test lint setup docs bench clean
 
 demo: setup
 	$(BIN)/nora demo
@@ -25,8 +25,12 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $(READY)
 
+# Open site/index.html afterwards. The variable silences an announcement of the theme's makers.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 bench: setup
 	$(BIN)/python benchmarks/exact.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache

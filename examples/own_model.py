@@ -35,6 +35,7 @@ class TwoViews(nn.Module):
         self.out = nn.Linear(hidden, classes)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Logits `[N, classes]`."""
         h = self.norm(self.mean(x, edge_index)).relu()
         h = F.dropout(h, 0.5, self.training)
         return self.out(h + self.attention(h, edge_index).relu())
@@ -60,14 +61,14 @@ print(f"Accuracy on accounts it was not shown: {right[~known].float().mean():.0%
 # --- Influence: how much would all other predictions change without each account? -------------------
 scores = nora.influence(model, data, progress=False)
 scores = replace(scores, names=names)  # names are optional
-print(f"\nThe most influential accounts ({scores.method}, {scores.seconds:.1f} s):")
-print(scores.top(5).to_string(index=False))
+print(f"\nThe most influential accounts ({scores.method}):")
+print(scores.top(5).to_string(index=False, float_format="{:.1f}".format))
 
 # --- What if: whom does the first one move, and where to? -------------------------------------------
 first = int(scores.top(1)["node"][0])
 effect = nora.what_if(model, data, remove=first)
 flips = replace(effect, names=names).flips()
-print(f"\nWithout {names[first]}, predictions change by {effect.total:.2f} in total.")
+print(f"\nWithout {names[first]}, predictions change by {effect.total:.1f} in total.")
 print(f"{len(flips)} accounts would be placed in the other camp:")
 for flip in flips.head(5).itertuples():
     print(f"  {flip.name}: {camps[flip.from_class]} → {camps[flip.to_class]}")
@@ -90,4 +91,4 @@ print(
 # --- Keep it: scores come back with how they were made. ---------------------------------------------
 path = scores.save("runs/own-model.parquet")
 again = nora.Influence.load(path)
-print(f"\nKept in {path}: {again!r}")
+print(f"\nKept in {path}: {len(again):,} scores by {again.method!r}.")

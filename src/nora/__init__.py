@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nora.export import to_networkx
     from nora.group import Group, best_group
     from nora.incremental import rule
+    from nora.ingest import read_graph
     from nora.models import build_model
     from nora.relations import influence_matrix, influencers
     from nora.report.page import write_report
@@ -48,6 +49,7 @@ _HOME = {
     "Influence": "result",
     "Effect": "result",
     "to_networkx": "export",
+    "read_graph": "ingest",
     "NoraExplainer": "explain",
     "load_dataset": "datasets",
     "build_model": "models",
@@ -81,6 +83,7 @@ __all__ = [
     "load_dataset",
     "load_run",
     "merge_checkpoints",
+    "read_graph",
     "rule",
     "to_networkx",
     "top",

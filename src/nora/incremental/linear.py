@@ -28,6 +28,8 @@ from nora.incremental.steps import Chunk, Rows, Step, Tally
 from nora.sparse import csr_matrix
 
 Place = tuple[int, int]
+# Where at least one row in so many has changed, a dense product is faster than a sparse one.
+DENSE_ABOVE = 8
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,11 @@ def _dots(gradient: Tensor, removal: Tensor, rows: Tensor, delta: Tensor, count:
         return gradient.new_zeros(count, gradient.size(1))
     delta = delta.reshape(len(rows), -1)
     width = delta.size(1)
+    nodes = gradient.size(0) // width
+    if len(rows) * DENSE_ABOVE >= count * nodes:
+        dense = delta.new_zeros(count, nodes, width)
+        dense.index_put_((removal, rows), delta, accumulate=True)  # rows may repeat
+        return dense.flatten(1) @ gradient
     column = rows.unsqueeze(1) * width + torch.arange(width, device=rows.device)
     ptr = torch.zeros(count + 1, dtype=torch.long, device=rows.device)
     ptr[1:] = width * torch.bincount(removal, minlength=count).cumsum(0)
