@@ -240,7 +240,7 @@ class Propagate(Step):
         more = inputs[-1] if len(inputs) > 1 else rows
         if len(inputs) == 1 or not len(more):
             more = Changed(torch.zeros_like(more.ptr), more.node[:0], y[:0])
-        if self.inputs[0].depth >= EVERYWHERE:
+        if len(rows) == len(chunk.removals) * chunk.num_nodes - len(chunk.removals.node):
             chunk.tally.bytes += 4 * rows.rows.nbytes
             return propagate_everywhere(self.edges, chunk.removals, rows, plus, more)
         sources = chunk.sources(self.edges, rows, y, self.typical)
