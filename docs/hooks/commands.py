@@ -14,7 +14,6 @@ from typer.main import get_command
 
 from nora.cli import app
 
-BAR = "\\|"
 MARK = re.compile(r"<!-- options of nora ([\w-]+) -->")
 
 
@@ -38,8 +37,8 @@ def _row(parameter: Any) -> str:
         name = parameter.metavar or parameter.name.upper()
     else:
         name = parameter.opts[0] + ("" if parameter.is_flag else f" {parameter.metavar or '…'}")
-    cells = f"`{name}`", escape(parameter.help or ""), _default(parameter)
-    return " ".join(f"| {cell.replace('|', BAR)}" for cell in cells) + " |"
+    text = escape(parameter.help or "").replace("|", "&#124;")
+    return f"| `{name}` | {text} | {_default(parameter)} |"
 
 
 def _default(parameter: Any) -> str:

@@ -7,6 +7,8 @@ oneself not counted.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,11 @@ from nora.experiments import RECIPES, Report
 from nora.experiments.charts import panels
 from nora.experiments.citation import plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
-from nora.experiments.plan import Cell
 
 FACTS: dict[str, Any] = {"datasets": ("pure-p",), "models": ("timme",)}
 DEGREE_BANDS, EDGE_BANDS = 100, 20
+# In- and out-degrees by relation.
+Ways = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 def banded(scores: np.ndarray, columns: dict[str, np.ndarray], count: int) -> pd.DataFrame:
@@ -46,7 +49,7 @@ def banded(scores: np.ndarray, columns: dict[str, np.ndarray], count: int) -> pd
     )
 
 
-def degrees(lab: Lab, dataset: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def degrees(lab: Lab, dataset: str) -> Ways:
     """In- and out-degree of every user in every relation, self-loops left out."""
     data = lab.dataset(dataset).data
     found = {}
@@ -58,8 +61,37 @@ def degrees(lab: Lab, dataset: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     return found
 
 
-def _cells(lab: Lab) -> list[Cell]:
-    return [cell for cell in lab.cells if cell.model == lab.models[0]]
+@dataclass(frozen=True)
+class Bands:
+    """Degrees in bands of influence, cell by cell."""
+
+    tables: list[tuple[str, pd.DataFrame]]
+    frames: dict[str, pd.DataFrame]
+
+    @staticmethod
+    def of(lab: Lab, count: int, columns: Callable[[Ways], dict[str, np.ndarray]]) -> Bands:
+        """Cut every cell's users into bands; the first table tells how columns go with influence."""
+        tables, frames, rows = [], {}, []
+        for cell in lab.cells:
+            scores = lab.mean_scores(cell, TRUTH).double().numpy()
+            found = columns(degrees(lab, cell.dataset))
+            frames[f"{cell.dataset} · {cell.task}"] = frame = banded(scores, found, count)
+            tables.append((f"{cell.dataset}, {cell.task}: {len(frame)} bands", frame))
+            for name, values in found.items():
+                rank = pd.Series(values).corr(pd.Series(scores), method="spearman")
+                rows.append((cell.dataset, cell.task, name, float(rank)))
+        summary = pd.DataFrame(rows, columns=["dataset", "task", "degree", "spearman"])
+        return Bands([("Rank correlation with influence", summary), *tables], frames)
+
+
+def _in_and_out(ways: Ways) -> dict[str, np.ndarray]:
+    into, out = (np.sum([one[way] for one in ways.values()], axis=0) for way in (0, 1))
+    # One added to both, so that a user without edges has a ratio too.
+    return {"in-degree": into, "out-degree": out, "in / out": (into + 1) / (out + 1)}
+
+
+def _by_relation(ways: Ways) -> dict[str, np.ndarray]:
+    return {name: into + out for name, (into, out) in ways.items()}
 
 
 @RECIPES.register("twitter-degree", "influence against in- and out-degree, in 100 bands", **FACTS)
@@ -74,22 +106,11 @@ class TwitterDegree:
     @staticmethod
     def report(lab: Lab) -> Report:
         """See `Recipe.report`."""
-        tables, pictures, rows = [], {}, []
-        for cell in _cells(lab):
-            ways = degrees(lab, cell.dataset)
-            into, out = (np.sum([one[way] for one in ways.values()], axis=0) for way in (0, 1))
-            # One added to both, so that a user without edges has a ratio too.
-            ratio = (into + 1) / (out + 1)
-            columns = {"in-degree": into, "out-degree": out, "in / out": ratio}
-            scores = lab.mean_scores(cell, TRUTH).double().numpy()
-            found = banded(scores, columns, DEGREE_BANDS)
-            tables.append((f"{cell.dataset}, {cell.task}: {len(found)} bands", found))
-            pictures[f"{cell.dataset} · {cell.task}: degree"] = (found, ["in-degree", "out-degree"])
-            pictures[f"{cell.dataset} · {cell.task}: ratio"] = (found, ["in / out"])
-            for name, values in columns.items():
-                rank = pd.Series(values).corr(pd.Series(scores), method="spearman")
-                rows.append((cell.dataset, cell.task, name, float(rank)))
-        summary = pd.DataFrame(rows, columns=["dataset", "task", "degree", "spearman"])
+        found = Bands.of(lab, DEGREE_BANDS, _in_and_out)
+        pictures: dict[str, tuple[pd.DataFrame, list[str]]] = {}
+        for name, frame in found.frames.items():
+            pictures[f"{name}: degree"] = (frame, ["in-degree", "out-degree"])
+            pictures[f"{name}: ratio"] = (frame, ["in / out"])
         return Report(
             title="Twitter: influence against in- and out-degree",
             text=(
@@ -98,7 +119,7 @@ class TwitterDegree:
                 "(in + 1) / (out + 1). Means over the users of each band of influence, the least "
                 "influential first. " + lab.profile.caption
             ),
-            tables=[("Rank correlation with influence", summary), *tables],
+            tables=found.tables,
             figure=panels(pictures, "band of influence", "mean over the band"),
         )
 
@@ -115,19 +136,13 @@ class TwitterEdges:
     @staticmethod
     def report(lab: Lab) -> Report:
         """See `Recipe.report`."""
-        tables, pictures, rows = [], {}, []
-        for cell in _cells(lab):
-            ways = degrees(lab, cell.dataset)
-            total = {name: into + out for name, (into, out) in ways.items()}
-            scores = lab.mean_scores(cell, TRUTH).double().numpy()
-            found = banded(scores, total, EDGE_BANDS)
-            tables.append((f"{cell.dataset}, {cell.task}: {len(found)} bands", found))
-            relative = found.assign(**{name: found[name] / total[name].mean() for name in total})
-            pictures[f"{cell.dataset} · {cell.task}"] = (relative, list(total))
-            for name, values in total.items():
-                rank = pd.Series(values).corr(pd.Series(scores), method="spearman")
-                rows.append((cell.dataset, cell.task, name, float(rank)))
-        summary = pd.DataFrame(rows, columns=["dataset", "task", "relation", "spearman"])
+        found = Bands.of(lab, EDGE_BANDS, _by_relation)
+        pictures = {}
+        for name, frame in found.frames.items():
+            relations = list(frame.columns[3:])
+            mean = {one: np.average(frame[one], weights=frame["users"]) for one in relations}
+            relative = frame.assign(**{one: frame[one] / mean[one] for one in relations})
+            pictures[name] = (relative, relations)
         return Report(
             title="Twitter: influence against the degree in each relation",
             text=(
@@ -135,6 +150,6 @@ class TwitterEdges:
                 "relative to the mean over all users, so that frequent and rare relations compare. "
                 + lab.profile.caption
             ),
-            tables=[("Rank correlation with influence", summary), *tables],
+            tables=found.tables,
             figure=panels(pictures, "band of influence", "degree, relative to all users"),
         )
