@@ -2,9 +2,10 @@
 
     python examples/hetero.py
 
-Generates a small library of two fields, trains a `HeteroConv` model to tell the field of every paper, and
-then asks who matters for that: across all types, among the authors alone, and what would happen
-without one author or a whole venue. Nothing is downloaded; it takes seconds.
+Generates a small library of two fields, trains a `HeteroConv` model to tell the
+field of every paper, and then asks who matters for that: across all types, among
+the authors alone, and what would happen without one author or a whole venue.
+Nothing is downloaded; it takes seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ AUTHORS, PAPERS, VENUES = 80, 400, 8
 WORDS, INTERESTS = 40, 12
 
 
-# --- Data: authors and venues keep mostly to one field, and so do citations. ------------------------
+# --- Data: authors and venues keep mostly to one field, and so do citations. ------
 def library(seed: int = 0) -> HeteroData:
     """Authors, papers and venues of two fields; features of papers are their words."""
     random = torch.Generator().manual_seed(seed)
@@ -61,7 +62,7 @@ def library(seed: int = 0) -> HeteroData:
     return ToUndirected(merge=False)(data)
 
 
-# --- A model: one convolution per edge type, as PyG's HeteroConv has it. ----------------------------
+# --- A model: one convolution per edge type, as PyG's HeteroConv has it. ----------
 class Library(nn.Module):
     """Two rounds of messages along every edge type; an output for each node type."""
 
@@ -86,7 +87,7 @@ class Library(nn.Module):
         return {kind: self.end(x) for kind, x in h.items()}
 
 
-# --- Training, on the fields of a quarter of the papers. --------------------------------------------
+# --- Training, on the fields of a quarter of the papers. --------------------------
 data = library()
 torch.manual_seed(0)
 model = Library(data)
@@ -102,7 +103,7 @@ with torch.no_grad():
     right = model(data.x_dict, data.edge_index_dict)["paper"].argmax(dim=1) == data["paper"].y
 print(f"Accuracy on papers it was not shown: {right[~known].float().mean():.0%}")
 
-# --- Say which type is predicted; any node of any type can be removed. ------------------------------
+# --- Say which type is predicted; any node of any type can be removed. ------------
 task = nora.NodeClassification(node_type="paper")
 scores = nora.influence(model, data, task=task, progress=False)
 print(f"\nAcross all types ({scores.method}):")
@@ -112,7 +113,7 @@ authors = scores.of("author")
 print("\nAmong the authors alone:")
 print(authors.top(3).to_string(index=False, float_format="{:.1f}".format))
 
-# --- What if this author had never written? ---------------------------------------------------------
+# --- What if this author had never written? ---------------------------------------
 first = int(authors.top(1)["node"][0])
 effect = nora.what_if(model, data, remove=("author", first), task=task)
 print(f"\nWithout author {first}, the papers change by {effect.total:.1f} in total;")
@@ -121,7 +122,7 @@ for change in effect.top(3).itertuples():
     fields = f"{FIELDS[change.from_class]} → {FIELDS[change.to_class]}"
     print(f"  paper {change.node}: {change.change:.2f} ({fields})")
 
-# --- Several at once, of different types. -----------------------------------------------------------
+# --- Several at once, of different types. -----------------------------------------
 venue = int(scores.of("venue").top(1)["node"][0])
 both = nora.what_if(model, data, {"author": [first], "venue": [venue]}, task)
 alone = scores["author", first] + scores["venue", venue]

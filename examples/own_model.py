@@ -2,9 +2,10 @@
 
     python examples/own_model.py
 
-Writes a model, trains it to place the 1,000 accounts of a generated social network in one of two
-camps, and then asks: which accounts move the others' predictions most, whom do they move, is the top
-ten certain, and would counting ties have told the same? Nothing is downloaded; it takes seconds.
+Writes a model, trains it to place the 1,000 accounts of a generated social network
+in one of two camps, and then asks: which accounts move the others' predictions most,
+whom do they move, is the top ten certain, and would counting ties have told the
+same? Nothing is downloaded; it takes seconds.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from torch_geometric.nn import GATConv, SAGEConv
 
 import nora
 
-# --- Data: any torch_geometric.data.Data with x and edge_index will do. -----------------------------
+# --- Data: any torch_geometric.data.Data with x and edge_index will do. -----------
 dataset = nora.load_dataset("polarised")
 data, names, camps = dataset.data, dataset.node_names, dataset.class_names
 
 
-# --- A model: nothing in it knows of NORA. ----------------------------------------------------------
+# --- A model: nothing in it knows of NORA. ----------------------------------------
 class TwoViews(nn.Module):
-    """Listens to the neighbours' mean, then weighs them by attention; keeps what it had before."""
+    """Listens to the neighbours' mean, then weighs them by attention."""
 
     def __init__(self, features: int, hidden: int, classes: int) -> None:
         super().__init__()
@@ -41,7 +42,7 @@ class TwoViews(nn.Module):
         return self.out(h + self.attention(h, edge_index).relu())
 
 
-# --- Training: half of the accounts are labelled. ---------------------------------------------------
+# --- Training: half of the accounts are labelled. ---------------------------------
 torch.manual_seed(0)
 model = TwoViews(data.num_features, 32, dataset.num_classes)
 known = torch.rand(data.num_nodes) < 0.5
@@ -55,16 +56,16 @@ for _ in range(60):
 model.eval()
 with torch.no_grad():
     right = model(data.x, data.edge_index).argmax(dim=1) == data.y
-# A model that has learnt nothing has influential nodes too, but they say nothing about the data.
+# A model that has learnt nothing has influential nodes too; they mean nothing.
 print(f"Accuracy on accounts it was not shown: {right[~known].float().mean():.0%}")
 
-# --- Influence: how much would all other predictions change without each account? -------------------
+# --- Influence: how much would all other predictions change without each? ---------
 scores = nora.influence(model, data, progress=False)
 scores = replace(scores, names=names)  # names are optional
 print(f"\nThe most influential accounts ({scores.method}):")
 print(scores.top(5).to_string(index=False, float_format="{:.1f}".format))
 
-# --- What if: whom does the first one move, and where to? -------------------------------------------
+# --- What if: whom does the first one move, and where to? -------------------------
 first = int(scores.top(1)["node"][0])
 effect = nora.what_if(model, data, remove=first)
 flips = replace(effect, names=names).flips()
@@ -76,11 +77,11 @@ for flip in flips.head(5).itertuples():
 # The total of an effect is the node's influence: they are one definition.
 assert abs(effect.total - scores[first]) < 1e-3
 
-# --- Is the top ten certain? ------------------------------------------------------------------------
+# --- Is the top ten certain? ------------------------------------------------------
 best = nora.top(model, data, k=10, progress=False)
 print(f"\nTop ten: {best.certificate}.")
 
-# --- Would counting ties have told the same? --------------------------------------------------------
+# --- Would counting ties have told the same? --------------------------------------
 degree = nora.influence(model, data, "degree", progress=False)
 agreement = degree.compare(scores)
 print(
@@ -88,7 +89,7 @@ print(
     f"{agreement['spearman']:.2f}, {agreement['top_10%']:.0%} of the top tenth in common."
 )
 
-# --- Keep it: scores come back with how they were made. ---------------------------------------------
+# --- Keep it: scores come back with how they were made. ---------------------------
 path = scores.save("runs/own-model.parquet")
 again = nora.Influence.load(path)
 print(f"\nKept in {path}: {len(again):,} scores by {again.method!r}.")

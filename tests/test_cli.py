@@ -20,7 +20,19 @@ from nora.problem import Problem
 from shell import document, ok, refused, run
 
 COMMANDS = [
-    *("run", "example", "demo", "train", "rank", "what-if", "tune", "group", "who", "merge", "reproduce"),
+    *(
+        "run",
+        "example",
+        "demo",
+        "train",
+        "rank",
+        "what-if",
+        "tune",
+        "group",
+        "who",
+        "merge",
+        "reproduce",
+    ),
     *("methods", "models", "datasets"),
 ]
 

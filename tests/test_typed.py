@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 from torch_geometric.data import HeteroData
+from torch_geometric.nn import HeteroConv, SAGEConv
 
 import nora
+from graphs import star
+from networks import network as plain
+from nora.fingerprint import graph_fingerprint
 from nora.numbering import Numbering, numbering_of
 from nora.removal import remove_nodes
-from typed_graphs import library, network
+from typed_graphs import Mixed, library, network
 
 PAPERS = nora.NodeClassification(node_type="paper")
 KINDS = ("author", "paper", "venue")
@@ -203,6 +207,56 @@ class TestAsking:
         with pytest.raises(ValueError, match=r"data\['paper'\].x holds NaN .* node 3"):
             nora.influence(network(), data, "brute", PAPERS, progress=False)
 
+    def test_a_model_with_rows_of_its_own_for_the_nodes_is_refused(self) -> None:
+        """Removing a venue would give the others their neighbours' rows, and nobody would notice."""
+
+        class Holding(Mixed):
+            def __init__(self) -> None:
+                super().__init__()
+                self.venues = torch.nn.Embedding(2, 3)
+
+            def forward(self, x_dict: dict, edge_index_dict: dict) -> dict:
+                return super().forward({**x_dict, "venue": self.venues.weight}, edge_index_dict)
+
+        with pytest.raises(ValueError, match="holds rows of its own"):
+            nora.influence(Holding().double(), library(), "brute", PAPERS, progress=False)
+
+    def test_types_that_a_plain_graph_lacks_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="but data has no node types"):
+            nora.influence(plain("gcn"), star(), "brute", PAPERS, progress=False)
+
+    def test_layers_that_have_not_seen_data_are_named(self) -> None:
+        model = HeteroConv({("author", "writes", "paper"): SAGEConv((-1, -1), 3)})
+        with pytest.raises(ValueError, match="have not seen data yet"):
+            nora.influence(model, library(), "brute", PAPERS, progress=False)
+
+    def test_types_without_nodes_are_named(self) -> None:
+        data = library()
+        data["author", "edits", "book"].edge_index = data["author", "writes", "paper"].edge_index
+        with pytest.raises(ValueError, match="'book', of which there are none"):
+            nora.influence(network(), data, "brute", PAPERS, progress=False)
+        data = library()
+        data["editor"].age = None
+        with pytest.raises(ValueError, match="number of 'editor' nodes is not known"):
+            nora.influence(network(), data, "brute", PAPERS, progress=False)
+
+    def test_a_type_that_the_model_does_not_know_is_named(self) -> None:
+        data = library()
+        data["editor"].x = torch.zeros(2, 3)
+        with pytest.raises(
+            ValueError, match="could not be run on this graph: there is no 'editor'"
+        ):
+            nora.influence(network(), data, "brute", PAPERS, progress=False)
+
+    def test_edges_that_are_not_those_of_the_data_cannot_be_masked(self) -> None:
+        class Copying(Mixed):
+            def forward(self, x_dict: dict, edge_index_dict: dict) -> dict:
+                copied = {kind: edges.clone() for kind, edges in edge_index_dict.items()}
+                return super().forward(x_dict, copied)
+
+        with pytest.raises(ValueError, match="edges that are not those of the data"):
+            nora.influence(Copying().double(), library(), "mask", PAPERS, progress=False)
+
     def test_edges_cannot_be_removed_yet(self) -> None:
         with pytest.raises(ValueError, match="edges cannot be removed from a HeteroData"):
             nora.what_if(network(), library(), remove_edges=[(0, 1)], task=PAPERS)
@@ -245,6 +299,16 @@ class TestResults:
             nora.influence(
                 network(), changed, "exact", PAPERS, checkpoint=tmp_path / "parts", progress=False
             )
+        merged = nora.merge_checkpoints([tmp_path / "parts"])
+        assert merged.node_types == whole.node_types
+
+    def test_the_order_of_the_types_is_part_of_the_graph(self) -> None:
+        data, other = library((3, 7, 3)), HeteroData()
+        for kind in ("venue", "paper", "author"):
+            other[kind].x = data[kind].x
+        for kind in data.edge_types:
+            other[kind].edge_index = data[kind].edge_index
+        assert graph_fingerprint(other) != graph_fingerprint(data)
 
     def test_the_other_questions_name_nodes_by_type_too(self) -> None:
         model, data = network(), library()

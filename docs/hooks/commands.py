@@ -47,6 +47,5 @@ def _default(parameter: Any) -> str:
     shown = getattr(parameter, "show_default", None)
     if isinstance(shown, str):
         return shown
-    if parameter.default in (None, False, ()) or callable(parameter.default):
-        return ""
-    return f"`{parameter.default}`"
+    unsaid = parameter.default
+    return "" if unsaid is None or unsaid is False else f"`{unsaid}`"

@@ -89,7 +89,7 @@ class Top:
         """One row per node: `rank`, `node`, `name` if there are names, `influence`, `certified`."""
         frame = pd.DataFrame({**node_columns(self.nodes), "influence": self.scores})
         frame.insert(0, "rank", range(1, len(frame) + 1))
-        if self.names is not None:
+        if self.names is not None and "type" not in frame:
             frame.insert(2, "name", [self.names[node] for node in self.nodes])
         frame["certified"] = frame["influence"] >= self.rest
         return frame

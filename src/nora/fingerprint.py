@@ -8,9 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import HeteroData
 
 from nora import __version__
 from nora.methods import METHODS
+from nora.numbering import numbering_of
 from nora.problem import Problem
 from nora.task import LinkPrediction, NodeClassification
 from nora.typed import TypedForward
@@ -40,7 +42,13 @@ def graph_fingerprint(data: Any) -> str:
         for key, value in store.items()
         if isinstance(value, Tensor)
     ]
-    return digest(part for item in sorted(items, key=lambda item: item[0]) for part in item)
+    parts = [part for item in sorted(items, key=lambda item: item[0]) for part in item]
+    if isinstance(data, HeteroData):
+        # Scores are in the order of the types; nodes without features are only a number.
+        line = numbering_of(data)
+        if len(line.types) > 1 or any("x" not in store for store in data.node_stores):
+            parts += [line.types, line.counts]
+    return digest(parts)
 
 
 def _module_parts(model: nn.Module) -> Iterator[Any]:
@@ -71,10 +79,10 @@ def _function_parts(function: Any) -> Iterator[Any]:
     yield getattr(function, "__qualname__", type(function).__qualname__)
     if code is not None:
         yield code.co_code
-        yield [c for c in code.co_consts if isinstance(c, bool | int | float | str | None)]
+        yield [c for c in code.co_consts if isinstance(c, bool | int | float | str | tuple | None)]
         for cell in getattr(function, "__closure__", None) or ():
             value = cell.cell_contents
-            if isinstance(value, bool | int | float | str | tuple | Tensor):
+            if isinstance(value, bool | int | float | str | tuple | list | Tensor):
                 yield value
 
 

@@ -97,7 +97,7 @@ class Group:
         )
         gain = frame["total"].diff().fillna(frame["total"])
         frame.insert(list(frame.columns).index("total"), "gain", gain)
-        if self.names is not None:
+        if self.names is not None and "type" not in frame:
             frame.insert(1, "name", [self.names[node] for node in self.nodes])
         return frame
 

@@ -36,6 +36,10 @@ def label_tensor(labels: Labels, line: int | Numbering) -> Tensor:
     line = Numbering((), (line,)) if isinstance(line, int) else line
     num_nodes = line.total
     if isinstance(labels, Influence):
+        if labels.node_types != line.sizes() and len(labels) == num_nodes:
+            raise ValueError(
+                f"labels are of a graph with node types {labels.node_types}, this one has {line.sizes()}"
+            )
         labels = labels.scores
     if isinstance(labels, np.ndarray):
         labels = torch.as_tensor(labels)
@@ -53,7 +57,10 @@ def label_tensor(labels: Labels, line: int | Numbering) -> Tensor:
         given = list(ids) if not isinstance(ids, Tensor) else ids
         found = values if isinstance(values, Tensor) else torch.tensor(list(values))
         if line.types and not isinstance(given, Tensor):
-            given = [int(line.ids(one, "labelled node")) for one in given]
+            found_ids = [line.ids(one, "labelled node") for one in given]
+            if any(len(one) != 1 for one in found_ids):
+                raise ValueError("labels name their nodes one by one, e.g. {('author', 17): 0.5}")
+            given = [int(one) for one in found_ids]
         where = torch.as_tensor(given)
         if where.dtype == torch.bool:
             raise TypeError("labels name their nodes by ids, not by a mask: use mask.nonzero()")

@@ -51,12 +51,12 @@ class Ends:
 
     def __init__(self, problem: Problem) -> None:
         self.line = problem.numbering
-        self._edges: dict[int, tuple[str, str]] = {}
+        self._edges: dict[int, tuple[str, str] | None] = {}
         if not isinstance(problem.data, Data):
-            self._edges = {
-                id(problem.data[kind].edge_index): (kind[0], kind[2])
-                for kind in problem.data.edge_types
-            }
+            for kind in problem.data.edge_types:
+                key, ends = id(problem.data[kind].edge_index), (kind[0], kind[2])
+                # One tensor for several edge types tells nothing.
+                self._edges[key] = ends if self._edges.get(key, ends) == ends else None
 
     def of(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[str, str] | None:
         """The types of senders and receivers; None where the call does not tell."""

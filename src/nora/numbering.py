@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
@@ -88,6 +89,8 @@ class Numbering:
             return node_ids(nodes, self.counts[0], what)
         if isinstance(nodes, str):
             return torch.arange(self.total)[self.span(nodes)]
+        if isinstance(nodes, np.ndarray) and nodes.dtype.kind in "iub":
+            nodes = torch.as_tensor(nodes)
         if isinstance(nodes, Mapping):
             pairs = list(nodes.items())
         elif _is_pair(nodes):
@@ -96,8 +99,10 @@ class Numbering:
             given = list(nodes)
             if not given:
                 return torch.empty(0, dtype=torch.long)
+            if all(isinstance(one, str) for one in given):
+                return torch.cat([self.ids(one, what) for one in given]).unique()
             pairs = given if all(_is_pair(one) for one in given) else []
-            nodes = given
+            nodes = torch.tensor(given) if all(isinstance(one, bool) for one in given) else given
         else:
             pairs = []
         if pairs:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 from torch_geometric.data import Data, HeteroData
 
 from nora.guard import evaluating
@@ -22,6 +23,7 @@ from nora.typed import (
     TypedForward,
     check_edges,
     check_features,
+    check_follows,
     check_typed_graph,
     default_call,
     on_the_line,
@@ -167,8 +169,13 @@ def pose(
         call = default_call(model, data) if forward is None else forward
         forward = typed_forward(task, line, call)
         task = on_the_line(task, line)
-    elif forward is None:
-        forward = default_forward(model, data)
+    else:
+        kinds = task.node_types if isinstance(task, LinkPrediction) else task.node_type
+        if kinds is not None:
+            raise ValueError(
+                f"the task is about nodes of type {kinds!r}, but data has no node types"
+            )
+        forward = default_forward(model, data) if forward is None else forward
     counted = _counted(task, line, targets, forward)
     return Problem(
         model=model,
@@ -201,10 +208,11 @@ def _counted(task: Task, line: Numbering, targets: Nodes | None, forward: Forwar
 
 
 def _check_graph(data: Graph) -> None:
+    if isinstance(data, HeteroData):
+        check_typed_graph(data)
     if int(data.num_nodes or 0) == 0:
         raise ValueError("the graph is empty: it has no nodes")
     if isinstance(data, HeteroData):
-        check_typed_graph(data)
         return
     if data.edge_index is None:
         raise ValueError("data has no edge_index; a graph needs one of shape [2, num_edges]")
@@ -234,6 +242,11 @@ def default_forward(model: nn.Module, data: Data) -> Forward:
     return forward
 
 
+def _told(error: Exception) -> str:
+    """An error in words; Python shows a missing key without saying that it is missing."""
+    return f"there is no {error}" if isinstance(error, KeyError) else str(error)
+
+
 def _shapes(data: Graph) -> str:
     """The shape of the node features, in words."""
     if isinstance(data, Data):
@@ -252,16 +265,21 @@ def check_model(problem: Problem) -> Problem:
     Returns:
         The problem, with the output it has now been seen to have.
     """
+    if any(isinstance(p, UninitializedParameter) for p in problem.model.parameters()):
+        raise ValueError(
+            f"the model {type(problem.model).__name__} has layers that have not seen data yet (in_channels "
+            "-1): run it once, and train it, before asking"
+        )
     with problem.evaluating(), torch.no_grad():
         try:
             first = problem.output()
-        except (RuntimeError, IndexError, ValueError, TypeError, AttributeError) as error:
+        except (RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
             usual = (
                 "(x, edge_index)" if isinstance(problem.data, Data) else "(x_dict, edge_index_dict)"
             )
             raise ValueError(
                 f"the model {type(problem.model).__name__} could not be run on this graph: "
-                f"{error}. {_shapes(problem.data)}: was the model built for that many features? If "
+                f"{_told(error)}. {_shapes(problem.data)}: was the model built for that many features? If "
                 f"it takes other arguments than {usual}, pass forward=lambda model, data: …"
             ) from error
         if not isinstance(first, Tensor):
@@ -279,4 +297,6 @@ def check_model(problem: Problem) -> Problem:
                 f"passes over the same graph differ by {float(difference.max()):.3g}. Is dropout called with "
                 "training=True, or a random state drawn in forward?"
             )
+        if isinstance(problem.data, HeteroData):
+            check_follows(problem.forward, problem.model, problem.data, first)
     return replace(problem, original=first)

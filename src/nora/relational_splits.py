@@ -75,14 +75,21 @@ def split_relations(
     message = data.clone()
     parts: list[LinkSplit] = []
     for number, kind in enumerate(data.edge_types):
-        one = Data(**data[kind].to_dict(), num_nodes=users.num_nodes)
+        # Which links stay is all that is asked: attributes are cut below, whatever PyG takes them for.
+        count = data[kind].edge_index.size(1)
+        one = Data(edge_index=data[kind].edge_index, num_nodes=users.num_nodes)
+        one.edge_attr = torch.arange(count)
         own_seed = seed * len(data.edge_types) + number
         try:
             split = split_links(one, link_ratios, cycle, own_seed, negatives, undirected=False)
         except ValueError as error:
             raise ValueError(f"relation {kind[1]!r}: {error}") from error
-        for key in data[kind]:
-            message[kind][key] = split.data[key]
+        stays = split.data.edge_attr
+        for key, value in data[kind].items():
+            if key == "edge_index":
+                message[kind][key] = value[:, stays]
+            elif isinstance(value, Tensor) and value.dim() and value.size(0) == count:
+                message[kind][key] = value[stays]
         parts.append(split)
     together: dict[str, Tensor] = {}
     for part in ("train", "val", "test"):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _KEY = b"nora"
 # Python's own float reads every digit back; pandas' parser may miss the last bit.
-_COLUMNS: dict[Any, Any] = {"node": int, "name": str, "influence": float}
+_COLUMNS: dict[Any, Any] = {"type": str, "node": int, "name": str, "influence": float}
 _DTYPES = {"node": "int64", "influence": "float64"}
 
 
@@ -167,6 +167,8 @@ class Influence:
                     )
             if part.details.get("classes") != first.details.get("classes"):
                 raise ValueError("parts differ in the classes that count")
+            if part.node_types != first.node_types:
+                raise ValueError("parts differ in the graph's node types")
             if len(part) != len(first):
                 raise ValueError(f"parts have {len(first)} and {len(part)} nodes")
             new, both = ~part.scores.isnan(), ~(part.scores.isnan() | scores.isnan())

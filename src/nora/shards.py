@@ -42,6 +42,7 @@ class Shards:
             "fingerprint": print_,
             "num_nodes": problem.num_nodes,
             "task": problem.task.name,
+            "node_types": problem.numbering.sizes(),
         }
         path = folder / "manifest.json"
         if path.exists():
@@ -164,4 +165,5 @@ def merge_checkpoints(folders: Iterable[str | Path]) -> Influence:
         task=first["task"],
         options=run["options"],
         details={"merged_from": [str(path) for path in paths]},
+        node_types=first.get("node_types"),
     )

@@ -176,7 +176,14 @@ class LinkPrediction:
                 f"pairs must be a long tensor of shape [2, P]; got {pairs.dtype} of shape "
                 f"{list(pairs.shape)}"
             )
+        kinds = self.node_types
+        if kinds is not None and (isinstance(kinds, str) or len(kinds) != 2):
+            raise ValueError(
+                f"node_types must be the types of source and target, e.g. ('author', 'paper'); got {kinds!r}"
+            )
         relation = self.relation
+        if relation is not None and self.decoder is dot_product:
+            raise ValueError("relation is for a decoder of your own: decoder(z, pairs, relation)")
         if relation is not None and (
             relation.shape != pairs.shape[1:] or relation.dtype != torch.long
         ):

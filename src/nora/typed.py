@@ -7,6 +7,7 @@ moved to the same numbers. After that nothing needs to know of types.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -38,6 +39,11 @@ class TypedForward:
         """Output `[N, D]`, zeros for types that are not wanted."""
         found = self.picked(self.call(model, data))
         like = next(iter(found.values()))
+        widths = {kind: list(part.shape[1:]) for kind, part in found.items()}
+        if len({str(width) for width in widths.values()}) > 1:
+            raise ValueError(
+                f"links are predicted from outputs of one width, but they are {widths}"
+            )
         line = numbering_of(data)
         rows = []
         for node_type, count in zip(line.types, line.counts, strict=True):
@@ -152,11 +158,45 @@ def check_typed_graph(data: HeteroData) -> None:
             )
         check_features(store.get("x"), int(store.num_nodes), f"data[{node_type!r}].x")
     for edge_type in data.edge_types:
+        for end in (edge_type[0], edge_type[2]):
+            if end not in data.node_types:
+                raise ValueError(
+                    f"edges {edge_type} lead to nodes of type {end!r}, of which there are none: set "
+                    f"data[{end!r}].num_nodes or x"
+                )
         check_edges(
             data[edge_type].get("edge_index"),
             int(data[edge_type[0]].num_nodes or 0),
             int(data[edge_type[2]].num_nodes or 0),
             f"data[{edge_type!r}].edge_index",
+        )
+
+
+def check_follows(forward: Call, model: nn.Module, data: HeteroData, output: Tensor) -> None:
+    """Raise when the output does not follow the nodes to another order.
+
+    A model may hold rows of its own for the nodes of a type that it only reads, as an embedding.
+    Without one of them the others would be taken for their neighbours, and nobody would notice.
+    """
+    turned = copy.copy(data)
+    for store in turned.node_stores:
+        for key, value in store.items():
+            if isinstance(value, Tensor) and store.is_node_attr(key):
+                store[key] = value.flip(0)
+    for store in turned.edge_stores:
+        last = [[int(data[kind].num_nodes or 0) - 1] for kind in (store._key[0], store._key[2])]
+        store.edge_index = torch.tensor(last, device=store.edge_index.device) - store.edge_index
+    counts = numbering_of(data).counts
+    expected = torch.cat([part.flip(0) for part in output.split(counts)])
+    found = forward(model, turned)
+    difference = (found - expected).abs()
+    scale = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
+    if difference.numel() and not float(difference.max()) <= 1e-3 * scale:
+        raise ValueError(
+            f"the model {type(model).__name__} gives other outputs when the nodes are numbered "
+            "otherwise: it holds rows of its own for them, which would not go with a removed node, or "
+            "it joins nodes of equal number (add_self_loops between two types). Keep the nodes' numbers "
+            "in the data (e.g. data['author'].x = torch.arange(n)) and look the rows up in forward"
         )
 
 

@@ -14,7 +14,7 @@ from torch_geometric.data import Data, HeteroData
 
 import nora
 from nora.models.timme import TIMME
-from typed_graphs import MODELS, library, network
+from typed_graphs import MODELS, Mixed, library, network
 
 PAPERS = nora.NodeClassification(node_type="paper")
 RELATIONS = ("friend", "reply")
@@ -156,6 +156,29 @@ def test_the_reach_of_a_global_attention_is_everybody() -> None:
     assert [best.nodes[0], best.certified] == [int(scores.scores.argmax()), 3]
     who = nora.influencers(model, data, 5, k=20, progress=False)
     assert len(who) == 19
+
+
+@pytest.mark.parametrize("aggr", ["max", "min"])
+def test_what_cannot_be_traced_falls_back(aggr: str) -> None:
+    torch.manual_seed(0)
+    model = Mixed(aggr)
+    with pytest.warns(RuntimeWarning, match="falls back to brute"):
+        scores = nora.influence(model, library(), "exact", PAPERS, progress=False)
+    brute = nora.influence(model, library(), "brute", PAPERS, progress=False)
+    assert torch.equal(scores.scores, brute.scores)
+
+
+def test_features_of_other_types_do_not_make_messages_small() -> None:
+    """A tolerance is relative to what senders say, not to the silence of everybody else."""
+    few, many = library((5, 7, 2)), library((5, 7, 2))
+    many["editor"].num_nodes = 5000
+    pruned = [
+        nora.influence(
+            network(), data, "exact", PAPERS, nodes={"author": range(5)}, tolerance=0.3, **QUIET
+        ).details["pruned_share"]
+        for data in (few, many)
+    ]
+    assert 0.5 < pruned[0] / pruned[1] < 2
 
 
 def test_what_the_engine_cannot_follow_falls_back_and_says_why() -> None:

@@ -140,12 +140,24 @@ class Edges:
 
     def matrix(self, dtype: torch.dtype) -> Tensor:
         """`weight_jk` as a sparse matrix `[N, N]`, a row per receiver."""
-        indptr, source, edge = self.by_target
-        if self.weight is None:
-            weight = torch.ones(source.numel(), dtype=dtype, device=source.device)
-        else:
-            weight = self.weight[edge].to(dtype)
-        return csr_matrix(indptr, source, weight, self.num_nodes)
+        if dtype not in self._matrices:
+            indptr, source, edge = self.by_target
+            if self.weight is None:
+                weight = torch.ones(source.numel(), dtype=dtype, device=source.device)
+            else:
+                weight = self.weight[edge].to(dtype)
+            self._matrices[dtype] = csr_matrix(indptr, source, weight, self.num_nodes)
+        return self._matrices[dtype]
+
+    @cached_property
+    def _matrices(self) -> dict[torch.dtype, Tensor]:
+        return {}
+
+    def typical(self, size: Tensor) -> float:
+        """Mean of the messages' sizes `[N]`, over the nodes that send any."""
+        indptr = self.by_source[0]
+        sends = indptr[1:] > indptr[:-1]
+        return float(size[sends].mean()) if bool(sends.any()) else 0.0
 
 
 def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:

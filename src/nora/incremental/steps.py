@@ -228,7 +228,7 @@ class Propagate(Step):
         self.total = total
         self.added = plus
         size = y.whole().abs().sum(1, dtype=torch.double)
-        self.typical = float((size * edges.right).mean())
+        self.typical = edges.typical(size * edges.right)
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Add the changes of messages to the original outputs, and scale anew where needed."""
@@ -240,7 +240,10 @@ class Propagate(Step):
         more = inputs[-1] if len(inputs) > 1 else rows
         if len(inputs) == 1 or not len(more):
             more = Changed(torch.zeros_like(more.ptr), more.node[:0], y[:0])
-        if len(rows) == len(chunk.removals) * chunk.num_nodes - len(chunk.removals.node):
+        everybody = len(chunk.removals) * chunk.num_nodes - len(chunk.removals.node)
+        if self.inputs[0].depth >= EVERYWHERE and len(rows) == everybody:
+            if chunk.tolerance > 0:  # nothing is left out here
+                chunk.tally.lost.append(y.new_zeros(len(chunk.removals), dtype=torch.double))
             chunk.tally.bytes += 4 * rows.rows.nbytes
             return propagate_everywhere(self.edges, chunk.removals, rows, plus, more)
         sources = chunk.sources(self.edges, rows, y, self.typical)
@@ -278,7 +281,7 @@ class Attend(Step):
         super().__init__(inputs, output)
         self.edges = edges
         self.base = base
-        self.typical = float(base.y.abs().flatten(1).sum(1, dtype=torch.double).mean())
+        self.typical = edges.typical(base.y.abs().flatten(1).sum(1, dtype=torch.double))
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Weigh what the reached nodes hear anew."""
@@ -334,9 +337,8 @@ class Local(Step):
         self.call = call
         self.edges = edges
         self.no_rows = output.whole()[:0].clone()
-        self.typical = float(
-            self.inputs[0].whole().abs().flatten(1).sum(1, dtype=torch.double).mean()
-        )
+        size = self.inputs[0].whole().abs().flatten(1).sum(1, dtype=torch.double)
+        self.typical = edges.typical(size)
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Recompute every reached neighbourhood."""

@@ -23,6 +23,10 @@ from nora.removal import remove_nodes
 from nora.typed import TypedForward
 
 
+class RuleError(ValueError):
+    """A rule does not compute what its convolution computes."""
+
+
 class _Asked(nn.Module):
     """The model together with how it is called, as one traceable module of the data."""
 
@@ -66,7 +70,14 @@ def trace(problem: Problem, finish: bool = True, check: bool = False) -> Plan:
         name = type(problem.model).__name__
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UnsupportedError(f"{name} cannot be traced by torch.fx: {reason}") from error
-    return _Builder(problem, asked, graph, check).build(finish)
+    try:
+        return _Builder(problem, asked, graph, check).build(finish)
+    except (UnsupportedError, RuleError):
+        raise
+    except Exception as error:  # what runs on the whole graph need not run on the engine's rows
+        name = type(problem.model).__name__
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnsupportedError(f"{name} cannot be followed: {reason}") from error
 
 
 class _Builder:
@@ -197,7 +208,7 @@ class _Builder:
         except UnsupportedError as error:
             raise UnsupportedError(f"{where}: {error}") from error
         if self.check and not same(value.whole(), conv(*_whole(args), **_whole(kwargs))):
-            raise ValueError(
+            raise RuleError(
                 f"the rule for {where} does not give what the module gives on the whole graph; "
                 "use method='brute' and report the module's options"
             )

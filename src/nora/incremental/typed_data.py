@@ -44,7 +44,7 @@ class StandIn:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
         if self._key is not None:
-            if not isinstance(self._data[self._key].get(attribute), Tensor):
+            if not _followed(self._data[self._key], attribute):
                 raise AttributeError(f"data[{self._key!r}].{attribute} is not followed")
             return getattr(self._proxy, _name(self._key, attribute))
         if not attribute.endswith("_dict"):
@@ -53,8 +53,17 @@ class StandIn:
         return {
             store._key: getattr(self._proxy, _name(store._key, wanted))
             for store in self._data.stores
-            if isinstance(store.get(wanted), Tensor)
+            if _followed(store, wanted)
         }
+
+
+def _followed(store: Any, attribute: str) -> bool:
+    """Whether an attribute has a row per node or per edge, which go with what is removed."""
+    if not isinstance(store.get(attribute), Tensor):
+        return False
+    return (
+        attribute == "edge_index" or store.is_node_attr(attribute) or store.is_edge_attr(attribute)
+    )
 
 
 class Attributes:
@@ -65,35 +74,39 @@ class Attributes:
     """
 
     def __init__(self, problem: Problem) -> None:
+        self._line = problem.numbering
+        self._places: dict[str, tuple[Any, str]] = {}
         self._found: dict[str, tuple[str, Tensor]] = {}
-        data, line = problem.data, problem.numbering
-        if isinstance(data, Data):
-            return
-        for store in data.node_stores:
-            span = line.span(store._key)
-            for attribute, tensor in store.items():
-                if isinstance(tensor, Tensor) and store.is_node_attr(attribute):
-                    whole = tensor.new_zeros(line.total, *tensor.shape[1:])
-                    whole[span] = tensor
-                    self._found[_name(store._key, attribute)] = "node", whole
-        for store in data.edge_stores:
-            ends = store._key[0], store._key[2]
-            for attribute, tensor in store.items():
-                if not isinstance(tensor, Tensor):
-                    continue
-                if attribute == "edge_index":
-                    shift = torch.tensor([[line.starts[kind]] for kind in ends])
-                    moved = tensor + shift.to(tensor.device)
-                    self._found[_name(store._key, attribute)] = "graph", moved
-                elif store.is_edge_attr(attribute):
-                    self._found[_name(store._key, attribute)] = "edge", tensor
+        if not isinstance(problem.data, Data):
+            for store in problem.data.stores:
+                for attribute in store:
+                    if _followed(store, attribute):
+                        self._places[_name(store._key, attribute)] = store, attribute
 
     def __contains__(self, name: str) -> bool:
-        return name in self._found
+        return name in self._places
 
     def __getitem__(self, name: str) -> tuple[str, Tensor]:
+        """What an attribute is level with (`node`, `graph` or `edge`), and its tensor.
+
+        Laid on the line when it is first asked for: a type's features may be much wider than others.
+        """
+        if name not in self._found:
+            self._found[name] = self._laid(*self._places[name])
         return self._found[name]
+
+    def _laid(self, store: Any, attribute: str) -> tuple[str, Tensor]:
+        line, tensor = self._line, store[attribute]
+        if not isinstance(store._key, tuple):
+            whole = tensor.new_zeros(line.total, *tensor.shape[1:])
+            whole[line.span(store._key)] = tensor
+            return "node", whole
+        if attribute != "edge_index":
+            return "edge", tensor
+        shift = torch.tensor([[line.starts[store._key[0]]], [line.starts[store._key[2]]]])
+        return "graph", tensor + shift.to(tensor.device)
 
     def edges(self) -> list[Tensor]:
         """The edges of every type."""
-        return [tensor for kind, tensor in self._found.values() if kind == "graph"]
+        names = [name for name, (_, attribute) in self._places.items() if attribute == "edge_index"]
+        return [self[name][1] for name in names]

@@ -142,6 +142,11 @@ def _masked_messages(problem: Problem, m: Tensor) -> Iterator[None]:
             )
         first = given[0] if isinstance(given, tuple | list) else given
         kinds = ends.of(args, kwargs)
+        if kinds is None and len(ends.line.types) > 1:
+            raise ValueError(
+                f"mask cannot tell whom {type(layer).__name__} passes messages between: it gets edges "
+                "that are not those of the data; use method='exact' or 'brute'"
+            )
         same_type = kinds is None or kinds[0] == kinds[1]
         about[layer] = ends.senders(first, args, kwargs), same_type
 

@@ -146,7 +146,7 @@ def _features(problem: Problem) -> Tensor:
     for store in problem.data.node_stores:
         x = store.get("x")
         if isinstance(x, Tensor) and x.is_floating_point():
-            blocks.append(sparse.csr_array(x.detach().cpu().flatten(1).numpy()))
+            blocks.append(sparse.csr_array(x.detach().cpu().reshape(len(x), -1).numpy()))
         else:
             blocks.append(sparse.eye_array(int(store.num_nodes or 0), format="csr"))
     joined = sparse.block_diag(blocks, format="csr")

@@ -1,0 +1,79 @@
+"""The scripts under `examples/` run, quickly, and find what they say they look for."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def printed(name: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def accuracy(text: str) -> int:
+    found = re.search(r"was not shown: (\d+)%", text)
+    assert found
+    return int(found[1])
+
+
+def table(text: str, heading: str) -> list[list[str]]:
+    """The rows below a heading, the first of them the columns."""
+    lines = text.partition(heading)[2].partition("\n\n")[0].splitlines()
+    return [line.split() for line in lines[1:]]
+
+
+def test_a_model_of_ones_own(tmp_path):
+    text = printed("own_model.py", tmp_path)
+    assert accuracy(text) > 80
+    columns, *rows = table(text, "The most influential accounts")
+    assert columns == ["node", "name", "influence", "rank"]
+    assert [row[3] for row in rows] == ["1", "2", "3", "4", "5"]
+    influences = [float(row[2]) for row in rows]
+    assert influences == sorted(influences, reverse=True)
+    first = re.search(r"Without (@\w+), predictions change by ([\d.]+) in total", text)
+    assert first
+    assert first[1] == rows[0][1]
+    assert float(first[2]) == influences[0]
+    moved = re.search(r"(\d+) accounts would be placed in the other camp", text)
+    assert moved
+    assert text.count("→") == min(5, int(moved[1])) > 0
+    assert "Top ten: all 10 certified" in text
+    assert re.search(r"Degree against influence: Pearson 0\.\d\d, Spearman 0\.\d\d", text)
+    assert (tmp_path / "runs" / "own-model.parquet").exists()
+
+
+def test_a_graph_with_node_types(tmp_path):
+    text = printed("hetero.py", tmp_path)
+    assert accuracy(text) > 80
+    columns, *rows = table(text, "Across all types")
+    assert columns == ["type", "node", "influence", "rank"]
+    assert len({row[0] for row in rows}) > 1
+    _, *authors = table(text, "Among the authors alone")
+    among_all = [row[1:3] for row in rows if row[0] == "author"]
+    assert [row[:2] for row in authors][: len(among_all)] == among_all[: len(authors)]
+    without = re.search(r"Without author (\d+), the papers change by ([\d.]+)", text)
+    assert without
+    assert list(without.groups()) == authors[0][:2]
+    assert text.count("→") == 3
+    assert re.search(r"Without author \d+ and venue \d+: [\d.]+ \(one by one: [\d.]+\)", text)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_every_example_says_how_it_is_run(name):
+    assert f"    python examples/{name}\n" in (EXAMPLES / name).read_text(encoding="utf-8")

@@ -1,0 +1,199 @@
+"""The documentation site: complete, whole, and nothing in it from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from typer.main import get_command
+
+import nora
+from nora.cli import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+COMMANDS = get_command(app).commands
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The site, built as `make docs` builds it."""
+    if find_spec("mkdocs") is None:
+        pytest.skip("no mkdocs: pip install -e '.[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", folder],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.found.append((tag, {key: value or "" for key, value in attrs}))
+
+
+def pages(site: Path) -> Iterator[tuple[Path, list[tuple[str, dict[str, str]]]]]:
+    found = sorted(site.rglob("*.html"))
+    assert len(found) > len(DOCS)
+    for page in found:
+        yield page, Elements(page).found
+
+
+def test_nothing_is_loaded_from_elsewhere(site):
+    for page, elements in pages(site):
+        for tag, given in elements:
+            loaded = [given.get("src", ""), given.get("srcset", ""), given.get("data", "")]
+            loaded += [given["href"]] if tag == "link" and "href" in given else []
+            loaded += re.findall(r"url\(([^)]*)\)", given.get("style", ""))
+            assert not [one for one in loaded if "//" in one], f"{page.name}: {tag} {given}"
+        assert not re.search(r"fonts\.g|gtag|analytics", page.read_text(encoding="utf-8"))
+    for sheet in site.rglob("*.css"):
+        text = sheet.read_text(encoding="utf-8")
+        assert not re.search(r"@import|url\(['\"]?(https?:)?//", text), sheet
+
+
+def test_everything_a_page_points_to_is_there(site):
+    for page, elements in pages(site):
+        if page.name == "404.html":  # a server shows it at any address: its own are absolute
+            continue
+        for _, given in elements:
+            for one in (given.get("href", ""), given.get("src", "")):
+                address = urlsplit(one)
+                if address.scheme or not address.path:
+                    continue
+                assert (page.parent / unquote(address.path)).exists(), f"{page.name}: {one}"
+
+
+def test_every_public_name_is_on_the_api_page(site):
+    anchors = {given.get("id", "") for _, given in Elements(site / "api.html").found}
+    assert {f"nora.{name}" for name in nora.__all__} <= anchors
+
+
+def test_doctests_are_shown_as_code(site):
+    text = (site / "api.html").read_text(encoding="utf-8")
+    assert text.count("Examples:") > 10
+    assert "<blockquote>" not in text
+
+
+def test_the_command_line_page_has_every_command_with_its_options(site):
+    shown = (site / "command-line.html").read_text(encoding="utf-8")
+    sections = dict(zip(*[iter(re.split(r'<h2 id="nora-([\w-]+)">', shown)[1:])] * 2, strict=True))
+    assert list(sections) == list(COMMANDS)
+    for name, command in COMMANDS.items():
+        for parameter in command.params:
+            label = parameter.metavar if parameter.param_type_name == "argument" else None
+            assert (label or parameter.opts[0]) in sections[name], f"{name} {parameter.name}"
+    assert (
+        "<code>--seed …</code></td>\n<td>The same seed gives the same results.</td>\n<td><code>0"
+        in (sections["run"])
+    )
+
+
+def test_examples_are_shown_whole(site):
+    for page, example in (("own-model", "own_model"), ("relational", "hetero")):
+        shown = (site / f"{page}.html").read_text(encoding="utf-8")
+        whole = (ROOT / "examples" / f"{example}.py").read_text(encoding="utf-8").strip()
+        assert whole in unescape(re.sub(r"<[^>]*>", "", shown))
+
+
+def typed(page: Path) -> list[str]:
+    """The commands a page tells to type; lines that end in a backslash go on."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"(?m)^ {4,}((?:.*&& )?nora .*)$", text)
+    return [one.strip() for line in lines for one in line.partition("  #")[0].split("&&")]
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *DOCS], ids=lambda page: page.name)
+def test_commands_on_the_pages_are_ones_that_the_command_line_takes(page):
+    for line in typed(page):
+        _, name, *arguments = shlex.split(line)
+        if name == "COMMAND":
+            continue
+        assert name in COMMANDS, line
+        COMMANDS[name].make_context(name, arguments)  # raises when it cannot be parsed
+
+
+def test_the_pages_tell_to_type_something():
+    assert len(typed(ROOT / "docs" / "command-line.md")) >= len(COMMANDS)
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in DOCS:
+        assert f": {page.name}\n" in navigation
+
+
+def rows(page: str, after: str) -> dict[str, list[str]]:
+    """The first table after a text: its rows by their first cell, without marks."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8").partition(after)[2]
+    table = re.search(r"\n\n\|.*?\n\|[-:|]+\n(.*?)\n\n", text, re.DOTALL)
+    assert table, after
+    cells = [line.strip("|").split("|") for line in table[1].splitlines()]
+    return {first.strip("` †"): [one.strip() for one in rest] for first, *rest in cells}
+
+
+def number(text: str) -> float:
+    return float(text.split()[0].replace(",", ""))
+
+
+def results(path: str) -> dict:
+    return json.loads((ROOT / path).read_text(encoding="utf-8"))
+
+
+def test_the_guide_tells_the_agreement_that_was_measured():
+    shown = rows("which-method.md", "How well, on average")
+    means = {
+        row["method"]: row
+        for row in results("results/citation.json")["tables"]["Means over all cells"]
+    }
+    told = shown.keys() & means.keys()
+    assert len(told) == len(shown) - 2  # exact, and the sketch
+    for method in told:
+        for text, metric in zip(shown[method], ("pearson", "spearman", "top_10%"), strict=True):
+            assert number(text) == pytest.approx(means[method][metric], abs=5.1e-4), method
+    cells = results("results/sketch.json")["tables"]["Every cell"]
+    for text, metric in zip(shown["cauchy"], ("pearson", "spearman"), strict=False):
+        mean = sum(cell[f"{metric} cauchy"] for cell in cells) / len(cells)
+        assert number(text) == pytest.approx(mean, abs=5.1e-4)
+
+
+@pytest.mark.parametrize(
+    ("after", "graph", "last"),
+    [
+        ("PubMed, 2-layer GCN", "PubMed, 2-layer GCN", "top_1%"),
+        ("The ogbn-arxiv graph", "ogbn-arxiv topology, 3-layer GCN", "top_10%"),
+    ],
+)
+def test_the_guide_tells_the_cost_that_was_measured(after, graph, last):
+    measured = {
+        row["name"]: row for row in results("benchmarks/results/pareto.json")["graphs"][graph]
+    }
+    shown = rows("which-method.md", f"\n{after}")
+    assert shown.keys() <= measured.keys()
+    for name, (seconds, *figures) in shown.items():
+        assert number(seconds) == pytest.approx(measured[name]["seconds"], rel=0.05)
+        for text, metric in zip(figures, ("pearson", "spearman", last), strict=True):
+            assert number(text) == pytest.approx(measured[name][metric], abs=5.1e-4), name
