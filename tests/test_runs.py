@@ -182,3 +182,23 @@ def test_a_dataset_that_has_changed_is_noticed(
     monkeypatch.setattr("nora.runs.load_dataset", lambda _: Dataset("karate", changed, 4))
     with pytest.raises(ValueError, match="trained on another version of 'karate'; train it again"):
         nora.load_run(folder)
+
+
+class TestAsking:
+    def test_a_run_answers_with_names(self) -> None:
+        run = nora.train("gcn", "karate", epochs=5, progress=False)
+        scores = run.influence(progress=False)
+        assert scores.top(1)["name"].iloc[0].startswith("member ")
+        effect = run.what_if("member 34")
+        assert effect.removed == (33,)
+        assert "name" in effect.to_frame()
+        assert effect.total == pytest.approx(scores[33], rel=1e-4)
+
+    def test_a_name_that_nobody_has_is_refused_with_the_nearest(self) -> None:
+        run = nora.train("gcn", "karate", epochs=5, progress=False)
+        with pytest.raises(
+            ValueError, match=r"no node is named 'membre 3'. Did you mean 'member 3'"
+        ):
+            run.what_if("membre 3")
+        with pytest.raises(TypeError, match=r"run.what_if\('member 3'\)"):
+            nora.what_if(run.model, run.data, "member 3")

@@ -24,7 +24,16 @@ def node_ids(
     """
     if isinstance(nodes, int | Integral):
         nodes = [int(nodes)]
-    ids = torch.as_tensor(nodes if isinstance(nodes, Tensor) else list(nodes))
+    given = (
+        nodes if isinstance(nodes, Tensor) else [nodes] if isinstance(nodes, str) else list(nodes)
+    )
+    named = next((one for one in given if isinstance(one, str)), None)
+    if named is not None:
+        raise TypeError(
+            f"{what} ids are numbers, got {named!r}; a run of nora.load_run knows its nodes' names: "
+            f"run.what_if({named!r})"
+        )
+    ids = torch.as_tensor(given)
     if ids.dtype == torch.bool:
         if ids.numel() != num_nodes:
             raise ValueError(f"the {what} mask has {ids.numel()} entries, expected {num_nodes}")

@@ -21,7 +21,9 @@ from nora.datasets import Dataset, load_dataset
 from nora.files import folder_written_atomically
 from nora.fingerprint import graph_fingerprint
 from nora.models import build_model
+from nora.registry import nearest
 from nora.relational_splits import RelationalSplit, split_relations
+from nora.result import Effect, Influence
 from nora.splits import LinkSplit, NodeSplit, split_links, split_nodes
 from nora.task import LinkPrediction, NodeClassification, Task
 
@@ -69,6 +71,40 @@ class Run:
             "training": self.training,
             "metrics": self.metrics,
         }
+
+    def influence(self, method: str = "auto", **options: Any) -> Influence:
+        """`nora.influence` of this run's model, graph and task, with the nodes' names."""
+        from nora.api import influence
+
+        found = influence(self.model, self.data, method, self.task, **options)
+        return replace(found, names=self.dataset.node_names)
+
+    def what_if(self, remove: Any = (), **options: Any) -> Effect:
+        """`nora.what_if` of this run's model, graph and task; nodes may be given by name.
+
+        Example:
+            >>> import nora
+            >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+            >>> run.what_if(["member 1", 33]).removed
+            (0, 33)
+        """
+        from nora.api import what_if
+
+        effect = what_if(self.model, self.data, self._ids(remove), self.task, **options)
+        return replace(effect, names=self.dataset.node_names)
+
+    def _ids(self, nodes: Any) -> Any:
+        """Names replaced by ids."""
+        if isinstance(nodes, str):
+            nodes = [nodes]
+        if not isinstance(nodes, list | tuple) or not any(isinstance(one, str) for one in nodes):
+            return nodes
+        names = self.dataset.node_names or ()
+        known = {name: node for node, name in enumerate(names)}
+        for one in nodes:
+            if isinstance(one, str) and one not in known:
+                raise ValueError(f"no node is named {one!r}.{nearest(one, list(names))}")
+        return [known[one] if isinstance(one, str) else one for one in nodes]
 
     def save(self, folder: str | Path, replace: bool = False) -> Path:
         """Write the run to `folder`; an existing folder is an error unless `replace`."""
