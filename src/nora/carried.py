@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from nora.datasets import DATASETS, Dataset
+from nora.files import written_atomically
 
 TENSORS, FACTS = "dataset.safetensors", "dataset.json"
 
@@ -39,7 +40,9 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
         for key, value in dataset.data.to_dict().items()
         if isinstance(value, Tensor)
     }
-    save_file(tensors, folder / TENSORS)
+    # By itself, safetensors writes files that nobody else can read.
+    with written_atomically(folder / TENSORS) as temporary:
+        save_file(tensors, temporary)
     facts = {
         field.name: getattr(dataset, field.name)
         for field in fields(dataset)
@@ -61,6 +64,7 @@ def read_dataset(folder: Path) -> Dataset:
         dataset = Dataset(data=Data(), own=True, **{key: _tuple(v) for key, v in facts.items()})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{folder / FACTS} is not readable as a dataset: {error!r}") from error
+    (folder / TENSORS).open("rb").close()  # "Permission denied" is not "does not hold a graph"
     try:
         tensors = load_file(folder / TENSORS)
     except (SafetensorError, OSError) as error:

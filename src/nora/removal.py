@@ -24,15 +24,15 @@ def node_ids(
     """
     if isinstance(nodes, int | Integral):
         nodes = [int(nodes)]
-    given = (
-        nodes if isinstance(nodes, Tensor) else [nodes] if isinstance(nodes, str) else list(nodes)
-    )
-    named = next((one for one in given if isinstance(one, str)), None)
-    if named is not None:
-        raise TypeError(
-            f"{what} ids are numbers, got {named!r}; a run of nora.load_run knows its nodes' names: "
-            f"run.what_if({named!r})"
-        )
+    given = [nodes] if isinstance(nodes, str) else nodes
+    if not isinstance(given, Tensor):
+        given = list(given)
+        named = next((one for one in given if isinstance(one, str)), None)
+        if named is not None:
+            raise TypeError(
+                f"{what} ids are numbers, got {named!r}; a run of nora.load_run knows its nodes' "
+                f"names: run.what_if({named!r})"
+            )
     ids = torch.as_tensor(given)
     if ids.dtype == torch.bool:
         if ids.numel() != num_nodes:

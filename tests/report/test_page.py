@@ -162,7 +162,108 @@ def test_links_are_reported(tmp_path):
     largest = shown["change"].index(max(shown["change"]))
     assert shown["change"][largest] == pytest.approx(best["change"], abs=1e-4)
     assert {shown["source"][largest], shown["target"][largest]} == {best["source"], best["target"]}
-    assert "Predicted links" in words(page)
+    assert "156 pairs (edges and non-edges) among 34 nodes" in words(page)
+    assert "Pairs predicted 156" in words(page)
+    assert f"test AUC {run.metrics['test_auc']:.2f} baseline: guessing 0.50" in words(page)
+
+
+def test_the_whole_graph_is_told_where_the_model_sees_a_part_of_its_edges(tmp_path):
+    run = nora.train("gcn", "karate", "link", epochs=5, progress=False)
+    scores = nora.influence(run.model, run.data, "degree", run.task, progress=False)
+    whole = run.dataset.data
+    given = (run.model, run.data, scores, run.task)
+    part = write_report(tmp_path / "a.html", *given, effects=0)
+    page = write_report(tmp_path / "b.html", *given, effects=0, graph=whole)
+    degree = torch.bincount(whole.edge_index[0], minlength=34).tolist()
+    assert told(page)["node"]["degree"] == degree
+    assert told(page)["drawing"]["edges"] == 78 > told(part)["drawing"]["edges"]
+    assert "Nodes 34 Edges 78 " in words(page)
+    assert told(page)["node"]["pagerank"] != told(part)["node"]["pagerank"]
+
+
+@pytest.mark.parametrize(
+    ("edges", "degrees", "number"),
+    [
+        # 0 follows 1 and 2, 1 follows 0, and 2 follows itself.
+        ([[0, 0, 1, 2], [1, 2, 0, 2]], [3, 2, 1], 4),
+        # The same both ways: each pair of directions is one edge.
+        ([[0, 1, 0, 2, 2], [1, 0, 2, 0, 2]], [2, 1, 1], 3),
+    ],
+)
+def test_degrees_and_edges_are_counted_as_people_count_them(tmp_path, edges, degrees, number):
+    data = Data(x=torch.randn(3, 2), edge_index=torch.tensor(edges))
+    model = nora.build_model("gcn", 2, 2).eval()
+    scores = nora.Influence(torch.tensor([3.0, 2.0, 1.0]), "made up")
+    page = write_report(tmp_path / "a.html", model, data, scores, effects=0)
+    assert told(page)["node"]["degree"] == degrees
+    assert f"Nodes 3 Edges {number} " in words(page)
+
+
+def wheel(spokes: int) -> torch.Tensor:
+    """Edges of a wheel: its hub is node 0, its rim goes round."""
+    rim = torch.arange(1, spokes + 1)
+    edges = torch.stack([torch.cat([torch.zeros_like(rim), rim]), torch.cat([rim, rim.roll(-1)])])
+    return torch.cat([edges, edges.flip(0)], dim=1)
+
+
+@pytest.mark.parametrize(("extra", "told_of"), [(0, True), (1, False)])
+def test_only_a_node_of_clearly_few_ties_is_said_to_have_few(tmp_path, extra, told_of):
+    # Forty nodes round a hub, ten of them tied to each other: these have many ties, the others three.
+    clique = torch.combinations(torch.arange(1, 11)).t()
+    edges = torch.cat([wheel(40), clique, clique.flip(0)], dim=1)
+    if extra:  # all have about as many, and the first as many as half of them
+        ring = torch.arange(41)
+        edges = torch.cat([torch.stack([ring, ring.roll(-step)]) for step in (1, 2, 3)], dim=1)
+        chords = torch.tensor([list(range(1, 20)), list(range(21, 40))])
+        edges = torch.cat([edges, edges.flip(0), chords, chords.flip(0)], dim=1)
+    values = torch.linspace(1, 0.1, 41)
+    values[40] = 9.0
+    data = Data(x=torch.randn(41, 2), edge_index=edges)
+    model = nora.build_model("gcn", 2, 2).eval()
+    scores = nora.Influence(values, "made up")
+    page = write_report(tmp_path / "a.html", model, data, scores, effects=0)
+    assert told(page)["node"]["rank"][40] == 1
+    assert ("node 40 has few ties" in words(page)) == told_of
+
+
+def test_the_model_its_baseline_and_the_run_are_told(run, scores, tmp_path):
+    given = {"model": run.model, "data": run.data, "scores": scores, "effects": 0}
+    metrics = {"test_accuracy": 0.9, "baseline": 0.52}
+    page = write_report(
+        tmp_path / "a.html", **given, metrics=metrics, model_name="gcn", run="my results/run"
+    )
+    assert "Model gcn test accuracy 90 % baseline: commonest class 52 %" in words(page)
+    assert told(page)["run"] == "my results/run"
+    page = write_report(tmp_path / "b.html", **given, metrics={"test_accuracy": 0.9})
+    most = int(run.data.y.bincount().max())
+    assert f"baseline: commonest class {most / 10:.0f} %" in words(page)
+    assert told(page)["run"] is None
+
+
+def test_warnings_are_sentences_without_options(run, scores, tmp_path):
+    warnings = ["the model is too weak: it may guess. Another --model or --encoding may help"]
+    page = write_report(
+        tmp_path / "a.html",
+        run.model,
+        run.data,
+        scores,
+        warnings=warnings,
+        notes=["edges are read as going both ways (see --directed)"],
+        metrics={"test_accuracy": 0.51},
+        effects=0,
+    )
+    assert "The model is too weak: it may guess. " in words(page)
+    assert "Note Edges are read as going both ways. " in words(page)
+    assert "--" not in words(page)
+    assert "always to guess" not in words(page)  # the warning has said it
+
+
+def test_classes_named_by_numbers_are_called_classes(run, scores, tmp_path):
+    page = write_report(
+        tmp_path / "a.html", run.model, run.data, scores, class_names=["0", "right"], effects=1
+    )
+    assert [one["name"] for one in told(page)["classes"]] == ["class 0", "right"]
+    assert re.search(r"from (class 0 to right|right to class 0)", words(page))
 
 
 def test_texts_from_the_data_cannot_become_markup(run, scores, tmp_path):
@@ -302,6 +403,7 @@ def test_every_page_carries_the_notices_of_the_libraries_in_it(page):
         ({"labels": [0]}, ValueError, "labels must be"),
         ({"effects": -1}, ValueError, "at least 0"),
         ({"data": HeteroData()}, TypeError, "HeteroData"),
+        ({"graph": Data(num_nodes=3)}, ValueError, "graph has 3 nodes, data has 1000"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_written(

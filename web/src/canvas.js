@@ -31,7 +31,7 @@ function legend(list) {
         ? [key("sizes", "size: influence")]
         : [
             key("gone", "taken away"),
-            key("turned", report.task === "node" ? "would change class, to this colour" : "a predicted link would turn"),
+            key("turned", report.task === "node" ? "would change class, to this colour" : "a pair at it would turn"),
             key("sizes", "size: change"),
           ];
     list.replaceChildren(...classKeys(), ...marks);

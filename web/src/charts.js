@@ -37,21 +37,45 @@ const joined = (positions, end) =>
     el("span", { class: "mention" }, nodeLink(position), index < positions.length - 1 ? "," : end),
   ]);
 
+// The shares worth naming, each number of nodes once: of few nodes, 1 % and 3 % may be the same one.
+function milestones(spread) {
+  const distinct = spread.shares.filter(([, amount], index, all) => !index || amount !== all[index - 1][1]);
+  const few = distinct.length < spread.shares.length;
+  return distinct.map(([share, amount, carried]) => ({
+    at: amount / report.scored,
+    carried,
+    label: `${few ? (amount === 1 ? "first" : `first ${number(amount)}`) : `top ${percent(share)}`}: ${percent(carried)}`,
+    told: few
+      ? `the first ${amount === 1 ? "node carries" : `${number(amount)} carry`} ${percent(carried)}`
+      : `the top ${percent(share)} (${number(amount)}) carry ${percent(carried)}`,
+  }));
+}
+
+const LINE = 17;
+
 function spreadChart(spread) {
+  const found = milestones(spread);
   const draw = (width, height) => {
     const box = { left: 52, right: width - 22, top: 30, bottom: height - 44 };
     const x = linear([0, 1], [box.left, box.right]);
     const y = linear([0, 1], [box.bottom, box.top]);
     const path = spread.curve.map(([a, b], index) => `${index ? "L" : "M"}${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("");
-    const marks = spread.shares.map(([share, , carried]) => {
-      const at = [x(share), y(carried)];
-      return svg(
-        "g",
-        { class: "share" },
-        svg("circle", { cx: at[0], cy: at[1], r: 4.5 }),
-        svg("text", { x: at[0] + 11, y: at[1] + 5 }, `top ${percent(share)}: ${percent(carried)}`),
-      );
-    });
+    // From the highest downwards, each a line below the one before: under the curve there is room.
+    let free = -Infinity;
+    const marks = found
+      .slice()
+      .reverse()
+      .map(({ at, carried, label }) => {
+        const line = Math.max(y(carried) + 5, free);
+        free = line + LINE;
+        const right = at > 0.6;
+        return svg(
+          "g",
+          { class: "share" },
+          svg("circle", { cx: x(at), cy: y(carried), r: 4.5 }),
+          svg("text", { x: x(at) + (right ? -11 : 11), y: line + (right ? LINE : 0), "text-anchor": right ? "end" : "start" }, label),
+        );
+      });
     return svg(
       "svg",
       { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Lorenz curve of influence; described below." },
@@ -62,11 +86,11 @@ function spreadChart(spread) {
       ...marks,
     );
   };
-  const told = spread.shares.map(([share, amount, carried]) => `the top ${percent(share)} (${number(amount)}) carry ${percent(carried)}`);
+  const told = found.map((one) => one.told).join(", ");
   return figure(
     "A few carry much",
     draw,
-    `Of all influence, ${told.join(", ")}; half of it lies with ${count(spread.half, "node")}. The dashed line: if all nodes were equal.`,
+    `Of all influence, ${told}; half of it lies with ${count(spread.half, "node")}. The dashed line: if all nodes were equal.`,
   );
 }
 

@@ -35,31 +35,34 @@ export const positionOf = (id) => positions.get(id) ?? null;
 
 export const effectOf = (position) => report.effect[position] ?? null;
 
+// What a node is called: its name, or where there are no names, its number.
+export const named = Boolean(node.name);
+
 const folded = (text) => text.toLocaleLowerCase();
 const searchable = Array.from({ length: size }, (_, position) =>
-  folded(`${nameOf(position)}\n${node.id[position]}`),
+  named ? [folded(nameOf(position))] : [String(node.id[position]), folded(nameOf(position))],
 );
 
-// Does a node's name or number contain the text, or its class's name begin with it?
+// Does what a node is called contain the text, or its class's name begin with it?
 export function matches(position, text) {
   const wanted = folded(text.trim());
   if (!wanted) return true;
-  if (searchable[position].includes(wanted)) return true;
+  if (searchable[position].some((own) => own.includes(wanted))) return true;
   const own = classOf(position);
   return own >= 0 && folded(className(own)).startsWith(wanted);
 }
 
-// By rank, names that begin with the text first.
+// The node of just this name first, then names that begin with the text, then others; each by rank.
 export function find(text, most) {
   const wanted = folded(text.trim());
   if (!wanted) return [];
-  const begin = [];
-  const contain = [];
+  const tests = [(own) => own === wanted, (own) => own.startsWith(wanted), (own) => own.includes(wanted)];
+  const found = tests.map(() => []);
   const look = (position) => {
-    if (searchable[position].startsWith(wanted)) begin.push(position);
-    else if (searchable[position].includes(wanted)) contain.push(position);
+    const best = tests.findIndex((test) => searchable[position].some(test));
+    if (best >= 0) found[best].push(position);
   };
   ranked.forEach(look);
   for (let position = 0; position < size; position++) if (!(node.rank[position] > 0)) look(position);
-  return [...begin, ...contain].slice(0, most);
+  return found.flat().slice(0, most);
 }

@@ -1,7 +1,7 @@
 // "Find a node": a text field with a list of matches (the ARIA combobox pattern).
 
 import { el } from "./dom.js";
-import { find, nameOf, node } from "./data.js";
+import { find, named, nameOf, node } from "./data.js";
 import { ordinal } from "./format.js";
 import { select } from "./selection.js";
 
@@ -17,7 +17,7 @@ export function finder(place) {
     role: "combobox",
     autocomplete: "off",
     spellcheck: "false",
-    placeholder: "Name or number",
+    placeholder: named ? "Name" : "Number",
     "aria-controls": "finder-list",
     "aria-expanded": "false",
     "aria-autocomplete": "list",

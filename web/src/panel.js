@@ -1,13 +1,12 @@
 // The side panel: what the removal of the chosen node would change, or whom to choose.
 
 import { el, withVariables } from "./dom.js";
-import { classColour, className, classOf, effectOf, nameOf, node, ranked, report } from "./data.js";
+import { classColour, className, classOf, effectOf, named, nameOf, node, ranked, report } from "./data.js";
 import { change, count, number, ordinal, percent, score } from "./format.js";
 import { onSelect, select } from "./selection.js";
 
 const FIRST = 10;
 const OVERVIEW = 12;
-const others = report.task === "node" ? "other node" : "link prediction";
 
 function coloured(element, index) {
   return withVariables(element, { "--own": `var(${classColour(index)})` });
@@ -50,7 +49,7 @@ function facts(position) {
     ["Influence", score(node.influence[position]), node.rank[position] > 0 ? `${ordinal(node.rank[position])} of ${number(report.scored)}` : "not scored"],
     effect && !report.exact ? ["Exactly", score(effect.total), null] : null,
     ["Degree", number(node.degree[position]), null],
-    report.task === "node" ? ["Predicted", className(node.predicted[position]), node.label && node.label[position] >= 0 ? `label ${className(node.label[position])}` : null] : null,
+    report.task === "node" ? ["Predicted", className(node.predicted[position]), node.label && node.label[position] >= 0 ? `labelled ${className(node.label[position])}` : null] : null,
     report.task === "link" && own >= 0 ? ["Label", className(own), null] : null,
   ].filter(Boolean);
   return el(
@@ -63,10 +62,7 @@ function facts(position) {
 function summary(position, effect) {
   const shift = `${count(effect.reached, "prediction")} would shift by ${report.noticeable} or more`;
   const total = report.task === "node" ? report.num_items - 1 : report.num_items;
-  const turn =
-    report.task === "node"
-      ? `${number(effect.flips)} of ${number(total)} ${others}s would be predicted another class`
-      : `${number(effect.flips)} of ${number(total)} ${others}s would turn`;
+  const turn = `${number(effect.flips)} of ${number(total)} ${report.task === "node" ? "other nodes would be predicted another class" : "pairs would be predicted otherwise"}`;
   return el(
     "p",
     { class: "summary" },
@@ -147,7 +143,7 @@ function listed(effect) {
     list.children[next]?.querySelector("button")?.focus();
   });
   show(Math.min(all, Math.max(FIRST, Math.min(effect.flips, 12))));
-  const title = report.task === "node" ? "Who would change" : "Which links would change";
+  const title = report.task === "node" ? "Who would change" : "Which pairs would change";
   return [
     el("h4", {}, title, el("span", { class: "muted" }, effect.flips ? " those that turn first, then by change" : " by change")),
     list,
@@ -155,20 +151,29 @@ function listed(effect) {
   ];
 }
 
+// A word as a shell takes it.
+const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
+
+// What the command line calls a node: a name that another has too would be taken for the other.
+const called = (position) =>
+  named && nameOf(position).trim() && node.name.indexOf(nameOf(position)) === node.name.lastIndexOf(nameOf(position))
+    ? quoted(nameOf(position))
+    : node.id[position];
+
 function unknown(position) {
-  const id = node.id[position];
   const known = Object.keys(report.effect).length;
+  const held = known ? `the effects of the ${number(known)} most influential nodes only` : "no effects";
+  const shell = el("pre", {}, el("code", {}, `nora what-if ${quoted(report.run ?? "RUN")} --remove ${called(position)}`));
+  const python = el("pre", {}, el("code", {}, `nora.what_if(model, data, remove=${node.id[position]}${report.task === "link" ? ", task=task" : ""})`));
   return [
+    el("p", {}, `This page holds ${held}.`),
     el(
-      "p",
-      {},
-      known
-        ? `This page holds the effects of the ${number(known)} most influential nodes only. To see what the removal of ${nameOf(position)} would change:`
-        : `This page holds no effects. To see what the removal of ${nameOf(position)} would change:`,
+      "div",
+      { class: "prompt" },
+      el("p", {}, `To see what the removal of ${nameOf(position)} would change, ask in a terminal:`),
+      shell,
+      report.run ? null : [el("p", { class: "muted" }, "RUN is the folder of the trained run. Or in Python:"), python],
     ),
-    el("pre", {}, el("code", {}, `nora.what_if(model, data, remove=${id}${report.task === "link" ? ", task=task" : ""})`)),
-    el("p", { class: "muted" }, "or, for a trained run, from the shell:"),
-    el("pre", {}, el("code", {}, `nora what-if RUN --remove ${id}`)),
   ];
 }
 
@@ -198,6 +203,8 @@ export function panel(place) {
     const content = position === null ? overview() : chosen(position);
     place.replaceChildren(...content.flat(Infinity).filter(Boolean));
     place.scrollTop = 0;
+    // On paper nobody can choose, and the ranking lists the same nodes.
+    place.classList.toggle("prompt", position === null);
   };
   onSelect((position, from) => {
     draw(position);

@@ -6,6 +6,8 @@ import { onSelect, select, selected } from "./selection.js";
 import { affected, drawn, edges, look, placeOf } from "./view.js";
 
 const SIZE = 1000;
+// About how wide a letter of a name is.
+const LETTER = 8;
 const x = (at) => report.drawing.x[at] / 10;
 const y = (at) => SIZE - report.drawing.y[at] / 10;
 
@@ -32,6 +34,13 @@ export function picture() {
   const line = ([from, to]) => `M${x(from)} ${y(from)}L${x(to)} ${y(to)}`;
   ties.setAttribute("d", [...edges()].map(line).join(""));
 
+  // Beside its node, on the side where a long name has room.
+  function name(at, away) {
+    const text = nameOf(drawn[at]);
+    const left = x(at) + away + text.length * LETTER > whole.x + whole.width && x(at) > whole.x + whole.width / 2;
+    return svg("text", { x: x(at) + (left ? -away : away), y: y(at) + 5, "text-anchor": left ? "end" : "start" }, text);
+  }
+
   function draw() {
     const chosen = selected();
     const changes = affected(chosen);
@@ -44,7 +53,7 @@ export function picture() {
     const order = looks.map((_, at) => at).sort((a, b) => looks[a].layer - looks[b].layer || looks[b].radius - looks[a].radius);
     layer.replaceChildren(...order.map((at) => circles[at]));
     labels.replaceChildren(
-      ...order.filter((at) => looks[at].label).slice(-24).map((at) => svg("text", { x: x(at) + looks[at].radius * 1.15 + 4, y: y(at) + 5 }, nameOf(drawn[at]))),
+      ...order.filter((at) => looks[at].label).slice(-24).map((at) => name(at, looks[at].radius * 1.15 + 4)),
     );
     const place = chosen === null ? null : placeOf(chosen);
     ties.classList.toggle("faded", chosen !== null);

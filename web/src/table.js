@@ -1,7 +1,7 @@
 // The ranking: sorted by any column, searched, in pages.
 
 import { el, withVariables } from "./dom.js";
-import { classColour, className, classOf, matches, nameOf, node, ranked, report } from "./data.js";
+import { classColour, className, classOf, matches, named, nameOf, node, positionOf, ranked, report } from "./data.js";
 import { count, number, score } from "./format.js";
 import { onSelect, select, selected } from "./selection.js";
 
@@ -58,7 +58,7 @@ export function table(place) {
   let page = 0;
   let rows = ranked;
 
-  const search = el("input", { id: "table-search", type: "search", autocomplete: "off", spellcheck: "false", placeholder: "Name, number or class" });
+  const search = el("input", { id: "table-search", type: "search", autocomplete: "off", spellcheck: "false", placeholder: `${named ? "Name" : "Number"}${report.coloured_by ? " or class" : ""}` });
   const status = el("p", { class: "status", role: "status" });
   const body = el("tbody");
   const back = el("button", { type: "button", onclick: () => turn(-1) }, "Previous");
@@ -134,6 +134,12 @@ export function table(place) {
     page = 0;
     work();
   });
+  // The whole row is a target for the mouse; the name in it is the button that keyboards reach.
+  body.addEventListener("click", (event) => {
+    const row = event.target.closest("tr");
+    if (!row || event.target.closest("button") || !getSelection().isCollapsed) return;
+    select(positionOf(Number(row.dataset.node)), "table");
+  });
   onSelect(draw);
   work();
   place.append(
@@ -144,7 +150,7 @@ export function table(place) {
       el(
         "table",
         {},
-        el("caption", { class: "hidden" }, "Nodes by influence. Choose a column’s heading to sort by it, a node’s name to see its effect."),
+        el("caption", { class: "hidden" }, "Nodes by influence. Choose a column’s heading to sort by it, a row to see its node’s effect."),
         el("thead", {}, el("tr", {}, heads)),
         body,
       ),

@@ -6,9 +6,10 @@ import hashlib
 import json
 import platform
 import re
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -84,22 +85,41 @@ def check_results(folder: Path, force: bool) -> None:
         raise NotADirectoryError(f"{folder} is a file; name a folder for the results")
     check_folder(folder.absolute().parent)
     if not folder.exists() or not any(folder.iterdir()):
+        _try_to_write(folder)
         return
-    if not force:
-        raise FileExistsError(f"{folder} is not empty; choose another --out, or add --force")
     try:
         made = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["made_by"] == MADE_BY
     except (OSError, ValueError, KeyError, TypeError):
         made = False
     if not made:
         raise FileExistsError(
-            f"{folder} was not made by 'nora run', so --force does not replace it; choose another --out"
+            f"{folder} is not empty and was not made by 'nora run', so --force does not replace it; "
+            "choose another --out"
         )
     others = sorted(file.name for file in folder.iterdir() if file.name not in FILES)
     if others:
         raise FileExistsError(
             f"{folder} holds files of yours ({', '.join(others[:3])}), so --force does not replace it"
         )
+    if not force:
+        raise FileExistsError(f"{folder} is not empty; choose another --out, or add --force")
+    _try_to_write(folder)
+
+
+def _try_to_write(folder: Path) -> None:
+    """Raise when a folder cannot be made there, before hours of work show it; leave nothing."""
+    parent = folder.absolute().parent
+    missing = [place for place in (parent, *parent.parents) if not place.exists()]
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        Path(tempfile.mkdtemp(dir=parent, prefix=f".{folder.name}.")).rmdir()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(f"cannot write to {folder} ({reason}); choose another --out") from error
+    finally:
+        with suppress(OSError):  # never made, or somebody else writes there by now
+            for place in missing:
+                place.rmdir()
 
 
 def write_results(answer: Answer, folder: Path, times: Times) -> None:
@@ -113,6 +133,7 @@ def write_results(answer: Answer, folder: Path, times: Times) -> None:
     with folder_written_atomically(folder, replace=folder.exists()) as new:
         with times.stage("writing tables and graph"):
             run.save(new / "run")
+            _readable(new / "run")
             graph = to_networkx(
                 dataset.data,
                 scores,
@@ -140,11 +161,15 @@ def write_results(answer: Answer, folder: Path, times: Times) -> None:
                 names=scores.names,
                 class_names=dataset.class_names,
                 labels=dataset.data.y if run.task.name == "node" else None,
-                title=f"{dataset.name}: whose absence would change whose prediction?",
-                metrics=run.metrics,
+                title=f"{folder.absolute().name.removesuffix('-influence')}: whose absence would "
+                "change whose prediction?",
+                metrics={**run.metrics, "baseline": answer.trust.baseline},
                 notes=answer.notes,
                 warnings=answer.warnings,
                 seed=run.seed,
+                graph=dataset.data,
+                model_name=run.architecture["name"],
+                run=str(folder / "run"),
             )
         text = json_text(describe(answer, times))
         (new / ABOUT).write_text(text + "\n", encoding="utf-8")
@@ -197,13 +222,23 @@ def _provenance(scores: Influence) -> dict[str, Any]:
     }
 
 
+def _readable(run: Path) -> None:
+    """Give all files of a run the permissions that the umask gave to its `run.json`."""
+    mode = (run / "run.json").stat().st_mode & 0o777
+    for file in run.iterdir():
+        file.chmod(mode)
+
+
 def predictions(answer: Answer) -> Any:
     """Class probabilities `[N, C]`; None for a link task."""
     return answer.effects[0].before if answer.scores.task == "node" else None
 
 
 def scores_table(answer: Answer, degree: Mapping[int, int]) -> pd.DataFrame:
-    """One row per node, the most influential first."""
+    """One row per node, the most influential first: the user's `id`, then what was found.
+
+    `node` and `name`, which `Influence.load` reads, come last.
+    """
     dataset = answer.run.dataset
     table = answer.scores.to_frame()
     nodes = table["node"].tolist()
@@ -216,22 +251,41 @@ def scores_table(answer: Answer, degree: Mapping[int, int]) -> pd.DataFrame:
         table["probability"] = likeliest.values[nodes].double().numpy()
     if classes:
         known = dataset.data.y[nodes].tolist()
-        table["label"] = [classes[k] if k >= 0 else "" for k in known]
+        table["label"] = [classes[k] if k >= 0 else None for k in known]
     for scores in answer.others:
         frame = scores.to_frame().set_index("node").loc[table["node"]]
         table[f"influence_{scores.method}"] = frame["influence"].to_numpy()
         table[f"rank_{scores.method}"] = frame["rank"].to_numpy()
-    return table.sort_values("rank").reset_index(drop=True)
+    table.insert(0, "id", table["name"])
+    return _last(table.sort_values("rank").reset_index(drop=True), "node", "name")
 
 
 def changes(effect: Effect, classes: tuple[str, ...] | None) -> pd.DataFrame:
-    """Who changes, most first, with names of classes."""
+    """Who changes, most first, under the user's ids, with names of classes.
+
+    Nodes have the probabilities of the class before and of the class after, each with and without
+    the removed node (`from_before` and `from_after`, `to_before` and `to_after`). Positions in the
+    graph (`node`; `source_node`, `target_node`) come last.
+    """
     frame = effect.to_frame()
     frame = frame[frame["change"] > 0].sort_values("change", ascending=False, kind="stable")
+    if effect.task != "node":
+        ids = {"source_name": "source", "target_name": "target"}
+        frame = frame.rename(columns={"source": "source_node", "target": "target_node"})
+        return _last(frame.rename(columns=ids), "source_node", "target_node")
+    nodes = frame["node"].to_numpy()
     for column in ("from_class", "to_class"):
-        if column in frame and classes:
-            frame[column] = [classes[k] for k in frame[column]]
-    return frame
+        of = frame[column].to_numpy()
+        for when, found in (("before", effect.before), ("after", effect.after)):
+            frame[column.replace("class", when)] = found[nodes, of].double().cpu().numpy()
+        if classes:
+            frame[column] = [classes[k] for k in of]
+    return _last(frame.rename(columns={"name": "id"}), "node")
+
+
+def _last(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The frame with these columns at its end."""
+    return frame[[column for column in frame if column not in columns] + list(columns)]
 
 
 def effect_file(rank: int, names: tuple[str, ...], node: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,8 @@ from nora.cli.results import (
     input_file,
     write_results,
 )
+from nora.cli.understood import graph_facts, in_words, what_counts
+from nora.ingest.formats import GRAPHS, TABLES, existing
 
 if TYPE_CHECKING:
     from nora import Run
@@ -69,6 +71,18 @@ def run(
             "several joined by +.",
         ),
     ] = "auto",
+    ignore: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMNS", help="Leave these columns out: names, parted by commas."),
+    ] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The column of --labels or --features, or the node attribute, to predict.",
+            show_default="label or class",
+        ),
+    ] = None,
     method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "auto",
     also: Annotated[
         list[str] | None,
@@ -98,8 +112,9 @@ def run(
       bob,007,1              007,15,de              007,right
 
     A node without a label, or with a blank one, is predicted but not learnt from. Blank features
-    are filled in with the mean, words become 0/1 features. Without features they are made from the
-    graph (--encoding). Anything that cannot be understood is refused with its line number.
+    are filled in with the mean, words become 0/1 features, dates (2024-12-31) days. Without features
+    they are made from the graph (--encoding). Anything that cannot be understood is refused with its
+    line number.
 
     A warning is given when the model is too weak for its influences to be trusted: when its accuracy
     on held-out nodes is not clearly above that of always answering the most common class.
@@ -113,33 +128,46 @@ def run(
       nora run --edges network.graphml --model sage --encoding random-walk
     """
     folder = out or Path(f"{edges.stem}-influence")
-    check_results(folder, force)
-    _check_methods(method, also or [])
     if task not in (None, "node", "link"):
         raise ValueError(f"--task is {task!r}; it must be 'node' or 'link'")
+    given = {"edges": edges, "features": features, "labels": labels}
+    for role, path in given.items():
+        if path is not None:
+            existing(path, (*TABLES, *GRAPHS) if role == "edges" else TABLES)
+    check_results(folder, force)
+    # From here on torch is needed, which takes seconds to load.
+    _check_methods(method, also or [])
     tell: Callable[[str], None] = (lambda _: None) if json else say
 
     import nora
     from nora.ingest import read_graph
     from nora.trust import judge
 
+    if model is not None:
+        nora.models.MODELS[model]
     times, cautions = Times(), []
     with times.stage("reading"):
-        reading = read_graph(edges, features, labels, directed=directed, encoding=encoding)
-        given = {"edges": edges, "features": features, "labels": labels}
+        reading = read_graph(
+            edges,
+            features,
+            labels,
+            directed=directed,
+            encoding=encoding,
+            ignore=[name.strip() for name in (ignore or "").split(",") if name.strip()],
+            label_column=label_column,
+        )
         inputs = [input_file(role, path) for role, path in given.items() if path is not None]
     task = _task(reading, task)
     reading = _fair(reading, task, seed)
     model = model or ("rgcn" if reading.dataset.edge_type_names else "gcn")
-    nora.models.MODELS[model]
-    graph = _graph(reading, directed)
-    tell(f"Read {edges.name}: {_described(graph)}.")
+    graph = graph_facts(reading, directed)
+    tell(f"Read {edges.name}: {in_words(graph)}.")
     for note in reading.notes:
         tell(f"  · {note}")
 
     with times.stage("training"):
         trained = nora.train(model, reading.dataset, task, seed=seed, epochs=epochs)
-    notes = (*reading.notes, *_blind_spots(trained))
+    notes = (*reading.notes, *what_counts(trained))
     for note in notes[len(reading.notes) :]:
         tell(f"  · {note}")
     trust = judge(trained)
@@ -175,6 +203,8 @@ def run(
                 "model": model,
                 "directed": directed,
                 "encoding": reading.encoding,
+                "ignore": ignore,
+                "label_column": label_column,
                 "method": method,
                 "also": also or [],
                 "top": top,
@@ -212,16 +242,18 @@ def _task(reading: Reading, task: str | None) -> str:
     if task == "link":
         return task
     labelled = int((dataset.data.y >= 0).sum())
+    strangers = f". {reading.unmatched}: do the ids match?" if reading.unmatched else ""
     if not dataset.num_classes:
         raise ValueError("to predict labels there must be some: give --labels, or --task link")
     if dataset.num_classes < 2:
         raise ValueError(
             f"all labels are {(dataset.class_names or ('the same',))[0]!r}: there is nothing to tell "
-            "apart. Give labels of at least two classes, or --task link"
+            f"apart{strangers or '.'} Give labels of at least two classes, or --task link"
         )
     if labelled < FEWEST_LABELLED:
         raise ValueError(
-            f"{labelled} nodes are labelled; at least {FEWEST_LABELLED} are needed to train and test"
+            f"{labelled} node{'s are' if labelled > 1 else ' is'} labelled; at least "
+            f"{FEWEST_LABELLED} are needed to train and test{strangers}"
         )
     return task
 
@@ -235,58 +267,6 @@ def _fair(reading: Reading, task: str, seed: int) -> Reading:
 
     split = split_of(reading.dataset, "link", 0, seed)
     return encoded_again(reading, posed_data(reading.dataset, split))
-
-
-def _graph(reading: Reading, directed: bool) -> dict[str, Any]:
-    """Facts about the graph, for `run.json` and for people."""
-    dataset = reading.dataset
-    data = dataset.data
-    source, target = data.edge_index
-    loops = int((source == target).sum())
-    names = dataset.class_names or ()
-    y = data.y
-    return {
-        "nodes": int(data.num_nodes or 0),
-        "edges": data.num_edges if directed else (data.num_edges - loops) // 2 + loops,
-        "directed": directed,
-        "weighted": data.get("edge_weight") is not None,
-        "edge_types": list(dataset.edge_type_names or ()),
-        "features": int(data.x.size(1)),
-        "classes": {name: int((y == number).sum()) for number, name in enumerate(names)},
-        "unlabelled": int((y < 0).sum()),
-    }
-
-
-def _described(graph: dict[str, Any]) -> str:
-    kind = "directed" if graph["directed"] else "undirected"
-    parts = [
-        f"{graph['nodes']:,} nodes",
-        f"{graph['edges']:,} {kind} edges",
-        f"{graph['features']:,} features",
-    ]
-    if graph["edge_types"]:
-        parts[1] += f" of the types {', '.join(graph['edge_types'][:8])}"
-    classes = graph["classes"]
-    if classes:
-        most = sorted(classes.items(), key=lambda item: -item[1])[:8]
-        sizes = ", ".join(f"{name} {count:,}" for name, count in most)
-        more = ", …" if len(classes) > len(most) else ""
-        parts.append(f"{len(classes)} classes ({sizes}{more}; {graph['unlabelled']:,} unknown)")
-    return ", ".join(parts)
-
-
-def _blind_spots(trained: Run) -> list[str]:
-    """What the data has and the model does not look at."""
-    import inspect
-
-    takes = inspect.signature(trained.model.forward).parameters
-    name = trained.architecture["name"]
-    found = []
-    if trained.data.get("edge_type") is not None and "edge_type" not in takes:
-        found.append(f"{name} does not look at the types of edges; rgcn does (--model rgcn)")
-    if trained.data.get("edge_weight") is not None and "edge_weight" not in takes:
-        found.append(f"{name} does not look at the weights of edges; gcn and gcnii do")
-    return found
 
 
 def _quality(trust: Trust, trained: Run) -> str:

@@ -29,6 +29,15 @@ PAPERS = {"p50": "P50", "p_20_50": "P_20_50"}
 FACTS: dict[str, Any] = {"datasets": ("pure-p",), "models": ("timme",)}
 
 
+def caption(lab: Lab) -> str:
+    """What a table must say of its models."""
+    settings = lab.profile.training(Cell(lab.datasets[0], lab.models[0], "node"))
+    return (
+        f"Hidden size {settings['hidden_channels']}, as published; at most {settings['epochs']} epochs, "
+        f"early stopping after {settings['patience']}."
+    )
+
+
 def compared(lab: Lab) -> tuple[str, ...]:
     """The methods to compare: the sketch only on graphs where it takes minutes, not hours."""
     largest = max(int(lab.dataset(name).data.num_nodes or 0) for name in lab.datasets)
@@ -99,7 +108,7 @@ class Twitter:
                 f"the {1 - lab.share:.0%} of the users a method has not seen, averaged over "
                 f"{lab.cycles} models, one per cyclic split. The paper's figures are on its larger "
                 "graphs P50 and P_20_50, not on this one: other users, of whom most are no "
-                "politicians. " + lab.profile.caption
+                "politicians. " + caption(lab)
             ),
             tables=[
                 ("Agreement, beside the paper's Pearson", beside_the_paper(found)),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,8 +18,8 @@ from nora.experiments import RECIPES, Report
 from nora.experiments.charts import panels
 from nora.experiments.citation import plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.twitter import FACTS, caption
 
-FACTS: dict[str, Any] = {"datasets": ("pure-p",), "models": ("timme",)}
 DEGREE_BANDS, EDGE_BANDS = 100, 20
 # In- and out-degrees by relation.
 Ways = dict[str, tuple[np.ndarray, np.ndarray]]
@@ -117,7 +116,7 @@ class TwitterDegree:
                 "In-degree counts who acts on a user (follows, replies to, retweets, likes, mentions), "
                 "out-degree whom the user acts on, summed over all relations; the ratio is "
                 "(in + 1) / (out + 1). Means over the users of each band of influence, the least "
-                "influential first. " + lab.profile.caption
+                "influential first. " + caption(lab)
             ),
             tables=found.tables,
             figure=panels(pictures, "band of influence", "mean over the band"),
@@ -148,7 +147,7 @@ class TwitterEdges:
             text=(
                 "In- and out-degree together, relation by relation. The chart shows each band's mean "
                 "relative to the mean over all users, so that frequent and rare relations compare. "
-                + lab.profile.caption
+                + caption(lab)
             ),
             tables=found.tables,
             figure=panels(pictures, "band of influence", "degree, relative to all users"),

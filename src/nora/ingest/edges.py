@@ -6,6 +6,7 @@ is stored in both directions, as PyTorch Geometric does it; `a,b` and `b,a` are 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +52,9 @@ class Edges:
     notes: tuple[str, ...]
 
 
-def edge_table(path: Path) -> Table:
+def edge_table(path: Path, ignore: Iterable[str] = ()) -> Table:
     """Read an edge table; one without a header has its ends in the first two columns."""
-    table = read_table(path, _names_an_end, _names_an_end)
+    table = read_table(path, _names_an_end, _names_an_end, ignore)
     if len(table.columns) < 2:
         raise ValueError(
             f"{table.name} has one column: an edge needs two, e.g. source,target (parted by commas, "
@@ -67,7 +68,7 @@ def _names_an_end(row: list[str]) -> bool:
     return any(canonical(cell) in known for cell in row)
 
 
-def _ends(table: Table, notes: list[str]) -> tuple[int, int]:
+def ends_of(table: Table, notes: list[str]) -> tuple[int, int]:
     """Which columns hold the two ends of an edge."""
     for first, second in ENDS:
         source, target = table.column(first), table.column(second)
@@ -77,9 +78,14 @@ def _ends(table: Table, notes: list[str]) -> tuple[int, int]:
         head = table.cells[0][0], table.cells[1][0]
         others = np.concatenate([column[1:] for column in table.cells[:2]])
         if not any((others == cell).any() for cell in head):
+            numbered = (
+                ". A first column without a name looks like the row numbers of pandas: "
+                "to_csv(…, index=False) leaves them out"
+            )
             raise ValueError(
-                f"{table.place(0)}: is {', '.join(head)} a header or an edge? Neither occurs again. "
-                "Name the columns source,target in the first line"
+                f"{table.place(0)}: is {head[0]!r}, {head[1]!r} a header or an edge? Neither occurs "
+                "again. Name the columns source,target in the first line"
+                + (numbered if not head[0] else "")
             )
         notes.append(
             f"{table.name} has no header that is recognised: its first two columns are taken as "
@@ -98,13 +104,21 @@ def _ends(table: Table, notes: list[str]) -> tuple[int, int]:
     return free[0], free[1]
 
 
-def edges_of(table: Table, directed: bool) -> Edges:
-    """The nodes and edges of an edge table."""
+def edges_of(
+    table: Table, ends: tuple[int, int], directed: bool, left_out: Iterable[int] = ()
+) -> Edges:
+    """The nodes and edges of an edge table.
+
+    Args:
+        table: The table, with no blank at an end.
+        ends: Its columns of source and target.
+        directed: Keep the direction of edges.
+        left_out: Columns that are not to be used.
+    """
     notes: list[str] = []
-    ends = _ends(table, notes)
-    for at, what in zip(ends, ("source id", "target id"), strict=True):
-        table.check_filled(at, what)
-    weight_at, kind_at = table.column(*WEIGHT), table.column(*TYPE)
+    weight_at, kind_at = (
+        None if at in left_out else at for at in (table.column(*WEIGHT), table.column(*TYPE))
+    )
     both = np.stack([table.cells[at] for at in ends], axis=1)
     codes, ids = pd.factorize(both.ravel())
     index = codes.reshape(-1, 2).T.astype(np.int64)
@@ -145,6 +159,11 @@ def _weights(table: Table, at: int) -> np.ndarray:
             row = int(rows[0])
             given = f"{table.cells[at][row]!r} " if table.cells[at][row] else "that is blank "
             raise ValueError(f"{table.place(row)}: the weight {given}{what}")
+    if not values.any():
+        raise ValueError(
+            f"{table.name}: all weights are 0, so that no edge would count; mend them, or leave them "
+            f"out with --ignore {table.columns[at]}"
+        )
     return values
 
 

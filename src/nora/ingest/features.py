@@ -1,21 +1,26 @@
 """From a table of features to `x`.
 
 A column of numbers is standardised (mean 0, deviation 1), so that a column of followers does not drown
-one of shares; a column of 0 and 1 stays as it is. A column of words gets one 0/1 column per word.
-Unknown numbers are the column's mean, unknown words all zeros.
+one of shares; a column of 0 and 1 stays as it is. A column of ISO dates counts as one of days. A column of
+words gets one 0/1 column per word. Unknown numbers are the column's mean, unknown words all zeros; a column
+without a known cell is left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 
 from nora.ingest.nodes import LABEL, Rows, check_repeats
 from nora.ingest.numbers import numbers, unknown
-from nora.ingest.table import Table, canonical
+from nora.ingest.table import Table, canonical, title
 
 MOST_WORDS = 50
+ISO = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,15 +30,17 @@ class Features:
     Attributes:
         x: `[N, F]`.
         names: Of the features, e.g. `followers` or `country=fr`.
+        columns: The columns that they come from.
         notes: What was found and done.
     """
 
     x: np.ndarray
     names: tuple[str, ...]
+    columns: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def features_of(rows: Rows, num_nodes: int, left_out: set[int] | None = None) -> Features | None:
+def features_of(rows: Rows, num_nodes: int, left_out: Collection[int] = ()) -> Features | None:
     """The features of all nodes, or None when the table has no column for them.
 
     Args:
@@ -47,7 +54,7 @@ def features_of(rows: Rows, num_nodes: int, left_out: set[int] | None = None) ->
         at
         for at in range(len(table.columns))
         if at != rows.id_at
-        and at not in (left_out or ())
+        and at not in left_out
         and (
             table.columns[at] or not headed
         )  # spreadsheets and pandas leave columns without a name
@@ -56,54 +63,110 @@ def features_of(rows: Rows, num_nodes: int, left_out: set[int] | None = None) ->
         return None
     given = np.stack([table.cells[at] for at in columns], axis=1)
     first, repeats = check_repeats(rows, given, "features")
-    notes = []
-    if repeats:
-        notes.append(f"{repeats:,} repeated rows of {name} were merged")
     node = rows.node[first]
     parts: list[np.ndarray] = []
     names: list[str] = []
-    filled = scaled = words = 0
+    used: list[str] = []
+    count = _Count(repeats=repeats, absent=num_nodes - len(node))
+    wordy: list[tuple[str, list[str]]] = []
     for at in columns:
-        title = table.columns[at] or f"column {at + 1}"
-        values, blank = _numeric(table, at, title)
+        blank = unknown(table.cells[at])
+        if blank.all():
+            count.empty.append(title(table, at))
+            continue
+        values = _days(table, at, blank)
+        count.dates += values is not None
         if values is None:
-            block, kinds = _one_hot(table, at, title)
+            values = _numeric(table, at, blank)
+        if values is None:
+            block, kinds = _one_hot(table, at)
+            if len(kinds) > MOST_WORDS:
+                wordy.append((title(table, at), kinds))
+                continue
             column = np.zeros((num_nodes, len(kinds)), dtype=np.float32)
             column[node] = block[first]
-            names += [f"{title}={kind}" for kind in kinds]
-            words += 1
+            names += [f"{title(table, at)}={kind}" for kind in kinds]
+            count.words += 1
         else:
-            filled += int(blank[first].sum())
+            count.filled += int(blank[first].sum())
             known = values[first][~blank[first]]
             binary = bool(np.isin(known, (0, 1)).all())
             whole = np.full(num_nodes, np.nan)
             whole[node] = values[first]
             column = (whole if binary else standardised(whole))[:, None].astype(np.float32)
-            mean = np.float32(known.mean()) if binary and known.size else np.float32(0)
-            column[np.isnan(column)] = mean
-            scaled += not binary
-            names.append(title)
+            column[np.isnan(column)] = np.float32(known.mean()) if binary else np.float32(0)
+            count.scaled += not binary
+            names.append(title(table, at))
+        used.append(title(table, at))
         parts.append(column)
-    notes += _said(name, scaled, words, filled, num_nodes - len(node))
-    return Features(np.concatenate(parts, axis=1), tuple(names), tuple(notes))
+    if wordy:
+        raise ValueError(_too_wordy(name, wordy))
+    x = np.concatenate(parts, axis=1) if parts else np.zeros((num_nodes, 0), dtype=np.float32)
+    return Features(x, tuple(names), tuple(used), tuple(_said(name, count)))
 
 
-def _said(name: str, scaled: int, words: int, filled: int, absent: int) -> list[str]:
+@dataclass
+class _Count:
+    """What was met on the way through the columns."""
+
+    repeats: int
+    absent: int
+    scaled: int = 0
+    dates: int = 0
+    words: int = 0
+    filled: int = 0
+    empty: list[str] = field(default_factory=list)
+
+
+def _said(name: str, count: _Count) -> list[str]:
     notes = []
-    if scaled:
-        which = "column of numbers was" if scaled == 1 else "columns of numbers were"
-        notes.append(f"{scaled:,} {which} standardised (mean 0, deviation 1)")
-    if words:
-        which = "column of words became" if words == 1 else "columns of words became"
-        notes.append(f"{words:,} {which} one 0/1 feature per word")
-    if filled:
-        notes.append(f"{filled:,} blank cells of {name} were filled with their column's mean")
-    if absent:
+    if count.repeats:
+        which = "repeated row" if count.repeats == 1 else "repeated rows"
+        merged = "was merged" if count.repeats == 1 else "were merged"
+        notes.append(f"{count.repeats:,} {which} of {name} {merged}")
+    if count.empty:
+        which = "column" if len(count.empty) == 1 else "columns"
+        left = "is blank and was" if len(count.empty) == 1 else "are blank and were"
+        notes.append(f"the {which} {', '.join(map(repr, count.empty))} of {name} {left} left out")
+    if count.dates:
+        which = "column of dates was" if count.dates == 1 else "columns of dates were"
+        notes.append(f"{count.dates:,} {which} turned into days")
+    if count.scaled:
+        which = "column of numbers was" if count.scaled == 1 else "columns of numbers were"
+        notes.append(f"{count.scaled:,} {which} standardised (mean 0, deviation 1)")
+    if count.words:
+        which = "column of words became" if count.words == 1 else "columns of words became"
+        notes.append(f"{count.words:,} {which} one 0/1 feature per word")
+    if count.filled:
+        which = "blank cell" if count.filled == 1 else "blank cells"
+        were = "was" if count.filled == 1 else "were"
+        notes.append(f"{count.filled:,} {which} of {name} {were} filled with their column's mean")
+    if count.absent:
+        one = count.absent == 1
         notes.append(
-            f"{absent:,} node{'s have' if absent > 1 else ' has'} no row in {name}: their numbers "
-            "are the column's mean"
+            f"{count.absent:,} node{' has' if one else 's have'} no row in {name}: "
+            f"{'its' if one else 'their'} numbers are the column's mean"
         )
     return notes
+
+
+def _too_wordy(name: str, wordy: list[tuple[str, list[str]]]) -> str:
+    """What to say about columns that cannot become features, all at once."""
+    each = "; ".join(
+        f"{called!r} holds {len(kinds):,} different words (e.g. {_short(kinds[0])} and "
+        f"{_short(kinds[1])})"
+        for called, kinds in wordy
+    )
+    these = "a column" if len(wordy) == 1 else f"{len(wordy):,} columns"
+    listed = shlex.quote(",".join(called for called, _ in wordy))
+    return (
+        f"{name}: {these} cannot become features: {each}; at most {MOST_WORDS} can. Leave "
+        f"{'it' if len(wordy) == 1 else 'them'} out with --ignore {listed}, or join rare words under one"
+    )
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:39]}…")
 
 
 def standardised(values: np.ndarray) -> np.ndarray:
@@ -119,41 +182,58 @@ def standardised(values: np.ndarray) -> np.ndarray:
     return (values - known.mean()) / (deviation if deviation > 1e-12 * abs(known.mean()) else 1.0)
 
 
-def _numeric(table: Table, at: int, title: str) -> tuple[np.ndarray | None, np.ndarray]:
-    """A column as numbers with a mask of unknown ones; None when it is a column of words."""
-    values, blank = numbers(table, at), unknown(table.cells[at])
+def _days(table: Table, at: int, blank: np.ndarray) -> np.ndarray | None:
+    """A column of ISO dates as days since 1970 `[rows]`, NaN where blank; None when it is none.
+
+    >>> cells = np.array(["1970-01-02", "", "1970-01-03T12:00:00Z"], dtype=object)
+    >>> _days(Table("t.csv", ("since",), (cells,), str), 0, cells == "").tolist()
+    [1.0, nan, 2.5]
+    """
+    cells = pd.Series(table.cells[at], dtype=object)
+    if not cells[~blank].str.fullmatch(ISO).all():
+        return None
+    dates = pd.to_datetime(cells.mask(blank), format="ISO8601", utc=True, errors="coerce")
+    if bool(dates.isna()[~blank].any()):
+        return None
+    days = (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    return days.to_numpy(dtype=float, copy=True)
+
+
+def _numeric(table: Table, at: int, blank: np.ndarray) -> np.ndarray | None:
+    """A column as numbers, NaN where unknown; None when it is a column of words."""
+    values = numbers(table, at)
     values[blank] = np.nan
     words = np.isnan(values) & ~blank
     if 2 * words.sum() > (~blank).sum():
-        return None, blank
+        return None
     for wrong, what in ((words, "is not a number"), (np.isinf(values), "is not finite")):
         bad = np.flatnonzero(wrong)
         if bad.size:
             row = int(bad[0])
             raise ValueError(
-                f"{table.place(row)}: {str(table.cells[at][row])!r} in the column {title!r} {what}, "
-                "unlike others there; mend it, or leave the cell blank if it is not known"
+                f"{table.place(row)}: {str(table.cells[at][row])!r} in the column "
+                f"{title(table, at)!r} {what}, unlike others there; mend it, or leave the cell blank "
+                "if it is not known"
             )
-    return values, blank
+    return values
 
 
-def _one_hot(table: Table, at: int, title: str) -> tuple[np.ndarray, list[str]]:
-    """One column of 0 and 1 per word `[rows, words]`; none for a blank cell."""
+def _one_hot(table: Table, at: int) -> tuple[np.ndarray, list[str]]:
+    """One column of 0 and 1 per word `[rows, words]`, none for a blank cell; the words.
+
+    Of more words than can be features there is no block, which could be huge.
+    """
     table.check_text(at, "word")
     words, codes = np.unique(table.cells[at].astype(str), return_inverse=True)
     kinds = [str(word) for word in words if word]
     if len(kinds) > MOST_WORDS:
-        raise ValueError(
-            f"{table.name}: the column {title!r} holds {len(kinds):,} different words (e.g. "
-            f"{kinds[0]!r} and {kinds[1]!r}; at most {MOST_WORDS} can become features). Leave the "
-            "column out, or join rare words under one"
-        )
+        return np.zeros((0, 0), dtype=np.float32), kinds
     block = np.eye(len(words), dtype=np.float32)[codes]
     return block[:, [at for at, word in enumerate(words) if word]], kinds
 
 
-def label_column(table: Table, id_at: int) -> int | None:
+def called_label(table: Table, id_at: int, left_out: Collection[int] = ()) -> int | None:
     """The column of a feature table that holds labels, if one is called so."""
     known = [canonical(column) for column in table.columns]
     found = next((known.index(name) for name in reversed(LABEL) if name in known), None)
-    return None if found == id_at else found
+    return None if found == id_at or found in left_out else found

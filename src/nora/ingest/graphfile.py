@@ -13,8 +13,6 @@ import numpy as np
 
 from nora.ingest.table import Table, canonical
 
-GRAPHS = (".graphml", ".gexf")
-PICKLES = (".pkl", ".pickle", ".gpickle")
 # How a node is drawn, and what an earlier run wrote into the graph: no features of the node.
 NO_FEATURES = {
     *("x", "y", "z", "size", "r", "g", "b", "a", "color", "colour", "viz", "pid"),
@@ -22,20 +20,12 @@ NO_FEATURES = {
 }
 
 
-def refuse_pickle(path: Path) -> None:
-    """Raise for a pickled graph."""
-    if path.suffix.lower() in PICKLES:
-        raise ValueError(
-            f"{path.name} is a pickle, and reading a pickle runs whatever code it holds. In the "
-            "program that made it, write the graph with "
-            f"networkx.write_graphml(graph, '{path.stem}.graphml') and give that file"
-        )
-
-
-def graph_tables(path: Path, directed: bool) -> tuple[Table, Table, tuple[str, ...]]:
+def graph_tables(
+    path: Path, directed: bool, label_column: str | None = None
+) -> tuple[Table, Table, tuple[str, ...]]:
     """The edges and the nodes of a graph file, and what was found.
 
-    Node attributes are columns of the second table, beside `id`.
+    Node attributes are columns of the second table, beside `id`; `label_column` is one in any case.
     """
     name = path.name
     graph = _read(path)
@@ -62,6 +52,8 @@ def graph_tables(path: Path, directed: bool) -> tuple[Table, Table, tuple[str, .
     wanted = {canonical(key) for found in attributes for key in found} - NO_FEATURES
     if path.suffix.lower() == ".gexf" or _are_names(attributes, ids):
         wanted -= {"label"}  # what the node is called
+    if label_column is not None:
+        wanted.add(canonical(label_column))
     left = {
         key for found in attributes for key in found if canonical(key) not in {*wanted, "label"}
     }

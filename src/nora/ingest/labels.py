@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nora.ingest.nodes import LABEL, Rows, check_repeats
-from nora.ingest.table import Table
+from nora.ingest.ids import alike
+from nora.ingest.nodes import LABEL, Rows, about_guess, check_repeats
+
+FEWEST = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,15 +21,24 @@ class Classes:
         y: Positions in `names`, −1 where unknown, `[N]`.
         names: The classes' names, sorted.
         notes: What was found.
+        unmatched: Which labels are of no node, in words; empty when there are none.
     """
 
     y: np.ndarray
     names: tuple[str, ...]
     notes: tuple[str, ...]
+    unmatched: str = ""
 
 
-def label_at(table: Table, id_at: int) -> int:
-    """Which column of a label table holds the label."""
+def label_at(rows: Rows, named: str | None, notes: list[str]) -> int:
+    """Which column of a label table holds the label: the one named, called so, or the only one."""
+    table, id_at = rows.table, rows.id_at
+    if named is not None:
+        chosen = table.called([named]) - {id_at}
+        if not chosen:
+            known = ", ".join(filter(None, table.columns)) or "none with a name"
+            raise ValueError(f"{table.name} has no column {named!r} for the labels; it has {known}")
+        return min(chosen)
     found = table.column(*LABEL)
     if found is not None and found != id_at:
         return found
@@ -39,8 +50,10 @@ def label_at(table: Table, id_at: int) -> int:
     if len(others) != 1:
         names = ", ".join(filter(None, table.columns)) or f"{len(table.columns)} without names"
         raise ValueError(
-            f"{table.name}: which column holds the label? It has {names}. Call it 'label'"
+            f"{table.name}: which column holds the label? It has {names}. Call it 'label', or "
+            "name it with --label-column"
         )
+    notes += about_guess(table, others[0], "label")
     return others[0]
 
 
@@ -57,7 +70,10 @@ def labels_of(rows: Rows, at: int, num_nodes: int) -> Classes:
     first, repeats = check_repeats(rows, table.cells[at], "a label")
     notes = []
     if repeats:
-        notes.append(f"{repeats:,} repeated rows of {table.name} were merged")
+        rows_were = "repeated row" if repeats == 1 else "repeated rows"
+        merged = "was merged" if repeats == 1 else "were merged"
+        notes.append(f"{repeats:,} {rows_were} of {table.name} {merged}")
+    unmatched = ""
     stray = np.flatnonzero(rows.node < 0)
     if stray.size:
         row = int(stray[0])
@@ -70,10 +86,18 @@ def labels_of(rows: Rows, at: int, num_nodes: int) -> Classes:
             f"the label{'s' * (stray.size > 1)} of {stray.size:,} {ids} left out: "
             f"{str(rows.ids[row])!r} ({table.place(row)})" + (" …" if stray.size > 1 else "")
         )
+        strangers = len(np.unique(rows.ids[stray].astype(str)))
+        unmatched = (
+            f"{strangers:,} of the {len(np.unique(rows.ids.astype(str))):,} ids in {table.name} match "
+            f"no node (e.g. {str(rows.ids[row])!r}, {table.place(row).rsplit(', ', 1)[-1]})"
+        )
     kept = first[(rows.node[first] >= 0) & (table.cells[at][first] != "")]
     given = table.cells[at][kept].astype(str)
     if not given.size:
-        raise ValueError(f"{table.name} labels no node: every label is blank")
+        raise ValueError(
+            f"{table.name} labels no node: every label is blank"
+            + (f", or of an id that is none: {unmatched}" if unmatched else "")
+        )
     names = sorted(set(given.tolist()), key=_natural)
     if len(names) > 2 and 2 * len(names) > len(given):
         raise ValueError(
@@ -84,7 +108,30 @@ def labels_of(rows: Rows, at: int, num_nodes: int) -> Classes:
     number = {name: position for position, name in enumerate(names)}
     y = np.full(num_nodes, -1, dtype=np.int64)
     y[rows.node[kept]] = [number[name] for name in given.tolist()]
-    return Classes(y, tuple(names), tuple(notes))
+    notes += _about_classes(names, np.bincount(y[y >= 0], minlength=len(names)))
+    return Classes(y, tuple(names), tuple(notes), unmatched)
+
+
+def _about_classes(names: list[str], sizes: np.ndarray) -> list[str]:
+    """Classes that look like a slip.
+
+    >>> _about_classes(["Left", "left", "right"], np.array([9, 4, 2]))[0]
+    "the classes 'Left' and 'left' differ only in case or blanks: taken as different classes"
+    """
+    notes = [
+        f"the classes {one!r} and {two!r} differ only in case or blanks: taken as different classes"
+        for one, two in alike(names)[:3]
+    ]
+    small = [position for position, size in enumerate(sizes) if size < FEWEST]
+    if small:
+        which = ", ".join(f"{names[at]!r}: {sizes[at]}" for at in small[:3])
+        more = ", …" if len(small) > 3 else ""
+        what = "class has" if len(small) == 1 else "classes have"
+        notes.append(
+            f"{len(small):,} {what} fewer than {FEWEST} nodes ({which}{more}): too few to learn and "
+            "to test"
+        )
+    return notes
 
 
 def _natural(name: str) -> tuple[int, float, str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from nora.ingest.table import Table, canonical, read_table
+from nora.ingest.ids import plain
+from nora.ingest.table import Table, canonical, read_table, title
 
 ID = ("id", "node", "name")
 LABEL = ("label", "class")
@@ -35,13 +36,14 @@ class Rows:
         return self.table.cells[self.id_at]
 
 
-def node_table(path: Path, ids: list[str]) -> Table:
+def node_table(path: Path, ids: list[str], ignore: Iterable[str] = ()) -> Table:
     """Read a table about nodes; its first row is a header unless it begins with a node's id."""
-    known = set(ids)
+    known = {plain(one) for one in ids}
     table = read_table(
         path,
-        lambda row: canonical(row[0]) in ID or row[0] not in known,
+        lambda row: canonical(row[0]) in ID or plain(row[0]) not in known,
         lambda row: any(canonical(cell) in {*ID, *LABEL} for cell in row),
+        ignore,
     )
     if len(table.columns) < 2:
         raise ValueError(
@@ -60,8 +62,21 @@ def id_column(table: Table, ids: list[str]) -> int:
     if found is not None:
         return found
     named = next((at for at, name in enumerate(table.columns) if name), 0)
-    known = set(ids)
-    return max((0, named), key=lambda at: (len(known.intersection(table.cells[at])), at))
+    known = {plain(one) for one in ids}
+    return max(
+        (0, named), key=lambda at: (len(known.intersection(map(plain, table.cells[at]))), at)
+    )
+
+
+def about_guess(table: Table, at: int, meaning: str) -> list[str]:
+    """A note when a column is not called what it is taken for."""
+    names = LABEL if meaning == "label" else ID
+    if canonical(table.columns[at]) in names:
+        return []
+    if not any(table.columns):
+        return [f"{table.name} has no header: its column {at + 1} is taken as the {meaning}"]
+    named = repr(table.columns[at]) if table.columns[at] else f"{title(table, at)}, without a name,"
+    return [f"{named} of {table.name} is taken as the {meaning}"]
 
 
 def about(table: Table, ids: list[str]) -> Rows:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-TABLES = (".csv", ".tsv", ".txt", ".parquet")
+from nora.ingest.formats import TABLES
+
 DELIMITERS = ("\t", ";", ",")
 SNIFFED_LINES = 20
 # No use in a name, and of harm in a terminal; XML has no place for most of them.
@@ -60,6 +61,19 @@ class Table:
         known = [canonical(column) for column in self.columns]
         return next((known.index(name) for name in names if name in known), None)
 
+    def called(self, names: Iterable[str]) -> set[int]:
+        """Positions of the columns with these names, as written or but for the case.
+
+        >>> Table("t.csv", ("Age", "age", "Bio"), (), str).called(["age", "bio"])
+        {1, 2}
+        """
+        titles = [title(self, at) for at in range(len(self.columns))]
+        found = set()
+        for name in names:
+            exact = {at for at, one in enumerate(titles) if one == name}
+            found |= exact or {at for at, one in enumerate(titles) if one.lower() == name.lower()}
+        return found
+
     def check_filled(self, at: int, what: str) -> None:
         """Raise unless every cell of a column is filled with text that can be shown."""
         cells = self.cells[at]
@@ -80,6 +94,11 @@ class Table:
             )
 
 
+def title(table: Table, at: int) -> str:
+    """What a column is called, or which one it is."""
+    return table.columns[at] or f"column {at + 1}"
+
+
 def canonical(column: str) -> str:
     """A column's name as it is compared: `Source_ID`, `source id` and `source` are the same.
 
@@ -90,7 +109,9 @@ def canonical(column: str) -> str:
     return name.removesuffix("_id")
 
 
-def read_table(path: Path, is_header: Header, recognised: Header) -> Table:
+def read_table(
+    path: Path, is_header: Header, recognised: Header, ignore: Iterable[str] = ()
+) -> Table:
     """Read a CSV, TSV or Parquet file.
 
     Args:
@@ -98,6 +119,7 @@ def read_table(path: Path, is_header: Header, recognised: Header) -> Table:
         is_header: Whether a first row names the columns; asked for text files only.
         recognised: Whether a first row holds a column name that means something here: tells
             between two delimiters that are both possible.
+        ignore: Columns that need not be readable.
     """
     suffix = path.suffix.lower()
     if suffix not in TABLES:
@@ -106,11 +128,11 @@ def read_table(path: Path, is_header: Header, recognised: Header) -> Table:
             f"{TABLES[-1]}"
         )
     if suffix == ".parquet":
-        return _parquet(path)
+        return _parquet(path, set(ignore))
     return _text_table(path, is_header, recognised)
 
 
-def _parquet(path: Path) -> Table:
+def _parquet(path: Path, ignore: set[str]) -> Table:
     try:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
@@ -119,12 +141,15 @@ def _parquet(path: Path) -> Table:
         raise ValueError(f"{path.name} is not a readable Parquet file: {error}") from error
     cells = []
     for name, column in zip(table.column_names, table.columns, strict=True):
+        if name.strip() in ignore:
+            cells.append(np.full(len(column), "", dtype=object))
+            continue
         try:
             cells.append(_strings(pc.cast(column, pa.string())))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise ValueError(
                 f"{path.name}: column {name!r} holds {column.type}, which is no text and no "
-                "number; leave it out"
+                f"number; leave it out (--ignore {name})"
             ) from None
     return _filled_rows(
         path.name,

@@ -13,9 +13,10 @@ import numpy as np
 
 from nora.report.consequences import NOTICEABLE, Consequence, as_columns, consequence
 from nora.report.distribution import Comparison, Concentration, compare, compared, concentration
-from nora.report.drawing import drawing, ties
+from nora.report.drawing import drawing
 from nora.report.figures import COLOURS
 from nora.report.findings import Finding, headline_findings
+from nora.report.structure import count_edges
 from nora.report.subject import Subject
 from nora.result import Influence
 
@@ -31,8 +32,8 @@ class Contents:
     edges: int
 
 
-def page_contents(subject: Subject, seed: int = 0) -> Contents:
-    """Work out everything that the page shows of a subject."""
+def page_contents(subject: Subject, seed: int = 0, run: str | None = None) -> Contents:
+    """Work out everything that the page shows of a subject, whose trained run is in the folder `run`."""
     consequences = {node: consequence(effect) for node, effect in subject.effects.items()}
     spread = concentration(subject.influence)
     by_degree = compare(subject.influence, subject.degree)
@@ -44,6 +45,7 @@ def page_contents(subject: Subject, seed: int = 0) -> Contents:
     picture["node"] = position[picture["node"]].tolist()
     value: dict[str, Any] = {
         "task": subject.task,
+        "run": run,
         "method": subject.scores[0].method,
         "exact": is_exact(subject.scores[0]),
         "num_nodes": subject.num_nodes,
@@ -66,7 +68,7 @@ def page_contents(subject: Subject, seed: int = 0) -> Contents:
         "others": list(_others(subject, kept, position)),
     }
     findings = headline_findings(subject, consequences, spread, by_degree)
-    return Contents(findings, value, _edges(subject))
+    return Contents(findings, value, count_edges(subject.graph))
 
 
 def is_exact(scores: Influence) -> bool:
@@ -74,14 +76,6 @@ def is_exact(scores: Influence) -> bool:
     return scores.method == "brute" or (
         scores.method == "exact" and not scores.options.get("tolerance")
     )
-
-
-def _edges(subject: Subject) -> int:
-    """How many edges there are: each tie once where all go both ways."""
-    edge_index = subject.data.edge_index.cpu().numpy()
-    directed = np.unique(edge_index[:, edge_index[0] != edge_index[1]], axis=1).shape[1]
-    both_ways = len(ties(edge_index, subject.num_nodes)[0])
-    return both_ways if directed == 2 * both_ways else directed
 
 
 def _kept(

@@ -26,7 +26,7 @@ def drawing(subject: Subject, seed: int) -> dict[str, Any]:
 
     Edges are positions in the list of drawn nodes.
     """
-    source, target = ties(subject.data.edge_index.cpu().numpy(), subject.num_nodes)
+    source, target = ties(subject.graph.edge_index.cpu().numpy(), subject.num_nodes)
     nodes = _chosen(subject, source, target)
     position = np.full(subject.num_nodes, -1)
     position[nodes] = np.arange(len(nodes))

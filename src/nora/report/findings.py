@@ -1,7 +1,7 @@
 """Headline findings in words, each with the one figure that carries it.
 
-A finding is only told where the scores bear it out: no node of few ties is named unless its rank by
-influence is far above its rank by degree.
+A finding is only told where the scores bear it out: a node of few ties is named when it has clearly
+fewer than is usual, and its rank by influence is far above its rank by degree.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from nora.report.consequences import NOTICEABLE, Consequence
 from nora.report.distribution import Comparison, Concentration, compared
 from nora.report.subject import Subject
 from nora.report.wording import count, number, ordinal, percent
+
+# Few ties are at most the median, and at most this share of the mean.
+FEW = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,10 @@ def _first_removal(subject: Subject, consequences: Mapping[int, Consequence]) ->
     if not consequences:
         return
     first, effect = next(iter(consequences.items()))
-    what = "predicted class" if subject.task == "node" else "predicted link"
+    turn = "predicted class would change" if subject.task == "node" else "pair would turn"
     if effect.flips == 0:
         reached = count(effect.reached, "prediction")
-        text = f", no {what} would change, but {reached} would shift by {NOTICEABLE:g} or more."
+        text = f", no {turn}, but {reached} would shift by {NOTICEABLE:g} or more."
         yield Finding(f"{effect.reached:,}", ("Without ", Named(first), text))
     else:
         text = f", {_flipped(subject, effect)}: {_moves(subject, effect)}."
@@ -83,12 +86,12 @@ def _first_removal(subject: Subject, consequences: Mapping[int, Consequence]) ->
 def _flipped(subject: Subject, effect: Consequence) -> str:
     if subject.task == "node":
         return f"{effect.flips:,} of {subject.items - 1:,} other nodes would be predicted another class"
-    return f"{effect.flips:,} of {subject.items:,} link predictions would turn"
+    return f"{effect.flips:,} of {subject.items:,} pairs would be predicted otherwise"
 
 
 def _moves(subject: Subject, effect: Consequence) -> str:
     if subject.task == "link":
-        told = {(1, 0): "would no longer be predicted", (0, 1): "would newly be predicted"}
+        told = {(1, 0): "no longer as linked", (0, 1): "newly as linked"}
         return ", ".join(f"{n:,} {told[a, b]}" for a, b, n in effect.moves)
     names = subject.class_names
     told_moves = [f"{n:,} from {names[a]} to {names[b]}" for a, b, n in effect.moves[:3]]
@@ -97,12 +100,13 @@ def _moves(subject: Subject, effect: Consequence) -> str:
 
 
 def _concentration(spread: Concentration) -> Finding:
-    (_, one, first), _, (_, _, tenth) = spread.shares
+    (_, one, first), _, (_, ten, tenth) = spread.shares
     top = f"The top {percent(0.01)} of nodes ({one:,})" if one > 1 else "The first node"
     carry = "carry" if one > 1 else "carries"
+    more = f", the top {percent(0.1)} carry {percent(tenth)}" if ten > one else ""
     text = (
-        f"{top} {carry} {percent(first)} of all influence, the top {percent(0.1)} carry {percent(tenth)}; "
-        f"half of it lies with {count(spread.half, 'node')}."
+        f"{top} {carry} {percent(first)} of all influence{more}; half of it lies with "
+        f"{count(spread.half, 'node')}."
     )
     return Finding(percent(first), (text,))
 
@@ -114,8 +118,12 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
     by_influence = subject.rank[scored]
     by_degree = rankdata(-degree, method="min").astype(int)
     few = max(10, len(scored) // 50)
+    tied = subject.degree[subject.degree > 0]
+    usual = float(np.median(tied)) if len(tied) else 0.0
+    # Where all have about as many ties, nobody has few, though half are below the median.
+    small = min(usual, FEW * float(tied.mean())) if len(tied) else 0.0
     # How many times further down the list of degrees than on that of influence.
-    hidden = np.where(by_influence <= few, by_degree / by_influence, 0)
+    hidden = np.where((by_influence <= few) & (degree <= small), by_degree / by_influence, 0)
     at = int(hidden.argmax())
     if len(scored) >= 20 and hidden[at] >= 2.5 and by_degree[at] - by_influence[at] >= 5:
         text = (
@@ -123,7 +131,7 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
             f"ranks {ordinal(int(by_influence[at]))} by influence."
         )
         yield Finding(ordinal(int(by_influence[at])), (Named(int(scored[at])), text))
-    loud = np.where(by_degree <= few, by_influence / by_degree, 0)
+    loud = np.where((by_degree <= few) & (degree > usual), by_influence / by_degree, 0)
     at = int(loud.argmax())
     if len(scored) >= 20 and loud[at] >= 2.5 and by_influence[at] - by_degree[at] >= 5:
         text = (

@@ -23,10 +23,10 @@ from nora.files import written_atomically
 from nora.problem import Forward
 from nora.report.contents import Contents, is_exact, page_contents
 from nora.report.markup import cautions, embedded_json, finding_cards, first_nodes, key_figures
-from nora.report.provenance import metric, provenance
-from nora.report.quality import weaknesses
+from nora.report.provenance import provenance
+from nora.report.quality import quality, weaknesses
 from nora.report.subject import Subject, gather
-from nora.report.wording import count, duration
+from nora.report.wording import count, duration, sentence
 from nora.result import Influence
 from nora.task import Task
 
@@ -50,13 +50,16 @@ def write_report(
     effects: int = 30,
     forward: Forward | None = None,
     seed: int = 0,
+    graph: Data | None = None,
+    model_name: str | None = None,
+    run: str | None = None,
 ) -> Path:
     """Write one self-contained page: findings, ranking, the graph, and what each removal changes.
 
     Args:
         path: Where to write, e.g. `report.html`.
         model: The trained model the scores are of.
-        data: The graph.
+        data: The graph the model sees.
         scores: Influences `[num_nodes]`, or several: the first is the main one, the others are
             compared with it.
         task: The task of the scores; node classification by default.
@@ -64,12 +67,17 @@ def write_report(
         class_names: The classes' names.
         labels: Known classes `[num_nodes]`, −1 where unknown; `data.y` by default.
         title: The page's title.
-        metrics: How good the model is, e.g. `run.metrics`.
+        metrics: How good the model is, e.g. `run.metrics`; `baseline` is what could be had without a
+            model.
         notes: Remarks for the end of the page.
         warnings: What a reader must know first, e.g. that a surrogate model is weak.
         effects: For how many of the first nodes the page tells what their removal would change.
         forward: As in `nora.influence`.
         seed: Seed of the graph's layout.
+        graph: The whole graph, where `data` has a part of its edges only, e.g. those that a model of
+            links was trained on: for degrees, PageRank, the number of edges and the drawing.
+        model_name: What the model is called, e.g. `gcn`.
+        run: The folder of the trained run, for the commands that the page suggests.
 
     Returns:
         The path.
@@ -83,19 +91,23 @@ def write_report(
         ...     "</html>" in page.read_text(encoding="utf-8")
         True
     """
-    subject = gather(model, data, scores, task, names, class_names, labels, effects, forward)
-    contents = page_contents(subject, seed)
+    subject = gather(model, data, scores, task, names, class_names, labels, effects, forward, graph)
+    contents = page_contents(subject, seed, run)
+    metrics = metrics or {}
+    # Whoever wrote the warnings may have judged the model already.
+    judged = any("weak" in text for text in warnings)
+    weak = () if judged else weaknesses(subject, metrics)
     title = TITLE if title is None else title
     page = _fill(
         _asset("page.html"),
         {
             "title": escape(title),
             "lead": escape(_lead(subject)),
-            "cautions": cautions((*warnings, *weaknesses(subject, metrics or {}))),
-            "key_figures": key_figures(_key_figures(subject, contents, metrics or {})),
+            "cautions": cautions([sentence(text) for text in (*warnings, *weak)]),
+            "key_figures": key_figures(_key_figures(subject, contents, metrics, model_name)),
             "findings": finding_cards(contents.findings, subject),
             "first_nodes": first_nodes(subject),
-            "provenance": key_figures(provenance(subject, metrics, notes, seed)),
+            "provenance": key_figures(provenance(subject, metrics, notes, seed, model_name)),
             "definition": escape(_definition(subject)),
             "data": embedded_json({"title": title, **contents.value}),
         },
@@ -138,7 +150,10 @@ def _lead(subject: Subject) -> str:
     if subject.task == "node":
         what = f"the class of {subject.num_nodes:,} nodes"
     else:
-        what = f"{subject.items:,} links among {subject.num_nodes:,} nodes"
+        what = (
+            f"whether two nodes are linked, for {count(subject.items, 'pair')} (edges and non-edges) "
+            f"among {subject.num_nodes:,} nodes"
+        )
     whom = "each node" if scored == subject.num_nodes else count(scored, "node")
     how = "exactly" if is_exact(main) else f"estimated by {main.method}"
     took = f", in {duration(main.seconds)}" if main.seconds else ""
@@ -152,9 +167,7 @@ def _definition(subject: Subject) -> str:
     if subject.task == "node":
         what = "the changes of all other nodes’ class probabilities, added up"
     else:
-        what = (
-            "the changes of the predicted links’ probabilities, added up over the pairs without it"
-        )
+        what = "the changes of the other pairs’ probabilities of a link, added up"
     return (
         "To measure a node’s influence, it and its edges are taken out of the graph, and the same model "
         f"predicts again, its weights unchanged. The influence is {what}."
@@ -162,16 +175,15 @@ def _definition(subject: Subject) -> str:
 
 
 def _key_figures(
-    subject: Subject, contents: Contents, metrics: Mapping[str, Any]
+    subject: Subject, contents: Contents, metrics: Mapping[str, Any], model_name: str | None
 ) -> list[tuple[str, str]]:
     figures = [("Nodes", f"{subject.num_nodes:,}"), ("Edges", f"{contents.edges:,}")]
     if subject.task == "link":
-        figures.append(("Predicted links", f"{subject.items:,}"))
+        figures.append(("Pairs predicted", f"{subject.items:,}"))
     elif subject.class_names:
         figures.append(("Classes", f"{len(subject.class_names):,}"))
+    if model_name:
+        figures.append(("Model", model_name))
+    figures.extend(quality(subject, metrics))
     figures.append(("Method", subject.scores[0].method))
-    quality = [key for key in ("test_accuracy", "test_auc", "accuracy", "auc") if key in metrics]
-    others = [key for key in metrics if key not in ("epochs", "seconds")]
-    for key in (quality or others)[:1]:
-        figures.append((f"Model: {key.replace('_', ' ')}", metric(key, metrics[key])))
     return figures

@@ -10,14 +10,18 @@ from importlib.metadata import version
 from typing import Any
 
 from nora.report.subject import Subject
-from nora.report.wording import count, duration, number, percent
+from nora.report.wording import count, duration, number, percent, sentence
 from nora.result import Influence
 
-_SHARES = ("accuracy", "auc", "f1", "precision", "recall", "fidelity", "agreement")
+_SHARES = ("accuracy", "f1", "precision", "recall", "fidelity", "agreement")
 
 
 def provenance(
-    subject: Subject, metrics: Mapping[str, Any] | None, notes: Sequence[str], seed: int
+    subject: Subject,
+    metrics: Mapping[str, Any],
+    notes: Sequence[str],
+    seed: int,
+    model_name: str | None = None,
 ) -> list[tuple[str, str]]:
     """Terms and what they are, in the order of the page's footer."""
     rows: list[tuple[str, str]] = []
@@ -25,23 +29,39 @@ def provenance(
         rows.append(("Scores" if position == 0 else "Compared with", _of(scores)))
     if subject.effects:
         rows.append(("Effects", f"exact, of the first {count(len(subject.effects), 'node')}"))
-    for key, value in (metrics or {}).items():
-        rows.append((f"Model: {key.replace('_', ' ')}", metric(key, value)))
+    if model_name:
+        rows.append(("Model", model_name))
+    for key, value in metrics.items():
+        if key == "baseline":  # beside the metric it is of, at the top of the page
+            continue
+        rows.append((f"Model: {term(key)}", metric(key, value)))
     rows.append(("Seed", f"{seed} (layout)"))
     rows.append(("Versions", ", ".join(_versions())))
     rows.append(("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")))
-    rows.extend(("Note", note) for note in notes)
+    rows.extend(("Note", sentence(note)) for note in notes)
     return rows
 
 
-def metric(name: str, value: Any) -> str:
-    """A metric as text: shares in per cent.
+def term(key: str) -> str:
+    """A metric's name in words.
 
-    >>> metric("epochs", 120), metric("loss", 0.51234), metric("seconds", 2.0)
-    ('120', '0.512', '2 s')
+    >>> term("test_auc"), term("val_accuracy")
+    ('test AUC', 'validation accuracy')
+    """
+    words = {"auc": "AUC", "val": "validation"}
+    return " ".join(words.get(part, part) for part in key.split("_"))
+
+
+def metric(name: str, value: Any) -> str:
+    """A metric as text: shares in per cent, but an AUC is no share.
+
+    >>> metric("epochs", 120), metric("loss", 0.51234), metric("seconds", 2.0), metric("auc", 0.614)
+    ('120', '0.512', '2 s', '0.61')
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
+    if "auc" in name.lower().split("_") and value == value:
+        return f"{value:.2f}"
     if any(word in name.lower() for word in _SHARES) and 0 <= value <= 1:
         return percent(value)
     return duration(value) if name.endswith("seconds") else number(value)

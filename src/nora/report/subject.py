@@ -1,11 +1,12 @@
 """What a report is about: scores, structure and removal effects, gathered once and checked.
 
-Everything comes from the public questions: `nora.influence` for degree and PageRank, `nora.what_if`
-for the predictions and for what each removal would change.
+The predictions and what each removal would change come from `nora.what_if`, PageRank from
+`nora.influence`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from torch_geometric.data import Data
 
 from nora.api import influence, what_if
 from nora.problem import Forward
+from nora.report.structure import degrees
 from nora.result import Effect, Influence
 from nora.task import Task
 
@@ -26,12 +28,12 @@ class Subject:
     """The facts a report tells.
 
     Attributes:
-        data: The graph.
+        graph: The whole graph; the model may have seen a part of its edges.
         task: `node` or `link`.
         scores: The main scores, then those they are compared with.
         influence: The main scores `[N]`, NaN where a node was not asked for.
         rank: Ranks `[N]` by influence, 1 the first; 0 where there is no score.
-        degree: Degrees `[N]`.
+        degree: Edges of the graph at each node `[N]`, in and out.
         pagerank: PageRank `[N]`.
         effects: What the removal of each of the first nodes would change, by node id.
         items: Number of predictions: nodes, or pairs.
@@ -41,7 +43,7 @@ class Subject:
         class_names: The classes' names; empty when there are no classes.
     """
 
-    data: Data
+    graph: Data
     task: str
     scores: tuple[Influence, ...]
     influence: np.ndarray
@@ -81,6 +83,7 @@ def gather(
     labels: Tensor | Sequence[int] | None,
     effects: int,
     forward: Forward | None,
+    graph: Data | None = None,
 ) -> Subject:
     """Check the input and find out what the page tells; see `nora.write_report`."""
     if not isinstance(data, Data):
@@ -91,6 +94,9 @@ def gather(
     if effects < 0:
         raise ValueError(f"effects must be at least 0, got {effects}")
     num_nodes = int(data.num_nodes or 0)
+    whole = data if graph is None else graph
+    if whole.num_nodes != num_nodes:
+        raise ValueError(f"graph has {whole.num_nodes} nodes, data has {num_nodes}")
     given = _check_scores(scores, task, num_nodes)
     main = given[0]
     frame = main.to_frame()
@@ -109,13 +115,13 @@ def gather(
     if known is not None:
         num_classes = max(num_classes, int(known.max()) + 1)
     return Subject(
-        data=data,
+        graph=whole,
         task=main.task,
         scores=given,
         influence=main.scores.detach().cpu().double().numpy(),
         rank=rank,
-        degree=_structure(model, data, "degree", forward),
-        pagerank=_structure(model, data, "pagerank", forward),
+        degree=degrees(whole),
+        pagerank=_pagerank(model, whole, forward),
         effects=found if effects else {},
         items=len(before),
         predicted=predicted,
@@ -145,8 +151,8 @@ def _check_scores(
     return given
 
 
-def _structure(model: nn.Module, data: Data, method: str, forward: Forward | None) -> np.ndarray:
-    found = influence(model, data, method, forward=forward, progress=False)
+def _pagerank(model: nn.Module, graph: Data, forward: Forward | None) -> np.ndarray:
+    found = influence(model, graph, "pagerank", forward=forward, progress=False)
     return found.scores.cpu().double().numpy()
 
 
@@ -176,4 +182,13 @@ def _class_names(given: Sequence[str] | None, num_classes: int) -> tuple[str, ..
         return tuple(f"class {k}" for k in range(num_classes))
     if len(given) < num_classes:
         raise ValueError(f"{len(given)} class names for {num_classes} classes")
-    return tuple(map(str, given))
+    return tuple(_class_name(str(name)) for name in given)
+
+
+def _class_name(name: str) -> str:
+    """A class's name that can stand in a sentence.
+
+    >>> _class_name("3"), _class_name("left")
+    ('class 3', 'left')
+    """
+    return f"class {name}" if re.fullmatch(r"[+-]?\d+([.,]\d+)?", name) else name

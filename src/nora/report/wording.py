@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import isfinite, log10
 
 
@@ -68,3 +69,20 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def sentence(text: str) -> str:
+    """A remark made for the command line, for readers of a page: whole sentences, no options.
+
+    >>> sentence("the model is weak, e.g. on hubs. Another --model may help")
+    'The model is weak, e.g. on hubs.'
+    >>> sentence("edges go both ways (see --directed)")
+    'Edges go both ways.'
+    """
+    text = re.sub(r"\s*\([^()]*(?<![^\s(])--\w[^()]*\)", "", text)
+    parts = re.split(r"(?<=[.!?])\s+(?=[A-Z])", text.strip())
+    # A remark that is about nothing but options is better than none.
+    kept = [part for part in parts if not re.search(r"(?<!\S)--\w", part)] or parts
+    text = " ".join(kept)
+    ended = text.endswith((".", "!", "?", "…")) or not text
+    return text[:1].upper() + text[1:] + ("" if ended else ".")

@@ -1,0 +1,113 @@
+"""Ids that are the same to a person and not to a program.
+
+A column of whole numbers with a gap is a column of floats to pandas, which then writes `1000.0` for
+`1000`. Where both spellings occur they are one node, and joined. Ids that differ in case or in blanks may
+well be two nodes: they stay apart, and are told about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from nora.ingest.table import Table
+
+WHOLE = re.compile(r"-?(?:0|[1-9]\d*)\.0")
+# Characters without a width, which no split on blanks removes.
+INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
+
+IdColumns = tuple[Table, tuple[int, ...]]
+
+
+def plain(text: str) -> str:
+    """A whole number without the `.0` that a column of floats gives it; other text as it is.
+
+    >>> plain("1000.0"), plain("v1.0"), plain("007.0")
+    ('1000', 'v1.0', '007.0')
+    """
+    return text[:-2] if text.endswith(".0") and WHOLE.fullmatch(text) else text
+
+
+def joined(tables: Mapping[str, IdColumns], notes: list[str]) -> dict[str, Table]:
+    """The tables with every id in one spelling, where `N` and `N.0` both occur among them.
+
+    Args:
+        tables: By any key, a table and its columns of ids.
+        notes: Gets a sentence for each file in which ids were respelt.
+
+    Raises:
+        ValueError: When both occur, and a column has ids in `.0` that are no whole numbers: then
+            `.0` may mean something.
+    """
+    distinct = {
+        (key, at): pd.unique(table.cells[at])
+        for key, (table, columns) in tables.items()
+        for at in columns
+    }
+    everything = {one for ids in distinct.values() for one in ids}
+    twice = next((one for one in everything if plain(one) != one and plain(one) in everything), "")
+    result = {key: table for key, (table, _) in tables.items()}
+    if not twice:
+        return result
+    respelt: dict[str, dict[str, None]] = {}
+    for (key, at), ids in distinct.items():
+        table = result[key]
+        dotted = [str(one) for one in ids if one.endswith(".0")]
+        whole = [one for one in dotted if plain(one) != one]
+        if not whole:
+            continue
+        odd = next((one for one in dotted if plain(one) == one), None)
+        if odd is not None:
+            row = int(np.flatnonzero(table.cells[at] == odd)[0])
+            raise ValueError(
+                f"{table.place(row)}: are {plain(twice)!r} and {twice!r}, which both occur, the same "
+                f"node? {odd!r} ends in '.0' too and is no whole number, so that cannot be told. "
+                "Write every id in one way"
+            )
+        cells = list(table.cells)
+        cells[at] = np.array([plain(one) for one in cells[at]], dtype=object)
+        result[key] = replace(table, cells=tuple(cells))
+        respelt.setdefault(table.name, {}).update(dict.fromkeys(whole))
+    for name, changed in respelt.items():
+        example = next(iter(changed))
+        are = "ids" if len(changed) > 1 else "id"
+        notes.append(
+            f"{len(changed):,} {are} of {name} written with '.0' (e.g. {example!r}): joined with "
+            f"{plain(example)!r}, as whole numbers"
+        )
+    return result
+
+
+def alike(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs of names that differ in nothing but case and blanks; the first has come before.
+
+    >>> alike(["Ann Lee", "bob", "ann\\u00a0lee", "Bob"])
+    [('Ann Lee', 'ann\\xa0lee'), ('bob', 'Bob')]
+    """
+    first: dict[str, str] = {}
+    pairs = []
+    for name in dict.fromkeys(names):
+        folded = "".join(name.translate(INVISIBLE).split()).casefold()
+        if first.setdefault(folded, name) != name:
+            pairs.append((first[folded], name))
+    return pairs
+
+
+def about_alike(ids: Iterable[str]) -> list[str]:
+    """What there is to say about ids that look alike, if anything.
+
+    >>> about_alike(["Ann", "ann", "bob"])
+    ["1 id differs from another only in case or blanks ('Ann' and 'ann'): taken as different nodes"]
+    """
+    pairs = alike(ids)
+    if not pairs:
+        return []
+    many = len(pairs) > 1
+    return [
+        f"{len(pairs):,} id{'s differ from others' if many else ' differs from another'} only in case "
+        f"or blanks ({'e.g. ' * many}{pairs[0][0]!r} and {pairs[0][1]!r}): taken as different nodes"
+    ]

@@ -1,0 +1,287 @@
+"""From files to a graph: every table is read, ids are brought together, columns get their meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from torch_geometric.data import Data
+
+from nora.datasets import Dataset
+from nora.ingest.edges import edge_table, edges_of, ends_of
+from nora.ingest.encodings import chosen_encoding, encode
+from nora.ingest.features import Features, called_label, features_of
+from nora.ingest.formats import GRAPHS, TABLES, existing
+from nora.ingest.graphfile import graph_tables
+from nora.ingest.ids import IdColumns, about_alike, joined
+from nora.ingest.labels import Classes, label_at, labels_of
+from nora.ingest.nodes import about, about_guess, id_column, node_table
+from nora.ingest.table import Table, title
+from nora.registry import nearest
+
+Place = str | Path
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What was read.
+
+    Attributes:
+        dataset: The graph; its node names are the ids.
+        notes: What was found and decided, one sentence each.
+        encoding: The encoding that made the features, in full; None when they are the user's.
+        feature_names: The names of the user's features, the first columns of `x`.
+        unmatched: Which labels are of no node, in words; empty when there are none.
+    """
+
+    dataset: Dataset
+    notes: tuple[str, ...] = ()
+    encoding: str | None = None
+    feature_names: tuple[str, ...] = ()
+    unmatched: str = ""
+
+
+def read_graph(
+    edges: Place,
+    features: Place | None = None,
+    labels: Place | None = None,
+    *,
+    directed: bool = False,
+    encoding: str = "auto",
+    ignore: Sequence[str] = (),
+    label_column: str | None = None,
+    name: str | None = None,
+) -> Reading:
+    """Read a graph from files.
+
+    Args:
+        edges: A table of edges (`.csv`, `.tsv`, `.txt`, `.parquet`) with the columns `source` and
+            `target`, optionally `weight` and `type`; or a `.graphml` or `.gexf` file, whose node
+            attributes are features and labels.
+        features: A table with the column `id` and one column per feature.
+        labels: A table with the columns `id` and `label`; blank or missing means unknown.
+        directed: Keep the direction of edges; else every edge goes both ways.
+        encoding: How to make features where there are none: see `nora.ingest.encodings`. Beside
+            given features, anything but `auto` is added to them.
+        ignore: Names of columns, of any of the files, to leave out.
+        label_column: The column that holds the labels: of `labels` if given, else of `features`, else
+            a node attribute; by default the one called `label` or `class`.
+        name: The dataset's name; the edge file's by default.
+
+    Returns:
+        The dataset and what there is to say about it.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "friends.csv"
+        ...     _ = path.write_text("source,target\\n007,bob\\nbob,eve\\nbob,007\\n")
+        ...     reading = read_graph(path)
+        >>> reading.dataset.node_names, reading.dataset.data.num_edges
+        (('007', 'bob', 'eve'), 4)
+    """
+    path = existing(edges)
+    notes: list[str] = []
+    files = _read(path, features, labels, directed, tuple(ignore), label_column, notes)
+    found = edges_of(files.edges, files.ends, directed, files.edges.called(ignore))
+    notes += found.notes
+    ids = list(found.ids)
+    if files.attributes is not None:
+        _add_alone(ids, files.attributes, notes)
+    if files.features is not None:
+        about(files.features, ids)
+        _add_alone(ids, files.features, notes)
+    own, classes = _about_nodes(ids, files, ignore, label_column, notes)
+    edge_index = torch.from_numpy(found.index).contiguous()
+    weight = None if found.weight is None else torch.from_numpy(found.weight).float()
+    parts = [] if own is None else [torch.from_numpy(own.x)]
+    made = None
+    if own is None or encoding != "auto":
+        made = chosen_encoding(encoding, len(ids))
+        parts.append(encode(made, edge_index, len(ids), weight))
+        notes.append(_about_encoding(made, own))
+    y = torch.full((len(ids),), -1) if classes is None else torch.from_numpy(classes.y)
+    data = Data(x=torch.cat(parts, dim=1), edge_index=edge_index, y=y)
+    if weight is not None:
+        data.edge_weight = weight
+    if found.kind is not None:
+        data.edge_type = torch.from_numpy(found.kind)
+    dataset = Dataset(
+        name or path.stem,
+        data,
+        num_classes=len(classes.names) if classes else 0,
+        node_names=tuple(ids),
+        class_names=classes.names if classes else None,
+        edge_type_names=found.kinds or None,
+        own=True,
+    )
+    return Reading(
+        dataset,
+        tuple(notes),
+        made,
+        own.names if own else (),
+        unmatched=classes.unmatched if classes else "",
+    )
+
+
+def encoded_again(reading: Reading, data: Data) -> Reading:
+    """The reading with its encoding made from the edges of `data` instead of all.
+
+    For link prediction: features made from an edge would give away that it is there.
+    """
+    if reading.encoding is None:
+        return reading
+    whole = reading.dataset.data.clone()
+    x = encode(reading.encoding, data.edge_index, whole.num_nodes, data.get("edge_weight"))
+    whole.x = torch.cat([whole.x[:, : len(reading.feature_names)], x], dim=1)
+    return replace(reading, dataset=replace(reading.dataset, data=whole))
+
+
+@dataclass(frozen=True, eq=False)
+class _Files:
+    """The tables as read, with every id in one spelling."""
+
+    edges: Table
+    ends: tuple[int, int]
+    attributes: Table | None
+    features: Table | None
+    labels: Table | None
+
+
+def _read(
+    path: Path,
+    features: Place | None,
+    labels: Place | None,
+    directed: bool,
+    ignore: tuple[str, ...],
+    label_column: str | None,
+    notes: list[str],
+) -> _Files:
+    tables: dict[str, IdColumns] = {}
+    if path.suffix.lower() in GRAPHS:
+        edge_rows, attributes, found_notes = graph_tables(path, directed, label_column)
+        tables["attributes"] = attributes, (id_column(attributes, []),)
+        notes += found_notes
+    else:
+        edge_rows = edge_table(path, ignore)
+    ends = ends_of(edge_rows, notes)
+    for at, what in zip(ends, ("source id", "target id"), strict=True):
+        edge_rows.check_filled(at, what)
+    tables["edges"] = edge_rows, ends
+    known = pd.unique(np.concatenate([edge_rows.cells[at] for at in ends])).tolist()
+    for key, place in (("features", features), ("labels", labels)):
+        if place is not None:
+            table = node_table(existing(place, TABLES), known, ignore)
+            at = id_column(table, known)
+            table.check_filled(at, "id")
+            notes += about_guess(table, at, "id")
+            tables[key] = table, (at,)
+            known += pd.unique(table.cells[at]).tolist()
+    _check_ignored(ignore, [(table, columns) for table, columns in tables.values()])
+    same = joined(tables, notes)
+    notes += about_alike(
+        str(one) for key, (_, ats) in tables.items() for at in ats for one in same[key].cells[at]
+    )
+    return _Files(
+        same["edges"], ends, same.get("attributes"), same.get("features"), same.get("labels")
+    )
+
+
+def _check_ignored(ignore: tuple[str, ...], tables: list[IdColumns]) -> None:
+    """Raise when a column to leave out is not there, or cannot be left out."""
+    for name in ignore:
+        for table, ids in tables:
+            if table.called([name]) & set(ids):
+                raise ValueError(f"the column {name!r} of {table.name} holds the ids; it is needed")
+        if not any(table.called([name]) for table, _ in tables):
+            known = [title(table, at) for table, _ in tables for at in range(len(table.columns))]
+            raise ValueError(
+                f"no column is called {name!r}, so it cannot be ignored.{nearest(name, known)}"
+            )
+
+
+def _add_alone(ids: list[str], table: Table, notes: list[str]) -> None:
+    """Nodes that have features but no edge: part of the graph, alone."""
+    cells = table.cells[id_column(table, ids)]
+    known = set(ids)
+    alone = [one for one in dict.fromkeys(cells.tolist()) if one and one not in known]
+    ids += alone
+    if alone:
+        notes.append(
+            f"{len(alone):,} node{'s of' if len(alone) > 1 else ' of'} {table.name} "
+            f"{'have' if len(alone) > 1 else 'has'} no edge (e.g. {alone[0]!r})"
+        )
+
+
+def _about_nodes(
+    ids: list[str],
+    files: _Files,
+    ignore: Sequence[str],
+    label_column: str | None,
+    notes: list[str],
+) -> tuple[Features | None, Classes | None]:
+    """Features and classes, from the files that give them."""
+    classes: Classes | None = None
+    own: Features | None = None
+    if files.labels is not None:
+        rows = about(files.labels, ids)
+        classes = labels_of(rows, label_at(rows, label_column, notes), len(ids))
+    chosen, chosen_at = _label_column(files, ids, label_column)
+    table = files.attributes if files.features is None else files.features
+    if chosen is not None and chosen is not table:
+        classes = labels_of(about(chosen, ids), chosen_at, len(ids))
+        notes.append(f"{title(chosen, chosen_at)!r} of {chosen.name} holds the labels")
+    if table is not None:
+        rows = about(table, ids)
+        left_out = table.called(ignore)
+        labelled = chosen_at if chosen is table else called_label(table, rows.id_at, left_out)
+        if labelled is not None:
+            left_out.add(labelled)
+            if classes is None:
+                classes = labels_of(rows, labelled, len(ids))
+                notes.append(f"{title(table, labelled)!r} of {table.name} holds the labels")
+            else:
+                notes.append(
+                    f"{title(table, labelled)!r} of {table.name} is not used as a feature: the "
+                    "labels are given elsewhere"
+                )
+        own = features_of(rows, len(ids), left_out)
+        if own is not None and not own.names:  # all of its columns are blank
+            notes += own.notes
+            own = None
+        if own is not None:
+            if table is files.attributes:
+                several = len(own.columns) > 1
+                notes.append(
+                    f"the node attribute{'s' * several} {', '.join(own.columns)} of {table.name} "
+                    f"{'are the features' if several else 'is the feature'}"
+                )
+            notes += own.notes
+        elif table is files.features and labelled is None:
+            raise ValueError(f"{table.name} has no column of features beside the ids")
+    if classes is not None:
+        notes += classes.notes
+    return own, classes
+
+
+def _label_column(files: _Files, ids: list[str], name: str | None) -> tuple[Table | None, int]:
+    """The table of features or attributes, and its column, that was named to hold the labels."""
+    if name is None or files.labels is not None:
+        return None, -1
+    tables = [table for table in (files.features, files.attributes) if table is not None]
+    for table in tables:
+        found = table.called([name]) - {id_column(table, ids)}
+        if found:
+            return table, min(found)
+    known = [title(table, at) for table in tables for at in range(1, len(table.columns))]
+    there = f"there are {', '.join(known[:20])}" if known else "there are no features or attributes"
+    raise ValueError(f"no column for labels is called {name!r}: {there}.{nearest(name, known)}")
+
+
+def _about_encoding(made: str, own: Features | None) -> str:
+    what = "features are made from the graph" if own is None else "features were added to yours"
+    return f"{what} (encoding {made}); they stay as they are when a node is removed"
