@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 import random
+import subprocess
+import sys
 from itertools import combinations
 from pathlib import Path
 
@@ -87,18 +90,21 @@ class TestResults:
     def test_every_node_is_in_the_table_under_its_own_id(self, results: tuple[Path, dict]) -> None:
         out, _ = results
         text = pd.read_csv(out / "scores.csv", dtype=str, keep_default_na=False)
-        assert set(text["name"]) == set(people())
+        assert list(text)[:3] == ["id", "influence", "rank"]
+        assert list(text)[-2:] == ["node", "name"]
+        assert set(text["id"]) == set(people())
         parquet = pd.read_parquet(out / "scores.parquet")
-        assert list(parquet["name"]) == list(text["name"])
+        assert list(parquet) == list(text)
+        assert list(parquet["id"]) == list(text["id"])
         assert list(parquet["rank"]) == list(range(1, 2 * CAMP + 1))
         assert parquet["influence"].is_monotonic_decreasing
         assert set(parquet["predicted"]) <= {"left", "right"}
-        assert (parquet["label"] == "").sum() == 4
+        assert parquet["label"].isna().sum() == (text["label"] == "").sum() == 4
         assert {"influence_degree", "rank_degree"} <= set(parquet)
         graph = nx.from_pandas_edgelist(
             pd.read_csv(Path(results[1]["inputs"][0]["file"]), dtype=str, keep_default_na=False)
         )
-        assert dict(zip(parquet["name"], parquet["degree"], strict=True)) == dict(graph.degree)
+        assert dict(zip(parquet["id"], parquet["degree"], strict=True)) == dict(graph.degree)
 
     @pytest.mark.parametrize("name", ["scores.csv", "scores.parquet"])
     def test_the_tables_load_as_scores(self, name: str, results: tuple[Path, dict]) -> None:
@@ -125,11 +131,19 @@ class TestResults:
         out, found = results
         files = sorted((out / "effects").iterdir())
         assert [file.name[:4] for file in files] == ["001-", "002-", "003-", "004-"]
-        effect = pd.read_csv(files[0], dtype={"name": str}, keep_default_na=False)
+        effect = pd.read_csv(files[0], dtype={"id": str}, keep_default_na=False)
+        assert next(iter(effect)) == "id"
+        assert list(effect)[-1] == "node"
         assert effect["change"].sum() == pytest.approx(found["top"][0]["influence"], rel=1e-3)
         assert effect["change"].is_monotonic_decreasing
-        assert found["top"][0]["name"] not in set(effect["name"])
+        assert found["top"][0]["name"] not in set(effect["id"])
         assert set(effect["from_class"]) <= {"left", "right"}
+        lost = (effect["from_before"] - effect["from_after"]).abs()
+        assert np.allclose(2 * lost, effect["change"], atol=1e-5), "of two classes, both change"
+        moved = effect["from_class"] != effect["to_class"]
+        assert (effect["to_before"] == effect["from_before"])[~moved].all()
+        assert (effect["to_after"] > effect["from_after"])[moved].all()
+        assert list(moved) == list(effect["flipped"])
 
     def test_the_page_shows_names_as_text_only(self, results: tuple[Path, dict]) -> None:
         out, _ = results
@@ -195,6 +209,22 @@ class TestQuestionsAfterwards:
             *("model.safetensors", "run.json", "dataset.safetensors", "dataset.json")
         }
 
+    def test_others_may_read_the_run_if_the_umask_lets_them(
+        self, results: tuple[Path, dict], tmp_path: Path
+    ) -> None:
+        (tmp_path / "plain").write_text("")
+        usual = (tmp_path / "plain").stat().st_mode
+        for file in results[0].rglob("*"):
+            assert file.is_dir() or file.stat().st_mode == usual, file
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+    def test_a_graph_that_may_not_be_read_says_so(
+        self, results: tuple[Path, dict], tmp_path: Path
+    ) -> None:
+        nora.load_run(results[0] / "run").save(tmp_path / "run")
+        (tmp_path / "run" / "dataset.safetensors").chmod(0)
+        assert "Permission denied" in refused("rank", tmp_path / "run")
+
     def test_a_graph_that_was_tampered_with_is_noticed(
         self, results: tuple[Path, dict], tmp_path: Path
     ) -> None:
@@ -226,12 +256,15 @@ class TestOutput:
         self, folder: Path, tmp_path: Path
     ) -> None:
         out = tmp_path / "o"
-        text = ok(
+        result = run(
             "run", *inputs(folder), "--features", folder / "features.csv", "--out", out,
             "--encoding", "onehot", "--epochs", 40, "--top", 1,
         )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        assert "warning" not in result.stderr
+        text = result.stdout
         assert "32 nodes" in text
-        assert "2 classes (left 14, right 14; 4 unknown)" in text
+        assert "2 classes ('left': 14, 'right': 14; 4 unknown)" in text
         assert "1 column of numbers was standardised" in text
         assert "held-out nodes; always answering" in text
         assert f"nora what-if {out / 'run'} --remove " in text
@@ -293,7 +326,10 @@ class TestKinds:
         assert torch.equal(trained.data.x, seen), "features must not know of held-out edges"
         assert trained.data.num_edges < trained.dataset.data.num_edges
         effect = pd.read_csv(sorted((out / "effects").iterdir())[0])
-        assert {"source_name", "target_name", "before", "after"} <= set(effect)
+        assert list(effect)[:2] == ["source", "target"]
+        assert list(effect)[-2:] == ["source_node", "target_node"]
+        assert {"before", "after"} <= set(effect)
+        assert set(effect["source"]) <= set(people())
         assert document("what-if", out / "run", "--remove", "007")["task"] == "link"
 
     def test_typed_edges_get_a_relational_model(self, folder: Path, tmp_path: Path) -> None:
@@ -330,6 +366,20 @@ class TestKinds:
         scores = nora.Influence.load(tmp_path / "o" / "scores.parquet").scores
         plain = nora.influence(trained.model, unweighted, "brute", progress=False).scores
         assert not torch.allclose(scores, plain, rtol=1e-2)
+        notes = json.loads((tmp_path / "o" / "run.json").read_text())["notes"]
+        assert any("the weights of edges count, as they are (from 1 to 4)" in one for one in notes)
+
+    def test_labels_that_are_not_used_are_told_about_and_columns_left_out(
+        self, folder: Path, tmp_path: Path
+    ) -> None:
+        found = document(
+            "run", "--edges", folder / "edges.csv", "--features", folder / "features.csv",
+            "--label-column", "land", "--ignore", "age", "--task", "link", "--out", tmp_path / "o",
+            "--epochs", 2, "--top", 1, "--encoding", "degree",
+        )  # fmt: skip
+        assert set(found["graph"]["classes"]) == {"fr", "de"}
+        assert not any("standardised" in note for note in found["notes"])
+        assert any("labels are not used" in note for note in found["notes"])
 
     def test_the_written_graph_can_be_read_again(
         self, results: tuple[Path, dict], tmp_path: Path
@@ -346,8 +396,9 @@ class TestRefused:
     def test_a_folder_that_is_not_empty_is_left_alone(self, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "mine.txt").write_text("mine")
         args = ["run", *inputs(folder), "--out", tmp_path, "--epochs", 2]
-        assert "is not empty; choose another --out" in refused(*args)
-        assert "was not made by 'nora run'" in refused(*args, "--force")
+        for extra in ([], ["--force"]):
+            message = refused(*args, *extra)
+            assert "not made by 'nora run', so --force does not replace it" in message
         assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
 
     def test_earlier_results_are_replaced_only_when_forced(
@@ -362,6 +413,25 @@ class TestRefused:
         (out / "mine.txt").write_text("mine")
         assert "holds files of yours (mine.txt)" in refused(*args, 4, "--force")
         assert (out / "mine.txt").exists()
+
+    def test_a_place_that_cannot_be_written_is_found_first(
+        self, folder: Path, tmp_path: Path
+    ) -> None:
+        out = tmp_path / "a" / "b" / ("long" * 80)
+        assert "File name too long" in refused("run", *inputs(folder), "--out", out)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_missing_file_is_noticed_before_torch_is_loaded(self, tmp_path: Path) -> None:
+        code = (
+            "import sys; from nora.cli import app\n"
+            "try: app(['run', '--edges', 'nosuch.csv'])\n"
+            "except SystemExit as end: print(end.code, 'torch' in sys.modules)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.stdout == "2 False\n"
+        assert done.stderr == "error: no such file: nosuch.csv\n"
 
     def test_a_failure_on_the_way_leaves_nothing(
         self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -408,6 +478,10 @@ class TestRefused:
         [
             ([(name, "left") for name in STRANGE], "there is nothing to tell apart"),
             ([("007", "left"), ("p1", "right")], "2 nodes are labelled; at least 5"),
+            (
+                [("007", "left"), *((f"P{n}", "right") for n in range(20))],
+                "tell apart. 20 of the 21 ids in l.csv match no node (e.g. 'P0', line 3)",
+            ),
         ],
     )
     def test_labels_that_cannot_be_learnt_are_refused(

@@ -60,8 +60,10 @@ class TestText:
         assert any("no header that is recognised" in note for note in reading.notes)
 
     def test_a_line_that_may_be_header_or_edge_is_asked_about(self, write: Write) -> None:
-        with pytest.raises(ValueError, match=r"e\.csv, line 1: is person, friend a header or an"):
+        with pytest.raises(ValueError, match=r"line 1: is 'person', 'friend' a header or an"):
             read_graph(write("e.csv", "person,friend\na,b\nb,c\n"))
+        with pytest.raises(ValueError, match=r"is '', 'person_a' a header .*index=False"):
+            read_graph(write("e.csv", ",person_a,person_b\n0,a,b\n1,b,c\n"))
 
     @pytest.mark.parametrize(
         ("name", "text"),
@@ -87,7 +89,17 @@ class TestText:
         assert reading.dataset.node_names == ("ä", "b", "c")
 
     def test_ids_are_text_and_stay_as_they_are(self, write: Write) -> None:
-        ids = ("007", "7", "7.0", "NA", "null", "<script>alert(1)</script>", "Smith, J.", "汉字 ☃")
+        ids = (
+            "007",
+            "7",
+            "8.0",
+            "v7.0",
+            "NA",
+            "null",
+            "<script>alert(1)</script>",
+            "Smith, J.",
+            "汉字 ☃",
+        )
         rows = "".join(f'"{one}",hub\n' for one in ids)
         reading = read_graph(write("e.csv", f"source,target\n{rows}"))
         assert set(reading.dataset.node_names or ()) == {*ids, "hub"}
@@ -170,6 +182,16 @@ class TestMeaning:
         assert found == one_way | {(j, i, kind) for i, j, kind in one_way}
         assert len(found) == data.num_edges
 
+    def test_weights_and_types_can_be_ignored(self, write: Write) -> None:
+        path = write("e.csv", "source,target,Weight,type\na,b,x,\nb,c,1,t\n")
+        data = read_graph(path, ignore=["weight", "type"]).dataset.data
+        assert "edge_weight" not in data
+        assert "edge_type" not in data
+        with pytest.raises(ValueError, match=r"'source' of e\.csv holds the ids"):
+            read_graph(path, ignore=["source"])
+        with pytest.raises(ValueError, match=r"no column is called 'wieght'.*mean 'Weight'"):
+            read_graph(path, ignore=["wieght"])
+
     def test_gephis_column_of_drawing_types_is_no_type(self, write: Write) -> None:
         reading = read_graph(write("e.csv", "Source,Target,Type\na,b,Undirected\nb,c,Directed\n"))
         assert reading.dataset.edge_type_names is None
@@ -206,6 +228,10 @@ class TestRefused:
             ("source,target,weight\na,b,-1\n", r"line 2: the weight '-1' is negative"),
             ("source,target,weight\na,b,nan\n", r"line 2: the weight 'nan' is not a number"),
             ("source,target,weight\na,b,inf\n", r"line 2: the weight 'inf' is not finite"),
+            (
+                "source,target,weight\na,b,0\nb,c,0.0\n",
+                r"e\.csv: all weights are 0.*--ignore weight",
+            ),
             ("source,target,type\na,b,x\nb,c,\n", r"line 3: the type is blank"),
             ('source,target\n"a\nx",b\nc,\n', r"e\.csv, line 4: the target id is blank"),
             (

@@ -39,6 +39,22 @@ def test_nodes_edges_and_attributes_come_back(suffix: str, tmp_path: Path) -> No
     assert dataset.data.y.tolist() == [0, 1, 0, 1]
     assert reading.feature_names == ("age",)
     assert any("not used: influence, x" in note for note in reading.notes)
+    assert f"the node attribute age of club.{suffix} is the feature" in reading.notes
+
+
+@pytest.mark.parametrize("suffix", ["graphml", "gexf"])
+def test_any_attribute_can_be_named_as_the_label(suffix: str, tmp_path: Path, write: Write) -> None:
+    graph = club()
+    nx.set_node_attributes(graph, {node: f"k{n % 2}" for n, node in enumerate(graph)}, "size")
+    path = tmp_path / f"club.{suffix}"
+    (nx.write_graphml if suffix == "graphml" else nx.write_gexf)(graph, path)
+    reading = read_graph(path, label_column="size", ignore=["class"])
+    assert reading.dataset.class_names == ("k0", "k1")
+    assert reading.feature_names == ("age",)
+    features = write("f.csv", "id,height\n007,1\né,2\n")
+    other = read_graph(path, features, label_column="size")
+    assert other.dataset.data.y.tolist() == [0, 1, 0, 1]
+    assert other.feature_names == ("height",)
 
 
 def test_labels_that_are_names_are_no_classes(tmp_path: Path) -> None:

@@ -89,7 +89,32 @@ class TestLabels:
     def test_the_same_label_twice_is_merged(self, edges: Path, write: Write) -> None:
         reading = read_graph(edges, labels=write("l.csv", "id,label\na,x\na,x\nb,y\n"))
         assert reading.dataset.data.y.tolist()[:2] == [0, 1]
-        assert "1 repeated rows of l.csv were merged" in reading.notes
+        assert "1 repeated row of l.csv was merged" in reading.notes
+
+    def test_guesses_are_noted(self, edges: Path, write: Write) -> None:
+        notes = read_graph(edges, labels=write("l.csv", "account,camp\na,x\nb,y\n")).notes
+        assert {
+            "'account' of l.csv is taken as the id",
+            "'camp' of l.csv is taken as the label",
+        } <= set(notes)
+        notes = read_graph(edges, labels=write("l.csv", "a,x\nb,y\n")).notes
+        assert "l.csv has no header: its column 2 is taken as the label" in notes
+        notes = read_graph(edges, labels=write("l.csv", "id,label\na,x\nb,y\n")).notes
+        assert not any("taken as" in note for note in notes)
+
+    def test_the_label_among_several_columns_can_be_named(self, edges: Path, write: Write) -> None:
+        labels = write("l.csv", "id,since,camp\na,1,x\nb,2,y\n")
+        assert read_graph(edges, labels=labels, label_column="camp").dataset.class_names == (
+            *("x", "y"),
+        )
+        with pytest.raises(ValueError, match=r"l\.csv has no column 'side'.*id, since, camp"):
+            read_graph(edges, labels=labels, label_column="side")
+
+    def test_classes_that_look_like_slips_are_noted(self, edges: Path, write: Write) -> None:
+        labels = write("l.csv", "id,label\na,left\nb,Left\nc,left\nd,left\n")
+        notes = read_graph(edges, labels=labels).notes
+        assert any("the classes 'Left' and 'left' differ only in case" in note for note in notes)
+        assert any("1 class has fewer than 3 nodes ('Left': 1)" in note for note in notes)
 
 
 class TestFeatures:
@@ -167,5 +192,56 @@ class TestFeatures:
 
     def test_too_many_words_are_refused_with_advice(self, edges: Path, write: Write) -> None:
         rows = "".join(f"n{k},text {k}\n" for k in range(60))
-        with pytest.raises(ValueError, match=r"'bio' holds 61 different words.*Leave the column"):
+        with pytest.raises(ValueError, match=r"'bio' holds 61 different words.*--ignore bio,"):
             read_graph(edges, features=write("f.csv", f"id,bio\na,me\n{rows}"))
+
+    def test_all_columns_that_cannot_be_used_are_listed_and_can_be_ignored(
+        self, edges: Path, write: Write
+    ) -> None:
+        rows = "".join(f"n{k},text {k},{k},on day {k}\n" for k in range(60))
+        features = write("f.csv", f"id,bio,age,last seen\na,me,1,now\n{rows}")
+        with pytest.raises(ValueError, match=r"2 columns cannot.*--ignore 'bio,last seen'"):
+            read_graph(edges, features)
+        assert read_graph(edges, features, ignore=["bio", "Last Seen"]).feature_names == ("age",)
+
+    def test_what_parquet_cannot_give_as_text_can_be_ignored(
+        self, edges: Path, tmp_path: Path
+    ) -> None:
+        frame = pd.DataFrame({"id": list("ab"), "tags": [["x"], ["y", "z"]], "age": [1, 2]})
+        frame.to_parquet(tmp_path / "f.parquet")
+        with pytest.raises(ValueError, match=r"column 'tags' holds list.*--ignore tags"):
+            read_graph(edges, tmp_path / "f.parquet")
+        reading = read_graph(edges, tmp_path / "f.parquet", ignore=["tags"])
+        assert reading.feature_names == ("age",)
+
+    def test_a_column_without_a_value_is_left_out_with_a_note(
+        self, edges: Path, write: Write
+    ) -> None:
+        reading = read_graph(edges, write("f.csv", "id,age,old\na,1,\nb,2,NA\nc,3,\nd,4,\n"))
+        assert reading.feature_names == ("age",)
+        assert "the column 'old' of f.csv is blank and was left out" in reading.notes
+        assert not any("filled" in note for note in reading.notes)
+        with pytest.raises(ValueError, match=r"f\.csv has no column of features"):
+            read_graph(edges, write("f.csv", "id,old\na,\nb,\n"))
+
+    def test_dates_are_numbers_of_days(self, edges: Path, write: Write) -> None:
+        text = "id,since\na,2024-01-01\nb,2024-01-02T12:00:00Z\nc,2024-01-04\nd,\n"
+        reading = read_graph(edges, features=write("f.csv", text))
+        days = torch.tensor([0, 1.5, 3])
+        expected = (days - days.mean()) / days.std(correction=0)
+        torch.testing.assert_close(reading.dataset.data.x[:3, 0], expected)
+        assert reading.dataset.data.x[3, 0] == 0
+        assert "1 column of dates was turned into days" in reading.notes
+
+    def test_a_column_can_be_named_as_the_label(self, edges: Path, write: Write) -> None:
+        features = write("f.csv", "id,age,party\na,1,x\nb,2,y\nc,3,x\nd,4,y\n")
+        reading = read_graph(edges, features, label_column="party")
+        assert reading.dataset.class_names == ("x", "y")
+        assert reading.feature_names == ("age",)
+        both = write("g.csv", "id,class,party\na,p,x\nb,q,y\nc,p,x\nd,q,y\n")
+        notes = read_graph(edges, both, label_column="party").notes
+        assert any("'class' of g.csv is used as a feature" in note for note in notes)
+        with pytest.raises(ValueError, match=r"called 'partei': there are age, party\..*'party'"):
+            read_graph(edges, features, label_column="partei")
+        with pytest.raises(ValueError, match=r"called 'party': there are no features"):
+            read_graph(edges, label_column="party")

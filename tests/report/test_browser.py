@@ -6,6 +6,7 @@ Without Chromium these tests are skipped, or fail where NORA_REQUIRE_BROWSER=1.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -211,11 +212,80 @@ def test_choosing_a_node_in_the_graph_shows_its_effect(watched, run, scores):
     assert page.locator("#panel h3").inner_text() == name
 
 
-def test_a_node_without_a_stored_effect_says_how_to_find_out(watched, scores):
+def test_a_node_without_a_stored_effect_says_how_to_find_out(watched, run, scores):
     page = watched.page
     tenth = int(scores.top(10)["node"][9])
     page.locator(f'#table tr[data-node="{tenth}"] .node').click()
-    assert f"nora.what_if(model, data, remove={tenth})" in page.locator("#panel").inner_text()
+    told = page.locator("#panel").inner_text()
+    assert f"nora what-if RUN --remove '{run.dataset.node_names[tenth]}'" in told
+    assert f"nora.what_if(model, data, remove={tenth})" in told
+
+
+@pytest.mark.parametrize("names", [True, False])
+def test_the_command_names_the_node_and_the_run(browser, run, scores, tmp_path, names):
+    given = [f"it's {12 * node}" for node in range(34)] if names else None
+    path = nora.write_report(
+        tmp_path / "a.html", run.model, run.data, scores, names=given, run="my out/run", effects=1
+    )
+    watched = visit(browser, path, reduced_motion="reduce")
+    page = watched.page
+    field = page.get_by_role("combobox", name="Find a node")
+    field.fill("it's 12" if names else "3")
+    found = [text.split("\n")[0] for text in page.get_by_role("option").all_inner_texts()]
+    assert found[0] == ("it's 12" if names else "node 3")
+    assert all(name.startswith("it's 12" if names else "node 3") for name in found[:3])
+    if names:  # then the position 33 is nobody's business
+        field.fill("33")
+        (only,) = page.get_by_role("option").all_inner_texts()
+        assert only.startswith("it's 336")
+    else:
+        assert "node 13" in found or "node 23" in found
+    last = int(scores.top(34)["node"][33])
+    page.evaluate("hash => { location.hash = hash }", f"node-{last}")
+    command = page.locator("#panel code").all_inner_texts()
+    word = shlex.quote(given[last]) if given else str(last)
+    assert command == [f"nora what-if 'my out/run' --remove {word}"]
+    assert shlex.split(command[0])[-1] == (given[last] if given else str(last))
+    assert not watched.complaints
+    page.context.close()
+
+
+def test_a_click_anywhere_in_a_row_chooses_its_node(watched):
+    page = watched.page
+    row = page.locator("#table tbody tr").nth(2)
+    name = row.locator(".node").inner_text()
+    row.locator("td.degree").click()
+    assert page.locator("#panel h3").inner_text() == name
+
+
+def test_labels_in_the_chart_of_shares_do_not_overlap(watched):
+    boxes = watched.page.locator("#figures .share text").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect()).map(box => [box.top, box.bottom])"
+    )
+    assert len(boxes) == 2  # of 34 nodes, 1 % and 3 % are the same one
+    (_, above), (below, _) = sorted(boxes)
+    assert below >= above - 2
+
+
+def test_paper_has_every_name_in_full_and_no_prompts(browser, run, scores, tmp_path):
+    names = [f"a member whose name is rather long, number {node} of all" for node in range(34)]
+    path = nora.write_report(
+        tmp_path / "a.html", run.model, run.data, scores, names=names, effects=1
+    )
+    watched = visit(browser, path, width=794, reduced_motion="reduce")
+    page = watched.page
+    page.emulate_media(media="print")
+    cut = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    assert page.locator("#table .node").count() == 25
+    assert page.locator("#table .node").evaluate_all(cut) == 0
+    assert not page.locator("#panel").is_visible()
+    assert not page.get_by_text("Take a node away").is_visible()
+    assert not page.locator("#table .amount").first.is_visible()
+    shown = "one => getComputedStyle(one).display"
+    assert page.locator("#table thead").evaluate(shown) == "table-header-group"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 794
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    page.context.close()
 
 
 def test_a_name_that_is_a_script_is_shown_as_text_and_does_nothing(watched):

@@ -273,9 +273,9 @@ def changes(effect: Effect, classes: tuple[str, ...] | None) -> pd.DataFrame:
         ids = {"source_name": "source", "target_name": "target"}
         frame = frame.rename(columns={"source": "source_node", "target": "target_node"})
         return _last(frame.rename(columns=ids), "source_node", "target_node")
-    nodes = frame["node"].to_numpy()
+    nodes = frame["node"].tolist()
     for column in ("from_class", "to_class"):
-        of = frame[column].to_numpy()
+        of = frame[column].tolist()
         for when, found in (("before", effect.before), ("after", effect.after)):
             frame[column.replace("class", when)] = found[nodes, of].double().cpu().numpy()
         if classes:

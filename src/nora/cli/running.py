@@ -37,13 +37,18 @@ FEWEST_LABELLED = 5
 
 def run(
     edges: Annotated[
-        Path, typer.Option(help="The edges: .csv, .tsv, .txt, .parquet, .graphml or .gexf.")
+        Path,
+        typer.Option(
+            readable=False, help="The edges: .csv, .tsv, .txt, .parquet, .graphml or .gexf."
+        ),
     ],
     features: Annotated[
-        Path | None, typer.Option(help="What is known of each node: id, then one column each.")
+        Path | None,
+        typer.Option(readable=False, help="What is known of each node: id, then one column each."),
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="The classes to predict: id,label; blank is unknown.")
+        Path | None,
+        typer.Option(readable=False, help="The classes to predict: id,label; blank is unknown."),
     ] = None,
     model: Annotated[
         str | None,
@@ -130,6 +135,7 @@ def run(
     folder = out or Path(f"{edges.stem}-influence")
     if task not in (None, "node", "link"):
         raise ValueError(f"--task is {task!r}; it must be 'node' or 'link'")
+    # typer, too, could ask whether files are readable (`readable=True`), but not say why they are not.
     given = {"edges": edges, "features": features, "labels": labels}
     for role, path in given.items():
         if path is not None:

@@ -33,8 +33,8 @@ def in_words(graph: dict[str, Any]) -> str:
     """The graph in one line, for people.
 
     >>> facts = {"nodes": 9, "edges": 1, "directed": False, "features": 1, "edge_types": []}
-    >>> in_words({**facts, "classes": {"0": 4, "1": 5}, "unlabelled": 0})
-    "9 nodes, 1 undirected edge, 1 feature, 2 classes ('0': 4, '1': 5)"
+    >>> in_words({**facts, "classes": {"0": 5, "1": 4}, "unlabelled": 0})
+    "9 nodes, 1 undirected edge, 1 feature, 2 classes ('0': 5, '1': 4)"
     """
     kind = "directed" if graph["directed"] else "undirected"
     parts = [

@@ -40,15 +40,16 @@ def dots(found: pd.DataFrame, methods: Sequence[str]) -> Figure:
         panel.scatter(
             mine["value"], y, s=26, color=COLOURS[1], zorder=3, label="here (95 % interval)"
         )
-        panel.scatter(
-            mine["paper"],
-            y,
-            s=30,
-            facecolors="none",
-            edgecolors=COLOURS[0],
-            zorder=2,
-            label="paper",
-        )
+        if found["paper"].notna().any():
+            panel.scatter(
+                mine["paper"],
+                y,
+                s=30,
+                facecolors="none",
+                edgecolors=COLOURS[0],
+                zorder=2,
+                label="paper",
+            )
         panel.axvline(mine["value"].mean(), color=GREY, lw=0.9, ls="--", zorder=1)
         panel.set_title(f"{method}\nmean {mine['value'].mean():.3f}", loc="left", fontsize=10)
         panel.grid(axis="x", color="#E8E8E8", lw=0.7)
@@ -108,6 +109,7 @@ def panels(
             )
         panel.set_title(title, loc="left", fontsize=10)
         panel.set_ylim(bottom=0)
+        panel.xaxis.get_major_locator().set_params(integer=True)
         panel.grid(color="#E8E8E8", lw=0.7)
         panel.spines[["top", "right"]].set_visible(False)
         panel.tick_params(labelsize=8)

@@ -6,7 +6,7 @@ is stored in both directions, as PyTorch Geometric does it; `a,b` and `b,a` are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,7 +105,7 @@ def ends_of(table: Table, notes: list[str]) -> tuple[int, int]:
 
 
 def edges_of(
-    table: Table, ends: tuple[int, int], directed: bool, left_out: Iterable[int] = ()
+    table: Table, ends: tuple[int, int], directed: bool, left_out: Collection[int | None] = ()
 ) -> Edges:
     """The nodes and edges of an edge table.
 

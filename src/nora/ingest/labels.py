@@ -87,9 +87,10 @@ def labels_of(rows: Rows, at: int, num_nodes: int) -> Classes:
             f"{str(rows.ids[row])!r} ({table.place(row)})" + (" …" if stray.size > 1 else "")
         )
         strangers = len(np.unique(rows.ids[stray].astype(str)))
+        everyone = len(np.unique(rows.ids.astype(str)))
         unmatched = (
-            f"{strangers:,} of the {len(np.unique(rows.ids.astype(str))):,} ids in {table.name} match "
-            f"no node (e.g. {str(rows.ids[row])!r}, {table.place(row).rsplit(', ', 1)[-1]})"
+            f"{strangers:,} of the {everyone:,} ids in {table.name} match{'es' * (strangers == 1)} no "
+            f"node (e.g. {str(rows.ids[row])!r}, {table.place(row).rsplit(', ', 1)[-1]})"
         )
     kept = first[(rows.node[first] >= 0) & (table.cells[at][first] != "")]
     given = table.cells[at][kept].astype(str)

@@ -241,6 +241,12 @@ def _about_nodes(
         labelled = chosen_at if chosen is table else called_label(table, rows.id_at, left_out)
         if labelled is not None:
             left_out.add(labelled)
+            other = called_label(table, rows.id_at, left_out) if chosen is table else None
+            if other is not None:
+                notes.append(
+                    f"{title(table, other)!r} of {table.name} is used as a feature; if it tells the "
+                    f"label, leave it out with --ignore {title(table, other)}"
+                )
             if classes is None:
                 classes = labels_of(rows, labelled, len(ids))
                 notes.append(f"{title(table, labelled)!r} of {table.name} holds the labels")
