@@ -10,6 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def _umask() -> int:
+    """The permissions that the caller takes away from new files."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 @contextmanager
 def written_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it takes its place, else it is deleted."""
@@ -19,10 +26,7 @@ def written_atomically(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        # mkstemp makes private files; give the result what the caller's umask would.
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
+        temporary.chmod(0o666 & ~_umask())  # mkstemp makes private files
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -37,7 +41,10 @@ def folder_written_atomically(path: Path, replace: bool = False) -> Iterator[Pat
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
         yield temporary
-        temporary.chmod(0o755)
+        # Some writers, safetensors' among them, make private files.
+        for file in temporary.rglob("*"):
+            file.chmod((0o777 if file.is_dir() else 0o666) & ~_umask())
+        temporary.chmod(0o777 & ~_umask())
         if path.exists():
             # Deleting takes time, during which half of the old folder would be there.
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as aside:

@@ -179,7 +179,11 @@ class Influence:
 
     def save(self, path: str | Path) -> Path:
         """Write all scored nodes to a `.parquet` or `.csv` file; provenance is kept."""
-        provenance = {
+        return write_table(self.to_frame(), self.provenance(), Path(path))
+
+    def provenance(self) -> dict[str, Any]:
+        """How the scores were made, as it is kept beside them."""
+        return {
             "kind": "influence",
             "method": self.method,
             "task": self.task,
@@ -190,7 +194,6 @@ class Influence:
             "node_types": None if self.node_types is None else dict(self.node_types),
             "dtype": str(self.scores.dtype).removeprefix("torch."),
         }
-        return write_table(self.to_frame(), provenance, Path(path))
 
     @staticmethod
     def load(path: str | Path) -> Influence:

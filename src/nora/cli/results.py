@@ -133,7 +133,6 @@ def write_results(answer: Answer, folder: Path, times: Times) -> None:
     with folder_written_atomically(folder, replace=folder.exists()) as new:
         with times.stage("writing tables and graph"):
             run.save(new / "run")
-            _readable(new / "run")
             graph = to_networkx(
                 dataset.data,
                 scores,
@@ -143,7 +142,7 @@ def write_results(answer: Answer, folder: Path, times: Times) -> None:
             )
             table = scores_table(answer, dict(graph.nodes(data="degree")))
             for name in ("scores.parquet", "scores.csv"):
-                write_table(table, _provenance(scores), new / name)
+                write_table(table, scores.provenance(), new / name)
             (new / "effects").mkdir()
             for rank, effect in enumerate(answer.effects, start=1):
                 name = effect_file(rank, scores.names or (), effect.removed[0])
@@ -206,27 +205,6 @@ def _method(scores: Influence) -> dict[str, Any]:
         "seconds": scores.seconds,
         "details": scores.details,
     }
-
-
-def _provenance(scores: Influence) -> dict[str, Any]:
-    """As `Influence.save` writes it, so that `Influence.load` reads the wider table too."""
-    return {
-        "kind": "influence",
-        "method": scores.method,
-        "task": scores.task,
-        "options": dict(scores.options),
-        "seconds": scores.seconds,
-        "details": dict(scores.details),
-        "num_nodes": len(scores),
-        "dtype": str(scores.scores.dtype).removeprefix("torch."),
-    }
-
-
-def _readable(run: Path) -> None:
-    """Give all files of a run the permissions that the umask gave to its `run.json`."""
-    mode = (run / "run.json").stat().st_mode & 0o777
-    for file in run.iterdir():
-        file.chmod(mode)
 
 
 def predictions(answer: Answer) -> Any:
