@@ -36,7 +36,7 @@ def test_every_command_shows_an_example_and_speaks_json(command: str) -> None:
 
 
 class TestParseEdges:
-    NAMES = ("ann", "jean-luc", "luc", "ann-jean", "7", "@a,b")
+    NAMES = ("ann", "jean-luc", "luc", "ann-jean", "x7", "@a,b")
 
     @pytest.mark.parametrize(
         ("text", "edge"),
@@ -45,7 +45,7 @@ class TestParseEdges:
             ("ann-luc", (0, 2)),
             ("luc - ann", (2, 0)),
             ("jean-luc-ann", (1, 0)),
-            ("ann-jean-7", (3, 4)),
+            ("ann-jean-x7", (3, 4)),
             ("jean-luc-jean-luc", (1, 1)),
             ("@a,b-2", (5, 2)),
             ("5-ann-jean", (5, 3)),
@@ -74,6 +74,11 @@ class TestParseEdges:
     def test_what_is_no_edge_is_refused(self, text: str, message: str) -> None:
         with pytest.raises(ValueError, match=message):
             parse_edges([text], self.NAMES, 6)
+
+    def test_where_names_are_numbers_a_number_is_a_name(self) -> None:
+        assert parse_edges(["7-ann"], ("ann", "7"), 2) == [(1, 0)]
+        with pytest.raises(ValueError, match="no node is named '1'"):
+            parse_edges(["1-ann"], ("ann", "7"), 2)
 
     def test_without_names_there_are_ids_only(self) -> None:
         assert parse_edges(["2-1", "0-0"], None, 3) == [(2, 1), (0, 0)]
