@@ -160,8 +160,7 @@ def write_results(answer: Answer, folder: Path, times: Times) -> None:
                 names=scores.names,
                 class_names=dataset.class_names,
                 labels=dataset.data.y if run.task.name == "node" else None,
-                title=f"{folder.absolute().name.removesuffix('-influence')}: whose absence would "
-                "change whose prediction?",
+                title=_title(folder),
                 metrics={**run.metrics, "baseline": answer.trust.baseline},
                 notes=answer.notes,
                 warnings=answer.warnings,
@@ -196,6 +195,18 @@ def describe(answer: Answer, times: Times) -> dict[str, Any]:
         "also": [_method(other) for other in answer.others],
         "seconds": times.seconds,
     }
+
+
+def _title(folder: Path) -> str | None:
+    """The page's title, by the folder's name where that says something.
+
+    >>> _title(Path("trade-influence")), _title(Path("results"))
+    ('trade: whose absence would change whose prediction?', None)
+    """
+    name = folder.absolute().name.removesuffix("-influence")
+    if name.lower() in ("edges", "graph", "nora", "out", "output", "result", "results"):
+        return None
+    return f"{name}: whose absence would change whose prediction?"
 
 
 def _method(scores: Influence) -> dict[str, Any]:
