@@ -20,6 +20,8 @@ from graphs import GRAPHS, bridge, components, directed, double, graph, isolated
 from networks import network, patchwork
 from nora import LinkPrediction, NodeClassification
 from nora.guard import seeded
+from nora.methods.nora import layer_terms, norms_of
+from nora.problem import pose
 from nora.task import Task
 
 Tail = Callable[[Tensor], Tensor]
@@ -310,3 +312,33 @@ def test_a_layer_on_something_else_than_nodes_is_refused() -> None:
 def test_hyper_parameters_out_of_range_are_refused(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         nora.influence(network(), double(bridge()), "nora", progress=False, **options)
+
+
+def test_looked_up_rows_are_one_hot_features() -> None:
+    """A table of rows and a linear map of one-hot features are the same model, and score the same."""
+
+    class LookedUp(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            with seeded(0):
+                self.table = torch.nn.Embedding(6, 4).double()
+                self.conv = SAGEConv(4, 3).double()
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            rows = self.table(x) if not x.is_floating_point() else x @ self.table.weight
+            return self.conv(rows, edge_index)
+
+    data = star()
+    data.x = torch.arange(6)
+    problem = pose(LookedUp(), data)
+    (term,) = layer_terms(problem, "own")
+    looked_up = term[0][1]
+    assert looked_up.shape == (6, 1)
+
+    model = LookedUp()
+    one_hot = star()
+    one_hot.x = torch.eye(6, dtype=torch.double).requires_grad_()
+    prediction = model(one_hot.x, one_hot.edge_index).softmax(dim=-1)
+    (gradient,) = torch.autograd.grad((prediction.detach() * prediction).sum(), one_hot.x)
+    expected = (gradient * one_hot.x).detach().norm(p=5, dim=1)
+    torch.testing.assert_close(norms_of([term], 5.0, 6)[0], expected)

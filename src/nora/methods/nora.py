@@ -14,7 +14,8 @@ mean before `k₃'` weighs them.
 
 Where the formula is silent: `1/(d_i−1)` at `d_i = 1` makes its bracket 1; isolated nodes score 0;
 on directed graphs `d_r` counts the edges out of `r`, `d_i` and `d_j` the edges into `i` and `j`
-(at least 1), and `N(r)` are the nodes that hear from `r`. Self-loops do not count.
+(at least 1), and `N(r)` are the nodes that hear from `r`. Self-loops do not count. Nodes that a model
+looks up by number have one-hot features.
 
 Weighting `w`: `"sum"` takes the summed prediction for all nodes (as the paper writes), `"own"` each
 node's own prediction (as the paper's experiments do). The default is `"own"`: without
@@ -123,13 +124,35 @@ def layer_terms(problem: Problem, weighting: Weighting) -> list[Parts]:
             weight = weight.sum(dim=0, keepdim=True)
         gradients = torch.autograd.grad((weight * own).sum(), inputs, allow_unused=True)
     found = iter(gradients)
-    return [
+    terms = [
         [
             (span, torch.zeros_like(h) if gradient is None else gradient * h.detach())
             for (span, h), gradient in zip(parts, found, strict=False)
         ]
         for parts in recorder.layers
     ]
+    numbered = _numbered(problem)
+    terms[0] = [
+        (span, term.flatten(1).sum(dim=1, keepdim=True) if span.start in numbered else term)
+        for span, term in terms[0]
+    ]
+    return terms
+
+
+def _numbered(problem: Problem) -> set[int]:
+    """Where on the line the types begin whose features are numbers that the model looks up.
+
+    Such features are one-hot: of `∂f/∂h ∘ h` only the entry of the node itself is not 0, and it is the
+    product of the looked-up row with its gradient, one number per node.
+    """
+    starts = problem.numbering.starts.values() if problem.numbering.types else (0,)
+    return {
+        start
+        for start, store in zip(starts, problem.data.node_stores, strict=True)
+        if isinstance(x := store.get("x"), Tensor)
+        and not x.is_floating_point()
+        and x.numel() == len(x)
+    }
 
 
 def gradient_part(norms: Tensor, degree: Degrees, beta: float) -> Tensor:
