@@ -29,7 +29,7 @@ from nora.methods import METHODS
 from nora.numbering import Graph, Nodes, node_columns
 from nora.problem import Forward, Problem, check_model, pose
 from nora.progress import progress_bar
-from nora.result import write_table
+from nora.tables import write_table
 from nora.task import LinkPrediction, Task
 
 # Refined between two looks at the clock.

@@ -30,7 +30,7 @@ from nora.incremental.effect import Effects
 from nora.numbering import Graph, Nodes, node_columns
 from nora.problem import Forward, check_model, pose
 from nora.progress import progress_bar
-from nora.result import write_table
+from nora.tables import write_table
 from nora.task import Task
 
 Joint = Callable[[Sequence[int]], float]

@@ -14,7 +14,8 @@ from nora.incremental.steps import EVERYWHERE
 from nora.numbering import Graph, Nodes
 from nora.problem import Forward, check_model, pose
 from nora.progress import progress_bar
-from nora.result import Influence, typed_columns
+from nora.result import Influence
+from nora.tables import typed_columns
 from nora.task import LinkPrediction, Task
 
 

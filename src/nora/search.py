@@ -17,6 +17,7 @@ from torch import Tensor
 
 from nora.methods.nora import (
     Degrees,
+    Weighting,
     combine,
     degrees,
     gradient_part,
@@ -28,7 +29,7 @@ from nora.methods.nora import (
 )
 from nora.problem import Problem
 
-WEIGHTINGS = ("own", "sum")
+WEIGHTINGS: tuple[Weighting, ...] = ("own", "sum")
 NORMS = (1.0, 2.0, 5.0)
 BETAS = tuple(float(beta) for beta in range(26))
 TENTHS = tuple(k / 10 for k in range(11))
@@ -88,7 +89,7 @@ def _search_gradient(
     for problem in problems:
         mine: dict[tuple[str, float], Tensor] = {}
         for weighting in WEIGHTINGS:
-            terms = layer_terms(problem, weighting)  # type: ignore[arg-type]
+            terms = layer_terms(problem, weighting)
             mine |= {(weighting, p): norms_of(terms, p, problem.num_nodes) for p in NORMS}
         degree = degrees(problem, terms[0][0][1].dtype)
         for row, (weighting, p, beta) in enumerate(settings):
@@ -144,13 +145,15 @@ def search_nora(problems: Sequence[Problem]) -> Found:
         for problem, part in zip(problems, parts, strict=True)
     ]
     totals = [
-        sum(
-            combine(part, structure, k3_prime)[labelled.nodes].double()
-            for part, structure in zip(parts, structures, strict=True)
-        )
+        torch.stack(
+            [
+                combine(part, structure, k3_prime)[labelled.nodes].double()
+                for part, structure in zip(parts, structures, strict=True)
+            ]
+        ).sum(dim=0)
         for k3_prime in K3_PRIMES
     ]
-    worth = labelled.pearson(torch.stack(totals))  # type: ignore[arg-type]
+    worth = labelled.pearson(torch.stack(totals))
     best = int(worth.argmax())
     return Found(
         {**gradient.options, **topology.options, "k3_prime": K3_PRIMES[best]},

@@ -240,7 +240,8 @@ def _worth(entry: Entry[Method], problems: Sequence[Problem]) -> Callable[[dict[
             found, details = collect(entry.value, asked, bound)
             scores.append(found)
             values.append(details.get("held_back_pearson", float("nan")))
-        value = fmean(values) if learns else pearson(sum(scores)[known.cpu()], labels[known])  # type: ignore[index]
+        total = torch.stack(scores).sum(dim=0)
+        value = fmean(values) if learns else pearson(total[known.cpu()], labels[known])
         return UNKNOWN if value != value else value
 
     return worth

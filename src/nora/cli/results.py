@@ -127,7 +127,7 @@ def write_results(answer: Answer, folder: Path, times: Times) -> None:
     from nora.export import to_networkx, write_graph
     from nora.files import folder_written_atomically
     from nora.report.page import write_report
-    from nora.result import write_table
+    from nora.tables import write_table
 
     run, scores, dataset = answer.run, answer.scores, answer.run.dataset
     with folder_written_atomically(folder, replace=folder.exists()) as new:
