@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint setup docs bench clean
+.PHONY: demo test lint setup docs bench fuzz clean
 
 demo: setup
 	$(BIN)/nora demo
@@ -31,6 +31,12 @@ docs: setup
 
 bench: setup
 	$(BIN)/python benchmarks/exact.py
+
+# Random models on random graphs, each number compared with the definition.
+TRIALS ?= 2000
+SEED ?= 0
+fuzz: setup
+	PYTHONPATH=tests $(BIN)/python -m fuzz --trials $(TRIALS) --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache

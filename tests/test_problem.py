@@ -226,9 +226,11 @@ class Constant(nn.Module):
         return self.output
 
 
-@pytest.mark.parametrize("shape", [(7,), (6, 3), (7, 1), (7, 3, 2)])
+@pytest.mark.parametrize("shape", [(6,), (6, 3), (6, 1), (7, 3, 2)])
 def test_an_output_that_is_no_row_of_classes_per_node_is_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"shape \[7, classes ≥ 2\]; the model returned"):
+    with pytest.raises(
+        ValueError, match=r"shape \[7, classes ≥ 2\], or \[7\] or .*; the model returned"
+    ):
         nora.influence(Constant(torch.zeros(shape)), bridge(), "brute")
 
 
@@ -274,7 +276,7 @@ def test_the_check_happens_before_any_removal() -> None:
     class Counting(nn.Module):
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
             seen.append(x.size(0))
-            return x[:, :1]
+            return x[:5]
 
     with pytest.raises(ValueError, match="classes ≥ 2"):
         nora.influence(Counting(), star(), "brute")

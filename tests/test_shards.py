@@ -12,6 +12,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -27,24 +28,27 @@ from nora.methods import METHODS
 
 
 class Counted(nn.Module):
-    """Counts the graphs that are smaller than the whole, and can break off at one of them."""
+    """Counts the graphs that are smaller than the whole, and can break off at one of them.
+
+    Each question tries one such graph before it begins.
+    """
 
     def __init__(self, whole: int, break_at: int | None = None) -> None:
         super().__init__()
         self.inner = network()
         self.whole = whole
-        # In a dictionary: plain attributes would be taken back after the run, and tell models apart.
-        self.notes = {"removals": 0, "break at": break_at}
+        # Out of reach: attributes would be taken back after each pass, and tell models apart.
+        self.notes = SimpleNamespace(removals=0, break_at=break_at)
 
     @property
-    def removals(self) -> int | None:
-        return self.notes["removals"]
+    def removals(self) -> int:
+        return self.notes.removals
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         if x.size(0) < self.whole:
-            if self.notes["removals"] == self.notes["break at"]:
+            if self.notes.removals == self.notes.break_at:
                 raise KeyboardInterrupt
-            self.notes["removals"] += 1
+            self.notes.removals += 1
         return self.inner(x, edge_index)
 
 
@@ -54,12 +58,12 @@ def counted(model: Counted, data: Data, folder: Path, **changes: object) -> nora
 
 def test_an_interrupted_run_keeps_its_work_and_resumes_where_it_stopped(tmp_path: Path) -> None:
     data = double(two_camps())
-    broken, fresh = Counted(8, break_at=5), Counted(8)
+    broken, fresh = Counted(8, break_at=1 + 5), Counted(8)
     with pytest.raises(KeyboardInterrupt):
         counted(broken, data, tmp_path / "run")
-    assert broken.removals == 5
+    assert broken.removals == 1 + 5
     resumed = counted(fresh, data, tmp_path / "run")
-    assert fresh.removals == 3
+    assert fresh.removals == 1 + 3
     expected = nora.influence(network(), data, "brute", progress=False)
     assert torch.equal(resumed.scores, expected.scores)
 
@@ -68,7 +72,7 @@ def test_a_finished_run_is_read_back_without_any_removal(tmp_path: Path) -> None
     data, first, second = double(two_camps()), Counted(8), Counted(8)
     made = counted(first, data, tmp_path / "run")
     again = counted(second, data, tmp_path / "run")
-    assert (first.removals, second.removals) == (8, 0)
+    assert (first.removals, second.removals) == (1 + 8, 1)
     assert again.scores.dtype == torch.float64
     assert torch.equal(again.scores, made.scores)
 
@@ -77,10 +81,10 @@ def test_nodes_asked_for_later_add_to_those_that_are_there(tmp_path: Path) -> No
     data, model = double(two_camps()), Counted(8)
     counted(model, data, tmp_path / "run", nodes=[0, 1, 2])
     some = counted(model, data, tmp_path / "run", nodes=[2, 3])
-    assert model.removals == 4
+    assert model.removals == 2 + 4
     assert (~some.scores.isnan()).nonzero().flatten().tolist() == [2, 3]
     every = counted(model, data, tmp_path / "run")
-    assert model.removals == 8
+    assert model.removals == 3 + 8
     assert torch.equal(every.scores, nora.influence(network(), data, "brute").scores)
 
 
@@ -273,7 +277,7 @@ def test_a_killed_process_keeps_its_finished_parts(tmp_path: Path) -> None:
     data, model = double(two_camps()), network()
     model.register_forward_hook(lambda _, args, output: seen.append(len(args[0])))
     resumed = nora.influence(model, data, "brute", checkpoint=folder, progress=False)
-    assert seen.count(7) == 8 - done
+    assert seen.count(7) == 1 + 8 - done
     assert torch.equal(resumed.scores, nora.influence(network(), data, "brute").scores)
 
 

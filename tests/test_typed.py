@@ -207,8 +207,8 @@ class TestAsking:
         with pytest.raises(ValueError, match=r"data\['paper'\].x holds NaN .* node 3"):
             nora.influence(network(), data, "brute", PAPERS, progress=False)
 
-    def test_a_model_with_rows_of_its_own_for_the_nodes_is_refused(self) -> None:
-        """Removing a venue would give the others their neighbours' rows, and nobody would notice."""
+    def test_a_model_with_rows_of_its_own_for_the_nodes_keeps_them(self) -> None:
+        """Deleting a venue would give the others their neighbours' rows, and nobody would notice."""
 
         class Holding(Mixed):
             def __init__(self) -> None:
@@ -218,8 +218,21 @@ class TestAsking:
             def forward(self, x_dict: dict, edge_index_dict: dict) -> dict:
                 return super().forward({**x_dict, "venue": self.venues.weight}, edge_index_dict)
 
-        with pytest.raises(ValueError, match="holds rows of its own"):
-            nora.influence(Holding().double(), library(), "brute", PAPERS, progress=False)
+        torch.manual_seed(0)
+        model, data = Holding().double().eval(), library()
+        with pytest.warns(RuntimeWarning, match="has weights by node id"):
+            found = nora.influence(model, data, "brute", PAPERS, progress=False)
+        assert found.details["removal"] == "isolated"
+        cut = data.clone()
+        for kind in [("venue", "prints", "paper"), ("paper", "printed_in", "venue")]:
+            edges = cut[kind].edge_index
+            cut[kind].edge_index = edges[:, edges[0 if kind[0] == "venue" else 1] != 0]
+        with torch.no_grad():
+            before, after = (
+                model(one.x_dict, one.edge_index_dict)["paper"].softmax(dim=-1)
+                for one in (data, cut)
+            )
+        assert found["venue", 0] == pytest.approx(float((before - after).abs().sum()))
 
     def test_types_that_a_plain_graph_lacks_are_refused(self) -> None:
         with pytest.raises(ValueError, match="but data has no node types"):

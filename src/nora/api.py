@@ -17,7 +17,7 @@ from nora.incremental.effect import Effects, check_method
 from nora.labels import Labels
 from nora.methods import METHODS, Method, Part
 from nora.numbering import Graph, Nodes
-from nora.problem import Forward, Problem, check_model, pose
+from nora.problem import Forward, Problem, Transform, check_model, pose
 from nora.progress import progress_bar
 from nora.registry import Entry, nearest
 from nora.removal import EdgeList, edge_pairs
@@ -36,6 +36,7 @@ def influence(
     nodes: Nodes | None = None,
     targets: Nodes | None = None,
     forward: Forward | None = None,
+    transform: Transform | None = None,
     labels: Labels | None = None,
     checkpoint: str | Path | None = None,
     progress: bool = True,
@@ -54,6 +55,8 @@ def influence(
         targets: Count only the change of these predictions: node ids, or for links positions in
             `task.pairs`.
         forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
+        transform: `data -> data`, for models of structure that is computed beforehand: applied to the
+            graph, and again without each node, before the model sees it. E.g. PyG's `SIGN(2)`.
         labels: True influences of some nodes, for methods that learn from them: an `Influence` of
             these nodes, `(ids, influences)`, or a mapping.
         checkpoint: Folder for finished parts; a second call with the same input resumes there.
@@ -73,13 +76,14 @@ def influence(
     """
     entry = METHODS[method]
     bound = bind_options(entry.value, method, options)
-    problem = pose(model, data, task, nodes, targets, forward, labels)
+    problem = pose(model, data, task, nodes, targets, forward, labels, transform)
     check_labels(entry, labels is not None)
     if targets is not None and not entry.facts.get("uses_targets", True):
         raise ValueError(
             f"method {method!r} does not look at predictions and cannot restrict itself to targets"
         )
     if entry.facts.get("uses_model", True):
+        _check_direct(entry, problem)
         problem = check_model(problem)
     start = time.perf_counter()
     chosen: dict[str, Any] = {}
@@ -97,6 +101,8 @@ def influence(
             scores = shards.scores()
     if isinstance(problem.task, NodeClassification) and problem.task.classes is not None:
         details = {**details, "classes": list(problem.task.classes)}
+    if problem.by_id:
+        details = {**details, "removal": "isolated"}
     wanted = torch.full_like(scores, float("nan"))
     wanted[problem.nodes] = scores[problem.nodes]
     return Influence(
@@ -135,6 +141,16 @@ def _choose(
         problem = replace(problem, prepared=choice.engine)
     picked = METHODS[name]
     return picked, bind_options(picked.value, name, given), {"auto": facts}, problem
+
+
+def _check_direct(entry: Entry[Method], problem: Problem) -> None:
+    """Raise when a method needs rows of nodes, and the model returns the pairs' scores."""
+    if problem.direct and not (entry.facts.get("exact") or entry.facts.get("chooses")):
+        raise ValueError(
+            f"method {entry.name!r} needs an output per node, but the model scores pairs itself (its "
+            "forward takes edge_label_index): use method='exact' or 'brute', or split it into "
+            "encode(x, edge_index) and decode(z, pairs)"
+        )
 
 
 def check_labels(entry: Entry[Method], given: bool) -> None:
@@ -226,6 +242,7 @@ def what_if(
     remove_edges: EdgeList = (),
     targets: Nodes | None = None,
     forward: Forward | None = None,
+    transform: Transform | None = None,
     method: str = "exact",
 ) -> Effect:
     """What would happen, had these nodes and edges been removed together?
@@ -240,6 +257,7 @@ def what_if(
             edge has its reverse the graph is undirected, and loses both directions.
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
+        transform: As in `influence`.
         method: `exact`, or `brute` for a full forward pass on the reduced graph, which edges get
             in any case.
 
@@ -255,7 +273,7 @@ def what_if(
         >>> nora.what_if(model, dataset.data, remove_edges=[(1, 0)]).removed_edges
         ((0, 1),)
     """
-    problem = pose(model, data, task, None, targets, forward)
+    problem = pose(model, data, task, None, targets, forward, transform=transform)
     removed = problem.numbering.ids(remove)
     edges = edge_pairs(data, remove_edges)
     if removed.numel() == 0 and not edges:
@@ -289,4 +307,6 @@ def what_if(
         classes=classes,
         removed_edges=edges,
         node_types=line.sizes(),
+        multilabel=getattr(problem.task, "mode", None) == "multilabel",
+        removal="isolated" if problem.by_id else "deleted",
     )

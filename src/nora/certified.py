@@ -19,7 +19,6 @@ import pandas as pd
 import torch
 from scipy import sparse
 from torch import Tensor, nn
-from torch_geometric.nn import MessagePassing
 
 from nora.api import influence
 from nora.incremental.effect import Effects
@@ -27,7 +26,7 @@ from nora.incremental.engine import Engine
 from nora.incremental.steps import EVERYWHERE
 from nora.methods import METHODS
 from nora.numbering import Graph, Nodes, node_columns
-from nora.problem import Forward, Problem, check_model, pose
+from nora.problem import Forward, Problem, Transform, check_model, pose
 from nora.progress import progress_bar
 from nora.tables import write_table
 from nora.task import LinkPrediction, Task
@@ -118,6 +117,7 @@ def top(
     budget: float = 60.0,
     targets: Nodes | None = None,
     forward: Forward | None = None,
+    transform: Transform | None = None,
     screen: str = "cauchy",
     progress: bool = True,
 ) -> Top:
@@ -131,6 +131,7 @@ def top(
         budget: Seconds for refining, at least `k` nodes; screening comes before.
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
+        transform: As in `influence`.
         screen: The method that orders the candidates; `pagerank` where the model cannot be followed.
         progress: Show progress bars.
 
@@ -142,7 +143,7 @@ def top(
         >>> len(best.nodes), best.certified
         (3, 3)
     """
-    problem = pose(model, data, task, None, targets, forward)
+    problem = pose(model, data, task, None, targets, forward, transform=transform)
     if not 1 <= k <= problem.num_nodes:
         raise ValueError(f"k must lie between 1 and {problem.num_nodes} nodes, got {k}")
     if not budget > 0:
@@ -163,6 +164,7 @@ def top(
             task,
             targets=targets if restricted else None,
             forward=forward,
+            transform=transform,
             progress=progress,
         )
         # What cannot matter comes last, however the screening sees it.
@@ -206,9 +208,7 @@ def _weights(problem: Problem) -> Tensor:
     if isinstance(problem.task, LinkPrediction):
         pairs = problem.task.pairs if counted is None else problem.task.pairs[:, counted]
         return torch.bincount(pairs.flatten().cpu(), minlength=problem.num_nodes).double()
-    task, classes = problem.task, problem.predict().size(1)
-    # A softmax moves by at most 2; what else lies in [0, 1] by 1 in every class.
-    each = min(2.0, classes) if task.return_type == "raw" else float(classes)
+    each = problem.task.largest_change(problem.predict().size(1))
     most = torch.full((problem.num_nodes,), each, dtype=torch.double)
     return most if counted is None else most * counted.cpu()
 
@@ -223,10 +223,8 @@ def reach_bound(problem: Problem, engine: Engine | None) -> Tensor:
     weight, n = _weights(problem).numpy(), problem.num_nodes
     if engine is None or engine.plan.output.depth >= EVERYWHERE:
         return torch.from_numpy(weight.sum() - weight)
-    source, target = engine.plan.edge_index.cpu().numpy()
-    flows = {m.flow for m in problem.model.modules() if isinstance(m, MessagePassing)}
-    if flows != {"source_to_target"}:
-        source, target = np.concatenate([source, target]), np.concatenate([target, source])
+    # Where the plan's own steps carry a change, whichever way its edges are read.
+    source, target = (ends.cpu().numpy() for ends in engine.plan.hops())
     step = sparse.csr_array((np.ones(len(source)), (source, target)), shape=(n, n))
     step.data[:] = 1.0  # duplicate edges lead to the same place
     step = (step + sparse.eye_array(n, format="csr")).tocsr()
@@ -241,7 +239,7 @@ def reach_bound(problem: Problem, engine: Engine | None) -> Tensor:
         for _ in range(hops - 1):
             reach = reach @ step
             reach.data[:] = 1.0
-        total = reach @ weight if hops else weight
+        total = np.asarray(reach @ weight) if hops else weight
     # Its own predictions do not count; an isolated node changes nothing.
     bound = np.minimum(total, weight.sum()) - weight
     return torch.from_numpy(np.maximum(bound, 0.0))

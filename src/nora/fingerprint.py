@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
+from torch_geometric.transforms import BaseTransform
 
 from nora import __version__
+from nora.calling import TypedDecoder
 from nora.methods import METHODS
 from nora.numbering import numbering_of
 from nora.problem import Problem
@@ -75,6 +78,18 @@ def _function_parts(function: Any) -> Iterator[Any]:
         yield function.wanted
         yield from _function_parts(function.call)
         return
+    if isinstance(function, TypedDecoder):
+        yield function.ends
+        yield from _function_parts(function.decoder)
+        return
+    if isinstance(function, BaseTransform):
+        yield type(function).__qualname__
+        yield sorted(vars(function).items(), key=lambda item: item[0])
+        return
+    if isinstance(function, partial):
+        yield from _function_parts(function.func)
+        yield [function.args, sorted(function.keywords.items())]
+        return
     code = getattr(function, "__code__", None)
     yield getattr(function, "__qualname__", type(function).__qualname__)
     if code is not None:
@@ -99,9 +114,17 @@ def fingerprint(problem: Problem, method: str, options: Mapping[str, Any]) -> di
         described += [] if task.relation is None else [task.relation]
     if isinstance(task, NodeClassification) and task.classes is not None:
         described += ["classes", task.classes]
+    if isinstance(task, NodeClassification) and task.mode is not None:
+        described += ["mode", task.mode]
+    calls = [problem.forward] if problem.transform is None else [problem.forward, problem.transform]
     return {
         "version": __version__,
-        "model": digest([*_module_parts(problem.model), *_function_parts(problem.forward)]),
+        "model": digest(
+            [
+                *_module_parts(problem.model),
+                *(part for call in calls for part in _function_parts(call)),
+            ]
+        ),
         "graph": graph_fingerprint(problem.data),
         "task": digest(described),
         "targets": "all" if problem.targets is None else digest([problem.targets]),

@@ -28,7 +28,7 @@ from torch import nn
 
 from nora.incremental.effect import Effects
 from nora.numbering import Graph, Nodes, node_columns
-from nora.problem import Forward, check_model, pose
+from nora.problem import Forward, Transform, check_model, pose
 from nora.progress import progress_bar
 from nora.tables import write_table
 from nora.task import Task
@@ -125,6 +125,7 @@ def best_group(
     candidates: Nodes | None = None,
     targets: Nodes | None = None,
     forward: Forward | None = None,
+    transform: Transform | None = None,
     method: str = "exact",
     recheck: int = 5,
     progress: bool = True,
@@ -143,6 +144,7 @@ def best_group(
         candidates: Choose among these nodes (ids or mask); all by default.
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
+        transform: As in `influence`.
         method: `exact`, or `brute` for full forward passes.
         recheck: A node is accepted once so many in a row, next in the queue, did not beat it.
         progress: Show a progress bar.
@@ -158,7 +160,7 @@ def best_group(
         >>> len(group), group.total >= group.alone
         (3, True)
     """
-    problem = pose(model, data, task, candidates, targets, forward)
+    problem = pose(model, data, task, candidates, targets, forward, transform=transform)
     count = len(problem.nodes)
     if not 1 <= size <= count:
         raise ValueError(f"size is {size}; with {count} candidates it must be 1 … {count}")

@@ -19,6 +19,7 @@ from torch_geometric.data import Data, HeteroData
 
 from nora.registry import nearest
 from nora.removal import node_ids
+from nora.structure import graph_edges
 
 Graph: TypeAlias = Data | HeteroData
 # An id, ids, a mask; with types ("author", 17), [("author", 17), …], {"author": [17]}, "author".
@@ -172,13 +173,13 @@ def numbering_of(data: Graph) -> Numbering:
 def line_edges(data: Graph, numbering: Numbering | None = None) -> Tensor:
     """All edges `[2, E]` between positions on the line, edge type after edge type."""
     if isinstance(data, Data):
-        return data.edge_index
+        edges = graph_edges(data)
+        return torch.empty(2, 0, dtype=torch.long) if edges is None else edges
     line = numbering_of(data) if numbering is None else numbering
-    found = [
-        data[edge_type].edge_index
-        + torch.tensor([[line.starts[edge_type[0]]], [line.starts[edge_type[2]]]]).to(
-            data[edge_type].edge_index.device
-        )
-        for edge_type in data.edge_types
-    ]
+    found = []
+    for edge_type in data.edge_types:
+        edges = graph_edges(data[edge_type])
+        assert edges is not None
+        shift = torch.tensor([[line.starts[edge_type[0]]], [line.starts[edge_type[2]]]])
+        found.append(edges + shift.to(edges.device))
     return torch.cat(found, dim=1) if found else torch.empty(2, 0, dtype=torch.long)

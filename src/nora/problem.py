@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-import inspect
+import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedParameter
 from torch_geometric.data import Data, HeteroData
 
-from nora.guard import evaluating
+from nora.calling import PAIRS, Forward, calling, decoder_modules, default_forward, typed_decoder
+from nora.checks import check_model
+from nora.guard import Passes, evaluating
 from nora.labels import Labels, label_tensor
 from nora.numbering import Graph, Nodes, Numbering, line_edges, numbering_of
-from nora.removal import kept, node_ids, remove_nodes
-from nora.task import LinkPrediction, NodeClassification, Task, item_change
+from nora.removal import isolate_nodes, kept, node_ids, remove_nodes
+from nora.structure import graph_edges
+from nora.task import LinkPrediction, NodeClassification, Task, dot_product, item_change
 from nora.typed import (
     TypedForward,
     check_edges,
     check_features,
-    check_follows,
     check_typed_graph,
-    default_call,
     on_the_line,
+    typed_ends,
     typed_forward,
     typed_targets,
 )
 
-Forward = Callable[[nn.Module, Any], Any]
+__all__ = ["Forward", "Problem", "Transform", "check_model", "default_forward", "pose"]
+
+Transform = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,12 @@ class Problem:
         task: What is predicted; its nodes are on the line of all nodes (see `nora.numbering`).
         nodes: The nodes to remove, one at a time, `[n]`, sorted.
         targets: Mask `[items]` of the predictions that count, or None for all.
-        forward: `(model, data) -> output`, one row per node.
+        forward: `(model, data) -> output`, one row per node; `run` calls it.
+        transform: `data -> data`, applied to `G` and again to each `G−r` before the model sees it.
+        direct: Whether the output is the scores of the task's pairs instead of rows of nodes.
+        ends: The node types of the pairs of a direct model, where nodes have types.
+        by_id: Whether the model has weights by node id: `G−r` then keeps all nodes and their ids,
+            and `r` loses its edges. `check_model` finds out.
         original: The model's output on `G`, once `check_model` has computed it.
         labels: True influences `[N]` that are known, NaN elsewhere; None when none are.
         prepared: An engine that choosing a method has prepared already.
@@ -56,9 +64,14 @@ class Problem:
     nodes: Tensor
     targets: Tensor | None
     forward: Forward
+    transform: Transform | None = None
+    direct: bool = False
+    ends: tuple[str, str] | None = None
+    by_id: bool = False
     original: Tensor | None = None
     labels: Tensor | None = None
     prepared: Any = None
+    passes: Passes = field(default_factory=Passes, repr=False, compare=False)
 
     @property
     def num_nodes(self) -> int:
@@ -98,17 +111,61 @@ class Problem:
 
     def evaluating(self) -> AbstractContextManager[None]:
         """The model, and the decoder where it is a module, in eval mode; restored on leaving."""
-        return evaluating(self.model, getattr(self.task, "decoder", None))
+        return evaluating(self.model, *decoder_modules(self.task))
+
+    def run(self, data: Graph) -> Tensor:
+        """The model's output on `data`: the one place where a forward pass happens.
+
+        Each pass starts from the state in which the model was found, and leaves it and `data` so. A
+        model that scores pairs itself finds them in `data.edge_label_index`: see `asked`.
+        """
+        return self.passes.run(self._call, self.model, data, *decoder_modules(self.task))
+
+    def _call(self, model: nn.Module, data: Graph) -> Any:
+        if self.transform is not None:
+            data = transformed(self.transform, data)
+        found = self.forward(model, data)
+        one_column = self.direct and isinstance(found, Tensor) and found.dim() == 2
+        return found.squeeze(1) if one_column and found.size(1) == 1 else found
+
+    def asked(self, data: Graph, task: Task) -> Graph:
+        """`data` as the model gets it: with the task's pairs, where it scores them itself."""
+        if not self.direct:
+            return data
+        assert isinstance(task, LinkPrediction)
+        given, pairs = copy.copy(data), task.pairs
+        if self.ends is not None:
+            starts = numbering_of(data).starts
+            pairs = pairs - pairs.new_tensor([[starts[kind]] for kind in self.ends])
+        setattr(given, PAIRS, pairs)
+        return given
+
+    def items(self, data: Graph, task: Task) -> Tensor:
+        """Predictions of `task`'s items on `data`, `[items]` or `[items, C]`."""
+        return self._predicted(self.run(self.asked(data, task)), task)
+
+    def _predicted(self, output: Tensor, task: Task) -> Tensor:
+        if self.direct:
+            assert isinstance(task, LinkPrediction)
+            return task.from_scores(output)
+        if isinstance(task, LinkPrediction) and task.decoder is not dot_product:
+            with self.passes.state_kept(self.model, *decoder_modules(task)):
+                return task.predict(output)
+        return task.predict(output)
 
     def output(self) -> Tensor:
         """The model's output on `G`."""
         if self.original is not None:
             return self.original
-        return self.forward(self.model, self.data)
+        return self.run(self.asked(self.data, self.task))
 
     def predict(self) -> Tensor:
         """Predictions on `G`, `[items]` or `[items, C]`."""
-        return self.task.predict(self.output())
+        return self._predicted(self.output(), self.task)
+
+    def without(self, removed: Tensor) -> Graph:
+        """`G − removed`: without these nodes, or with them isolated where weights go by node id."""
+        return (isolate_nodes if self.by_id else remove_nodes)(self.data, removed)
 
     def predict_without(self, removed: Tensor) -> tuple[Tensor, Tensor]:
         """Predictions on `G − removed`, straight from the definition.
@@ -120,14 +177,22 @@ class Problem:
         task, survivors = self.task.survivors(keep)
         if not bool(keep.any()):
             return self.predict()[:0], survivors
-        output = self.forward(self.model, remove_nodes(self.data, removed))
-        if output.size(0) != int(keep.sum()):
+        if self.by_id:
+            return self.items(self.without(removed), self.task)[survivors], survivors
+        output = self.run(self.asked(self.without(removed), task))
+        wrong = self.wrong_rows(output, task, int(keep.sum()))
+        if wrong:
             raise ValueError(
-                f"on a graph of {int(keep.sum())} nodes the model returned {output.size(0)} rows: does it "
-                "hold rows of its own for the nodes? Keep them in the data (e.g. data.x or data.n_id) "
-                "and look them up in forward, so that they go with a removed node"
+                f"{wrong}: does it hold rows of its own for the nodes? Keep them in the data (e.g. data.x "
+                "or data.n_id) and look them up in forward, so that they go with a removed node"
             )
-        return task.predict(output), survivors
+        return self._predicted(output, task), survivors
+
+    def wrong_rows(self, output: Tensor, task: Task, num_nodes: int) -> str:
+        """What is wrong with the number of rows on a graph of so many nodes; empty if nothing is."""
+        if output.size(0) == (task.num_items(num_nodes) if self.direct else num_nodes):
+            return ""
+        return f"on a graph of {num_nodes} nodes the model returned {output.size(0)} rows"
 
     def total_change(self, before: Tensor, after: Tensor, survivors: Tensor) -> Tensor:
         """`F`: the L1 change summed over the surviving items that count."""
@@ -135,6 +200,21 @@ class Problem:
         if self.targets is not None:
             change = change[self.targets[survivors]]
         return change.sum()
+
+
+def transformed(transform: Transform, data: Graph) -> Graph:
+    """The graph after the transform, which must return one of the same kind."""
+    found = transform(data)
+    if not isinstance(found, Data | HeteroData):
+        raise TypeError(
+            f"transform must return the graph, got {type(found).__name__}; end it with `return data`"
+        )
+    return found
+
+
+def uncompiled(model: Any) -> Any:
+    """The model as it was written, where `torch.compile` has wrapped it."""
+    return getattr(model, "_orig_mod", model) if isinstance(model, nn.Module) else model
 
 
 def pose(
@@ -145,8 +225,10 @@ def pose(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     labels: Labels | None = None,
+    transform: Transform | None = None,
 ) -> Problem:
     """Check the input and put it in one value; every error says what was wrong and what to do."""
+    model = uncompiled(model)
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if not isinstance(data, Data | HeteroData):
@@ -159,31 +241,44 @@ def pose(
             "task must be a NodeClassification or a LinkPrediction, got "
             f"{type(task).__name__}; e.g. task=nora.LinkPrediction(pairs)"
         )
+    if transform is not None and not callable(transform):
+        raise TypeError(
+            f"transform must be a function of the graph, got {type(transform).__name__}"
+        )
     _check_graph(data)
     line = numbering_of(data)
     device = line_edges(data, line).device
     if isinstance(task, LinkPrediction):
         relation = None if task.relation is None else task.relation.to(device)
-        task = replace(task, pairs=task.pairs.to(device), relation=relation)
+        # Not by `replace`: it would take the decoder that stands in for one that was said.
+        task = copy.copy(task)
+        object.__setattr__(task, "pairs", task.pairs.to(device))
+        object.__setattr__(task, "relation", relation)
+    seen = data if transform is None else transformed(transform, data.clone())
     if isinstance(data, HeteroData):
-        call = default_call(model, data) if forward is None else forward
-        forward = typed_forward(task, line, call)
-        task = on_the_line(task, line)
+        ends = typed_ends(task, line) if isinstance(task, LinkPrediction) else None
+        how = calling(model, seen, task, forward)
+        call = how.call if how.direct else typed_forward(task, line, how.call)
+        task = on_the_line(typed_decoder(how.task, ends), line)
     else:
         kinds = task.node_types if isinstance(task, LinkPrediction) else task.node_type
         if kinds is not None:
             raise ValueError(
                 f"the task is about nodes of type {kinds!r}, but data has no node types"
             )
-        forward = default_forward(model, data) if forward is None else forward
-    counted = _counted(task, line, targets, forward)
+        how, ends = calling(model, seen, task, forward), None
+        call, task = how.call, how.task
+    counted = _counted(task, line, targets, call)
     return Problem(
         model=model,
         data=data,
         task=task,
         nodes=torch.arange(line.total) if nodes is None else line.ids(nodes),
         targets=None if counted is None else counted.to(device),
-        forward=forward,
+        forward=call,
+        transform=transform,
+        direct=how.direct,
+        ends=ends if how.direct else None,
         labels=None if labels is None else label_tensor(labels, line),
     )
 
@@ -214,89 +309,9 @@ def _check_graph(data: Graph) -> None:
         raise ValueError("the graph is empty: it has no nodes")
     if isinstance(data, HeteroData):
         return
-    if data.edge_index is None:
+    edge_index = graph_edges(data)
+    if edge_index is None:
         raise ValueError("data has no edge_index; a graph needs one of shape [2, num_edges]")
     num_nodes = int(data.num_nodes or 0)
-    check_edges(data.edge_index, num_nodes, num_nodes)
+    check_edges(edge_index, num_nodes, num_nodes)
     check_features(data.x, num_nodes)
-
-
-def default_forward(model: nn.Module, data: Data) -> Forward:
-    """PyG's calling convention: `model(x, edge_index)`, with `edge_weight`, `edge_attr` and
-    `edge_type` added where the data has them and the model's `forward` names them."""
-    if data.x is None:
-        raise ValueError(
-            "data has no node features x; add them, or pass forward=lambda model, data: … that "
-            "says how to call the model"
-        )
-    named = inspect.signature(model.forward).parameters
-    extra = tuple(
-        key
-        for key in ("edge_weight", "edge_attr", "edge_type")
-        if key in named and data.get(key) is not None
-    )
-
-    def forward(model: nn.Module, data: Data) -> Tensor:
-        return model(data.x, data.edge_index, **{key: getattr(data, key) for key in extra})
-
-    return forward
-
-
-def _told(error: Exception) -> str:
-    """An error in words; Python shows a missing key without saying that it is missing."""
-    return f"there is no {error}" if isinstance(error, KeyError) else str(error)
-
-
-def _shapes(data: Graph) -> str:
-    """The shape of the node features, in words."""
-    if isinstance(data, Data):
-        x = data.x
-        return f"x has shape {list(x.shape) if isinstance(x, Tensor) else None}"
-    found = {
-        store._key: list(store.x.shape) if isinstance(store.get("x"), Tensor) else None
-        for store in data.node_stores
-    }
-    return f"x has shapes {found}"
-
-
-def check_model(problem: Problem) -> Problem:
-    """Run the model twice: it must accept the graph, fit the task, and be deterministic.
-
-    Returns:
-        The problem, with the output it has now been seen to have.
-    """
-    if any(isinstance(p, UninitializedParameter) for p in problem.model.parameters()):
-        raise ValueError(
-            f"the model {type(problem.model).__name__} has layers that have not seen data yet (in_channels "
-            "-1): run it once, and train it, before asking"
-        )
-    with problem.evaluating(), torch.no_grad():
-        try:
-            first = problem.output()
-        except (RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
-            usual = (
-                "(x, edge_index)" if isinstance(problem.data, Data) else "(x_dict, edge_index_dict)"
-            )
-            raise ValueError(
-                f"the model {type(problem.model).__name__} could not be run on this graph: "
-                f"{_told(error)}. {_shapes(problem.data)}: was the model built for that many features? If "
-                f"it takes other arguments than {usual}, pass forward=lambda model, data: …"
-            ) from error
-        if not isinstance(first, Tensor):
-            raise TypeError(
-                f"the model returned {type(first).__name__}, expected one tensor; pass "
-                "forward=lambda model, data: … that picks it"
-            )
-        problem.task.check(first, problem.num_nodes)
-        again = problem.predict()
-        difference = (problem.task.predict(first) - again).abs()
-        # Scatter on several threads may add in another order: allow rounding, nothing more.
-        if difference.numel() and float(difference.max()) > 1e-4:
-            raise ValueError(
-                f"the model {type(problem.model).__name__} is not deterministic in eval mode: two "
-                f"passes over the same graph differ by {float(difference.max()):.3g}. Is dropout called with "
-                "training=True, or a random state drawn in forward?"
-            )
-        if isinstance(problem.data, HeteroData):
-            check_follows(problem.forward, problem.model, problem.data, first)
-    return replace(problem, original=first)

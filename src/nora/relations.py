@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nora.incremental.effect import Effects
 from nora.incremental.steps import EVERYWHERE
 from nora.numbering import Graph, Nodes
-from nora.problem import Forward, check_model, pose
+from nora.problem import Forward, Transform, check_model, pose
 from nora.progress import progress_bar
 from nora.result import Influence
 from nora.tables import typed_columns
@@ -27,6 +27,7 @@ def influence_matrix(
     *,
     targets: Nodes | None = None,
     forward: Forward | None = None,
+    transform: Transform | None = None,
     method: str = "exact",
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -43,6 +44,7 @@ def influence_matrix(
         task: What is predicted; node classification from logits by default.
         targets: Tell only the change of these predictions, as in `influence`.
         forward: As in `influence`.
+        transform: As in `influence`.
         method: `exact`, or `brute` for full forward passes (whose rounding shows as tiny changes).
         progress: Show a progress bar.
 
@@ -58,7 +60,7 @@ def influence_matrix(
         >>> list(changes)
         ['removed', 'node', 'change']
     """
-    problem = pose(model, data, task, nodes, targets, forward)
+    problem = pose(model, data, task, nodes, targets, forward, transform=transform)
     if problem.nodes.numel() == 0:
         raise ValueError("nodes names no node: give the nodes to remove")
     problem = check_model(problem)
@@ -92,6 +94,7 @@ def influencers(
     task: Task | None = None,
     *,
     forward: Forward | None = None,
+    transform: Transform | None = None,
     method: str = "exact",
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -107,6 +110,7 @@ def influencers(
         k: How many to tell.
         task: What is predicted; node classification from logits by default.
         forward: As in `influence`.
+        transform: As in `influence`.
         method: `exact`, or `brute` for full forward passes.
         progress: Show a progress bar.
 
@@ -123,7 +127,7 @@ def influencers(
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
-    plain = pose(model, data, task, forward=forward)
+    plain = pose(model, data, task, forward=forward, transform=transform)
     ids = plain.numbering.ids(node)
     if ids.numel() != 1:
         raise ValueError(f"node names {ids.numel()} nodes: give one node id, e.g. node=17")

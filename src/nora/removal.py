@@ -11,6 +11,8 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.utils import is_undirected
 
+from nora.structure import Kind, Rewriting, by_kind, cut_edges, graph_edges, rewrite
+
 EdgeList = Iterable[tuple[int, int]] | Tensor
 
 
@@ -65,8 +67,9 @@ def kept(nodes: Tensor, num_nodes: int) -> Tensor:
 def remove_nodes(data: Data | HeteroData, nodes: int | Iterable[int] | Tensor) -> Data | HeteroData:
     """`data` without `nodes` and their edges; node- and edge-level tensors are carried along.
 
-    The remaining nodes keep their order and are renumbered from 0, within their type where there
-    are several. Self-loops and duplicate edges of remaining nodes stay as they are.
+    All edge sets lose the edges at `nodes` (see `nora.structure`). The remaining nodes keep their
+    order and are renumbered from 0, within their type where there are several. Self-loops and
+    duplicate edges of remaining nodes stay as they are.
 
     Args:
         data: The graph; left untouched.
@@ -79,19 +82,44 @@ def remove_nodes(data: Data | HeteroData, nodes: int | Iterable[int] | Tensor) -
         tensor([[0, 1],
                 [1, 0]])
     """
+    keep, rows = _apart(data, nodes)
+    ids = {
+        kind: torch.where(part, part.long().cumsum(0) - 1, -1)
+        for kind, part in by_kind(data, keep).items()
+    }
+    return rewrite(data, Rewriting(rows, [ids]))
+
+
+def isolate_nodes(
+    data: Data | HeteroData, nodes: int | Iterable[int] | Tensor
+) -> Data | HeteroData:
+    """`data` with the same nodes under the same ids, without any edge that touches `nodes`.
+
+    Args:
+        data: The graph; left untouched.
+        nodes: As in `remove_nodes`.
+
+    Example:
+        >>> path = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> isolate_nodes(path, 0).edge_index
+        tensor([[1, 2],
+                [2, 1]])
+    """
+    keep, _ = _apart(data, nodes)
+    parts = by_kind(data, keep)
+    every = {kind: torch.arange(len(part)) for kind, part in parts.items()}
+    ids = {kind: torch.where(part, every[kind], -1) for kind, part in parts.items()}
+    return rewrite(data, Rewriting(every, [ids]))
+
+
+def _apart(
+    data: Data | HeteroData, nodes: int | Iterable[int] | Tensor
+) -> tuple[Tensor, dict[Kind, Tensor]]:
+    """Mask of the nodes that stay on the line `[N]`, and their ids within each type."""
     num_nodes = int(data.num_nodes or 0)
     keep = kept(node_ids(nodes, num_nodes), num_nodes)
-    if isinstance(data, Data):
-        return data.subgraph(keep.to(data.edge_index.device))
-    parts = keep.split([int(data[node_type].num_nodes or 0) for node_type in data.node_types])
-    device = next((store.edge_index.device for store in data.edge_stores), keep.device)
-    reduced = data.subgraph(
-        {t: part.to(device) for t, part in zip(data.node_types, parts, strict=True)}
-    )
-    for node_type, part in zip(data.node_types, parts, strict=True):
-        # PyG counts the nodes of a type without features by its edges.
-        reduced[node_type].num_nodes = int(part.sum())
-    return reduced
+    parts = by_kind(data, keep)
+    return keep, {kind: part.nonzero().flatten() for kind, part in parts.items()}
 
 
 def edge_pairs(data: Data | HeteroData, edges: EdgeList) -> tuple[tuple[int, int], ...]:
@@ -116,8 +144,9 @@ def edge_pairs(data: Data | HeteroData, edges: EdgeList) -> tuple[tuple[int, int
         raise ValueError("edges cannot be removed from a HeteroData yet: remove nodes instead")
     num_nodes = int(data.num_nodes or 0)
     node_ids([node for pair in named for node in pair], num_nodes)
-    undirected = is_undirected(data.edge_index, num_nodes=num_nodes)
-    there = set(_keys(data.edge_index, num_nodes).tolist())
+    all_edges = _edges_of(data)
+    undirected = is_undirected(all_edges, num_nodes=num_nodes)
+    there = set(_keys(all_edges, num_nodes).tolist())
     for source, target in named:
         if source * num_nodes + target not in there:
             dash = "–" if undirected else "→"
@@ -147,14 +176,16 @@ def remove_edges(data: Data, edges: EdgeList) -> Data:
     """
     num_nodes = int(data.num_nodes or 0)
     gone = torch.tensor(edge_pairs(data, edges), dtype=torch.long).reshape(-1, 2).t()
-    if is_undirected(data.edge_index, num_nodes=num_nodes):
+    if is_undirected(_edges_of(data), num_nodes=num_nodes):
         gone = torch.cat([gone, gone.flip(0)], dim=1)
-    gone = gone.to(data.edge_index.device)
-    keep = ~torch.isin(_keys(data.edge_index, num_nodes), _keys(gone, num_nodes))
-    reduced = data.edge_subgraph(keep)
-    # PyG counts the nodes of a graph without features by its edges.
-    reduced.num_nodes = num_nodes
-    return reduced
+    return cut_edges(data, gone)
+
+
+def _edges_of(data: Data) -> Tensor:
+    edges = graph_edges(data)
+    if edges is None:
+        raise ValueError("data has no edge_index; a graph needs one of shape [2, num_edges]")
+    return edges
 
 
 def _keys(edges: Tensor, num_nodes: int) -> Tensor:

@@ -230,6 +230,9 @@ class Effect:
         classes: The classes whose change counts; None for all.
         removed_edges: The removed edges; in an undirected graph each is both directions.
         node_types: As in `Influence`; items and pairs then count all nodes, type after type.
+        multilabel: Whether a node may have any of the classes, each decided by itself.
+        removal: What became of the removed nodes: `deleted`, or `isolated` where the model has weights
+            by node id.
     """
 
     removed: tuple[Any, ...]
@@ -242,6 +245,8 @@ class Effect:
     classes: tuple[int, ...] | None = None
     removed_edges: tuple[tuple[int, int], ...] = ()
     node_types: Mapping[str, int] | None = None
+    multilabel: bool = False
+    removal: str = "deleted"
 
     @property
     def change(self) -> Tensor:
@@ -276,12 +281,22 @@ class Effect:
         """One row per counted item.
 
         Nodes: `node`, `change`, `from_class`, `to_class`, `flipped`. Pairs: `source`, `target`,
-        `change`, `before`, `after`, `flipped` (the probability crosses one half).
+        `change`, `before`, `after`, `flipped` (the probability crosses one half). Nodes with any of
+        several labels: `node`, `change`, `label` (the one that moves most), its probability `before`
+        and `after`, `flipped` (another set of labels is predicted).
         """
         items = self.counted.nonzero().flatten()
         before, after = self.before[items], self.after[items]
-        if self.task == "node":
-            columns: dict[str, Any] = {"node": items}
+        # NumPy has no bfloat16, and half precision is hard to read.
+        if before.element_size() < 4:
+            before, after = before.float(), after.float()
+        columns: dict[str, Any] = {"node": items}
+        if self.multilabel:
+            moved, flipped = self.labels_moved(before, after)
+            each = torch.arange(len(items), device=items.device)
+            rest = {"label": moved, "before": before[each, moved], "after": after[each, moved]}
+            rest |= {"flipped": flipped}
+        elif self.task == "node":
             start, end = before.argmax(dim=-1), after.argmax(dim=-1)
             rest = {"from_class": start, "to_class": end, "flipped": start != end}
         else:
@@ -298,6 +313,21 @@ class Effect:
                     label = "name" if key == "node" else f"{key}_name"
                     frame.insert(at, label, [self.names[node] for node in frame[key]])
         return typed_columns(frame, self.node_types)
+
+    def labels_moved(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+        """Which label moves most `[…]`, one that is gained or lost first; and whether any is.
+
+        Args:
+            before: Probabilities of all labels `[…, C]`.
+            after: The same without the removed nodes.
+        """
+        crosses = (before > 0.5) != (after > 0.5)
+        moved = (before - after).abs()
+        if self.classes is not None:
+            others = torch.ones(moved.size(-1), dtype=torch.bool, device=moved.device)
+            others[list(self.classes)] = False
+            moved = moved.masked_fill(others, -3.0)
+        return (moved + 2.0 * crosses).argmax(dim=-1), crosses.any(dim=-1)
 
     def top(self, k: int = 10) -> pd.DataFrame:
         """The `k` items that change most."""

@@ -11,7 +11,7 @@ removal is the change of every item that survives it, and the influence its L1 n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import index
 from typing import Literal
 
@@ -19,13 +19,26 @@ import torch
 from torch import Tensor
 
 ReturnType = Literal["raw", "probs", "log_probs"]
+Mode = Literal["multiclass", "binary", "multilabel"]
 Decoder = Callable[..., Tensor]
 RETURN_TYPES = ("raw", "probs", "log_probs")
+MODES = ("multiclass", "binary", "multilabel")
 
 
-def _check_return_type(return_type: str) -> None:
+class _NotSaid(str):
+    """`raw`, as long as the output does not speak against it."""
+
+
+NOT_SAID = _NotSaid("raw")
+
+
+def _said(return_type: str | None) -> str:
+    """The return type that was given; `NOT_SAID` for none."""
+    if return_type is None:
+        return NOT_SAID
     if return_type not in RETURN_TYPES:
         raise ValueError(f"return_type is {return_type!r}; it must be one of {RETURN_TYPES}")
+    return return_type
 
 
 def dot_product(z: Tensor, pairs: Tensor) -> Tensor:
@@ -41,15 +54,25 @@ def dot_product(z: Tensor, pairs: Tensor) -> Tensor:
     return (z[pairs[0]] * z[pairs[1]]).sum(dim=-1)
 
 
+def default_decoder(z: Tensor, pairs: Tensor) -> Tensor:
+    """Stands for a decoder that was not said."""
+    return dot_product(z, pairs)
+
+
 @dataclass(frozen=True)
 class NodeClassification:
     """Every node's class probabilities.
 
     Args:
-        return_type: What the model returns: `raw` logits, `probs` or `log_probs`.
+        return_type: What the model returns: `raw` logits, `probs` or `log_probs`. When left out it is
+            taken to return logits, and refused where its output looks like probabilities.
         classes: Measure the change on these classes' probabilities only; all by default. Kept
             sorted, each class once.
         node_type: Which nodes are classified, in a graph with several node types.
+        mode: `multiclass`: one of several classes, from an output `[N, C]`. `binary`: one of two,
+            from an output `[N]` or `[N, 1]` that is about the second. `multilabel`: any of several
+            labels, each by itself, from an output `[N, C]`. When left out, the output's shape decides
+            between the first two.
 
     Example:
         >>> output = torch.tensor([[0.0, 0.0]])
@@ -59,14 +82,17 @@ class NodeClassification:
         tensor([[0.5000]])
     """
 
-    return_type: ReturnType = "raw"
+    return_type: ReturnType | None = None
     classes: Sequence[int] | None = None
     node_type: str | None = None
+    mode: Mode | None = None
     name = "node"
     item = "node"
 
     def __post_init__(self) -> None:
-        _check_return_type(self.return_type)
+        object.__setattr__(self, "return_type", _said(self.return_type))
+        if self.mode is not None and self.mode not in MODES:
+            raise ValueError(f"mode is {self.mode!r}; it must be one of {MODES}")
         if self.classes is not None:
             object.__setattr__(self, "classes", _class_ids(self.classes))
 
@@ -76,7 +102,12 @@ class NodeClassification:
         return found if self.classes is None else found[:, list(self.classes)]
 
     def probabilities(self, output: Tensor) -> Tensor:
-        """Probabilities of all classes `[N, C]`."""
+        """Probabilities of all classes `[N, C]`; of two where the output is one number per node."""
+        if _one_number(output) and self.mode != "multilabel":
+            second = _by_itself(output.reshape(len(output)), self.return_type)
+            return torch.stack([1 - second, second], dim=-1)
+        if self.mode == "multilabel":
+            return _by_itself(output, self.return_type)
         if self.return_type == "raw":
             return output.softmax(dim=-1)
         return output.exp() if self.return_type == "log_probs" else output
@@ -85,19 +116,36 @@ class NodeClassification:
         """The same task with all classes counted."""
         return replace(self, classes=None)
 
-    def check(self, output: Tensor, num_nodes: int) -> None:
-        """Raise when `output` is not one row of classes per node."""
-        if output.dim() != 2 or output.size(0) != num_nodes or output.size(1) < 2:
+    def largest_change(self, columns: int) -> float:
+        """No removal changes a prediction of so many classes by more than this.
+
+        What sums to one moves by at most 2; what else lies in [0, 1] by 1 in every class.
+        """
+        sums_to_one = self.mode != "multilabel" and self.return_type == "raw"
+        return min(2.0, columns) if sums_to_one else float(columns)
+
+    def check(self, output: Tensor, num_nodes: int, rows: Tensor | None = None) -> None:
+        """Raise when `output` is not one row of classes per node, or of another return type.
+
+        Args:
+            output: The model's output.
+            num_nodes: How many rows it needs.
+            rows: Mask `[N]` of the rows that say something; all by default.
+        """
+        _check_shape(self.mode, output, num_nodes)
+        classes = self.probabilities(output[:1]).size(1)
+        if self.classes is not None and self.classes[-1] >= classes:
             raise ValueError(
-                f"node classification needs a model output of shape [{num_nodes}, classes ≥ 2]; "
-                f"the model returned {list(output.shape)}"
+                f"classes name class {self.classes[-1]}: the model tells {classes} classes "
+                f"apart (0 … {classes - 1})"
             )
-        if self.classes is not None and self.classes[-1] >= output.size(1):
-            raise ValueError(
-                f"classes name class {self.classes[-1]}: the model tells {output.size(1)} classes "
-                f"apart (0 … {output.size(1) - 1})"
-            )
-        check_range(self.probabilities(output), self.return_type)
+        told = output if rows is None else output[rows]
+        if isinstance(self.return_type, _NotSaid):
+            if _one_number(output) or self.mode == "multilabel":
+                refuse_unit_interval(told, "the model", "NodeClassification")
+            else:
+                _refuse_rows_that_sum_to_one(told)
+        check_range(self.probabilities(told), str(self.return_type))
 
     def num_items(self, num_nodes: int) -> int:
         """How many predictions there are: one per node."""
@@ -118,6 +166,67 @@ class NodeClassification:
     def credit(self, prediction: Tensor, num_nodes: int) -> Tensor:
         """Each node's own share of the prediction `[N, K]`: its class probabilities."""
         return prediction
+
+
+def _one_number(output: Tensor) -> bool:
+    """Whether an output has one number per node."""
+    return output.dim() == 1 or (output.dim() == 2 and output.size(1) == 1)
+
+
+def _by_itself(output: Tensor, return_type: str | None) -> Tensor:
+    """Probabilities of what is decided by itself, not among several."""
+    if return_type == "raw":
+        return output.sigmoid()
+    return output.exp() if return_type == "log_probs" else output
+
+
+def _check_shape(mode: str | None, output: Tensor, num_nodes: int) -> None:
+    """Raise unless an output is one row per node of the width that the mode needs."""
+    one = f"[{num_nodes}] or [{num_nodes}, 1]"
+    many = f"[{num_nodes}, classes ≥ 2]"
+    wanted = {None: f"{many}, or {one} for two classes", "binary": one}.get(mode, many)
+    fits = output.dim() in (1, 2) and output.size(0) == num_nodes
+    single = fits and _one_number(output)
+    if not fits or (mode == "binary" and not single) or (mode == "multiclass" and single):
+        raise ValueError(
+            f"node classification needs a model output of shape {wanted}; "
+            f"the model returned {list(output.shape)}"
+        )
+    if mode == "multilabel" and output.dim() != 2:
+        raise ValueError(
+            f"with mode='multilabel' the model must return [{num_nodes}, labels]; it returned "
+            f"{list(output.shape)}"
+        )
+
+
+def _refuse_rows_that_sum_to_one(output: Tensor) -> None:
+    """Raise when logits look like probabilities, of which nothing was said.
+
+    Log-probabilities need no word: they are logits too, whose softmax is the probabilities.
+    """
+    output = output.float()
+    if output.numel() == 0 or bool((output < 0).any()):
+        return
+    if bool(((output.sum(dim=-1) - 1).abs() < 1e-4).all()):
+        raise ValueError(
+            "the model seems to return probabilities already (no row has a negative number, and each "
+            "sums to one): pass task=nora.NodeClassification(return_type='probs'), or "
+            "return_type='raw' if these are logits"
+        )
+
+
+def refuse_unit_interval(score: Tensor, who: str, task: str) -> None:
+    """Raise when logits all lie in [0, 1], of which none was said that they are logits."""
+    score = score.float().flatten()
+    # Of one or two numbers, or the same one throughout, nothing can be told.
+    if score.numel() <= 2 or bool((score == score[0]).all()):
+        return
+    if float(score.min()) >= 0 and float(score.max()) <= 1:
+        raise ValueError(
+            f"{who} returns numbers between {float(score.min()):.3g} and {float(score.max()):.3g}, "
+            f"which may be probabilities already: pass task=nora.{task}(…, return_type='probs'), or "
+            "return_type='raw' if they are logits"
+        )
 
 
 def _class_ids(classes: Iterable[int]) -> tuple[int, ...]:
@@ -147,8 +256,11 @@ class LinkPrediction:
 
     Args:
         pairs: The node pairs `D` whose link is predicted, `[2, P]`.
-        decoder: `(z, pairs) -> scores [P]`, acting on each pair's two rows of `z` alone.
-        return_type: What the decoder returns: `raw` logits, `probs` or `log_probs`.
+        decoder: `(z, pairs) -> scores [P]`, acting on each pair's two rows of `z` alone. When left
+            out: the model's own `decode`, where it has PyG's `encode` and `decode`, or its scores,
+            where its `forward` takes `edge_label_index`; else the dot product.
+        return_type: What the decoder returns: `raw` logits, `probs` or `log_probs`. When left out
+            it is taken to return logits, and refused where all scores lie in [0, 1].
         relation: Which relation each pair is about, `[P]`; the decoder then is called as
             `(z, pairs, relation)`.
         node_types: The types that sources and targets have, in a graph with several node types;
@@ -161,15 +273,20 @@ class LinkPrediction:
     """
 
     pairs: Tensor
-    decoder: Decoder = dot_product
-    return_type: ReturnType = "raw"
+    decoder: Decoder = default_decoder
+    return_type: ReturnType | None = None
     relation: Tensor | None = None
     node_types: tuple[str, str] | None = None
+    leaves_decoder_open: bool = field(init=False, repr=False, default=False)
     name = "link"
     item = "pair"
 
     def __post_init__(self) -> None:
-        _check_return_type(self.return_type)
+        object.__setattr__(self, "return_type", _said(self.return_type))
+        # What is left out is not what is asked for: a model may bring a decoder of its own.
+        object.__setattr__(self, "leaves_decoder_open", self.decoder is default_decoder)
+        if self.decoder is default_decoder:
+            object.__setattr__(self, "decoder", dot_product)
         pairs = self.pairs
         if pairs.dim() != 2 or pairs.size(0) != 2 or pairs.dtype != torch.long:
             raise ValueError(
@@ -182,7 +299,7 @@ class LinkPrediction:
                 f"node_types must be the types of source and target, e.g. ('author', 'paper'); got {kinds!r}"
             )
         relation = self.relation
-        if relation is not None and self.decoder is dot_product:
+        if relation is not None and self.decoder is dot_product and not self.leaves_decoder_open:
             raise ValueError("relation is for a decoder of your own: decoder(z, pairs, relation)")
         if relation is not None and (
             relation.shape != pairs.shape[1:] or relation.dtype != torch.long
@@ -204,12 +321,22 @@ class LinkPrediction:
 
     def from_scores(self, score: Tensor) -> Tensor:
         """Link probabilities from what the decoder returns."""
-        if self.return_type == "raw":
-            return score.sigmoid()
-        return score.exp() if self.return_type == "log_probs" else score
+        return _by_itself(score, self.return_type)
 
-    def check(self, output: Tensor, num_nodes: int) -> None:
+    def check(self, output: Tensor, num_nodes: int, rows: Tensor | None = None) -> None:
         """Raise when pairs leave the graph or the decoder does not give one score per pair."""
+        self.check_pairs(num_nodes)
+        if output.dim() != 2 or output.size(0) != num_nodes:
+            raise ValueError(
+                f"link prediction needs a model output of shape [{num_nodes}, D]; the model "
+                f"returned {list(output.shape)}. One that scores pairs itself needs a forward with "
+                "an argument edge_label_index, and no forward=…"
+            )
+        given = () if self.relation is None else (self.relation,)
+        self.check_scores(self.decoder(output, self.pairs, *given), "the decoder")
+
+    def check_pairs(self, num_nodes: int) -> None:
+        """Raise when pairs leave the graph."""
         if self.pairs.numel():
             low, high = int(self.pairs.min()), int(self.pairs.max())
             if low < 0 or high >= num_nodes:
@@ -218,18 +345,22 @@ class LinkPrediction:
                     f"pairs name node {wrong}: the graph has {num_nodes} nodes "
                     f"(0 … {num_nodes - 1})"
                 )
-        if output.dim() != 2 or output.size(0) != num_nodes:
+
+    def check_scores(self, score: Tensor, who: str) -> None:
+        """Raise when there is not one score per pair, or they are of another return type.
+
+        Args:
+            score: What the decoder returned, or a model that scores pairs itself.
+            who: Which of the two, in words.
+        """
+        if not isinstance(score, Tensor) or list(score.shape) != [self.pairs.size(1)]:
             raise ValueError(
-                f"link prediction needs a model output of shape [{num_nodes}, D]; the model "
-                f"returned {list(output.shape)}"
+                f"{who} must return one score per pair, shape [{self.pairs.size(1)}]; it "
+                f"returned {list(getattr(score, 'shape', []))}"
             )
-        prediction = self.predict(output)
-        if list(prediction.shape) != [self.pairs.size(1)]:
-            raise ValueError(
-                f"the decoder must return one score per pair, shape [{self.pairs.size(1)}]; it "
-                f"returned {list(prediction.shape)}"
-            )
-        check_range(prediction, self.return_type)
+        if isinstance(self.return_type, _NotSaid) and self.decoder is not dot_product:
+            refuse_unit_interval(score, who, "LinkPrediction")
+        check_range(self.from_scores(score), str(self.return_type))
 
     def num_items(self, num_nodes: int) -> int:
         """How many predictions there are: one per pair."""
@@ -267,6 +398,11 @@ def check_range(prediction: Tensor, return_type: str) -> None:
 
 
 def item_change(before: Tensor, after: Tensor) -> Tensor:
-    """L1 change of each item `[items]`, from predictions `[items]` or `[items, C]`."""
+    """L1 change of each item `[items]`, from predictions `[items]` or `[items, C]`.
+
+    Predictions of half precision are subtracted and summed in single precision.
+    """
+    if before.element_size() < 4:
+        before, after = before.float(), after.float()
     difference = (before - after).abs()
     return difference.sum(dim=-1) if difference.dim() > 1 else difference

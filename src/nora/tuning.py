@@ -27,7 +27,7 @@ from nora.files import written_atomically
 from nora.labels import Labels
 from nora.methods import METHODS, Method
 from nora.numbering import Graph
-from nora.problem import Forward, Problem, check_model, pose
+from nora.problem import Forward, Problem, Transform, check_model, pose
 from nora.progress import progress_bar
 from nora.registry import Entry
 from nora.task import Task
@@ -86,6 +86,7 @@ def tune(
     task: Task | None = None,
     *,
     forward: Forward | None = None,
+    transform: Transform | None = None,
     trials: int = 20,
     seed: int = 0,
     progress: bool = True,
@@ -99,6 +100,7 @@ def tune(
         method: A method with options to tune.
         task: What is predicted; node classification from logits by default.
         forward: As in `nora.influence`.
+        transform: As in `nora.influence`.
         trials: How many settings to try; NORA's own search does not need it.
         seed: Seed of the trials, and of methods that have one.
         progress: Show a progress bar.
@@ -114,7 +116,7 @@ def tune(
         >>> scores = nora.influence(model, dataset.data, tuned.method, **tuned.options)
     """
     entry = check_tunable(method)
-    problem = pose(model, data, task, forward=forward, labels=labels)
+    problem = pose(model, data, task, forward=forward, labels=labels, transform=transform)
     if entry.facts.get("uses_model", True):
         problem = check_model(problem)
     return tune_problems([problem], method, trials=trials, seed=seed, progress=progress)

@@ -7,8 +7,6 @@ moved to the same numbers. After that nothing needs to know of types.
 
 from __future__ import annotations
 
-import copy
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +16,7 @@ from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
 from nora.numbering import Nodes, Numbering, numbering_of
+from nora.structure import graph_edges
 from nora.task import LinkPrediction, NodeClassification, Task
 
 Call = Callable[[nn.Module, Any], Any]
@@ -77,33 +76,22 @@ class TypedForward:
         return {node_type: output[node_type] for node_type in self.wanted}
 
 
-def default_call(model: nn.Module, data: HeteroData) -> Call:
-    """PyG's calling convention: `model(x_dict, edge_index_dict)`, with `edge_weight_dict` and
-    `edge_attr_dict` added where the data has them and the model's `forward` names them."""
-    named = inspect.signature(model.forward).parameters
-    extra = {}
-    for key in ("edge_weight", "edge_attr"):
-        argument = next((name for name in (f"{key}_dict", key) if name in named), None)
-        if argument is not None and any(key in store for store in data.edge_stores):
-            extra[argument] = f"{key}_dict"
-
-    def call(model: nn.Module, data: Any) -> Any:
-        given = {argument: getattr(data, attribute) for argument, attribute in extra.items()}
-        return model(data.x_dict, data.edge_index_dict, **given)
-
-    return call
-
-
 def typed_forward(task: Task, line: Numbering, call: Call) -> TypedForward:
     """The forward call that gives what the task is about."""
     if isinstance(task, LinkPrediction):
-        ends = task.node_types or _only(line, "LinkPrediction(pairs, node_types=({0!r}, {0!r}))")
-        for node_type in ends:
-            line.check_type(node_type)
+        ends = typed_ends(task, line)
         return TypedForward(call, tuple(t for t in line.types if t in ends))
     node_type = task.node_type or _only(line, "NodeClassification(node_type={0!r})")[0]
     line.check_type(node_type)
     return TypedForward(call, (node_type,))
+
+
+def typed_ends(task: LinkPrediction, line: Numbering) -> tuple[str, str]:
+    """The types of the sources and targets of a task's pairs."""
+    ends = task.node_types or _only(line, "LinkPrediction(pairs, node_types=({0!r}, {0!r}))")
+    for node_type in ends:
+        line.check_type(node_type)
+    return ends
 
 
 def _only(line: Numbering, remedy: str) -> tuple[str, str]:
@@ -165,38 +153,10 @@ def check_typed_graph(data: HeteroData) -> None:
                     f"data[{end!r}].num_nodes or x"
                 )
         check_edges(
-            data[edge_type].get("edge_index"),
+            graph_edges(data[edge_type]),
             int(data[edge_type[0]].num_nodes or 0),
             int(data[edge_type[2]].num_nodes or 0),
             f"data[{edge_type!r}].edge_index",
-        )
-
-
-def check_follows(forward: Call, model: nn.Module, data: HeteroData, output: Tensor) -> None:
-    """Raise when the output does not follow the nodes to another order.
-
-    A model may hold rows of its own for the nodes of a type that it only reads, as an embedding.
-    Without one of them the others would be taken for their neighbours, and nobody would notice.
-    """
-    turned = copy.copy(data)
-    for store in turned.node_stores:
-        for key, value in store.items():
-            if isinstance(value, Tensor) and store.is_node_attr(key):
-                store[key] = value.flip(0)
-    for store in turned.edge_stores:
-        last = [[int(data[kind].num_nodes or 0) - 1] for kind in (store._key[0], store._key[2])]
-        store.edge_index = torch.tensor(last, device=store.edge_index.device) - store.edge_index
-    counts = numbering_of(data).counts
-    expected = torch.cat([part.flip(0) for part in output.split(counts)])
-    found = forward(model, turned)
-    difference = (found - expected).abs()
-    scale = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
-    if difference.numel() and not float(difference.max()) <= 1e-3 * scale:
-        raise ValueError(
-            f"the model {type(model).__name__} gives other outputs when the nodes are numbered "
-            "otherwise: it holds rows of its own for them, which would not go with a removed node, or "
-            "it joins nodes of equal number (add_self_loops between two types). Keep the nodes' numbers "
-            "in the data (e.g. data['author'].x = torch.arange(n)) and look the rows up in forward"
         )
 
 

@@ -30,7 +30,8 @@ class Blend(Step):
 
     def __init__(self, weights: Weights, inputs: Sequence[Value]) -> None:
         self.weights = weights
-        output = Value(self.whole(*(value.whole() for value in inputs)), EVERYWHERE)
+        whole = self.whole(*(value.whole() for value in inputs))
+        output = Value(inputs[0].space, EVERYWHERE, whole)
         super().__init__(inputs, output)
         # Sums over all nodes lose digits that single rows would show.
         self.sums = torch.stack([v.whole().sum(dim=0, dtype=torch.double) for v in inputs])

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.incremental import loops
+from nora.incremental import loops, loops_sums
 from nora.incremental.changed import Attention, Changed, Reach, Removals
 from nora.incremental.edges import Edges
+from nora.incremental.steps import Chunk
+from nora.incremental.weighted import WeightedSum
 
 _CODES = {"none": loops.NONE, "mean": loops.MEAN, "sym": loops.SYM}
 _local = threading.local()
@@ -132,6 +134,54 @@ def attend(
         out.numpy(), _scratch(edges.num_nodes)[0],
     )  # fmt: skip
     return out.view(-1, *y.shape[1:])
+
+
+def weighted_sum(step: WeightedSum, chunk: Chunk, y: Changed, weights: Changed | None) -> Changed:
+    """New sums where messages or weights have changed; see `weighted.py`."""
+    arrays = {
+        name: tuple(part.numpy() for part in pair)
+        for name, pair in step.arrays(chunk, y, weights).items()
+    }
+    out_ptr, out_edge = (part.numpy() for part in step.gather.readers)
+    in_ptr, in_edge = (part.numpy() for part in step.scatter.senders)
+    source, target = step.gather.index.numpy(), step.scatter.index.numpy()
+    base = _flat(step.inputs[0].whole())
+    total, start = _flat(step.output.whole()), step.inputs[1].whole()
+    start = start[:1] if start.stride(0) == 0 else start
+    # A weight is one number per edge; without weights there are none.
+    weight = np.empty(0, dtype=base.dtype)
+    new_weight = weight
+    if step.weight is not None:
+        weight = step.weight.whole().reshape(-1).contiguous().numpy()
+        if weights is not None and len(weights):
+            new_weight = weights.rows.reshape(-1).contiguous().numpy()
+    rows = _flat(y.rows) if len(y) else base[:0]
+    slot, y_slot, w_slot, lost = _marks(
+        step.output.space.size, step.inputs[0].space.size, step.gather.output.space.size
+    )
+    ptr, node, touched = loops_sums.reached_rows(
+        out_ptr, out_edge, target, *arrays["y"], *arrays["w"], *arrays["lost"], *arrays["gone"], slot,
+        lost,
+    )  # fmt: skip
+    out = np.empty((len(node), base.shape[1]), dtype=base.dtype)
+    loops_sums.weighted_sums(
+        out_ptr, out_edge, in_ptr, in_edge, source, target, base, *arrays["y"], rows, weight,
+        *arrays["w"], new_weight, *arrays["lost"], _flat(start), total, step.few, step.digits, ptr,
+        node, touched, slot, y_slot, w_slot, lost, out,
+    )  # fmt: skip
+    found = torch.from_numpy(out).view(-1, *step.output.whole().shape[1:])
+    chunk.tally.bytes += 2 * found.nbytes
+    return Changed(torch.from_numpy(ptr), torch.from_numpy(node), found)
+
+
+def _marks(*sizes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """This thread's marks of targets, sources and edges (−1) and of lost edges, kept clean."""
+    kept = getattr(_local, "marks", None)
+    if kept is None or any(len(array) < size for array, size in zip(kept, sizes, strict=False)):
+        grown = [max(size, 0 if kept is None else len(kept[at])) for at, size in enumerate(sizes)]
+        marks = tuple(np.full(size, -1, dtype=np.int64) for size in grown)
+        kept = _local.marks = (*marks, np.zeros(grown[2], dtype=np.bool_))
+    return kept
 
 
 def touched_pairs(

@@ -55,13 +55,12 @@ class Effects:
         if method == "exact":
             try:
                 engine = Engine.prepare(problem, pick_backend("auto", problem, removals))
+                verify_engine(engine, None, seed=0)
             except UnsupportedError as reason:
                 warnings.warn(
                     f"exact falls back to brute force: {reason}", RuntimeWarning, stacklevel=3
                 )
             else:
-                if removals > 1:
-                    verify_engine(engine, None, seed=0)
                 return Effects(problem, engine.before, engine)
         return Effects(problem, problem.predict())
 

@@ -16,22 +16,20 @@ import torch
 from torch import Tensor
 
 from nora.incremental import vectorised
-from nora.incremental.blend import Blend
 from nora.incremental.changed import Changed, Removals
 from nora.incremental.edges import csr
 from nora.incremental.plan import Plan, UnsupportedError, same
-from nora.incremental.steps import EVERYWHERE, Chunk, Local, Propagate, Rows, Tally
-from nora.incremental.trace import trace
+from nora.incremental.steps import EVERYWHERE, Chunk, Tally
+from nora.incremental.trace import decodes, trace
 from nora.problem import Problem
 from nora.removal import kept
-from nora.task import LinkPrediction, dot_product, item_change
+from nora.task import LinkPrediction, item_change
 
 Backend = Literal["auto", "compiled", "vectorised"]
 # Below this many (nodes × edges), loading the compiled loops costs more than they save.
 COMPILE_ABOVE = 10_000_000
 # Chunks larger than this fall out of the processor's caches and gain nothing.
 CHUNK_BYTES = 64 * 2**20
-PAIRS_AT_ONCE = 1 << 16
 # What the compiled loops are compiled for.
 FLOATS = (torch.float32, torch.float64)
 
@@ -54,6 +52,21 @@ def pick_backend(name: Backend, problem: Problem, removals: int) -> ModuleType:
 
         return compiled
     return vectorised
+
+
+def _followed(problem: Problem) -> Plan:
+    """The model's plan, seen to give what the model gives; by rules where they do."""
+    output = problem.output()
+    if decodes(problem) and not problem.direct:
+        assert isinstance(problem.task, LinkPrediction)
+        more = () if problem.task.relation is None else (problem.task.relation,)
+        output = problem.task.decoder(output, problem.task.pairs, *more)
+    for rules in (True, False):
+        plan = trace(problem, rules)
+        plan.finish()
+        if same(plan.output.whole(), output):
+            return plan
+    raise UnsupportedError("what was recorded, done again, does not give what the model gives")
 
 
 @dataclass
@@ -89,11 +102,8 @@ class Engine:
     ) -> Engine:
         """Trace the model and compute everything that is shared by all removals."""
         with torch.no_grad():
-            plan = trace(problem)
-            if not same(plan.output.whole(), problem.output()):
-                trace(problem, check=True)  # raises where a rule is to blame, and names it
-                raise UnsupportedError("the trace does not give what the model gives")
-            before = problem.task.predict(plan.output.whole())
+            plan = _followed(problem)
+            before = problem.predict()
         return Engine(problem, plan, before, backend, tolerance, compensate)
 
     def with_tolerance(self, tolerance: float, compensate: tuple[float, ...] = ()) -> Engine:
@@ -101,10 +111,6 @@ class Engine:
         other = Engine(self.problem, self.plan, self.before, self.backend, tolerance, compensate)
         other.__dict__["cost"] = self.cost
         return other
-
-    def module(self, name: str) -> torch.nn.Module:
-        """A module by its name in the plan."""
-        return self.problem.model.get_submodule(name.removeprefix("model").removeprefix("."))
 
     def changed_output(
         self, removals: Removals, tolerance: float | None = None, tally: Tally | None = None
@@ -114,11 +120,31 @@ class Engine:
         tolerance = self.tolerance if tolerance is None else tolerance
         chunk = Chunk(removals, self.plan.num_nodes, self.backend, tolerance, tally)
         with torch.no_grad():
-            changed = self.plan.run(chunk)
+            if len(removals.node) < self.plan.num_nodes * len(removals):
+                changed = self.plan.run(chunk)
+            else:  # nobody is left
+                changed = Changed(
+                    torch.zeros_like(removals.ptr), removals.node[:0], self.before[:0]
+                )
+            if self.problem.by_id and len(changed):
+                changed = self._of_others(removals, changed)
         with self._lock:
             self.tally.mass += tally.mass
             self.tally.pruned += tally.pruned
         return changed
+
+    def _of_others(self, removals: Removals, changed: Changed) -> Changed:
+        """Without the rows of removed nodes, and of pairs with one: they are there, but do not count."""
+        n = self.plan.num_nodes
+        gone = vectorised.owner_of(removals.ptr) * n + removals.node
+        ends = changed.node.unsqueeze(0)
+        if decodes(self.problem):
+            assert isinstance(self.problem.task, LinkPrediction)
+            ends = self.problem.task.pairs[:, changed.node]
+        keep = ~torch.isin(ends + changed.removal * n, gone).any(dim=0)
+        ptr = torch.zeros_like(removals.ptr)
+        ptr[1:] = torch.bincount(changed.removal[keep], minlength=len(removals)).cumsum(0)
+        return Changed(ptr, changed.node[keep], changed.rows[keep])
 
     def changed_items(
         self, removals: Removals, changed: Changed, tally: Tally | None = None
@@ -130,28 +156,15 @@ class Engine:
             return empty, empty, self.before[:0]
         if not isinstance(task, LinkPrediction):
             return changed.removal, changed.node, task.predict(changed.rows)
+        if decodes(self.problem):
+            return changed.removal, changed.node, task.from_scores(changed.rows)
         if self.plan.output.depth >= EVERYWHERE:
             return self._all_pairs(task, removals, changed, tally)
         ptr, pair, ends = self.backend.touched_pairs(self.incident, task.pairs, removals, changed)
         if tally is not None:
             tally.bytes += 6 * pair.nbytes
         z = self.plan.output.whole()
-        if task.decoder is dot_product:
-            score = self.backend.dots(pair, task.pairs, ends, z, changed.rows)
-            after = task.from_scores(score)
-        else:
-            blocks = []
-            for some, at in zip(
-                pair.split(PAIRS_AT_ONCE), ends.split(PAIRS_AT_ONCE, 1), strict=True
-            ):
-                rows = [
-                    vectorised.pick(task.pairs[i, some], at[i], z, changed.rows) for i in (0, 1)
-                ]
-                first = torch.arange(len(some), device=z.device)
-                local = torch.stack([first, first + len(some)])
-                relation = None if task.relation is None else task.relation[some]
-                blocks.append(task.decode(torch.cat(rows), local, relation))
-            after = torch.cat(blocks) if blocks else self.before[:0]
+        after = task.from_scores(self.backend.dots(pair, task.pairs, ends, z, changed.rows))
         counts = ptr[1:] - ptr[:-1]
         return torch.arange(len(counts), device=z.device).repeat_interleave(counts), pair, after
 
@@ -210,7 +223,7 @@ class Engine:
     def cost(self) -> Tensor:
         """Generous estimate of the bytes each node's removal takes on its way through the plan `[N]`."""
         n = self.plan.num_nodes
-        source, target = self.plan.edge_index
+        source, target = self.plan.hops()
         other = source != target
         source, target = source[other], target[other]
         near = [step.output.depth for step in self.plan.steps if step.output.depth < EVERYWHERE]
@@ -220,29 +233,28 @@ class Engine:
         for _ in range(deepest + 1):
             walks = torch.zeros_like(walks).index_add(0, source, walks[target])
             ball.append(ball[-1] + walks)
-        everywhere = torch.full_like(walks, float(len(source) + n))
         size = self.before.element_size()
         bytes_ = torch.zeros_like(walks)
+        degree = (len(source) + n) / max(n, 1)
         for step in self.plan.steps:
-            depth = step.output.depth
+            depth, space = step.output.depth, step.output.space
             if depth < 0:
                 continue
+            most = float(max(space.size, n))
             width = size * step.output.width + 32
-            reached, beyond = everywhere, everywhere
-            if depth < EVERYWHERE:
-                reached, beyond = ball[depth], ball[depth + 1]
-            elif isinstance(step, Rows | Propagate | Blend):
-                beyond = torch.full_like(walks, float(n))  # no edges are followed
-            bytes_ += reached.clamp(max=n) * width
-            bytes_ += beyond.clamp(max=len(source) + n) * 32
-            if isinstance(step, Local):
-                heavy = size * (sum(value.width for value in step.inputs) + step.output.width)
-                bytes_ += beyond.clamp(max=len(source) + n) * heavy
-        if isinstance(self.problem.task, LinkPrediction):
+            if depth >= EVERYWHERE:
+                bytes_ += most * width
+                continue
+            per_node = max(1.0, space.size / max(n, 1))
+            bytes_ += (ball[depth] * per_node).clamp(max=most) * width
+            bytes_ += ball[depth + 1].clamp(max=degree * n) * 32
+        if isinstance(self.problem.task, LinkPrediction) and not decodes(self.problem):
             pairs = self.problem.task.pairs.size(1)
             density = 2 * pairs / max(n, 1)
-            reached = everywhere if self.plan.output.depth >= EVERYWHERE else ball[-2]
-            bytes_ += (reached.clamp(max=n) * density).clamp(max=pairs) * 96
+            reached = torch.full_like(walks, float(n))
+            if self.plan.output.depth < EVERYWHERE:
+                reached = ball[-2].clamp(max=n)
+            bytes_ += (reached * density).clamp(max=pairs) * 96
         return bytes_
 
     def scores(
@@ -260,7 +272,7 @@ class Engine:
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield `(nodes, ask(their removals))` chunk by chunk, as they finish, on several threads."""
         workers = workers or os.cpu_count() or 1
-        device = self.plan.edge_index.device
+        device = self.before.device
         cost = self.cost.cpu()[nodes]
         order = cost.argsort(descending=True, stable=True)
         chunks = Chunks(nodes[order], cost[order], min(memory // (2 * workers), CHUNK_BYTES))

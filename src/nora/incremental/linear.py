@@ -25,6 +25,7 @@ from nora.incremental.changed import Changed, Removals
 from nora.incremental.engine import Engine
 from nora.incremental.plan import UnsupportedError, same
 from nora.incremental.steps import Chunk, Rows, Step, Tally
+from nora.incremental.trace import decodes
 from nora.sparse import csr_matrix
 
 Place = tuple[int, int]
@@ -64,22 +65,11 @@ class Linearised:
         self.steps = engine.plan.steps
         self._inputs: dict[Place, Tensor] = {}
         self._outputs: dict[int, Tensor] = {}
-        rows: dict[int, Tensor] = {}
-        with torch.enable_grad():
-            for at, step in enumerate(self.steps):
-                given = [rows[id(v)] if id(v) in rows else v.whole() for v in step.inputs]
-                if not isinstance(step, Rows):
-                    # A view of its own per use: its gradient then is that of this use alone.
-                    given = [g if g.requires_grad else g.detach().requires_grad_() for g in given]
-                    given = [g.view_as(g) for g in given]
-                    self._inputs |= {(at, place): g for place, g in enumerate(given)}
-                rows[id(step.output)] = step.whole(*given)
-                if not isinstance(step, Rows):
-                    self._outputs[at] = rows[id(step.output)]
-            output = rows.get(id(engine.plan.output))
-            if output is None or not output.requires_grad:
-                raise UnsupportedError("the model's output does not depend on any message")
-            self.prediction = engine.problem.task.predict(output)
+        try:
+            self._run()
+        except (RuntimeError, NotImplementedError) as error:  # an operation without a derivative
+            told = str(error).splitlines()[0]
+            raise UnsupportedError(f"the model cannot be differentiated: {told}") from error
         if not same(self.prediction.detach(), engine.before):
             raise UnsupportedError("the plan, run as a whole, does not give what the model gives")
         # Only inputs behind another message-passing step are ever reached by a change.
@@ -89,11 +79,34 @@ class Linearised:
             if not isinstance(step, Rows):
                 for place, value in enumerate(step.inputs):
                     if id(value) not in reached:
-                        del self._inputs[at, place]
+                        self._inputs.pop((at, place), None)
             if behind or not isinstance(step, Rows):
                 reached.add(id(step.output))
         sent = {at for at, place in self._inputs if place == 0}
         self._outputs = {at: t for at, t in self._outputs.items() if at in sent}
+
+    def _run(self) -> None:
+        """The plan as a whole, with what gradients are asked for."""
+        engine, rows = self.engine, dict[int, Tensor]()
+        with torch.enable_grad():
+            for at, step in enumerate(self.steps):
+                given = [rows[id(v)] if id(v) in rows else v.whole() for v in step.inputs]
+                if not isinstance(step, Rows):
+                    # A view of its own per use: its gradient then is that of this use alone.
+                    given = [_leaf(g) for g in given]
+                    self._inputs |= {
+                        (at, place): g for place, g in enumerate(given) if g.requires_grad
+                    }
+                rows[id(step.output)] = step.whole(*given)
+                if not isinstance(step, Rows) and rows[id(step.output)].requires_grad:
+                    self._outputs[at] = rows[id(step.output)]
+            output = rows.get(id(engine.plan.output))
+            if output is None or not output.requires_grad:
+                raise UnsupportedError("the model's output does not depend on any message")
+            task = engine.problem.task
+            self.prediction = (
+                task.from_scores(output) if decodes(engine.problem) else task.predict(output)  # type: ignore[union-attr]
+            )
 
     def bytes_per_projection(self) -> int:
         """Memory of one projection's gradients."""
@@ -124,7 +137,7 @@ class Linearised:
         chunk = Chunk(removals, self.engine.plan.num_nodes, self.engine.backend, tally=tally)
         with torch.no_grad():
             for at, step in enumerate(self.steps):
-                if not isinstance(step, Rows):
+                if not isinstance(step, Rows) and not step.output.static:
                     for terms in self._terms(at, step, chunk, gradients):
                         total += terms
         return total
@@ -138,14 +151,14 @@ class Linearised:
         rows = {id(step.output): direct}
         for later, after in enumerate(self.steps[at + 1 :], start=at + 1):
             changed = [rows.get(id(value), nothing) for value in after.inputs]
-            if not any(len(c) for c in changed):
+            if after.output.static or not any(len(c) for c in changed):
                 continue
             if isinstance(after, Rows):
                 rows[id(after.output)] = made = after.changed(chunk, changed)
                 chunk.tally.bytes += made.rows.nbytes
                 continue
             for place, (value, c) in enumerate(zip(after.inputs, changed, strict=True)):
-                if len(c):
+                if len(c) and (later, place) in gradients.inputs:
                     delta = c.rows - value.whole()[c.node]
                     chunk.tally.bytes += delta.nbytes + 16 * delta.numel()  # and as a sparse matrix
                     gradient = gradients.inputs[later, place]
@@ -183,6 +196,14 @@ class Linearised:
             weight = weight.view(*weight.shape, *[1] * (delta.dim() - weight.dim()))
             removal, lost = changed.removal[back], delta[back] * weight
             yield -_dots(gradients.outputs[at], removal, gone[back], lost, len(removals))
+
+
+def _leaf(rows: Tensor) -> Tensor:
+    """Rows whose gradient can be asked for, where they are numbers that have one."""
+    if not rows.is_floating_point():
+        return rows
+    rows = rows if rows.requires_grad else rows.detach().requires_grad_()
+    return rows.view_as(rows)
 
 
 def _dots(gradient: Tensor, removal: Tensor, rows: Tensor, delta: Tensor, count: int) -> Tensor:

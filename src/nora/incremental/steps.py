@@ -10,10 +10,10 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from nora.incremental.changed import Attention, Changed, Reach, Removals
-from nora.incremental.dense import propagate_everywhere
+from nora.incremental.changed import Changed, Removals
 from nora.incremental.edges import Edges
-from nora.incremental.vectorised import expanded, find, owner_of, pick, weigh
+from nora.incremental.spaces import Space
+from nora.incremental.vectorised import owner_of
 
 # A block of rows should stay in a core's own cache while it goes through a map.
 BLOCK_BYTES = 2**19
@@ -23,26 +23,54 @@ EVERYWHERE = 1_000_000
 
 @dataclass(eq=False)
 class Value:
-    """A node-level value of the plan with its original rows.
+    """Rows of a space on the original graph, made by a step.
 
     Attributes:
-        base: Original rows `[N, …]`; freed when no step needs them.
+        space: Where its rows live.
         depth: How many hops from a removed node its rows can change; −1: they never do, `EVERYWHERE`
             or more: all of them do.
-        width: Numbers per row.
+        base: Original rows `[size, …]`, once they are computed and as long as they are needed.
+        step: What makes them; None for what was given.
+        stored: Whether all rows are kept where any are needed; else they are made anew where asked for.
     """
 
-    base: Tensor | None
+    space: Space
     depth: int
-    width: int = 0
+    base: Tensor | None = None
+    step: Step | None = None
+    stored: bool = True
+    _width: int = -1
 
-    def __post_init__(self) -> None:
-        self.width = self.whole()[:1].numel()
+    @property
+    def static(self) -> bool:
+        """Whether no removal changes any row that is left."""
+        return self.depth < 0
+
+    @property
+    def width(self) -> int:
+        """Numbers per row."""
+        if self._width < 0:
+            self._width = self.at(torch.zeros(min(1, self.space.size), dtype=torch.long)).numel()
+        return self._width
 
     def whole(self) -> Tensor:
         """All original rows."""
-        assert self.base is not None, "these rows were freed"
-        return self.base
+        if self.base is not None:
+            return self.base
+        assert self.step is not None, "given rows are never freed"
+        found = self.step.whole(*(value.whole() for value in self.step.inputs))
+        if self.stored:
+            self.base = found
+        return found
+
+    def at(self, rows: Tensor) -> Tensor:
+        """Some original rows."""
+        if self.base is not None:
+            return self.base[rows]
+        if self.stored:
+            return self.whole()[rows]
+        assert self.step is not None
+        return self.step.at(rows)
 
 
 @dataclass
@@ -76,6 +104,7 @@ class Chunk:
     backend: ModuleType
     tolerance: float = 0.0
     tally: Tally = field(default_factory=Tally)
+    gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     def sources(
         self, edges: Edges, changed: Changed, y: Tensor, typical: float
@@ -112,17 +141,28 @@ class Chunk:
         changed = row >= 0
         return _passed(changed)[ptr], source[changed]
 
+    def lost(self, space: Space) -> tuple[Tensor, Tensor]:
+        """The rows of a space that every removal takes away: `removal`, `row`."""
+        if id(space) not in self.gone:
+            self.gone[id(space)] = space.lost(self.removals)
+        return self.gone[id(space)]
+
     def align(self, values: Sequence[Value], changed: Sequence[Changed]) -> list[Changed]:
         """All inputs on the same pairs: rows that did not change are filled in from the original."""
         if not any(len(c) for c in changed):
+            none = torch.zeros(0, dtype=torch.long, device=self.removals.node.device)
             return [
-                Changed(c.ptr, c.node, v.whole()[:0]) for c, v in zip(changed, values, strict=True)
+                Changed(c.ptr, c.node, v.at(none)) for c, v in zip(changed, values, strict=True)
             ]
+        size = values[0].space.size
         joined = next(c for c in changed if len(c))
         places: dict[int, Tensor | None] = {id(joined.node): None}
         for other in changed:
             if len(other) and id(other.node) not in places:
-                ptr, node, at, at_other = self.backend.union(joined, other, self.num_nodes)
+                if _same_pairs(other, joined):
+                    places[id(other.node)] = None
+                    continue
+                ptr, node, at, at_other = self.backend.union(joined, other, size)
                 places = {key: at if old is None else at[old] for key, old in places.items()}
                 places[id(other.node)] = at_other
                 joined = Changed(ptr, node, other.rows)
@@ -135,11 +175,18 @@ class Chunk:
                 rows = torch.empty_like(c.rows)
                 rows[place] = c.rows
             else:
-                rows = value.whole()[joined.node]
+                rows = value.at(joined.node)
                 if len(c):
+                    rows = (
+                        rows.clone() if rows.data_ptr() == 0 or not rows.is_contiguous() else rows
+                    )
                     rows[place] = c.rows
             aligned.append(Changed(joined.ptr, joined.node, rows))
         return aligned
+
+
+def _same_pairs(a: Changed, b: Changed) -> bool:
+    return len(a) == len(b) and torch.equal(a.node, b.node) and torch.equal(a.ptr, b.ptr)
 
 
 def _passed(keep: Tensor) -> Tensor:
@@ -155,6 +202,7 @@ class Step(ABC):
     def __init__(self, inputs: Sequence[Value], output: Value) -> None:
         self.inputs = tuple(inputs)
         self.output = output
+        output.step = self
 
     @abstractmethod
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
@@ -164,12 +212,20 @@ class Step(ABC):
     def whole(self, *inputs: Tensor) -> Tensor:
         """All output rows from all input rows, on the whole graph; differentiable."""
 
+    def at(self, rows: Tensor) -> Tensor:
+        """Some original output rows."""
+        return self.output.whole()[rows]
+
     def share(self, source: Tensor, target: Tensor) -> Tensor | None:
         """How much of each source's row of the first input arrives at its target, `[M]` or `[M, H]`.
 
         None when the step does not pass rows on in proportion.
         """
         return None
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """Where a change can arrive in one hop: pairs (nodes it comes from, nodes it reaches)."""
+        return ()
 
     def needs(self) -> Sequence[Value]:
         """The values whose original rows this step reads."""
@@ -184,6 +240,8 @@ class Rows(Step):
     ) -> None:
         super().__init__(inputs, output)
         self.function = function
+        # The input whose rows are scaled by the other's single numbers, where that is all it does.
+        self.scales: Value | None = None
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Apply the map to the changed rows, a block at a time so that they stay in cache."""
@@ -192,7 +250,8 @@ class Rows(Step):
         if len(inputs) > 1:
             inputs = chunk.align(self.inputs, inputs)
         first = inputs[0]
-        block = max(64, BLOCK_BYTES // (first.rows.element_size() * first.rows[:1].numel()))
+        wide = max(c.rows[:1].numel() * c.rows.element_size() for c in inputs)
+        block = max(64, BLOCK_BYTES // max(wide, 1))
         if len(first) <= 2 * block:
             rows = self.function(*(c.rows for c in inputs))
         else:
@@ -204,201 +263,24 @@ class Rows(Step):
         """See `Step.whole`."""
         return self.function(*inputs)
 
+    def at(self, rows: Tensor) -> Tensor:
+        """See `Step.at`."""
+        return self.function(*(value.at(rows) for value in self.inputs))
+
     def needs(self) -> Sequence[Value]:
         """Original rows matter only where several inputs meet."""
         return self.inputs if len(self.inputs) > 1 else ()
 
 
-class Propagate(Step):
-    """`out_k = left_k Σ_{j→k} weight_jk right_j y_j + plus_k`: corrected, never summed anew.
-
-    Args:
-        edges: Which messages pass, and how they are scaled.
-        y: What nodes send, `[N, F]`.
-        total: The sums without `left`, `[N, F]`.
-        plus: What is added: a value, one row `[1, F]` for all nodes, or no rows `[0, F]`.
-        output: The value it computes.
-    """
-
-    def __init__(
-        self, edges: Edges, y: Value, total: Tensor, plus: Value | Tensor, output: Value
-    ) -> None:
-        super().__init__([y, plus] if isinstance(plus, Value) else [y], output)
-        self.edges = edges
-        self.total = total
-        self.added = plus
-        size = y.whole().abs().sum(1, dtype=torch.double)
-        self.typical = edges.typical(size * edges.right)
-
-    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
-        """Add the changes of messages to the original outputs, and scale anew where needed."""
-        rows = inputs[0]
-        y, whole = self.inputs[0].whole(), self.output.whole()
-        plus = self.added.whole() if isinstance(self.added, Value) else self.added
-        if not len(rows):
-            rows = Changed(rows.ptr, rows.node, y[:0])
-        more = inputs[-1] if len(inputs) > 1 else rows
-        if len(inputs) == 1 or not len(more):
-            more = Changed(torch.zeros_like(more.ptr), more.node[:0], y[:0])
-        everybody = len(chunk.removals) * chunk.num_nodes - len(chunk.removals.node)
-        if self.inputs[0].depth >= EVERYWHERE and len(rows) == everybody:
-            if chunk.tolerance > 0:  # nothing is left out here
-                chunk.tally.lost.append(y.new_zeros(len(chunk.removals), dtype=torch.double))
-            chunk.tally.bytes += 4 * rows.rows.nbytes
-            return propagate_everywhere(self.edges, chunk.removals, rows, plus, more)
-        sources = chunk.sources(self.edges, rows, y, self.typical)
-        reach = chunk.backend.expand(self.edges, chunk.removals, sources, (more.ptr, more.node))
-        chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
-        base = (y, self.total, plus, whole)
-        out = chunk.backend.accumulate(self.edges, reach, base, rows.rows, more)
-        return Changed(reach.ptr, reach.node, out)
-
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Step.whole`."""
-        total = self.edges.total(inputs[0])
-        if self.edges.normalise != "none":
-            total = total * self.edges.left.to(total.dtype).unsqueeze(-1)
-        if isinstance(self.added, Value):
-            return total + inputs[1]
-        return total + self.added if len(self.added) else total
-
-    def share(self, source: Tensor, target: Tensor) -> Tensor:
-        """See `Step.share`."""
-        edges = self.edges
-        return edges.between(source, target) * edges.right[source] * edges.left[target]
-
-    def needs(self) -> Sequence[Value]:
-        """Everything it reads, its own output included."""
-        return [*self.inputs, self.output]
-
-
-class Attend(Step):
-    """`out_k = Σ_{j→k} softmax_j(LeakyReLU(near_j + far_k)) y_j`."""
-
-    def __init__(
-        self, edges: Edges, inputs: Sequence[Value], base: Attention, output: Value
-    ) -> None:
-        super().__init__(inputs, output)
-        self.edges = edges
-        self.base = base
-        self.typical = edges.typical(base.y.abs().flatten(1).sum(1, dtype=torch.double))
-
-    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
-        """Weigh what the reached nodes hear anew."""
-        inputs = chunk.align(self.inputs, inputs)
-        sources = chunk.sources(self.edges, inputs[0], self.base.y, self.typical)
-        sources, inputs = chunk.retained(sources, inputs)
-        reach = chunk.backend.expand(self.edges, chunk.removals, sources, chunk.receivers(sources))
-        chunk.tally.bytes += 4 * reach.slot.nbytes
-        rows = tuple(c.rows for c in inputs)
-        out = chunk.backend.attend(self.edges, chunk.removals, inputs[0], reach, self.base, rows)
-        return Changed(reach.ptr, reach.node, out)
-
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Step.whole`."""
-        y, near, far = inputs
-        indptr, source, _ = self.edges.by_target
-        target = owner_of(indptr)
-        score = near[source] + far[target]
-        return weigh(score, y[source], target, self.edges.num_nodes, self.base.slope)[0]
-
-    def share(self, source: Tensor, target: Tensor) -> Tensor:
-        """See `Step.share`: the attention weight of every head."""
-        base = self.base
-        score = base.near[source] + base.far[target]
-        score = torch.where(score < 0, score * base.slope, score)
-        weight = (score - base.peak[target]).exp() / base.share[target]
-        edges = self.edges.between(source, target).to(weight.dtype).unsqueeze(-1)
-        # Who hears nobody has no softmax: its weight is not a number.
-        return torch.where(edges > 0, weight * edges, torch.zeros_like(weight))
-
-
-class Local(Step):
-    """Any convolution whose output at a node depends on its own and its in-neighbours' rows only.
-
-    The module itself is called on a small graph: one copy of every reached node, its in-neighbours
-    around it, and the edges between them.
-
-    Args:
-        call: `(node rows, edge_index, edge positions) -> output rows`.
-        edges: The data's edges, without added self-loops.
-        inputs: Node-level inputs, the messages first.
-        output: The value it computes.
-    """
-
-    def __init__(
-        self,
-        call: Callable[[list[Tensor], Tensor, Tensor], Tensor],
-        edges: Edges,
-        inputs: Sequence[Value],
-        output: Value,
-    ) -> None:
-        super().__init__(inputs, output)
-        self.call = call
-        self.edges = edges
-        self.no_rows = output.whole()[:0].clone()
-        size = self.inputs[0].whole().abs().flatten(1).sum(1, dtype=torch.double)
-        self.typical = edges.typical(size)
-
-    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
-        """Recompute every reached neighbourhood."""
-        inputs = chunk.align(self.inputs, inputs)
-        y = self.inputs[0].whole()
-        sources = chunk.sources(self.edges, inputs[0], y, self.typical)
-        sources, inputs = chunk.retained(sources, inputs)
-        reach = chunk.backend.expand(self.edges, chunk.removals, sources, chunk.receivers(sources))
-        heard = int((self.edges.count[reach.node] + 1).sum())
-        width = self.output.width + sum(value.width for value in self.inputs)
-        chunk.tally.bytes += heard * (width * self.no_rows.element_size() + 32)
-        return Changed(reach.ptr, reach.node, self.recompute(chunk.removals, inputs, reach))
-
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Step.whole`."""
-        every = torch.arange(self.edges.source.numel(), device=self.edges.source.device)
-        edge_index = torch.stack([self.edges.source, self.edges.target])
-        return self.call(list(inputs), edge_index, every)
-
-    def recompute(self, removals: Removals, inputs: Sequence[Changed], reach: Reach) -> Tensor:
-        """Output rows `[T, …]` of the reached pairs."""
-        if not len(reach.node):
-            return self.no_rows
-        n = self.edges.num_nodes
-        changed = inputs[0]
-        key = changed.removal * n + changed.node
-        order = key.argsort()
-        sorted_key = key[order]
-
-        def changed_row(wanted: Tensor) -> Tensor:
-            at, there = find(sorted_key, wanted)
-            return torch.where(there, order[at] if len(order) else at, torch.full_like(at, -1))
-
-        indptr, source, edge = self.edges.by_target
-        removal = owner_of(reach.ptr)
-        owner, position, _ = expanded(indptr, reach.node)
-        near = source[position]
-        wanted = removal[owner] * n + near
-        stays = ~torch.isin(wanted, owner_of(removals.ptr) * n + removals.node)
-        owner, near, wanted, edge = owner[stays], near[stays], wanted[stays], edge[position[stays]]
-        row = changed_row(wanted)
-        # A neighbour's row is shared by all who read it; a self-loop reads the node's own copy.
-        identity = torch.where(row >= 0, n + row, near)
-        distinct, inverse = identity.unique(return_inverse=True)
-        count = len(reach.node)
-        near_id = torch.where(near == reach.node[owner], owner, count + inverse)
-        own_row = changed_row(removal * n + reach.node)
-        rows = []
-        for value, c in zip(self.inputs, inputs, strict=True):
-            base = value.whole()
-            there = pick(distinct.clamp(max=n - 1), (distinct - n).clamp(min=-1), base, c.rows)
-            rows.append(torch.cat([pick(reach.node, own_row, base, c.rows), there]))
-        out = self.call(rows, torch.stack([near_id, owner]), edge)
-        return out[:count]
-
-
-def compose(outer: Rows, inner: Rows) -> Rows:
-    """`outer` after `inner`, its only input, as one map: the rows in between are never stored."""
+def inline(outer: Rows, inner: Rows) -> Rows:
+    """`outer` with `inner` in place of the input it makes: the rows in between are never stored."""
+    kept = [value for value in outer.inputs if value is not inner.output]
+    inputs = list(dict.fromkeys([*kept, *inner.inputs]))
+    of_inner = [inputs.index(value) for value in inner.inputs]
+    of_outer = [None if value is inner.output else inputs.index(value) for value in outer.inputs]
 
     def function(*rows: Tensor) -> Tensor:
-        return outer.function(inner.function(*rows))
+        made = inner.function(*(rows[at] for at in of_inner))
+        return outer.function(*(made if at is None else rows[at] for at in of_outer))
 
-    return Rows(function, inner.inputs, outer.output)
+    return Rows(function, inputs, outer.output)

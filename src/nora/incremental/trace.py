@@ -1,359 +1,514 @@
-"""From any PyG model to a plan: trace it once, with every convolution as one piece.
+"""From any PyG model to a plan: record what it does, and follow every operation.
 
-`torch.fx` gives the model as a graph of calls. Convolutions become what their rules say; everything
-between two convolutions becomes one row-wise map, after a check that it does treat rows one by one.
+The model is recorded on the asked graph and on a few others, the tapes are laid side by side, and a walk
+along them tells of every tensor whose rows it holds. Convolutions that have a rule are followed as one
+piece; everything else operation by operation.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
+from torch_geometric.nn.aggr import MedianAggregation, QuantileAggregation
 
-from nora.incremental.plan import PROBED_ROWS, Plan, UnsupportedError, same
+from nora.incremental.moves import GroupBy
+from nora.incremental.plan import Plan, UnsupportedError
+from nora.incremental.recordings import other_graphs
 from nora.incremental.rules import rule_for
+from nora.incremental.spaces import Space, nodes_of
 from nora.incremental.steps import Value
-from nora.incremental.typed_data import Attributes, StandIn
+from nora.incremental.tape import kinds
+from nora.incremental.tape.follow import Walk
+from nora.incremental.tape.program import Program, lay_side_by_side
+from nora.incremental.tape.record import Call, Ref, Tape, TooLongError, record
+from nora.incremental.tape.tracked import Known, Layout, Tracked, Uniform
+from nora.numbering import Graph, numbering_of
 from nora.problem import Problem
-from nora.removal import remove_nodes
-from nora.typed import TypedForward
+from nora.structure import edge_set_keys
+from nora.task import LinkPrediction, Task, dot_product
+
+assert kinds  # importing them enters them
+# What PyG calls in a convolution, and a user may have replaced on one of its own.
+REPLACEABLE = (
+    "forward", "message", "aggregate", "update", "propagate", "message_and_aggregate", "edge_update",
+)  # fmt: skip
+# Aggregations that sort values, each group by itself: what they do is known from their definition.
+BY_GROUP = (MedianAggregation, QuantileAggregation)
+PAIRS, RELATION = "the pairs", "the relation of each pair"
 
 
-class RuleError(ValueError):
-    """A rule does not compute what its convolution computes."""
-
-
-class _Asked(nn.Module):
-    """The model together with how it is called, as one traceable module of the data."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__()
-        self.model = problem.model
-        self._forward = problem.forward
-        self._data = problem.data
-
-    def forward(self, data: Any) -> Any:
-        if isinstance(self._forward, TypedForward):
-            found = self._forward.call(self.model, StandIn(data, self._data))
-            return self._forward.picked(found)
-        return self._forward(self.model, data)
-
-
-class _Tracer(fx.Tracer):
-    """Opens only the modules that hold a convolution somewhere inside."""
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return isinstance(m, MessagePassing) or not any(
-            isinstance(inner, MessagePassing) for inner in m.modules()
-        )
-
-
-def trace(problem: Problem, finish: bool = True, check: bool = False) -> Plan:
+def trace(problem: Problem, rules: bool = True) -> Plan:
     """The plan of the problem's model on its graph; call it in eval mode, without gradients.
 
     Args:
         problem: The question.
-        finish: Compose maps and free rows, ready to run.
-        check: Compare every rule's result on the whole graph with the module's own.
+        rules: Follow convolutions that have a rule by it.
 
     Raises:
-        UnsupportedError: When the model cannot be traced or is not local; the message names where.
+        UnsupportedError: When the model cannot be followed; the message names where.
     """
-    asked = _Asked(problem)
+    watched = _watched(problem, rules and not problem.by_id)
+    graphs = [(problem.data, problem.task)]
+    tapes = []
     try:
-        graph = _Tracer().trace(asked)
-    except Exception as error:  # whatever user code does with a stand-in tensor
-        name = type(problem.model).__name__
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnsupportedError(f"{name} cannot be traced by torch.fx: {reason}") from error
-    try:
-        return _Builder(problem, asked, graph, check).build(finish)
-    except (UnsupportedError, RuleError):
-        raise
-    except Exception as error:  # what runs on the whole graph need not run on the engine's rows
-        name = type(problem.model).__name__
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnsupportedError(f"{name} cannot be followed: {reason}") from error
+        tapes.append(_recorded(problem, *graphs[0], watched))
+        graphs += other_graphs(problem)
+        tapes += [_recorded(problem, data, task, watched) for data, task in graphs[1:]]
+    except TooLongError as error:
+        raise UnsupportedError(f"the model takes {error}") from error
+    except Exception as error:  # whatever the model's own code raises
+        told = str(error).splitlines()[0] if str(error) else ""
+        where = "on a part of this graph" if tapes else "while it is recorded"
+        raise UnsupportedError(
+            f"the model fails {where}: {type(error).__name__}: {told}"
+        ) from error
+    program = lay_side_by_side(tapes)
+    return _Follower(problem, program, [data for data, _ in graphs], [t for _, t in graphs]).plan
 
 
-class _Builder:
-    """Walks the traced graph once and fills the plan."""
+def decodes(problem: Problem) -> bool:
+    """Whether the plan ends in the scores of pairs; else it ends in the model's own output."""
+    return isinstance(problem.task, LinkPrediction) and (
+        problem.direct or problem.task.decoder is not dot_product
+    )
 
-    def __init__(self, problem: Problem, asked: nn.Module, graph: fx.Graph, check: bool) -> None:
-        self.problem, self.asked, self.graph, self.check = problem, asked, graph, check
-        self.plan = Plan(problem.edge_index, problem.num_nodes)
-        self.attributes = Attributes(problem)
-        self.plan.known_edges += self.attributes.edges()
-        self.values: dict[fx.Node, Value] = {}
-        self.given: dict[fx.Node, Any] = {}
-        self.kinds: dict[fx.Node, frozenset[str]] = {}
-        self.constants: dict[str, Value] = {}
 
-    def build(self, finish: bool) -> Plan:
-        for node in self.graph.nodes:
-            if node.op == "output":
-                self.plan.output = self.output(node.args[0])
-                if finish:
-                    self.plan.finish()
-                return self.plan
-            self.visit(node)
-        raise AssertionError("a traced graph ends in an output")
+def _recorded(problem: Problem, data: Graph, task: Task, watched: Mapping[str, nn.Module]) -> Tape:
+    """The tape of the model, and of the decoder where there is one, on a graph."""
+    given = problem.asked(data, task)
+    inputs = _tensors(given)
+    if isinstance(task, LinkPrediction):
+        inputs[PAIRS] = task.pairs
+        if task.relation is not None:
+            inputs[RELATION] = task.relation
 
-    def output(self, found: Any) -> Value:
-        """The model's output; with several node types, each type's own on its part of the line."""
-        if not isinstance(found, dict):
-            return self.value(found, "the output")
-        line = self.problem.numbering
-        values = [self.value(part, f"the output of {kind!r}") for kind, part in found.items()]
-        if len(line.types) == 1:
-            return values[0]
-        masks = [
-            self.plan.constant(line.mask(kind).to(value.whole()).unsqueeze(-1))
-            for kind, value in zip(found, values, strict=True)
-        ]
-        count = len(values)
+    def run() -> Any:
+        output = problem.run(given)
+        if not decodes(problem) or problem.direct:
+            return output
+        assert isinstance(task, LinkPrediction)
+        more = () if task.relation is None else (task.relation,)
+        return task.decoder(output, task.pairs, *more)
 
-        def joined(*rows: Tensor) -> Tensor:
-            total = rows[0] * rows[count]
-            for part, mask in zip(rows[1:count], rows[count + 1 :], strict=True):
-                total = total + part * mask
-            return total
+    return record(run, inputs, watched)
 
-        return self.plan.rows(joined, *values, *masks)
 
-    def visit(self, node: fx.Node) -> None:
-        if node.op == "placeholder":
-            self.kinds[node] = frozenset({"data"})
-        elif node.op == "call_function" and node.target is getattr and self.is_data(node.args[0]):
-            self.give(node, str(node.args[1]))
-        elif self.is_convolution(node):
-            self.convolve(node)
-            self.kinds[node] = frozenset({"node"})
-        else:
-            self.kinds[node] = frozenset().union(*(self.kinds[n] for n in node.all_input_nodes))
-            if "data" in self.kinds[node]:
-                raise UnsupportedError(f"{self.describe(node)} takes the whole data object")
+def _tensors(data: Graph) -> dict[str, Tensor]:
+    """Every tensor of a graph, by a name of its own."""
+    found = {}
+    for store in data.stores:
+        for key, value in sorted(store.items()):
+            if isinstance(value, Tensor):
+                found[f"{getattr(store, '_key', None)}/{key}"] = value
+    return found
 
-    def is_data(self, argument: Any) -> bool:
-        return isinstance(argument, fx.Node) and argument.op == "placeholder"
 
-    def is_convolution(self, node: fx.Node) -> bool:
-        return node.op == "call_module" and isinstance(
-            self.asked.get_submodule(str(node.target)), MessagePassing
-        )
+def _watched(problem: Problem, rules: bool) -> dict[str, nn.Module]:
+    """The convolutions and aggregations that are known as such and as their authors made them."""
+    return {
+        name: module
+        for name, module in problem.model.named_modules()
+        if (type(module) in BY_GROUP or (rules and rule_for(module) is not None))
+        and _untouched(module)
+    }
 
-    def give(self, node: fx.Node, key: str) -> None:
-        """An attribute of the data: what it is level with decides how it may be used."""
-        if key in self.attributes:
-            kind, tensor = self.attributes[key]
-            if kind == "node":
-                self.values[node] = self.constant(key, tensor)
-            self.given[node] = tensor
-            self.kinds[node] = frozenset({kind})
-            return
-        data = self.problem.data
-        found = getattr(data, key, None)
-        kind = "other"
-        if key == "edge_index":
-            kind = "graph"
-        elif isinstance(found, Tensor) and data.is_node_attr(key):
-            kind = "node"
-            self.values[node] = self.plan.constant(found)
-        elif isinstance(found, Tensor) and data.is_edge_attr(key):
-            kind = "edge"
-        elif self.follows_removal(key, found):
-            raise UnsupportedError(f"data.{key} changes when a node is removed")
-        self.given[node] = found
-        self.kinds[node] = frozenset({kind})
 
-    def constant(self, key: str, found: Tensor) -> Value:
-        """A data attribute as a value, the same however often it is read."""
-        if key not in self.constants:
-            self.constants[key] = self.plan.constant(found)
-        return self.constants[key]
+def _untouched(module: nn.Module) -> bool:
+    if any(name in vars(module) for name in REPLACEABLE):
+        return False
+    hooks = [
+        value
+        for name, value in vars(module).items()
+        if name.endswith("_hooks") and name not in ("_forward_pre_hooks", "_forward_hooks")
+    ]
+    explained = isinstance(module, MessagePassing) and bool(getattr(module, "explain", False))
+    return not explained and not any(len(hook) for hook in hooks if hasattr(hook, "__len__"))
 
-    def follows_removal(self, key: str, found: Any) -> bool:
-        """Whether a graph-level attribute is another one on a smaller graph, as `num_nodes` is."""
-        if self.plan.num_nodes < 2:
-            return False
-        smaller = getattr(remove_nodes(self.problem.data, 0), key, None)
-        if isinstance(found, Tensor) and isinstance(smaller, Tensor):
-            return not torch.equal(found, smaller)
-        return found is not smaller and found != smaller
 
-    def describe(self, node: fx.Node) -> str:
-        if node.op == "call_module":
-            name = str(node.target).removeprefix("model.")
-            return f"{name} ({type(self.asked.get_submodule(str(node.target))).__name__})"
-        name = getattr(node.target, "__name__", str(node.target))
-        inside = list((node.meta.get("nn_module_stack") or {}).values())
-        if inside and inside[-1][0] != "model":
-            module, kind = inside[-1]
-            return f"{name} in {module.removeprefix('model.')} ({getattr(kind, '__name__', kind)})"
-        return name
+class _Follower:
+    """Makes the plan of a program."""
 
-    def convolve(self, node: fx.Node) -> None:
-        conv = self.asked.get_submodule(str(node.target))
-        where = self.describe(node)
-        args = fx.node.map_arg(node.args, lambda n: self.argument(n, where))
-        kwargs = fx.node.map_arg(node.kwargs, lambda n: self.argument(n, where))
-        if not any(isinstance(argument, Value) for argument in _flattened((args, kwargs))):
-            raise UnsupportedError(f"{where} takes no node-level part of the data")
-        try:
-            value = rule_for(conv)(self.plan, conv, *args, **kwargs)
-        except UnsupportedError as error:
-            raise UnsupportedError(f"{where}: {error}") from error
-        if self.check and not same(value.whole(), conv(*_whole(args), **_whole(kwargs))):
-            raise RuleError(
-                f"the rule for {where} does not give what the module gives on the whole graph; "
-                "use method='brute' and report the module's options"
-            )
-        self.values[node] = value
-        self.plan.convolutions.append((str(node.target), value))
-
-    def argument(self, node: fx.Node, where: str) -> Any:
-        """A convolution's argument: a value, or what it is on the whole graph."""
-        kinds = self.kinds[node]
-        if node in self.given and "node" not in kinds:
-            return self.given[node]
-        if "node" in kinds:
-            return self.value(node, where)
-        if "graph" in kinds:
-            raise UnsupportedError(f"{where} gets edges that were changed on the way")
-        segment, inputs = self.segment(node)
-        out = segment(*(self.given[n] for n in inputs))
-        if "edge" in kinds:
-            count = out.size(0)
-            some = torch.arange(0, count, max(2, count // PROBED_ROWS), device=out.device)
-            rows = [self.given[n][some] for n in inputs if "edge" in self.kinds[n]]
-            if len(rows) != len(inputs) or not same(segment(*rows), out[some]):
-                raise UnsupportedError(f"{where} gets edge features that mix edges")
-        return out
-
-    def value(self, node: Any, where: str) -> Value:
-        """The node-level value of a traced call: one row-wise map from convolutions and inputs."""
-        if not isinstance(node, fx.Node):
-            raise UnsupportedError(f"{where} is a {type(node).__name__}, not one tensor")
-        if node in self.values:
-            return self.values[node]
-        segment, inputs = self.segment(node)
-        for n in inputs:
-            if self.kinds[n] & {"graph", "edge"}:
-                raise UnsupportedError(f"{where} depends on edges outside a message-passing layer")
-        values = [self.values[n] for n in inputs if n in self.values]
-        if not values:
-            raise UnsupportedError(f"{where} depends on no node-level input")
-        fixed = {i: self.given[n] for i, n in enumerate(inputs) if n not in self.values}
-
-        def function(*rows: Tensor) -> Tensor:
-            supply = iter(rows)
-            return segment(*(fixed[i] if i in fixed else next(supply) for i in range(len(inputs))))
-
-        self.check_rows(node, segment, inputs, fixed)
-        self.values[node] = self.plan.rows(function, *values)
-        return self.values[node]
-
-    def segment(self, node: fx.Node) -> tuple[fx.GraphModule, list[fx.Node]]:
-        """Everything between `node` and the convolutions and inputs it comes from, as a module."""
-        graph, copies, inputs = fx.Graph(), {}, []
-
-        def copy(n: fx.Node) -> fx.Node:
-            if n not in copies:
-                if n in self.given or self.is_convolution(n):
-                    inputs.append(n)
-                    copies[n] = graph.placeholder(f"input_{len(inputs)}")
-                else:
-                    for before in n.all_input_nodes:
-                        copy(before)
-                    copies[n] = graph.node_copy(n, lambda old: copies[old])
-            return copies[n]
-
-        graph.output(copy(node))
-        # Placeholders must come first, whatever the order in which they were met.
-        for placeholder in reversed([n for n in graph.nodes if n.op == "placeholder"]):
-            first = next(iter(graph.nodes))
-            if placeholder is not first:
-                first.prepend(placeholder)
-        return fx.GraphModule(self.asked, graph), inputs
-
-    def check_rows(
-        self, node: fx.Node, segment: fx.GraphModule, inputs: list[fx.Node], fixed: dict[int, Any]
+    def __init__(
+        self, problem: Problem, program: Program, graphs: list[Graph], tasks: list[Task]
     ) -> None:
-        """Raise, naming the culprit, unless the segment treats every row by itself."""
-        n = self.plan.num_nodes
-        generator = torch.Generator().manual_seed(1)
-        # Never all rows: what mixes them shows only where some are missing.
-        some = torch.randperm(n, generator=generator)[: max(1, min(PROBED_ROWS, n // 2))]
-        some = some.to(self.plan.edge_index.device)
-        whole = [fixed[i] if i in fixed else self.values[m].whole() for i, m in enumerate(inputs)]
-        part = [fixed[i] if i in fixed else w[some] for i, w in enumerate(whole)]
-        full, few = _Recorder(segment), _Recorder(segment)
-        # On copies: an activation in place would overwrite the original rows.
-        full.run(*(w.clone() if i not in fixed else w for i, w in enumerate(whole)))
-        # A call that fails on a few rows leaves no record, and is named below.
-        with contextlib.suppress(RuntimeError, IndexError, ValueError):
-            few.run(*part)
-        end = next(m for m in segment.graph.nodes if m.op == "output").args[0]
-        whole_out, some_out = full.seen.get(end), few.seen.get(end)
-        if not isinstance(whole_out, Tensor) or whole_out.dim() < 1 or whole_out.size(0) != n:
-            raise UnsupportedError(f"{self.describe(node)} does not return one row per node")
-        if isinstance(some_out, Tensor) and same(some_out, whole_out[some]):
-            return
-        places = iter(range(len(inputs)))
-        follows: set[fx.Node] = set()
-        for inner in segment.graph.nodes:
-            if inner.op == "placeholder":
-                if next(places) not in fixed:
-                    follows.add(inner)
+        self.problem, self.program, self.graphs, self.tasks = problem, program, graphs, tasks
+        line = problem.numbering
+        counts = [numbering_of(data).counts for data in graphs]
+        totals = tuple(sum(each) for each in counts)
+        # Where weights go by node id, a removed node stays and loses its edges.
+        stay = problem.by_id
+        self.line = nodes_of("nodes", 0, totals, line.total, stay)
+        self.nodes: dict[Any, Space] = {}
+        if len(line.counts) == 1:
+            self.nodes[line.types[0] if line.types else None] = self.line
+        else:
+            for at, kind in enumerate(line.types):
+                sizes = tuple(each[at] for each in counts)
+                label = f"nodes of type {kind!r}"
+                self.nodes[kind] = nodes_of(label, line.starts[kind], sizes, line.total, stay)
+        self.spaces: list[Space] = []
+        given = self._given()
+        self.walk = Walk(program, self.spaces, list(self.nodes.values()), given, line.total)
+        self.plan = Plan(self.line, self._mapped)
+        self.plan.steps = self.walk.steps
+        self.by_start = self._calls()
+        self.walk.go(self._by_rule)
+        self.plan.output = self._output()
+
+    def _given(self) -> dict[str, Known]:
+        """What is known of every tensor of the graph."""
+        found: dict[str, Known] = {}
+        first = self.graphs[0]
+        tensors = [_tensors(self.problem.asked(data, task)) for data, task in
+                   zip(self.graphs, self.tasks, strict=True)]  # fmt: skip
+        asked = self.problem.asked(first, self.problem.task)
+        for store in asked.stores:
+            key = getattr(store, "_key", None)
+            sets = set(edge_set_keys(store)) if self._has_edges(store) else set()
+            spaces = {name: self._edge_space(store, name, tensors) for name in sorted(sets)
+                      if isinstance(store[name], Tensor)}  # fmt: skip
+            for name, value in store.items():
+                if not isinstance(value, Tensor):
+                    continue
+                full = f"{key}/{name}"
+                sizes = [tuple(t[full].shape) for t in tensors]
+                if name in spaces:
+                    found[full] = self._edges(value, spaces[name], full)
+                else:
+                    found[full] = self._attribute(asked, store, name, value, sizes, spaces)
+        task = self.problem.task
+        if isinstance(task, LinkPrediction):
+            sizes_ = tuple(t.pairs.size(1) for t in self.tasks if isinstance(t, LinkPrediction))
+            space = Space("pairs", sizes_, task.pairs, self.line.size)
+            self.spaces.append(space)
+            value = Value(space, -1, task.pairs.t())
+            found[PAIRS] = Tracked(value, Layout(1), "id")
+            if task.relation is not None:
+                found[RELATION] = Tracked(Value(space, -1, task.relation), Layout(0))
+        return {name: found[name] for name in self.program.inputs}
+
+    def _has_edges(self, store: Any) -> bool:
+        return self.problem.numbering.types == () or isinstance(getattr(store, "_key", None), tuple)
+
+    def _starts(self, store: Any) -> tuple[int, int]:
+        key = getattr(store, "_key", None)
+        if not isinstance(key, tuple):
+            return 0, 0
+        starts = self.problem.numbering.starts
+        return starts[key[0]], starts[key[2]]
+
+    def _edge_space(self, store: Any, name: str, tensors: list[dict[str, Tensor]]) -> Space:
+        """The rows of one edge set."""
+        full = f"{getattr(store, '_key', None)}/{name}"
+        value = store[name]
+        label = "edges" if name == "edge_index" else f"edges of {name}"
+        if isinstance(getattr(store, "_key", None), tuple):
+            label = f"edges {store._key}"
+        if value.layout != torch.strided or value.size(0) != 2 or value.is_floating_point():
+            raise UnsupportedError(f"data.{name} is a matrix, which is not followed")
+        first, second = self._starts(store)
+        ends = torch.stack([value[0] + first, value[1] + second])
+        if "hyperedge" in name:
+            ends = ends[:1]
+        sizes = tuple(t[full].size(1) for t in tensors)
+        space = Space(label, sizes, ends, self.line.size)
+        self.spaces.append(space)
+        return space
+
+    def _edges(self, value: Tensor, space: Space, name: str) -> Known:
+        return Tracked(Value(space, -1, value.t()), Layout(1), "id")
+
+    def _attribute(
+        self,
+        data: Graph,
+        store: Any,
+        name: str,
+        value: Tensor,
+        shapes: list[tuple[int, ...]],
+        spaces: dict[str, Space],
+    ) -> Known:
+        """A tensor that belongs to nodes, to edges, or to the graph."""
+        kind = getattr(store, "_key", None)
+        dim = data.__cat_dim__(name, value, store)
+        dim = dim % max(value.dim(), 1) if isinstance(dim, int) else 0
+        sizes = tuple(shape[dim] for shape in shapes) if value.dim() else ()
+        candidates = [*spaces.values()]
+        if kind in self.nodes:
+            candidates.insert(0, self.nodes[kind])
+        for space in candidates:
+            if value.dim() and value.layout == torch.strided and space.sizes == sizes:
+                return Tracked(Value(space, -1, value.movedim(dim, 0)), Layout(dim))
+        if all(shape == shapes[0] for shape in shapes):
+            return value
+        raise UnsupportedError(f"data.{name} follows neither the nodes nor the edges")
+
+    def _output(self) -> Value:
+        """What was returned, as rows of all nodes or of the pairs."""
+        ref = self.program.output
+        if not isinstance(ref, Ref):
+            raise UnsupportedError("the model does not return one tensor")
+        if ref.id in self.walk.unknown:
+            raise UnsupportedError(self.walk.unknown[ref.id])
+        found = self.walk.known[ref.id]
+        if isinstance(found, (Uniform, Tensor)):
+            raise UnsupportedError("the model's output does not depend on the graph")
+        wanted = None
+        if decodes(self.problem):
+            wanted = next(space for space in self.spaces if space.label == "pairs")
+        if found.layout != Layout(0) or found.ids:
+            raise UnsupportedError("the model's output is not one row per node")
+        space = found.space
+        fits = space is (wanted or self.line) or (
+            wanted is None and _is_line(space, self.line.size)
+        )
+        if not fits:
+            raise UnsupportedError(f"the model's output has rows of {space.label}")
+        return found.value
+
+    # -- rules
+
+    def _calls(self) -> dict[int, Call]:
+        """The calls that may be followed by a rule, by where they start; outer ones first."""
+        made: dict[int, int] = {}
+        for at, step in enumerate(self.program.steps):
+            for number in step.op.outs:
+                if number is not None:
+                    made[number] = at
+        last: dict[int, int] = {}
+        for at, step in enumerate(self.program.steps):
+            for ref in step.op.refs():
+                last[ref.id] = at
+        if isinstance(self.program.output, Ref):
+            last[self.program.output.id] = len(self.program.steps)
+        used_at = sorted(
+            (made[number], number, until) for number, until in last.items() if number in made
+        )
+        calls = {}
+        for call in self.program.calls:
+            if not isinstance(call.out, Ref) or made.get(call.out.id, -1) not in range(
+                call.start, call.end
+            ):
                 continue
-            if inner.op == "output" or not follows.intersection(inner.all_input_nodes):
-                continue
-            follows.add(inner)
-            big, small = full.seen.get(inner), few.seen.get(inner)
-            if not isinstance(big, Tensor):
-                continue
-            touched = big.dim() > 0 and big.size(0) == n
-            same_rows = isinstance(small, Tensor) and (
-                same(small, big[some]) if touched else same(small, big)
+            # Nothing else that it makes on the way may be read after it.
+            leaks = any(
+                call.start <= at < call.end <= until and number != call.out.id
+                for at, number, until in used_at
             )
-            if not same_rows:
-                raise UnsupportedError(f"{self.describe(inner)} mixes rows of different nodes")
-        raise UnsupportedError(f"{self.describe(node)} mixes rows of different nodes")
+            if not leaks:
+                calls[call.start] = call
+        return calls
+
+    def _by_rule(self, walk: Walk, at: int) -> int:
+        """Follow a convolution as one piece, where there is a rule for it; where to go on."""
+        call = self.by_start.get(at)
+        if call is None or call.end == at:
+            return at
+        if type(call.module) in BY_GROUP:
+            return self._by_group(walk, call)
+        rule = rule_for(call.module)
+        assert rule is not None
+        before = len(walk.steps)
+        try:
+            args = [self._argument(a) for a in call.args]
+            kwargs = {key: self._argument(a) for key, a in call.kwargs.items()}
+            home = self._home
+            made = rule(self.plan, call.module, *args, **kwargs)
+        except (_NoRuleError, UnsupportedError):
+            made = None
+        if made is None:
+            del walk.steps[before:]
+            return at
+        space = home
+        assert isinstance(call.out, Ref)
+        if space is not self.line:
+            span = (
+                torch.arange(space.size) + int(space.ends[0, 0]) if space.size else torch.arange(0)
+            )
+            walk.at = self.program.steps[call.end - 1]
+            made = walk.gathered(made, span, space)
+        walk.known[call.out.id] = Tracked(made, Layout(0))
+        walk.shapes[call.out.id] = self.program.steps[
+            next(
+                k
+                for k in range(call.start, call.end)
+                if call.out.id in self.program.steps[k].op.outs
+            )
+        ].shapes[0]
+        return call.end
+
+    def _by_group(self, walk: Walk, call: Call) -> int:
+        """An aggregation that treats each group of rows by itself, done anew where one changes."""
+        names = ("x", "index", "ptr", "dim_size", "dim")
+        given = dict(zip(names, call.args, strict=False)) | call.kwargs
+        refs = given.get("x"), given.get("index")
+        if not all(isinstance(ref, Ref) and ref.id in walk.known for ref in refs):
+            return call.start
+        x, index = (walk.known[ref.id] for ref in refs)  # type: ignore[union-attr]
+        tracked = isinstance(x, Tracked) and isinstance(index, Tracked)
+        if not tracked or given.get("ptr") is not None or given.get("dim", -2) not in (-2, 0):
+            return call.start
+        assert isinstance(x, Tracked) and isinstance(index, Tracked) and isinstance(call.out, Ref)
+        at = next(
+            step
+            for step in self.program.steps[call.start : call.end]
+            if call.out.id in step.op.outs
+        )
+        shape = at.shapes[at.op.outs.index(call.out.id)]
+        space = walk.space_of_size(shape[0])
+        plain = x.layout == index.layout == Layout(0) and walk.ndim_of(x) == 2
+        fits = index.value.static and index.ids == "id" and walk.ndim_of(index) == 1
+        if space is None or not plain or not fits or x.space is not index.space:
+            return call.start
+        which = index.value.whole()
+        if not x.space.covers(which, space):
+            return call.start
+        module: Any = call.module
+        fill = float(module.fill_value)
+
+        def reduce(rows: Tensor, group: Tensor, count: int) -> Tensor:
+            return module(rows, group, dim_size=count, dim=0)
+
+        made = walk.add(GroupBy(x.value, which, reduce, fill, space))
+        walk.known[call.out.id] = Tracked(made, Layout(0))
+        walk.shapes[call.out.id] = shape
+        return call.end
+
+    _home: Space
+
+    def _argument(self, argument: Any, pair: bool = False) -> Any:
+        """An argument of a convolution as its rule gets it: values of nodes, tensors of edges."""
+        if isinstance(argument, tuple | list):
+            return tuple(self._argument(part) for part in argument)
+        if isinstance(argument, dict):
+            return {key: self._argument(part) for key, part in argument.items()}
+        if not isinstance(argument, Ref):
+            return argument
+        if argument.id in self.program.foreign or argument.id not in self.walk.known:
+            raise _NoRuleError
+        found = self.walk.known[argument.id]
+        if isinstance(found, Tensor):
+            return found
+        if isinstance(found, Uniform):
+            space = self.walk.space_of_size(found.sizes)
+            if space is None or found.layout != Layout(0):
+                raise _NoRuleError
+            return found.rows.expand(space.size, *found.rows.shape[1:]).contiguous()
+        if any(found.space is space for space in self.nodes.values()):
+            if found.layout != Layout(0) or found.ids:
+                raise _NoRuleError
+            self._home = found.space
+            return self._on_the_line(found.value)
+        if not found.value.static or not found.layout.plain:
+            raise _NoRuleError
+        if found.ids:
+            return self._edge_index(found)
+        if found.layout.axis != 0:
+            raise _NoRuleError
+        return found.value.whole()
+
+    def _edge_index(self, found: Tracked) -> Tensor:
+        """Edges `[2, E]` between global ids; every one of them must go with its own ends alone."""
+        key = ("line edges", id(found.value))
+        if key not in self.walk.named:
+            rows = found.value.whole()
+            if found.layout.axis != 1 or rows.dim() != 2 or rows.size(1) != 2:
+                raise _NoRuleError
+            ends = found.space.ends
+            edges = self._shifted(rows.t(), ends)
+            known = (ends.unsqueeze(1) == edges.unsqueeze(0)).any(dim=1)
+            if not bool(known.all()):
+                raise _NoRuleError
+            self.walk.named[key] = (edges.contiguous(), found.value)
+        return self.walk.named[key][0]
+
+    def _shifted(self, edges: Tensor, ends: Tensor) -> Tensor:
+        """Edges with each type's numbers moved to the global ones."""
+        if len(self.nodes) == 1:
+            return edges
+        if not edges.size(1):
+            return edges
+        starts = torch.tensor(sorted(self.problem.numbering.starts.values()))
+        shifted = []
+        for row in edges:
+            fits = [
+                row + start for start in starts if bool(((row + start) == ends).any(dim=0).all())
+            ]
+            if not fits:
+                raise _NoRuleError
+            shifted.append(fits)
+        for source in shifted[0]:
+            for target in shifted[1]:
+                both = torch.stack([source, target])
+                if bool((ends.unsqueeze(1) == both.unsqueeze(0)).any(dim=1).all()):
+                    return both
+        raise _NoRuleError
+
+    def _on_the_line(self, value: Value) -> Value:
+        """A type's rows among those of all nodes; the others' are zeros that nobody reads."""
+        if value.space is self.line:
+            return value
+        key = ("line", id(value))
+        if key not in self.walk.named:
+            none = value.at(torch.zeros(0, dtype=torch.long))
+            parts = [
+                value
+                if space is value.space
+                else Value(
+                    space,
+                    -1,
+                    none.new_zeros(1, *none.shape[1:]).expand(space.size, *none.shape[1:]),
+                )
+                for space in self.nodes.values()
+            ]
+            made = self.walk.concatenated(parts)
+            made.space = self.line
+            made.stored = True
+            self.walk.named[key] = (made, value)
+        return self.walk.named[key][0]
+
+    def _mapped(self, function: Callable[..., Tensor], values: tuple[Value, ...]) -> Value:
+        """A map of somebody else's, followed operation by operation."""
+        space = values[0].space
+        whole = [value.whole() for value in values]
+        tapes = []
+        counts = []
+        for rows in (
+            whole,
+            [w[: max(1, len(w) // 2)] for w in whole],
+            [torch.cat([w, w[:3]]) for w in whole],
+        ):
+            rows = [row.clone() for row in rows]
+            inputs = {str(k): row for k, row in enumerate(rows)}
+            tapes.append(record(lambda rows=rows: function(*rows), inputs))  # type: ignore[misc]
+            counts.append(len(rows[0]))
+        rowed = Space(space.label, tuple(counts), space.ends, space.num_nodes)
+        twins = [Value(rowed, v.depth, w) for v, w in zip(values, whole, strict=True)]
+        given: dict[str, Known] = {str(k): Tracked(t, Layout(0)) for k, t in enumerate(twins)}
+        inner = Walk(lay_side_by_side(tapes), [], [rowed], given, space.num_nodes)
+        inner.go()
+        ref = inner.program.output
+        found = inner.known.get(ref.id) if isinstance(ref, Ref) else None
+        if not isinstance(found, Tracked) or found.layout != Layout(0) or found.space is not rowed:
+            raise UnsupportedError("a layer's own map does not give one row per node")
+        # The steps of this walk become steps of the plan, on the plan's own values.
+        real = {id(twin): value for twin, value in zip(twins, values, strict=True)}
+        for step in inner.steps:
+            step.inputs = tuple(real.get(id(value), value) for value in step.inputs)
+            if step.output.space is rowed:
+                step.output.space = space
+            self.walk.steps.append(step)
+        return real.get(id(found.value), found.value)
 
 
-class _Recorder(fx.Interpreter):
-    """Runs a segment and keeps what every call returned."""
-
-    def __init__(self, module: fx.GraphModule) -> None:
-        super().__init__(module, garbage_collect_values=False)
-        self.seen: dict[fx.Node, Any] = {}
-
-    def run_node(self, n: fx.Node) -> Any:
-        result = super().run_node(n)
-        self.seen[n] = result
-        return result
+class _NoRuleError(Exception):
+    """A rule does not take these arguments."""
 
 
-def _flattened(argument: Any) -> Iterator[Any]:
-    """The leaves of nested arguments."""
-    if isinstance(argument, tuple | list):
-        for part in argument:
-            yield from _flattened(part)
-    elif isinstance(argument, dict):
-        yield from _flattened(list(argument.values()))
-    else:
-        yield argument
-
-
-def _whole(argument: Any) -> Any:
-    if isinstance(argument, Value):
-        return argument.whole()
-    if isinstance(argument, tuple | list):
-        return type(argument)(_whole(part) for part in argument)
-    if isinstance(argument, dict):
-        return {key: _whole(part) for key, part in argument.items()}
-    return argument
+def _is_line(space: Space, total: int) -> bool:
+    if space.size != total or space.ends.size(0) < 1:
+        return False
+    return bool((space.ends == torch.arange(total)).all())

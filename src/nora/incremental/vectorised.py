@@ -42,7 +42,7 @@ def find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     return at, keys[at] == wanted
 
 
-def _rescaled(edges: Edges, removals: Removals) -> tuple[Tensor, Tensor]:
+def rescaled(edges: Edges, removals: Removals) -> tuple[Tensor, Tensor]:
     """Pairs whose degree drops (sorted keys, removed nodes included) and their new `left`."""
     indptr, target, edge = edges.by_source
     owner, position, _ = expanded(indptr, removals.node)
@@ -69,7 +69,7 @@ def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Te
     keys, row = [own, gone], [rows, torch.full_like(gone, -2)]
     scales = [scale, torch.zeros_like(gone, dtype=torch.double)]
     if edges.normalise == "sym":
-        touched, new = _rescaled(edges, removals)
+        touched, new = rescaled(edges, removals)
         at, there = find(touched, own)
         scales[0] = torch.where(there, new[at] if len(new) else scale, scale)
         fresh = ~(torch.isin(touched, own) | torch.isin(touched, gone))
@@ -101,7 +101,7 @@ def expand(
     node = distinct % n
     left = edges.left[node]
     if edges.normalise != "none":
-        touched, new = _rescaled(edges, removals)
+        touched, new = rescaled(edges, removals)
         at, there = find(touched, distinct)
         left = torch.where(there, new[at] if len(new) else left, left)
     ptr = _ptr(distinct // n, len(removals))

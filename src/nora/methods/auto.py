@@ -172,7 +172,7 @@ def auto(
 def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> Choice:
     start = time.perf_counter()
     with torch.no_grad():
-        problem.task.predict(problem.forward(problem.model, problem.data))
+        problem.items(problem.data, problem.task)
     forward = time.perf_counter() - start
     count = len(problem.nodes)
     options: dict[str, Any] = {"memory": memory}

@@ -117,7 +117,7 @@ def _change(problem: Problem, before: Tensor, m: Tensor, where: Where) -> Tensor
         else LayerInputs(problem, lambda h, span: h * _column(m[span], h))
     )
     with masked:
-        after = problem.task.predict(problem.forward(problem.model, problem.data))
+        after = problem.items(problem.data, problem.task)
     change = item_change(before, after)
     return (change if problem.targets is None else change[problem.targets]).sum()
 

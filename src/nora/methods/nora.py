@@ -106,7 +106,7 @@ def layer_terms(problem: Problem, weighting: Weighting) -> list[Parts]:
     """`(wᵀ ∂f/∂h^(i)) ∘ h^(i)` for every layer `i`, `[n, F_i]`: one forward, one backward."""
     recorder = _Recorder()
     with torch.enable_grad(), LayerInputs(problem, recorder):
-        output = problem.forward(problem.model, _differentiable(problem.data))
+        output = problem.run(_differentiable(problem.data))
         prediction = problem.task.predict(output)
     inputs = [h for parts in recorder.layers for _, h in parts]
     if not inputs:

@@ -111,6 +111,12 @@ def _of_node(effect: Effect, node: int, class_names: Sequence[str] | None) -> _A
         return written(str(class_names[one]) if class_names is not None else f"class {one}", 18)
 
     before, after = effect.before[node], effect.after[node]
+    if effect.multilabel:
+        label, flipped = (int(one) for one in effect.labels_moved(before, after))
+        way = "gains" if after[label] > before[label] else "loses"
+        said = f"{way} {called(label)} "
+        name = written(node_name(effect, node))
+        return _Arrow(name, float(before[label]), float(after[label]), bool(flipped), said)
     old, new = int(before.argmax()), int(after.argmax())
     # Where only some classes count, the others' gains are not what was asked about.
     classes = list(range(len(before)) if effect.classes is None else effect.classes)
@@ -132,6 +138,7 @@ def _title(effect: Effect) -> str:
     more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
     changed, flipped = int((effect.change > 0).sum()), len(effect.flips())
     what, to = ("node", "to another class") if effect.task == "node" else ("pair", "across 0.5")
+    to = "to other labels" if effect.multilabel else to
     does = f"{count(changed, what)} {'changes' if changed == 1 else 'change'}"
     if changed:
         does += f", {f'{flipped:,}' if flipped else 'none'} of them {to}"

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from nora.files import written_atomically
-from nora.problem import Forward
+from nora.problem import Forward, Transform
 from nora.report.contents import Contents, is_exact, page_contents
 from nora.report.markup import cautions, embedded_json, finding_cards, first_nodes, key_figures
 from nora.report.provenance import provenance
@@ -49,6 +49,7 @@ def write_report(
     warnings: Sequence[str] = (),
     effects: int = 30,
     forward: Forward | None = None,
+    transform: Transform | None = None,
     seed: int = 0,
     graph: Data | None = None,
     model_name: str | None = None,
@@ -73,6 +74,7 @@ def write_report(
         warnings: What a reader must know first, e.g. that a surrogate model is weak.
         effects: For how many of the first nodes the page tells what their removal would change.
         forward: As in `nora.influence`.
+        transform: As in `nora.influence`.
         seed: Seed of the graph's layout.
         graph: The whole graph, where `data` has a part of its edges only, e.g. those that a model of
             links was trained on: for degrees, PageRank, the number of edges and the drawing.
@@ -91,7 +93,9 @@ def write_report(
         ...     "</html>" in page.read_text(encoding="utf-8")
         True
     """
-    subject = gather(model, data, scores, task, names, class_names, labels, effects, forward, graph)
+    subject = gather(
+        model, data, scores, task, names, class_names, labels, effects, forward, graph, transform
+    )
     contents = page_contents(subject, seed, run)
     metrics = metrics or {}
     # Whoever wrote the warnings may have judged the model already.

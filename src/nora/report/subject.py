@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from nora.api import influence, what_if
-from nora.problem import Forward
+from nora.problem import Forward, Transform
 from nora.report.structure import degrees
 from nora.result import Effect, Influence
 from nora.task import Task
@@ -84,6 +84,7 @@ def gather(
     effects: int,
     forward: Forward | None,
     graph: Data | None = None,
+    transform: Transform | None = None,
 ) -> Subject:
     """Check the input and find out what the page tells; see `nora.write_report`."""
     if not isinstance(data, Data):
@@ -104,14 +105,18 @@ def gather(
     rank[frame["node"]] = frame["rank"]
     # One removal is asked for in any case: its `before` are the model's predictions.
     first = main.top(max(effects, 1))["node"].tolist()
-    found = {node: what_if(model, data, node, task, forward=forward) for node in first}
+    found = {
+        node: what_if(model, data, node, task, forward=forward, transform=transform)
+        for node in first
+    }
     before = found[first[0]].before.detach().cpu()
-    predicted = before.argmax(dim=-1).numpy() if main.task == "node" else None
+    told = main.task == "node" and not found[first[0]].multilabel
+    predicted = before.argmax(dim=-1).numpy() if told else None
     known = _labels(data, labels, num_nodes)
     named = main.names if names is None else tuple(map(str, names))
     if named is not None and len(named) != num_nodes:
         raise ValueError(f"{len(named)} names for {num_nodes} nodes")
-    num_classes = before.size(1) if predicted is not None else 0
+    num_classes = before.size(1) if main.task == "node" else 0
     if known is not None:
         num_classes = max(num_classes, int(known.max()) + 1)
     return Subject(
@@ -121,7 +126,7 @@ def gather(
         influence=main.scores.detach().cpu().double().numpy(),
         rank=rank,
         degree=degrees(whole),
-        pagerank=_pagerank(model, whole, forward),
+        pagerank=_pagerank(whole),
         effects=found if effects else {},
         items=len(before),
         predicted=predicted,
@@ -151,8 +156,9 @@ def _check_scores(
     return given
 
 
-def _pagerank(model: nn.Module, graph: Data, forward: Forward | None) -> np.ndarray:
-    found = influence(model, graph, "pagerank", forward=forward, progress=False)
+def _pagerank(graph: Data) -> np.ndarray:
+    # It looks at no model; how one would be called is of no concern.
+    found = influence(nn.Identity(), graph, "pagerank", forward=lambda *_: None, progress=False)
     return found.scores.cpu().double().numpy()
 
 

@@ -9,8 +9,8 @@ module. It receives node-level arguments as `Value`s and returns one:
         edges = plan.edges(edge_index, edge_weight, normalise="mean")
         return plan.rows(lambda total, x: total + conv.root(x), plan.propagate(messages, edges), x)
 
-Convolutions without a rule of their own, and subclasses of those that have one, are tried with
-`plan.local`, which calls the module itself on the neighbourhoods that changed.
+A rule returns None where it does not apply. Convolutions without a rule, and subclasses of those that
+have one, are followed operation by operation, which needs no rule and is slower.
 """
 
 from __future__ import annotations
@@ -41,18 +41,13 @@ def rule(*convolutions: type[nn.Module]) -> Callable[[Rule], Rule]:
     return enter
 
 
-def rule_for(conv: nn.Module) -> Rule:
-    """The rule of this very class, or the local one."""
+def rule_for(conv: nn.Module) -> Rule | None:
+    """The rule of this very class, if it has one."""
     global _discovered
     if not _discovered:
         _discovered = True
         for module in pkgutil.iter_modules(__path__):
             importlib.import_module(f"{__name__}.{module.name}")
     if getattr(conv, "flow", "source_to_target") != "source_to_target":
-        return local
-    return _RULES.get(type(conv), local)
-
-
-def local(plan: Any, conv: nn.Module, *args: Any, **kwargs: Any) -> Any:
-    """The rule of last resort: recompute changed neighbourhoods by calling the module."""
-    return plan.local(conv, *args, **kwargs)
+        return None
+    return _RULES.get(type(conv))

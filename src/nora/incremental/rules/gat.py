@@ -9,7 +9,7 @@ from torch_geometric.nn import GATConv
 from torch_geometric.utils import add_self_loops, remove_self_loops
 
 from nora.incremental.plan import Plan
-from nora.incremental.rules import local, rule
+from nora.incremental.rules import rule
 from nora.incremental.rules.sage import both_ends
 from nora.incremental.steps import Value
 
@@ -23,22 +23,22 @@ def gat(
     edge_attr: Tensor | None = None,
     size: Any = None,
     return_attention_weights: Any = None,
-) -> Value:
+) -> Value | None:
     """Linear maps and both score parts are kept; only reached neighbourhoods are summed anew."""
     ends = both_ends(x)
     plain = edge_attr is None or conv.lin_edge is None
     if ends is None or not plain or size is not None or return_attention_weights:
-        return local(plan, conv, x, edge_index, edge_attr, size, return_attention_weights)
+        return None
     sent, own = ends
     near_map, far_map = (conv.lin_src, conv.lin_dst) if conv.lin is None else (conv.lin, conv.lin)
     heads, width = conv.heads, conv.out_channels
     if conv.add_self_loops:
         bare, _ = remove_self_loops(edge_index)
         edge_index, _ = add_self_loops(bare, num_nodes=plan.num_nodes)
-    y = plan.rows(lambda rows: near_map(rows).view(-1, heads, width), sent)
+    y = plan.rows(lambda rows: rows.view(-1, heads, width), plan.rows(near_map, sent))
     heard = y
     if sent is not own or near_map is not far_map:
-        heard = plan.rows(lambda rows: far_map(rows).view(-1, heads, width), own)
+        heard = plan.rows(lambda rows: rows.view(-1, heads, width), plan.rows(far_map, own))
     near = plan.rows(lambda rows: (rows * conv.att_src).sum(dim=-1), y)
     far = plan.rows(lambda rows: (rows * conv.att_dst).sum(dim=-1), heard)
     out = plan.attend(y, near, far, plan.edges(edge_index), conv.negative_slope)

@@ -8,19 +8,31 @@ from torch import Tensor
 from torch_geometric.nn import GCNConv
 
 from nora.incremental.edges import Edges
-from nora.incremental.plan import Plan
+from nora.incremental.plan import Plan, UnsupportedError
 from nora.incremental.rules import rule
 from nora.incremental.steps import Value
 
 
-def gcn_edges(plan: Plan, conv: Any, edge_index: Tensor, edge_weight: Tensor | None) -> Edges:
+def gcn_edges(
+    plan: Plan, conv: Any, edge_index: Tensor, edge_weight: Tensor | None, loops: bool = True
+) -> Edges:
     """The edges `gcn_norm` makes for a convolution with GCN's options."""
     if not getattr(conv, "normalize", True):
         return plan.edges(edge_index, edge_weight)
-    loops = None
-    if conv.add_self_loops:
-        loops = 2.0 if getattr(conv, "improved", False) else 1.0
-    return plan.edges(edge_index, edge_weight, normalise="sym", self_loops=loops)
+    if edge_weight is not None and not _well_behaved(edge_weight):
+        raise UnsupportedError("weights whose sums cancel are summed anew")
+    weight = None
+    if loops and conv.add_self_loops:
+        weight = 2.0 if getattr(conv, "improved", False) else 1.0
+    return plan.edges(edge_index, edge_weight, normalise="sym", self_loops=weight)
+
+
+def _well_behaved(weight: Tensor) -> bool:
+    """Whether degrees can be corrected by differences: no sum of weights is smaller than its parts."""
+    if not weight.numel():
+        return True
+    low, high = float(weight.min()), float(weight.max())
+    return low > 0 and high <= 1e6 * low
 
 
 @rule(GCNConv)

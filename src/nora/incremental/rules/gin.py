@@ -8,17 +8,18 @@ from torch import Tensor
 from torch_geometric.nn import GINConv
 
 from nora.incremental.plan import Plan
-from nora.incremental.rules import local, rule
+from nora.incremental.rules import rule
 from nora.incremental.rules.sage import aggregation, both_ends
 from nora.incremental.steps import Value
 
 
 @rule(GINConv)
-def gin(plan: Plan, conv: Any, x: Any, edge_index: Tensor, size: Any = None) -> Value:
+def gin(plan: Plan, conv: Any, x: Any, edge_index: Tensor, size: Any = None) -> Value | None:
     """Sum the inputs, then the network on the rows that changed."""
     ends, kind = both_ends(x), aggregation(conv)
     if ends is None or kind is None or size is not None:
-        return local(plan, conv, x, edge_index, size)
+        return None
     sent, own = ends
     total = plan.propagate(sent, plan.edges(edge_index, normalise=kind))
-    return plan.rows(lambda total, root: conv.nn(total + (1 + conv.eps) * root), total, own)
+    summed = plan.rows(lambda total, root: total + (1 + conv.eps) * root, total, own)
+    return plan.rows(conv.nn, summed)

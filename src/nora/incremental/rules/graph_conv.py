@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import GraphConv
 
-from nora.incremental.plan import Plan
-from nora.incremental.rules import local, rule
+from nora.incremental.plan import Plan, is_linear
+from nora.incremental.rules import rule
 from nora.incremental.rules.sage import aggregation, both_ends
 from nora.incremental.steps import Value
 
@@ -22,11 +22,12 @@ def graph_conv(
     edge_index: Tensor,
     edge_weight: Tensor | None = None,
     size: Any = None,
-) -> Value:
-    """Sum and mean commute with the linear map; other aggregations are recomputed locally."""
+) -> Value | None:
+    """Sum and mean commute with the linear map."""
     ends, kind = both_ends(x), aggregation(conv)
-    if ends is None or kind is None or size is not None:
-        return local(plan, conv, x, edge_index, edge_weight, size)
+    linear = is_linear(conv.lin_rel) and is_linear(conv.lin_root)
+    if ends is None or kind is None or size is not None or not linear:
+        return None
     sent, own = ends
     messages = plan.rows(lambda rows: F.linear(rows, conv.lin_rel.weight), sent)
     bias = conv.lin_rel.bias

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.nn import FastRGCNConv, RGCNConv
 
 from nora.incremental.plan import Plan
-from nora.incremental.rules import local, rule
+from nora.incremental.rules import rule
 from nora.incremental.rules.sage import aggregation, both_ends
 from nora.incremental.steps import Value
 from nora.models.rgcn import TypedConv
@@ -33,11 +33,11 @@ def _mapped(weight: Tensor, rows: Tensor) -> Tensor:
 @rule(RGCNConv, FastRGCNConv, TypedConv)
 def rgcn(
     plan: Plan, conv: Any, x: Any, edge_index: Tensor, edge_type: Tensor | None = None
-) -> Value:
-    """Sum and mean commute with the maps; other aggregations are recomputed locally."""
+) -> Value | None:
+    """Sum and mean commute with the maps."""
     ends, kind = both_ends(x), aggregation(conv)
     if ends is None or kind is None:
-        return local(plan, conv, x, edge_index, edge_type)
+        return None
     if edge_type is None:  # as `TypedConv` has it
         edge_type = edge_index.new_zeros(edge_index.size(1))
     sent, own = ends

@@ -10,8 +10,8 @@ from torch_geometric.nn import SAGEConv
 from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
 from nora.incremental.edges import Normalise
-from nora.incremental.plan import Plan
-from nora.incremental.rules import local, rule
+from nora.incremental.plan import Plan, is_linear
+from nora.incremental.rules import rule
 from nora.incremental.steps import Value
 
 
@@ -31,14 +31,15 @@ def both_ends(x: Any) -> tuple[Value, Value] | None:
 
 
 @rule(SAGEConv)
-def sage(plan: Plan, conv: Any, x: Any, edge_index: Tensor, size: Any = None) -> Value:
-    """Mean and sum commute with the linear map; other aggregations are recomputed locally."""
+def sage(plan: Plan, conv: Any, x: Any, edge_index: Tensor, size: Any = None) -> Value | None:
+    """Mean and sum commute with the linear map."""
     kind, ends = aggregation(conv), both_ends(x)
-    if kind is None or ends is None or size is not None:
-        return local(plan, conv, x, edge_index, size)
+    maps = [conv.lin_l, *([conv.lin_r] if conv.root_weight else [])]
+    if kind is None or ends is None or size is not None or not all(map(is_linear, maps)):
+        return None
     sent, own = ends
     if conv.project and hasattr(conv, "lin"):
-        sent = plan.rows(lambda rows: conv.lin(rows).relu(), sent)
+        sent = plan.rows(lambda rows: rows.relu(), plan.rows(conv.lin, sent))
     messages = plan.rows(lambda rows: F.linear(rows, conv.lin_l.weight), sent)
     plus = bias = conv.lin_l.bias
     if conv.root_weight:

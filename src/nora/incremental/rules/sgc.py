@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import SGConv
 
-from nora.incremental.plan import Plan
+from nora.incremental.plan import Plan, is_linear
 from nora.incremental.rules import rule
 from nora.incremental.rules.gcn import gcn_edges
 from nora.incremental.steps import Value
@@ -17,8 +17,10 @@ from nora.incremental.steps import Value
 @rule(SGConv)
 def sgc(
     plan: Plan, conv: Any, x: Value, edge_index: Tensor, edge_weight: Tensor | None = None
-) -> Value:
+) -> Value | None:
     """`K` hops at the width of the output."""
+    if not is_linear(conv.lin):
+        return None
     edges = gcn_edges(plan, conv, edge_index, edge_weight)
     out = plan.rows(lambda rows: F.linear(rows, conv.lin.weight), x)
     for hop in range(conv.K):

@@ -9,6 +9,7 @@ from torch_geometric.nn import TAGConv
 
 from nora.incremental.plan import Plan
 from nora.incremental.rules import rule
+from nora.incremental.rules.gcn import gcn_edges
 from nora.incremental.steps import Value
 
 
@@ -17,7 +18,7 @@ def tag(
     plan: Plan, conv: Any, x: Value, edge_index: Tensor, edge_weight: Tensor | None = None
 ) -> Value:
     """Horner's scheme: `(… (X W_K) P + X W_{K−1}) P + …`, at the width of the output."""
-    edges = plan.edges(edge_index, edge_weight, normalise="sym" if conv.normalize else "none")
+    edges = gcn_edges(plan, conv, edge_index, edge_weight, loops=False)
     out = plan.rows(conv.lins[-1], x)
     for lin in reversed(list(conv.lins[:-1])):
         out = plan.propagate(out, edges, plus=plan.rows(lin, x))

@@ -1,0 +1,173 @@
+"""Steps of rules: sums over neighbours that are corrected, and attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nora.incremental.changed import Attention, Changed, Reach, Removals
+from nora.incremental.dense import propagate_everywhere
+from nora.incremental.edges import Edges
+from nora.incremental.moves import LOST_DIGITS, filled
+from nora.incremental.steps import EVERYWHERE, Chunk, Step, Value
+from nora.incremental.vectorised import expanded, find, owner_of, rescaled, weigh
+
+
+class Propagate(Step):
+    """`out_k = left_k Σ_{j→k} weight_jk right_j y_j + plus_k`: corrected, never summed anew.
+
+    Args:
+        edges: Which messages pass, and how they are scaled.
+        y: What nodes send, `[N, F]`.
+        total: The sums without `left`, `[N, F]`.
+        plus: What is added: a value, one row `[1, F]` for all nodes, or no rows `[0, F]`.
+        output: The value it computes.
+    """
+
+    def __init__(
+        self, edges: Edges, y: Value, total: Tensor, plus: Value | Tensor, output: Value
+    ) -> None:
+        super().__init__([y, plus] if isinstance(plus, Value) else [y], output)
+        self.edges = edges
+        self.total = total
+        self.added = plus
+        size = y.whole().abs().sum(1, dtype=torch.double)
+        self.typical = edges.typical(size * edges.right)
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """See `Step.hops`."""
+        return [(self.edges.source, self.edges.target)]
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Add the changes of messages to the original outputs, and scale anew where needed."""
+        rows = inputs[0]
+        y, whole = self.inputs[0].whole(), self.output.whole()
+        plus = self.added.whole() if isinstance(self.added, Value) else self.added
+        if not len(rows):
+            rows = Changed(rows.ptr, rows.node, y[:0])
+        more = inputs[-1] if len(inputs) > 1 else rows
+        if len(inputs) == 1 or not len(more):
+            more = Changed(torch.zeros_like(more.ptr), more.node[:0], y[:0])
+        everybody = len(chunk.removals) * chunk.num_nodes - len(chunk.removals.node)
+        if self.inputs[0].depth >= EVERYWHERE and len(rows) == everybody:
+            if chunk.tolerance > 0:  # nothing is left out here
+                chunk.tally.lost.append(y.new_zeros(len(chunk.removals), dtype=torch.double))
+            chunk.tally.bytes += 4 * rows.rows.nbytes
+            return propagate_everywhere(self.edges, chunk.removals, rows, plus, more)
+        sources = chunk.sources(self.edges, rows, y, self.typical)
+        reach = chunk.backend.expand(self.edges, chunk.removals, sources, (more.ptr, more.node))
+        chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
+        base = (y, self.total, plus, whole)
+        out = chunk.backend.accumulate(self.edges, reach, base, rows.rows, more)
+        self._sum_anew(chunk.removals, reach, rows, more, out)
+        return Changed(reach.ptr, reach.node, out)
+
+    def _sum_anew(
+        self, removals: Removals, reach: Reach, rows: Changed, more: Changed, out: Tensor
+    ) -> None:
+        """Where a correction has eaten up the digits of a sum, or there is no number, sum anew."""
+        plus = self.added.whole() if isinstance(self.added, Value) else self.added
+        edges, n = self.edges, self.edges.num_nodes
+        summed = out
+        if len(plus):
+            summed = out - (plus[reach.node] if len(plus) > 1 else plus)
+            if len(more):
+                summed.index_add_(0, reach.also, plus[more.node] - more.rows)
+        left = summed.abs().sum(dim=1)
+        was = self.total[reach.node].abs().sum(dim=1) * reach.left.to(out.dtype)
+        doubtful = (~(left >= LOST_DIGITS * was)).nonzero().flatten()
+        if not len(doubtful):
+            return
+        node, removal = reach.node[doubtful], owner_of(reach.ptr)[doubtful]
+        indptr, source, edge = edges.by_target
+        owner, position, _ = expanded(indptr, node)
+        sender, of = source[position], removal[owner]
+        gone = owner_of(removals.ptr) * n + removals.node
+        stays = ~torch.isin(of * n + sender, gone)
+        owner, sender, of = owner[stays], sender[stays], of[stays]
+        weight = torch.ones_like(sender, dtype=torch.double)
+        if edges.weight is not None:
+            weight = edges.weight[edge[position[stays]]].double()
+        if edges.normalise == "sym":
+            weight = weight * self._scales(removals, of, sender)
+        sent = filled(self.inputs[0], rows, of, sender)
+        total = out.new_zeros(len(node), out.size(1))
+        total.index_add_(0, owner, sent * weight.to(sent.dtype).unsqueeze(-1))
+        total = total * reach.left[doubtful].to(out.dtype).unsqueeze(-1)
+        if isinstance(self.added, Value):
+            total = total + filled(self.added, more, removal, node)
+        elif len(plus):
+            total = total + plus
+        out[doubtful] = total
+
+    def _scales(self, removals: Removals, removal: Tensor, node: Tensor) -> Tensor:
+        """The `right` factors of some nodes after their removals."""
+        key, new = rescaled(self.edges, removals)
+        at, there = find(key, removal * self.edges.num_nodes + node)
+        old = self.edges.right[node]
+        return torch.where(there, new[at], old) if len(new) else old
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        total = self.edges.total(inputs[0])
+        if self.edges.normalise != "none":
+            total = total * self.edges.left.to(total.dtype).unsqueeze(-1)
+        if isinstance(self.added, Value):
+            return total + inputs[1]
+        return total + self.added if len(self.added) else total
+
+    def share(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Step.share`."""
+        edges = self.edges
+        return edges.between(source, target) * edges.right[source] * edges.left[target]
+
+    def needs(self) -> Sequence[Value]:
+        """Everything it reads, its own output included."""
+        return [*self.inputs, self.output]
+
+
+class Attend(Step):
+    """`out_k = Σ_{j→k} softmax_j(LeakyReLU(near_j + far_k)) y_j`."""
+
+    def __init__(
+        self, edges: Edges, inputs: Sequence[Value], base: Attention, output: Value
+    ) -> None:
+        super().__init__(inputs, output)
+        self.edges = edges
+        self.base = base
+        self.typical = edges.typical(base.y.abs().flatten(1).sum(1, dtype=torch.double))
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """See `Step.hops`."""
+        return [(self.edges.source, self.edges.target)]
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Weigh what the reached nodes hear anew."""
+        inputs = chunk.align(self.inputs, inputs)
+        sources = chunk.sources(self.edges, inputs[0], self.base.y, self.typical)
+        sources, inputs = chunk.retained(sources, inputs)
+        reach = chunk.backend.expand(self.edges, chunk.removals, sources, chunk.receivers(sources))
+        chunk.tally.bytes += 4 * reach.slot.nbytes
+        rows = tuple(c.rows for c in inputs)
+        out = chunk.backend.attend(self.edges, chunk.removals, inputs[0], reach, self.base, rows)
+        return Changed(reach.ptr, reach.node, out)
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        y, near, far = inputs
+        indptr, source, _ = self.edges.by_target
+        target = owner_of(indptr)
+        score = near[source] + far[target]
+        return weigh(score, y[source], target, self.edges.num_nodes, self.base.slope)[0]
+
+    def share(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Step.share`: the attention weight of every head."""
+        base = self.base
+        score = base.near[source] + base.far[target]
+        score = torch.where(score < 0, score * base.slope, score)
+        weight = (score - base.peak[target]).exp() / base.share[target]
+        edges = self.edges.between(source, target).to(weight.dtype).unsqueeze(-1)
+        # Who hears nobody has no softmax: its weight is not a number.
+        return torch.where(edges > 0, weight * edges, torch.zeros_like(weight))
