@@ -233,7 +233,7 @@ def reach_bound(problem: Problem, engine: Engine | None) -> Tensor:
     walks = np.ones(n)
     total = weight.copy()
     for _ in range(hops):
-        walks, total = step @ walks, step @ total
+        walks, total = np.asarray(step @ walks), np.asarray(step @ total)
     if walks.sum() <= COUNTED_WALKS:
         reach = step
         for _ in range(hops - 1):

@@ -91,7 +91,7 @@ def cut_edges(data: Data, gone: Tensor) -> Data:
             at = stays(value)
             new[key] = value[:, at]
         else:
-            entries, values = _entries(value)
+            entries, values = matrix_entries(value)
             at = stays(entries.flip(0))
             new[key] = _matrix_like(value, entries[:, at], None if values is None else values[at])
         for other in _companions(data._store, key, {"adj_t", "edge_index"}):
@@ -122,7 +122,7 @@ def graph_edges(store: Any) -> Tensor | None:
     if edge_index is not None:
         return edge_index
     adj = store.get("adj_t")
-    return None if adj is None else _entries(adj)[0].flip(0)
+    return None if adj is None else matrix_entries(adj)[0].flip(0)
 
 
 def _ends(data: Data | HeteroData, store: Any) -> tuple[Kind, Kind] | None:
@@ -235,7 +235,7 @@ def _like(old: Tensor, edges: Tensor, sizes: tuple[int, int]) -> Tensor:
     return EdgeIndex(edges, sparse_size=sizes, sort_order=old.sort_order if still else None)
 
 
-def _entries(adj: Any) -> tuple[Tensor, Tensor | None]:
+def matrix_entries(adj: Any) -> tuple[Tensor, Tensor | None]:
     """Indices `[2, E]` (row, column) and values `[E]` of a matrix, sparse or dense."""
     if not isinstance(adj, Tensor):  # torch_sparse
         row, column, value = adj.coo()
@@ -248,7 +248,7 @@ def _rewritten_adjacency(
     adj: Any, ends: tuple[Kind, Kind], sizes: tuple[int, int], change: Rewriting
 ) -> tuple[Any, Tensor]:
     """A matrix of targets by sources, rewritten, and the old position of each of its entries."""
-    entries, value = _entries(adj)
+    entries, value = matrix_entries(adj)
     mapped, at = _mapped(entries.flip(0), ends, change)
     # As compressed rows keep them, so that what is said of the edges beside goes with them.
     order = (mapped[1] * max(sizes[0], 1) + mapped[0]).argsort(stable=True)

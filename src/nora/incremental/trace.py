@@ -25,10 +25,10 @@ from nora.incremental.tape import kinds
 from nora.incremental.tape.follow import Walk
 from nora.incremental.tape.program import Program, lay_side_by_side
 from nora.incremental.tape.record import Call, Ref, Tape, TooLongError, record
-from nora.incremental.tape.tracked import Known, Layout, Tracked, Uniform
+from nora.incremental.tape.tracked import Known, Layout, Matrix, Tracked, Uniform
 from nora.numbering import Graph, numbering_of
 from nora.problem import Problem
-from nora.structure import edge_set_keys
+from nora.structure import edge_set_keys, matrix_entries
 from nora.task import LinkPrediction, Task, dot_product
 
 assert kinds  # importing them enters them
@@ -176,8 +176,10 @@ class _Follower:
                     continue
                 full = f"{key}/{name}"
                 sizes = [tuple(t[full].shape) for t in tensors]
-                if name in spaces:
-                    found[full] = self._edges(value, spaces[name], full)
+                if name in spaces and value.layout == torch.strided and value.size(0) == 2:
+                    found[full] = Tracked(Value(spaces[name], -1, value.t()), Layout(1), "id")
+                elif name in spaces:
+                    found[full] = self._matrix(store, value, spaces[name])
                 else:
                     found[full] = self._attribute(asked, store, name, value, sizes, spaces)
         task = self.problem.task
@@ -208,19 +210,30 @@ class _Follower:
         label = "edges" if name == "edge_index" else f"edges of {name}"
         if isinstance(getattr(store, "_key", None), tuple):
             label = f"edges {store._key}"
-        if value.layout != torch.strided or value.size(0) != 2 or value.is_floating_point():
-            raise UnsupportedError(f"data.{name} is a matrix, which is not followed")
         first, second = self._starts(store)
-        ends = torch.stack([value[0] + first, value[1] + second])
+        if value.layout != torch.strided:
+            row, column = matrix_entries(value)[0]  # transposed: rows are targets
+            ends = torch.stack([column + first, row + second])
+            sizes = tuple(matrix_entries(t[full])[0].size(1) for t in tensors)
+        elif "adj" in name:
+            raise UnsupportedError(f"data.{name} is a dense matrix, which is not followed")
+        else:
+            ends = torch.stack([value[0] + first, value[1] + second])
+            sizes = tuple(t[full].size(1) for t in tensors)
         if "hyperedge" in name:
             ends = ends[:1]
-        sizes = tuple(t[full].size(1) for t in tensors)
         space = Space(label, sizes, ends, self.line.size)
         self.spaces.append(space)
         return space
 
-    def _edges(self, value: Tensor, space: Space, name: str) -> Known:
-        return Tracked(Value(space, -1, value.t()), Layout(1), "id")
+    def _matrix(self, store: Any, value: Tensor, space: Space) -> Known:
+        """An adjacency matrix of targets by sources."""
+        key = getattr(store, "_key", None)
+        kinds_ = (key[2], key[0]) if isinstance(key, tuple) else (key, key)
+        rows, columns = (self.nodes.get(kind, self.line) for kind in kinds_)
+        (row, column), weight = matrix_entries(value)
+        assert weight is not None
+        return Matrix(row, column, Value(space, -1, weight), rows, columns)
 
     def _attribute(
         self,
@@ -392,6 +405,8 @@ class _Follower:
         found = self.walk.known[argument.id]
         if isinstance(found, Tensor):
             return found
+        if isinstance(found, Matrix):
+            return self._adjacency(found)
         if isinstance(found, Uniform):
             space = self.walk.space_of_size(found.sizes)
             if space is None or found.layout != Layout(0):
@@ -409,6 +424,16 @@ class _Follower:
         if found.layout.axis != 0:
             raise _NoRuleError
         return found.value.whole()
+
+    def _adjacency(self, found: Matrix) -> Tensor:
+        """The edges of an adjacency whose entries are all 1; others have no rule."""
+        key = ("adjacency", id(found))
+        if key not in self.walk.named:
+            ones = found.values.static and bool((found.values.whole() == 1).all())
+            if not ones or found.rows is not self.line or found.columns is not self.line:
+                raise _NoRuleError
+            self.walk.named[key] = (torch.stack([found.column, found.row]), found)
+        return self.walk.named[key][0]
 
     def _edge_index(self, found: Tracked) -> Tensor:
         """Edges `[2, E]` between global ids; every one of them must go with its own ends alone."""

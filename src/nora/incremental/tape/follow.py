@@ -23,7 +23,7 @@ from nora.incremental.steps import Rows, Step, Value
 from nora.incremental.tape.program import Program, Sized
 from nora.incremental.tape.program import Step as TapeStep
 from nora.incremental.tape.record import Ref
-from nora.incremental.tape.tracked import Ids, Known, Layout, RowCount, Tracked, Uniform
+from nora.incremental.tape.tracked import Ids, Known, Layout, Matrix, RowCount, Tracked, Uniform
 
 aten = torch.ops.aten
 # Values of edges that take more than this are not kept but made anew where they are needed.
@@ -34,6 +34,8 @@ READS = ("_local_scalar_dense", "is_nonzero", "equal")
 
 Kind = Callable[["Walk", TapeStep], None]
 KINDS: dict[str, Kind] = {}
+# The same for operations on sparse matrices, or that make one.
+MATRICES: dict[str, Kind] = {}
 
 
 def kind(*names: str) -> Callable[[Kind], Kind]:
@@ -95,6 +97,8 @@ class Walk:
         """The size of every axis on every graph."""
         if isinstance(found, Tensor):
             return tuple((n,) * self.program.graphs for n in found.shape)
+        if isinstance(found, Matrix):
+            return found.rows.sizes, found.columns.sizes
         none = torch.zeros(0, dtype=torch.long)
         rows = found.value.at(none) if isinstance(found, Tracked) else found.rows
         shape = list(found.layout.tensor(rows).shape)
@@ -174,8 +178,13 @@ class Walk:
         operands = self.operands(step.args)
         if step.name == "arange" and self._numbers_nodes(step):
             return
-        if not any(isinstance(o, Tracked | Uniform) for o in operands) and not _sized(step):
+        if all(isinstance(o, Tensor) for o in operands) and not _sized(step):
             self._plainly(step)
+            return
+        if any(isinstance(o, Matrix) for o in operands) or step.name.startswith("_sparse_coo"):
+            if step.name not in MATRICES:
+                self.refuse("does something with a sparse matrix that is not followed")
+            MATRICES[step.name](self, step)
             return
         tracked = [o for o in operands if not isinstance(o, Tensor)]
         if (

@@ -105,6 +105,8 @@ def lay_side_by_side(tapes: list[Tape]) -> Program:
 def _same(tensor: Tensor, other: Tensor | None) -> bool:
     if other is None:
         return False
+    if torch.strided not in (tensor.layout, other.layout):
+        return tensor is other
     if tensor is other or tensor.data_ptr() == other.data_ptr() != 0:
         return tensor.shape == other.shape
     if tensor.layout != torch.strided or tensor.shape != other.shape:

@@ -9,7 +9,7 @@ it meets a tracked one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -93,7 +93,29 @@ class Uniform:
         return first if bool(same.all()) else None
 
 
-Known = Tensor | Tracked | Uniform
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A sparse matrix: an entry for every row of a space.
+
+    Attributes:
+        row, column: Where each entry stands, `[size]`.
+        values: The entries.
+        rows, columns: What its rows and columns are.
+    """
+
+    row: Tensor
+    column: Tensor
+    values: Value
+    rows: Space
+    columns: Space
+
+    @property
+    def space(self) -> Space:
+        """Whose rows the entries are."""
+        return self.values.space
+
+
+Known = Any  # a Tensor, a Tracked, a Uniform, or a Matrix
 
 
 @dataclass(frozen=True)

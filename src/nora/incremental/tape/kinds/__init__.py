@@ -15,6 +15,7 @@ from nora.incremental.tape.kinds import (
     reductions,
     rowwise,
     scatters,
+    sparse,
     structure,
     views,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "reductions",
     "rowwise",
     "scatters",
+    "sparse",
     "structure",
     "views",
 ]

@@ -118,7 +118,7 @@ def each_by_itself(walk: Walk, step: Step) -> None:
     """An operation on what is known of the whole graph alone: removal by removal."""
     refs = [leaf for leaf in tree_flatten(step.args)[0] if isinstance(leaf, Ref)]
     tracked = [ref for ref in dict.fromkeys(refs) if isinstance(walk[ref], Tracked)]
-    values = [walk[ref].value for ref in tracked]  # type: ignore[union-attr]
+    values = [walk[ref].value for ref in tracked]
     args, kwargs = bound(step, lambda ref: ref if ref in tracked else walk[ref])
 
     def run(rows: tuple[Tensor, ...], place: int) -> Tensor:

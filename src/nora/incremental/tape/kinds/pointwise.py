@@ -47,9 +47,7 @@ def bring_to_rows(walk: Walk, step: Step, args: dict[str, Any]) -> tuple[dict[st
         return Layout((layout.axis or 0) + shift[ref], layout.outer, layout.inner)
 
     rowed = [
-        ref
-        for ref in refs
-        if isinstance(walk[ref], Tracked) and walk[ref].space is not walk.graph  # type: ignore[union-attr]
+        ref for ref in refs if isinstance(walk[ref], Tracked) and walk[ref].space is not walk.graph
     ]
     uniform = [ref for ref in refs if isinstance(walk[ref], Uniform)]
     leading = rowed or uniform

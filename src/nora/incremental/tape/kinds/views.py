@@ -92,7 +92,7 @@ def relocate(walk: Walk, step: Step, layout: Layout) -> Layout:
     before, after = walk.shapes[step.args["self"].id], step.shapes[0]
     axis = layout.axis or 0
     found = walk[step.args["self"]]
-    sizes = found.space.sizes if isinstance(found, Tracked) else found.sizes  # type: ignore[union-attr]
+    sizes = found.space.sizes if isinstance(found, Tracked) else found.sizes
     left = prod(s[0] for k, s in enumerate(before) if k < axis) * layout.outer
     passed = 1
     for k, dims in enumerate(after):
