@@ -126,7 +126,7 @@ def tried(examples: int) -> settings:
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-@tried(8)
+@tried(3)
 @given(data=graphs(), seed=st.integers(0, 99))
 def test_every_convolution_gives_what_brute_gives(name, data, seed):
     torch.manual_seed(seed)
@@ -134,7 +134,7 @@ def test_every_convolution_gives_what_brute_gives(name, data, seed):
 
 
 @pytest.mark.parametrize("name", WEIGHTED)
-@tried(8)
+@tried(3)
 @given(data=graphs(weighted=True), seed=st.integers(0, 99))
 def test_edge_weights_are_respected(name, data, seed):
     torch.manual_seed(seed)
@@ -142,7 +142,7 @@ def test_edge_weights_are_respected(name, data, seed):
 
 
 @pytest.mark.parametrize("name", ATTRIBUTED)
-@tried(8)
+@tried(3)
 @given(data=graphs(attributed=True), seed=st.integers(0, 99))
 def test_edge_features_are_respected(name, data, seed):
     torch.manual_seed(seed)
@@ -152,7 +152,7 @@ def test_edge_features_are_respected(name, data, seed):
 ZOO = [pyg.GCN, pyg.GraphSAGE, pyg.GAT, pyg.GIN, pyg.PNA]
 
 
-@tried(40)
+@tried(6)
 @given(
     data=graphs(),
     seed=st.integers(0, 99),
@@ -177,7 +177,7 @@ def test_models_from_the_zoo_give_what_brute_gives(data, seed, kind, layers, kno
     agree(model, data)
 
 
-@tried(40)
+@tried(4)
 @given(data=graphs(), seed=st.integers(0, 99), count=st.integers(1, 30))
 def test_link_influence_is_exact_for_any_pairs(data, seed, count):
     torch.manual_seed(seed)
@@ -193,7 +193,7 @@ def test_link_influence_is_exact_for_any_pairs(data, seed, count):
     agree(model, data, bilinear)
 
 
-@tried(40)
+@tried(8)
 @given(
     data=graphs(), seed=st.integers(0, 99), size=st.integers(1, 6), kind=st.sampled_from(ZOO[:4])
 )

@@ -1,9 +1,9 @@
 """The exact engine: recompute only what a removal changes.
 
-The model is traced once into a *plan* of a few kinds of steps: row-wise maps, weighted sums over
-neighbours, and convolutions that recompute whole neighbourhoods. Every value of the plan keeps its
-original rows; a removal carries along only the rows that changed. `rules/` says, one file per
-convolution, how a convolution is written in these steps.
+The model is recorded once, operation by operation (`tape/`), and becomes a *plan* of steps between
+spaces: maps of rows, rows read by edges, rows reduced at nodes (`steps`, `moves`, `weighted`, `sums`).
+Every value of the plan keeps its original rows; a removal carries along only the rows that changed.
+`rules/` says, one file per convolution, how a convolution is followed as one piece.
 """
 
 from nora.incremental.rules import rule

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nora.incremental.changed import Removals
-from nora.incremental.engine import CHUNK_BYTES, Chunks, Engine, pick_backend
+from nora.incremental.engine import CHUNK_BYTES, Chunks, Engine, pick_backend, summed_in
 from nora.incremental.plan import UnsupportedError
 from nora.incremental.steps import Tally
 from nora.incremental.verification import verify_engine
@@ -91,7 +91,7 @@ class Effects:
             yield from self.engine.scores(nodes, MEMORY)
             return
         for node in nodes.split(1):
-            yield node, self.before.new_tensor([self.total(node)])
+            yield node, torch.tensor([self.total(node)], dtype=summed_in(self.before.dtype))
 
     def changes(self, nodes: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Yield `(nodes, removal [Q], item [Q], change [Q])` part by part, every node by itself.

@@ -54,6 +54,11 @@ def pick_backend(name: Backend, problem: Problem, removals: int) -> ModuleType:
     return vectorised
 
 
+def summed_in(dtype: torch.dtype) -> torch.dtype:
+    """The precision of influences: the predictions' own, but never less than single."""
+    return dtype if dtype in FLOATS else torch.float32
+
+
 def _followed(problem: Problem) -> Plan:
     """The model's plan, seen to give what the model gives; by rules where they do."""
     output = problem.output()
@@ -63,7 +68,13 @@ def _followed(problem: Problem) -> Plan:
         output = problem.task.decoder(output, problem.task.pairs, *more)
     for rules in (True, False):
         plan = trace(problem, rules)
-        plan.finish()
+        try:
+            plan.finish()
+        except Exception as error:  # a step that does not run must not end the user's run
+            if rules:
+                continue
+            told = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UnsupportedError(f"a step that was made of it does not run ({told})") from error
         if same(plan.output.whole(), output):
             return plan
     raise UnsupportedError("what was recorded, done again, does not give what the model gives")
@@ -207,7 +218,7 @@ class Engine:
             total = total.index_add(0, removal, change.double())
             for gain, lost in zip(self.compensate, tally.lost, strict=False):
                 total = total + gain * lost
-            return total.to(self.before.dtype)
+            return total.to(summed_in(self.before.dtype))
 
     def effect(self, removed: Tensor) -> Tensor:
         """Predictions after removing `removed` together, `[items, …]`; gone items keep theirs."""

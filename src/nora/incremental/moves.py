@@ -289,6 +289,7 @@ class GroupBy(Scatter):
         index: The output row each of its rows goes to.
         function: From rows, their groups and the number of groups to a row for every group.
         fill: What a group without rows gets.
+        shape: The shape of an output row.
         space: Whose rows the output's are.
     """
 
@@ -298,11 +299,12 @@ class GroupBy(Scatter):
         index: Tensor,
         function: Callable[[Tensor, Tensor, int], Tensor],
         fill: float,
+        shape: tuple[int, ...],
         space: Space,
     ) -> None:
         none = source.at(torch.zeros(0, dtype=torch.long))
-        empty = none.new_full((1, *none.shape[1:]), fill)
-        start = Value(space, -1, empty.expand(space.size, *none.shape[1:]))
+        empty = none.new_full((1, *shape), fill)
+        start = Value(space, -1, empty.expand(space.size, *shape))
         output = Value(space, depth_after(source, start, space))
         super().__init__(source, index, start, "amax", False, output)
         self.function = function

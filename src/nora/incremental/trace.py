@@ -330,8 +330,8 @@ class _Follower:
             kwargs = {key: self._argument(a) for key, a in call.kwargs.items()}
             home = self._home
             made = rule(self.plan, call.module, *args, **kwargs)
-        except (_NoRuleError, UnsupportedError):
-            made = None
+        except (_NoRuleError, UnsupportedError, RuntimeError):
+            made = None  # followed operation by operation instead
         if made is None:
             del walk.steps[before:]
             return at
@@ -385,7 +385,9 @@ class _Follower:
         def reduce(rows: Tensor, group: Tensor, count: int) -> Tensor:
             return module(rows, group, dim_size=count, dim=0)
 
-        made = walk.add(GroupBy(x.value, which, reduce, fill, space))
+        made = walk.add(
+            GroupBy(x.value, which, reduce, fill, tuple(n[0] for n in shape[1:]), space)
+        )
         walk.known[call.out.id] = Tracked(made, Layout(0))
         walk.shapes[call.out.id] = shape
         return call.end

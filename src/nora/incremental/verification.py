@@ -33,7 +33,7 @@ def verify_engine(engine: Engine, count: int | None, seed: int) -> dict[str, Any
     ones fewer: one in 2,500, at least 4.
 
     Raises:
-        UnsupportedError: When they differ, or the engine is no faster; the caller then falls back.
+        UnsupportedError: When they differ; the caller then falls back.
     """
     problem = engine.problem
     if len(problem.nodes) == 0:

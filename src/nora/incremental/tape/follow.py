@@ -310,10 +310,10 @@ class Walk:
             return None
         return Tracked(self.gathered(found.value, every, space), found.layout, found.ids)
 
-    def static_index(self, found: Known, what: str = "index") -> Tracked:
+    def static_index(self, found: Known, what: str = "an index") -> Tracked:
         """A tracked tensor of row numbers that no removal changes."""
         if not isinstance(found, Tracked) or not found.value.static:
-            self.refuse(f"takes an {what} that depends on values, not on the graph's edges alone")
+            self.refuse(f"picks by {what} that depends on values, not on the graph's edges alone")
         assert isinstance(found, Tracked)
         return found
 

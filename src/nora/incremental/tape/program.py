@@ -77,6 +77,10 @@ def lay_side_by_side(tapes: list[Tape]) -> Program:
     main, *others = tapes
     for other in others:
         for mine, its in zip(main.ops, other.ops, strict=False):
+            if mine.func is its.func and len(mine.outs) != len(its.outs):
+                raise UnsupportedError(
+                    f"{mine.name} at {mine.line} gives another number of tensors on other graphs"
+                )
             if mine.func is not its.func or mine.outs != its.outs:
                 raise UnsupportedError(
                     f"the model does something else on other graphs: {mine.name} at {mine.line}, but "

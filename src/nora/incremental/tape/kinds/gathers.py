@@ -155,7 +155,7 @@ def _by_fixed(walk: Walk, step: Step, of: Ref, dim: int, found: Known) -> None:
 
 def _by_mask(walk: Walk, step: Step, found: Known, dim: int, mask: Tracked) -> None:
     """The rows that a mask picks are a space of their own."""
-    mask = walk.static_index(mask, "mask")
+    mask = walk.static_index(mask, "a mask")
     if walk.ndim_of(mask) != 1 or not mask.layout.plain:
         walk.refuse("picks by a mask over several axes")
     space, rows = masked(walk, mask, step.shapes[0][dim])

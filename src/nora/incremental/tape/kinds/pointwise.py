@@ -129,6 +129,8 @@ def pointwise(walk: Walk, step: Step) -> None:
     if not any(isinstance(o, Tracked | Uniform) for o in walk.operands(args)):
         walk.refuse("takes a number that depends on the graph")
     ids = number_ids(walk, step)
+    if ids:  # numbers of rows are only ever computed on the asked graph
+        args = {k: a.values[0] if isinstance(a, Sized) else a for k, a in args.items()}
     if not ids and any(_is_sized(a) for a in args.values()):
         args = _with_counts(walk, step, args)
         if args is None:
@@ -180,7 +182,7 @@ def number_ids(walk: Walk, step: Step) -> Ids:
         dtype = args.get("dtype")
         if dtype is None or not dtype.is_floating_point:
             return found[0]
-    if name in COMPARISONS and not others and all(isinstance(n, Sized) for n in numbers):
+    if name in COMPARISONS and not others and not numbers:
         return ""
     if name in ("add", "mul") and args.get("alpha", 1) == 1 and not others:
         if len(numbers) == 1 and isinstance(numbers[0], Sized):

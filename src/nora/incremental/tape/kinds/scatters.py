@@ -152,7 +152,7 @@ def _by_mask(
 
         walk.set(Tracked(walk.rows(put, own.value, mask.value), own.layout))
         return
-    mask = walk.static_index(mask, "mask")
+    mask = walk.static_index(mask, "a mask")
     sizes = walk.shapes[step.args["values"].id][axis]
     space, rows = masked(walk, mask, sizes)
     if isinstance(values, Uniform):

@@ -19,7 +19,7 @@ def nonzero(walk: Walk, step: Step) -> None:
     if not isinstance(found, Tracked) or found.ids or walk.ndim_of(found) != 1:
         walk.refuse("picks by values")
     assert isinstance(found, Tracked)
-    mask = walk.static_index(found, "mask")
+    mask = walk.static_index(found, "a mask")
     if mask.value.at(torch.zeros(0, dtype=torch.long)).dtype != torch.bool:
         whole = walk.rows(lambda rows: rows != 0, mask.value)
         mask = Tracked(whole, mask.layout)

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nora.incremental.tape.follow import Walk, kind
 from nora.incremental.tape.kinds.anything import on_everything
@@ -157,10 +158,27 @@ def reshaped(walk: Walk, step: Step) -> None:
     )
 
 
+def _spread(walk: Walk, step: Step, tensor: Tensor) -> None:
+    """A tensor of the model's own, repeated for every row of something."""
+    sized = [k for k, dims in enumerate(step.shapes[0]) if len(set(dims)) > 1]
+    padded = [1] * (len(step.shapes[0]) - tensor.dim()) + list(tensor.shape)
+    if len(sized) != 1 or padded[sized[0]] != 1:
+        walk.refuse("repeats a tensor of the model's own")
+    axis = sized[0]
+    wide = [dims[0] for dims in step.shapes[0]]
+    wide[axis] = 1
+    times = [n // m if m else 1 for n, m in zip(wide, padded, strict=True)]
+    rows = tensor.reshape(padded).repeat(times).movedim(axis, 0)
+    walk.set(Uniform(rows, Layout(axis), step.shapes[0][axis]))
+
+
 @kind("expand")
 def expanded(walk: Walk, step: Step) -> None:
     """Axes repeated without copying."""
     found = walk[step.args["self"]]
+    if isinstance(found, Tensor):
+        _spread(walk, step, found)
+        return
     if isinstance(found, Tracked) and found.space is walk.graph:
         sized = [k for k, dims in enumerate(step.shapes[0]) if len(set(dims)) > 1]
         if len(sized) != 1:
@@ -196,6 +214,9 @@ def repeated(walk: Walk, step: Step) -> None:
     """Copies along other axes than the rows'."""
     repeats = step.args["repeats"]
     found = walk[step.args["self"]]
+    if isinstance(found, Tensor):
+        _spread(walk, step, found)
+        return
     if any(isinstance(r, Sized) for r in repeats):
         if isinstance(found, Uniform) and found.single is not None:
             again = filled(step.shapes[0], found.single)
