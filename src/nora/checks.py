@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import MessagePassing
 
 from nora.guard import Snapshot
 from nora.removal import isolate_nodes, kept
@@ -317,7 +318,8 @@ def _follows(problem: Problem, given: Data | HeteroData | None = None) -> bool:
 def _reads_no_edges(problem: Problem) -> bool:
     """Whether the model returns the very same without any edge, and there are edges."""
     source, target = problem.edge_index
-    if not bool((source != target).any()):
+    layers = any(isinstance(module, MessagePassing) for module in problem.model.modules())
+    if (layers and problem.transform is None) or not bool((source != target).any()):
         return False
     bare = isolate_nodes(problem.data, torch.arange(problem.num_nodes))
     try:

@@ -99,7 +99,7 @@ def test_a_model_that_cannot_be_followed_is_left_to_brute_force(problem: Problem
             import time
 
             time.sleep(0.02)
-            return x[:, :2] - x[:, :2].mean()
+            return x[:, :2] - float(x[:, :2].mean())
 
     odd = check_model(pose(Centred(), problem.data))
     choice = auto(odd, budget=1)

@@ -18,7 +18,8 @@ from graphs import FEATURES, GRAPHS, bridge, double, graph
 from networks import CLASSES, network
 from nora import build_model
 from nora.guard import seeded
-from nora.incremental.steps import Attend, Local, Propagate
+from nora.incremental.moves import Scatter
+from nora.incremental.sums import Attend, Propagate
 from nora.incremental.trace import trace
 from nora.models.drgat import DrGAT, DrGATConv, Reweighting
 from nora.models.stack import Stack
@@ -178,10 +179,10 @@ class TestRemoval:
 
     def test_the_engine_follows_it_by_degrees_and_attention(self) -> None:
         problem = pose(network("drgat", norm=True, layers=3), double(bridge()))
-        with torch.no_grad():
-            kinds = [type(step) for step in trace(problem, check=True).steps]
+        with problem.evaluating(), torch.no_grad():
+            kinds = [type(step) for step in trace(problem).steps]
         assert kinds.count(Attend) == kinds.count(Propagate) == 3
-        assert Local not in kinds
+        assert Scatter not in kinds
 
     @pytest.mark.parametrize("directed", [False, True])
     @pytest.mark.parametrize("backend", ["vectorised", "compiled"])

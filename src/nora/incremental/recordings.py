@@ -92,6 +92,12 @@ def _task_on(problem: Problem, sample: Graph, generator: torch.Generator) -> Tas
 
     line, old = numbering_of(sample), problem.numbering
     count = 5 + int(torch.randint(7, (1,), generator=generator))
+    relation = None
+    if task.relation is not None and len(task.relation):
+        some = torch.randint(len(task.relation), (count,), generator=generator)
+        # Every relation is there: a decoder may treat each by itself.
+        relation = torch.cat([task.relation.unique(), task.relation[some.to(task.relation.device)]])
+        count = len(relation)
     rows = []
     for row in task.pairs.cpu():
         low, high = 0, line.total
@@ -100,10 +106,6 @@ def _task_on(problem: Problem, sample: Graph, generator: torch.Generator) -> Tas
             span = line.span(kind)
             low, high = span.start, span.stop
         rows.append(torch.randint(low, max(high, low + 1), (count,), generator=generator))
-    relation = None
-    if task.relation is not None:
-        some = torch.randint(max(len(task.relation), 1), (count,), generator=generator)
-        relation = task.relation[some.to(task.relation.device)] if len(task.relation) else None
     pairs = torch.stack(rows).to(task.pairs.device)
     return _replaced(task, pairs, relation)
 
