@@ -83,7 +83,7 @@ def median_seconds(*works: Callable[[], object], repeats: int = 15) -> list[floa
     return [statistics.median(taken) for taken in seconds]
 
 
-def test_it_costs_at_most_three_times_one_forward_and_backward(run: nora.Run) -> None:
+def test_it_costs_at_most_four_times_one_forward_and_backward(run: nora.Run) -> None:
     """Checks included; both sides on one thread, as all tests run."""
     model, data = run.model, run.data
 
@@ -97,4 +97,4 @@ def test_it_costs_at_most_three_times_one_forward_and_backward(run: nora.Run) ->
     ask()  # imports and first-time work are not what is measured
     one, asked = median_seconds(forward_and_backward, ask)
     model.zero_grad()
-    assert asked <= 3 * one, f"{asked:.3f} s against {one:.3f} s for one forward and backward"
+    assert asked <= 4 * one, f"{asked:.3f} s against {one:.3f} s for one forward and backward"

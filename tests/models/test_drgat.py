@@ -178,7 +178,7 @@ class TestRemoval:
         assert effect.change[3] == 0
 
     def test_the_engine_follows_it_by_degrees_and_attention(self) -> None:
-        problem = pose(network("drgat", norm=True, layers=3), double(bridge()))
+        problem = pose(network("drgat", norm=True, layers=3), random_graph(False))
         with problem.evaluating(), torch.no_grad():
             kinds = [type(step) for step in trace(problem).steps]
         assert kinds.count(Attend) == kinds.count(Propagate) == 3

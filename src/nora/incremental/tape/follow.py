@@ -198,7 +198,8 @@ class Walk:
         ):
             KINDS["each"](self, step)
             return
-        KINDS.get(step.name, KINDS["*"])(self, step)
+        handler = KINDS[step.name] if step.name in KINDS else KINDS["*"]
+        handler(self, step)
 
     def _numbers_nodes(self, step: TapeStep) -> bool:
         """Whether an operation counts nodes whose number is the same on all graphs."""
