@@ -23,7 +23,7 @@ from nora.incremental.sums import Attend, Propagate
 from nora.incremental.trace import trace
 from nora.models.drgat import DrGAT, DrGATConv, Reweighting
 from nora.models.stack import Stack
-from nora.problem import pose
+from nora.problem import check_model, pose
 
 every_graph = pytest.mark.parametrize("kind", GRAPHS)
 
@@ -178,7 +178,7 @@ class TestRemoval:
         assert effect.change[3] == 0
 
     def test_the_engine_follows_it_by_degrees_and_attention(self) -> None:
-        problem = pose(network("drgat", norm=True, layers=3), random_graph(False))
+        problem = check_model(pose(network("drgat", norm=True, layers=3), random_graph(False)))
         with problem.evaluating(), torch.no_grad():
             kinds = [type(step) for step in trace(problem).steps]
         assert kinds.count(Attend) == kinds.count(Propagate) == 3
