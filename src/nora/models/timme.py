@@ -165,18 +165,21 @@ class RelationDecoder(nn.Module):
                 f"pairs name relation {int(wrong)}: there are {len(self.maps)} relations "
                 f"(0 … {len(self.maps) - 1})"
             )
-        where = torch.empty_like(place)
-        where[place] = torch.arange(len(place), device=place.device)
-        return torch.cat(scores)[where]
+        logits = torch.cat(scores)
+        return torch.zeros_like(logits).scatter(0, place, logits)
 
     def _score(self, z: Tensor, pairs: Tensor, number: int) -> Tensor:
-        """Logits of pairs that are all of one relation."""
-        if z.size(0) > pairs.numel():  # rows that no pair asks for are not mapped
+        """Logits of pairs that are all of one relation.
+
+        Short cuts that depend on sizes are taken in training only: a trained decoder does the same on
+        every graph, so that it can be followed.
+        """
+        if self.training and z.size(0) > pairs.numel():  # rows that no pair asks for are not mapped
             z, pairs = z[pairs.flatten()], torch.arange(pairs.numel(), device=z.device).view(2, -1)
         u = self.maps[number](z)
         source, target = pairs
         weighted = u * self.diagonal[number]
-        if z.size(0) ** 2 <= DENSE_BELOW * pairs.size(1):
+        if self.training and z.size(0) ** 2 <= DENSE_BELOW * pairs.size(1):
             place = source * z.size(0) + target
             together = (weighted @ u.t()).flatten().index_select(0, place)
         else:
