@@ -154,9 +154,9 @@ class Edges:
         return {}
 
     def typical(self, size: Tensor) -> float:
-        """Mean of the messages' sizes `[N]`, over the nodes that send any."""
+        """Mean of the messages' sizes `[N]`, over the nodes that send any that are not zero."""
         indptr = self.by_source[0]
-        sends = indptr[1:] > indptr[:-1]
+        sends = (indptr[1:] > indptr[:-1]) & (size > 0)
         return float(size[sends].mean()) if bool(sends.any()) else 0.0
 
 

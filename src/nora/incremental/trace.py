@@ -13,9 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
-from torch_geometric.nn.aggr import MedianAggregation, QuantileAggregation
 
-from nora.incremental.moves import GroupBy
 from nora.incremental.plan import Plan, UnsupportedError
 from nora.incremental.recordings import other_graphs
 from nora.incremental.rules import rule_for
@@ -23,6 +21,7 @@ from nora.incremental.spaces import Space, nodes_of
 from nora.incremental.steps import Value
 from nora.incremental.tape import kinds
 from nora.incremental.tape.follow import Walk
+from nora.incremental.tape.modules import DEFINITIONS, follow_call, result_of
 from nora.incremental.tape.program import Program, lay_side_by_side
 from nora.incremental.tape.record import Call, Ref, Tape, TooLongError, record
 from nora.incremental.tape.tracked import Known, Layout, Matrix, Tracked, Uniform
@@ -36,8 +35,6 @@ assert kinds  # importing them enters them
 REPLACEABLE = (
     "forward", "message", "aggregate", "update", "propagate", "message_and_aggregate", "edge_update",
 )  # fmt: skip
-# Aggregations that sort values, each group by itself: what they do is known from their definition.
-BY_GROUP = (MedianAggregation, QuantileAggregation)
 PAIRS, RELATION = "the pairs", "the relation of each pair"
 
 
@@ -112,7 +109,7 @@ def _watched(problem: Problem, rules: bool) -> dict[str, nn.Module]:
     return {
         name: module
         for name, module in problem.model.named_modules()
-        if (type(module) in BY_GROUP or (rules and rule_for(module) is not None))
+        if (type(module) in DEFINITIONS or (rules and rule_for(module) is not None))
         and _untouched(module)
     }
 
@@ -320,8 +317,8 @@ class _Follower:
         call = self.by_start.get(at)
         if call is None or call.end == at:
             return at
-        if type(call.module) in BY_GROUP:
-            return self._by_group(walk, call)
+        if type(call.module) in DEFINITIONS:
+            return follow_call(walk, call)
         rule = rule_for(call.module)
         assert rule is not None
         before = len(walk.steps)
@@ -344,52 +341,7 @@ class _Follower:
             walk.at = self.program.steps[call.end - 1]
             made = walk.gathered(made, span, space)
         walk.known[call.out.id] = Tracked(made, Layout(0))
-        walk.shapes[call.out.id] = self.program.steps[
-            next(
-                k
-                for k in range(call.start, call.end)
-                if call.out.id in self.program.steps[k].op.outs
-            )
-        ].shapes[0]
-        return call.end
-
-    def _by_group(self, walk: Walk, call: Call) -> int:
-        """An aggregation that treats each group of rows by itself, done anew where one changes."""
-        names = ("x", "index", "ptr", "dim_size", "dim")
-        given = dict(zip(names, call.args, strict=False)) | call.kwargs
-        refs = given.get("x"), given.get("index")
-        if not all(isinstance(ref, Ref) and ref.id in walk.known for ref in refs):
-            return call.start
-        x, index = (walk.known[ref.id] for ref in refs)  # type: ignore[union-attr]
-        tracked = isinstance(x, Tracked) and isinstance(index, Tracked)
-        if not tracked or given.get("ptr") is not None or given.get("dim", -2) not in (-2, 0):
-            return call.start
-        assert isinstance(x, Tracked) and isinstance(index, Tracked) and isinstance(call.out, Ref)
-        at = next(
-            step
-            for step in self.program.steps[call.start : call.end]
-            if call.out.id in step.op.outs
-        )
-        shape = at.shapes[at.op.outs.index(call.out.id)]
-        space = walk.space_of_size(shape[0])
-        plain = x.layout == index.layout == Layout(0) and walk.ndim_of(x) == 2
-        fits = index.value.static and index.ids == "id" and walk.ndim_of(index) == 1
-        if space is None or not plain or not fits or x.space is not index.space:
-            return call.start
-        which = index.value.whole()
-        if not x.space.covers(which, space):
-            return call.start
-        module: Any = call.module
-        fill = float(module.fill_value)
-
-        def reduce(rows: Tensor, group: Tensor, count: int) -> Tensor:
-            return module(rows, group, dim_size=count, dim=0)
-
-        made = walk.add(
-            GroupBy(x.value, which, reduce, fill, tuple(n[0] for n in shape[1:]), space)
-        )
-        walk.known[call.out.id] = Tracked(made, Layout(0))
-        walk.shapes[call.out.id] = shape
+        walk.shapes[call.out.id] = result_of(walk, call)[1]
         return call.end
 
     _home: Space

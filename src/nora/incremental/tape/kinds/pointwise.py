@@ -182,6 +182,8 @@ def number_ids(walk: Walk, step: Step) -> Ids:
         dtype = args.get("dtype")
         if dtype is None or not dtype.is_floating_point:
             return found[0]
+    if name == "copy" and found == [found[-1]] * 2 and not step.op.dtypes[0].is_floating_point:
+        return found[-1]
     if name in COMPARISONS and not others and not numbers:
         return ""
     if name in ("add", "mul") and args.get("alpha", 1) == 1 and not others:

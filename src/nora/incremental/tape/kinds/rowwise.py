@@ -132,7 +132,9 @@ def along_one_axis_by_index(walk: Walk, step: Step) -> None:
 @kind("select_scatter", "slice_scatter", "select_backward", "slice_backward")
 def put_along_one_axis(walk: Walk, step: Step) -> None:
     """A part along another axis than the rows' replaced by something else."""
-    no_ids(walk, step)
+    ids = {k.ids if isinstance(k, Tracked) else "" for k in walk.operands(step.args)}
+    if ids not in ({""}, {"id"}):
+        no_ids(walk, step)
     size = len(step.shapes[0])
     dim = int(step.args["dim"]) % size
     layouts = {}
@@ -164,4 +166,4 @@ def put_along_one_axis(walk: Walk, step: Step) -> None:
             if found.size(at or 0) != 1:
                 walk.refuse("meets a tensor of the model's own that has a row for every node")
             walk.refuse("writes into a tensor that does not depend on the graph")
-    walk.apply(step, layout)
+    walk.apply(step, layout, ids=ids.pop())

@@ -261,7 +261,7 @@ def sliced(walk: Walk, step: Step) -> None:
         walk.set(walk[step.args["self"]])
         return
     found = walk[step.args["self"]]
-    if isinstance(found, Tracked) and found.layout.plain and found.value.static:
+    if isinstance(found, Tracked) and found.layout.plain and found.space is not walk.graph:
         _cut(walk, step, found, dim)
         return
     if isinstance(found, Uniform) and found.layout.plain:
@@ -272,7 +272,7 @@ def sliced(walk: Walk, step: Step) -> None:
 
 def _cut(walk: Walk, step: Step, found: Tracked, dim: int) -> None:
     """Rows that are joined of several spaces, cut where one ends and another begins."""
-    start, end = step.args["start"], step.args["end"]
+    start = step.args["start"]
     parts = walk.parts_of(found.space)
     begins = (0,) * walk.program.graphs
     low = start.values if isinstance(start, Sized) else (start or 0,) * walk.program.graphs
@@ -281,7 +281,6 @@ def _cut(walk: Walk, step: Step, found: Tracked, dim: int) -> None:
             walk.set(walk.part(found, part, begins[0]))
             return
         begins = tuple(a + b for a, b in zip(begins, part.sizes, strict=True))
-    del end
     on_everything(walk, step)
 
 
