@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import MessagePassing
 
-from nora.guard import Snapshot
+from nora.guard import Snapshot, Witnessed
 from nora.removal import isolate_nodes, kept
 from nora.structure import Kind, Rewriting, node_counts, rewrite
 from nora.task import LinkPrediction, NodeClassification
@@ -168,12 +169,15 @@ def _by_id(problem: Problem) -> str:
     if node is None:
         return ""
     task, _ = problem.task.survivors(kept(node.to(problem.device), problem.num_nodes))
+    start = time.perf_counter()
     try:
         found = problem.run(problem.asked(problem.without(node), task))
         wrong = problem.wrong_rows(found, task, problem.num_nodes - 1)
     except MISFIT as error:
         wrong = _told(error).strip() or type(error).__name__
     if not wrong:
+        seconds = time.perf_counter() - start
+        problem.witnessed[int(node)] = Witnessed(problem.predicted(found, task), seconds)
         return ""
     isolated = replace(problem, by_id=True)
     try:
@@ -186,15 +190,21 @@ def _by_id(problem: Problem) -> str:
 
 
 def _harmless(problem: Problem) -> Tensor | None:
-    """A node to remove `[1]`, one without which a model that scores pairs still has some."""
+    """A node to remove `[1]`, one without which a model that scores pairs still has some.
+
+    A neighbour of the node with most edges, if there is one: its removal is then worth a comparison.
+    """
     nodes = problem.nodes if problem.nodes.numel() else torch.arange(problem.num_nodes)
-    if not problem.direct:
-        return nodes[:1]
-    assert isinstance(problem.task, LinkPrediction)
-    pairs = problem.task.pairs.cpu()
-    touching = torch.bincount(pairs.flatten(), minlength=problem.num_nodes)
-    nodes = nodes[touching[nodes] < pairs.size(1)]
-    return nodes[:1] if nodes.numel() else None
+    if problem.direct:
+        assert isinstance(problem.task, LinkPrediction)
+        pairs = problem.task.pairs.cpu()
+        touching = torch.bincount(pairs.flatten(), minlength=problem.num_nodes)
+        nodes = nodes[touching[nodes] < pairs.size(1)]
+    edges = problem.edge_index.cpu()
+    hub = torch.bincount(edges.flatten(), minlength=problem.num_nodes).argmax()
+    beside = torch.cat([edges[1][edges[0] == hub], edges[0][edges[1] == hub]])
+    near = nodes[torch.isin(nodes, beside) & (nodes != hub)]
+    return near[:1] if near.numel() else nodes[:1] if nodes.numel() else None
 
 
 def _held_rows(problem: Problem) -> list[Tensor]:

@@ -8,6 +8,7 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -252,3 +253,11 @@ def _copied(tensor: Tensor) -> Tensor:
 def _version(tensor: Tensor) -> int | None:
     """A number that grows with every write into the tensor; None where torch keeps none."""
     return None if tensor.is_inference() else tensor._version
+
+
+@dataclass(frozen=True)
+class Witnessed:
+    """Predictions of the surviving items after one node's removal, and the seconds of the pass."""
+
+    predictions: Tensor
+    seconds: float

@@ -15,7 +15,7 @@ from torch_geometric.data import Data, HeteroData
 
 from nora.calling import PAIRS, Forward, calling, decoder_modules, default_forward, typed_decoder
 from nora.checks import check_model
-from nora.guard import Passes, evaluating
+from nora.guard import Passes, Witnessed, evaluating
 from nora.labels import Labels, label_tensor
 from nora.numbering import Graph, Nodes, Numbering, line_edges, numbering_of
 from nora.removal import isolate_nodes, kept, node_ids, remove_nodes
@@ -56,6 +56,7 @@ class Problem:
         original: The model's output on `G`, once `check_model` has computed it.
         labels: True influences `[N]` that are known, NaN elsewhere; None when none are.
         prepared: An engine that choosing a method has prepared already.
+        witnessed: Removals of one node that checks have computed by the definition on their way.
     """
 
     model: nn.Module
@@ -72,6 +73,7 @@ class Problem:
     labels: Tensor | None = None
     prepared: Any = None
     passes: Passes = field(default_factory=Passes, repr=False, compare=False)
+    witnessed: dict[int, Witnessed] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def num_nodes(self) -> int:
@@ -142,9 +144,10 @@ class Problem:
 
     def items(self, data: Graph, task: Task) -> Tensor:
         """Predictions of `task`'s items on `data`, `[items]` or `[items, C]`."""
-        return self._predicted(self.run(self.asked(data, task)), task)
+        return self.predicted(self.run(self.asked(data, task)), task)
 
-    def _predicted(self, output: Tensor, task: Task) -> Tensor:
+    def predicted(self, output: Tensor, task: Task) -> Tensor:
+        """Predictions of `task`'s items from the model's output."""
         if self.direct:
             assert isinstance(task, LinkPrediction)
             return task.from_scores(output)
@@ -161,7 +164,7 @@ class Problem:
 
     def predict(self) -> Tensor:
         """Predictions on `G`, `[items]` or `[items, C]`."""
-        return self._predicted(self.output(), self.task)
+        return self.predicted(self.output(), self.task)
 
     def without(self, removed: Tensor) -> Graph:
         """`G − removed`: without these nodes, or with them isolated where weights go by node id."""
@@ -186,7 +189,7 @@ class Problem:
                 f"{wrong}: does it hold rows of its own for the nodes? Keep them in the data (e.g. data.x "
                 "or data.n_id) and look them up in forward, so that they go with a removed node"
             )
-        return self._predicted(output, task), survivors
+        return self.predicted(output, task), survivors
 
     def wrong_rows(self, output: Tensor, task: Task, num_nodes: int) -> str:
         """What is wrong with the number of rows on a graph of so many nodes; empty if nothing is."""

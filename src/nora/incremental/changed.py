@@ -8,6 +8,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+# A sum of which less than this share is left after a correction is summed anew.
+LOST_DIGITS = 1e-2
+
 
 @dataclass(frozen=True, eq=False)
 class Removals:
@@ -84,6 +87,25 @@ class Reach:
     ptr: Tensor
     node: Tensor
     left: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """A step of sums on the whole graph.
+
+    Attributes:
+        y: What nodes send `[N, F]`.
+        total: The sums without `left` `[N, F]`.
+        size: `Σ|total|` of each node `[N]`.
+        plus: What is added: `[N, F]`, one row `[1, F]` for all, or none `[0, F]`.
+        whole: The step's output `[N, F]`.
+    """
+
+    y: Tensor
+    total: Tensor
+    size: Tensor
+    plus: Tensor
+    whole: Tensor
 
 
 @dataclass(frozen=True, eq=False)

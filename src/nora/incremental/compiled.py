@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nora.incremental import loops, loops_sums
-from nora.incremental.changed import Attention, Changed, Reach, Removals
+from nora.incremental.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums
 from nora.incremental.edges import Edges
 from nora.incremental.steps import Chunk
 from nora.incremental.weighted import WeightedSum
@@ -81,28 +81,44 @@ def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: T
 
 
 def accumulate(
-    edges: Edges,
-    reach: Reach,
-    base: tuple[Tensor, Tensor, Tensor, Tensor],
-    rows: Tensor,
-    plus: Changed,
-) -> Tensor:
-    """New outputs of the reached rows `[T, F]`; `base` is `(y, total, plus, output)`."""
-    y, total, plus_base, whole = base
-    out = torch.empty(len(reach.node), y.size(1), dtype=y.dtype)
-    change = torch.empty(len(reach.source), y.size(1), dtype=y.dtype)
+    edges: Edges, reach: Reach, base: Sums, rows: Tensor, plus: Changed
+) -> tuple[Tensor, Tensor]:
+    """New outputs of the reached rows `[T, F]`, and which of them are doubtful `[T]`."""
+    out = torch.empty(len(reach.node), base.y.size(1), dtype=base.y.dtype)
+    change = torch.empty(len(reach.source), base.y.size(1), dtype=base.y.dtype)
+    doubtful = np.empty(len(reach.node), dtype=np.bool_)
     csr = edges.arrays
     loops.message_changes(
-        reach.source.numpy(), reach.row.numpy(), reach.scale.numpy(), csr.right, _flat(y),
+        reach.source.numpy(), reach.row.numpy(), reach.scale.numpy(), csr.right, _flat(base.y),
         _flat(rows), change.numpy(),
     )  # fmt: skip
     loops.accumulate(
         csr.indptr, csr.weight, csr.left, reach.source.numpy(), reach.edge_ptr.numpy(),
         reach.slot.numpy(), reach.also.numpy(), reach.node.numpy(), reach.left.numpy(),
-        _flat(total), _flat(plus_base), plus.node.numpy(), _flat(plus.rows), _flat(whole),
-        change.numpy(), out.numpy(),
+        _flat(base.total), base.size.numpy(), LOST_DIGITS, _flat(base.plus), plus.node.numpy(),
+        _flat(plus.rows), _flat(base.whole), change.numpy(), out.numpy(), doubtful,
     )  # fmt: skip
-    return out
+    return out, torch.from_numpy(doubtful)
+
+
+def sum_anew(
+    edges: Edges,
+    sources: tuple[Tensor, ...],
+    reach: Reach,
+    doubtful: Tensor,
+    base: Sums,
+    rows: Tensor,
+    plus: Changed,
+    out: Tensor,
+) -> None:
+    """Sum the doubtful rows of `out` over what is left of their neighbours."""
+    csr = edges.arrays
+    loops.sum_anew(
+        csr.in_ptr, csr.in_source, csr.in_weight, csr.right, *(part.numpy() for part in sources),
+        reach.ptr.numpy(), reach.node.numpy(), reach.left.numpy(), doubtful.numpy(), _flat(base.y),
+        _flat(rows), _flat(base.plus), reach.also.numpy()[: len(plus)], _flat(plus.rows), out.numpy(),
+        _scratch(edges.num_nodes)[0],
+    )  # fmt: skip
 
 
 def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:

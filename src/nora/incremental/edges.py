@@ -16,7 +16,7 @@ Normalise = Literal["none", "mean", "sym"]
 
 
 class Arrays(NamedTuple):
-    """Out-edges in CSR form with weights (empty: all ones), and per-node degrees and factors."""
+    """Edges in CSR form both ways with weights (empty: all ones), and per-node degrees and factors."""
 
     indptr: np.ndarray
     target: np.ndarray
@@ -25,6 +25,9 @@ class Arrays(NamedTuple):
     arriving: np.ndarray
     left: np.ndarray
     right: np.ndarray
+    in_ptr: np.ndarray
+    in_source: np.ndarray
+    in_weight: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +109,19 @@ class Edges:
         """What the compiled loops read, as NumPy arrays on the CPU."""
         indptr, target, _ = self.by_source
         weight = self.weight_by_source
+        in_ptr, in_source, in_edge = self.by_target
+        none = np.empty(0, dtype=np.float32)
         return Arrays(
             indptr=indptr.numpy(),
             target=target.numpy(),
-            weight=np.empty(0, dtype=np.float32) if weight is None else weight.numpy(),
+            weight=none if weight is None else weight.numpy(),
             degree=self.degree.numpy(),
             arriving=self.count.numpy(),
             left=self.left.numpy(),
             right=self.right.numpy(),
+            in_ptr=in_ptr.numpy(),
+            in_source=in_source.numpy(),
+            in_weight=none if self.weight is None else self.weight[in_edge].contiguous().numpy(),
         )
 
     @cached_property

@@ -9,14 +9,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nora.incremental.changed import Changed, Removals
+from nora.incremental.changed import LOST_DIGITS, Changed, Removals
 from nora.incremental.edges import csr
 from nora.incremental.spaces import Space
 from nora.incremental.steps import EVERYWHERE, Chunk, Step, Value
 from nora.incremental.vectorised import expanded, find
 
-# A sum that has lost more than this share of what it was made of is summed anew.
-LOST_DIGITS = 1e-2
 # So few rows cost no more to sum anew than to correct.
 FEW = 6
 # Rows added up at once when a sum over all edges is made.

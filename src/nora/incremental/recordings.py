@@ -25,11 +25,11 @@ PIECE = 40
 SMALL = 96
 
 
-def other_graphs(problem: Problem) -> list[tuple[Graph, Task]]:
-    """Graphs beside the asked one, each with the task on it."""
+def other_graphs(problem: Problem) -> list[tuple[Graph, Task, int | None]]:
+    """Graphs beside the asked one, each with the task on it, and the node that is gone, if just one is."""
     if problem.by_id:
-        return [(_fewer_edges(problem.data, seed), problem.task) for seed in (0, 1)]
-    found = []
+        return [(_fewer_edges(problem.data, seed), problem.task, None) for seed in (0, 1)]
+    found: list[tuple[Graph, Task, int | None]] = []
     n = problem.num_nodes
     generator = torch.Generator().manual_seed(0)
     edges = problem.edge_index.cpu()
@@ -39,12 +39,12 @@ def other_graphs(problem: Problem) -> list[tuple[Graph, Task]]:
         keep = torch.ones(n, dtype=torch.bool)
         keep[hub] = False
         task, _ = problem.task.survivors(keep.to(problem.device))
-        found.append((problem.without(hub), task))
+        found.append((problem.without(hub), task, int(hub)))
     kinds = _edge_kinds(problem)
     for count in (2, 3):
         pieces = [_piece(edges, kinds, n, generator, k) for k in range(count)]
         sample = disjoint_pieces(problem.data, pieces)
-        found.append((sample, _task_on(problem, sample, generator)))
+        found.append((sample, _task_on(problem, sample, generator), None))
     return found
 
 

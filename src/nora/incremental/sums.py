@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nora.incremental.changed import Attention, Changed, Reach, Removals
+from nora.incremental.changed import Attention, Changed, Sums
 from nora.incremental.dense import propagate_everywhere
 from nora.incremental.edges import Edges
-from nora.incremental.moves import LOST_DIGITS, filled
 from nora.incremental.steps import EVERYWHERE, Chunk, Step, Value
-from nora.incremental.vectorised import expanded, find, owner_of, rescaled, weigh
+from nora.incremental.vectorised import owner_of, weigh
 
 
 class Propagate(Step):
@@ -33,6 +32,7 @@ class Propagate(Step):
         self.edges = edges
         self.total = total
         self.added = plus
+        self.size = total.abs().sum(1)
         size = y.whole().abs().sum(1, dtype=torch.double)
         self.typical = edges.typical(size * edges.right)
 
@@ -59,55 +59,12 @@ class Propagate(Step):
         sources = chunk.sources(self.edges, rows, y, self.typical)
         reach = chunk.backend.expand(self.edges, chunk.removals, sources, (more.ptr, more.node))
         chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
-        base = (y, self.total, plus, whole)
-        out = chunk.backend.accumulate(self.edges, reach, base, rows.rows, more)
-        self._sum_anew(chunk.removals, reach, rows, more, out)
+        base = Sums(y, self.total, self.size, plus, whole)
+        out, doubtful = chunk.backend.accumulate(self.edges, reach, base, rows.rows, more)
+        # Where a correction has eaten up the digits of a sum, it is summed anew.
+        if bool(doubtful.any()):
+            chunk.backend.sum_anew(self.edges, sources, reach, doubtful, base, rows.rows, more, out)
         return Changed(reach.ptr, reach.node, out)
-
-    def _sum_anew(
-        self, removals: Removals, reach: Reach, rows: Changed, more: Changed, out: Tensor
-    ) -> None:
-        """Where a correction has eaten up the digits of a sum, or there is no number, sum anew."""
-        plus = self.added.whole() if isinstance(self.added, Value) else self.added
-        edges, n = self.edges, self.edges.num_nodes
-        summed = out
-        if len(plus):
-            summed = out - (plus[reach.node] if len(plus) > 1 else plus)
-            if len(more):
-                summed.index_add_(0, reach.also, plus[more.node] - more.rows)
-        left = summed.abs().sum(dim=1)
-        was = self.total[reach.node].abs().sum(dim=1) * reach.left.to(out.dtype)
-        doubtful = (~(left >= LOST_DIGITS * was)).nonzero().flatten()
-        if not len(doubtful):
-            return
-        node, removal = reach.node[doubtful], owner_of(reach.ptr)[doubtful]
-        indptr, source, edge = edges.by_target
-        owner, position, _ = expanded(indptr, node)
-        sender, of = source[position], removal[owner]
-        gone = owner_of(removals.ptr) * n + removals.node
-        stays = ~torch.isin(of * n + sender, gone)
-        owner, sender, of = owner[stays], sender[stays], of[stays]
-        weight = torch.ones_like(sender, dtype=torch.double)
-        if edges.weight is not None:
-            weight = edges.weight[edge[position[stays]]].double()
-        if edges.normalise == "sym":
-            weight = weight * self._scales(removals, of, sender)
-        sent = filled(self.inputs[0], rows, of, sender)
-        total = out.new_zeros(len(node), out.size(1))
-        total.index_add_(0, owner, sent * weight.to(sent.dtype).unsqueeze(-1))
-        total = total * reach.left[doubtful].to(out.dtype).unsqueeze(-1)
-        if isinstance(self.added, Value):
-            total = total + filled(self.added, more, removal, node)
-        elif len(plus):
-            total = total + plus
-        out[doubtful] = total
-
-    def _scales(self, removals: Removals, removal: Tensor, node: Tensor) -> Tensor:
-        """The `right` factors of some nodes after their removals."""
-        key, new = rescaled(self.edges, removals)
-        at, there = find(key, removal * self.edges.num_nodes + node)
-        old = self.edges.right[node]
-        return torch.where(there, new[at], old) if len(new) else old
 
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""

@@ -7,6 +7,7 @@ piece; everything else operation by operation.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
+from nora.guard import Witnessed
 from nora.incremental.plan import Plan, UnsupportedError
 from nora.incremental.recordings import other_graphs
 from nora.incremental.rules import rule_for
@@ -49,12 +51,12 @@ def trace(problem: Problem, rules: bool = True) -> Plan:
         UnsupportedError: When the model cannot be followed; the message names where.
     """
     watched = _watched(problem, rules and not problem.by_id)
-    graphs = [(problem.data, problem.task)]
-    tapes = []
+    graphs: list[tuple[Graph, Task, int | None]] = [(problem.data, problem.task, None)]
+    tapes: list[Tape] = []
     try:
         tapes.append(_recorded(problem, *graphs[0], watched))
         graphs += other_graphs(problem)
-        tapes += [_recorded(problem, data, task, watched) for data, task in graphs[1:]]
+        tapes += [_recorded(problem, *graph, watched) for graph in graphs[1:]]
     except TooLongError as error:
         raise UnsupportedError(f"the model takes {error}") from error
     except Exception as error:  # whatever the model's own code raises
@@ -64,7 +66,8 @@ def trace(problem: Problem, rules: bool = True) -> Plan:
             f"the model fails {where}: {type(error).__name__}: {told}"
         ) from error
     program = lay_side_by_side(tapes)
-    return _Follower(problem, program, [data for data, _ in graphs], [t for _, t in graphs]).plan
+    data, tasks, _ = zip(*graphs, strict=True)
+    return _Follower(problem, program, list(data), list(tasks)).plan
 
 
 def decodes(problem: Problem) -> bool:
@@ -74,24 +77,40 @@ def decodes(problem: Problem) -> bool:
     )
 
 
-def _recorded(problem: Problem, data: Graph, task: Task, watched: Mapping[str, nn.Module]) -> Tape:
-    """The tape of the model, and of the decoder where there is one, on a graph."""
+def _recorded(
+    problem: Problem, data: Graph, task: Task, gone: int | None, watched: Mapping[str, nn.Module]
+) -> Tape:
+    """The tape of the model, and of the decoder where there is one, on a graph.
+
+    A pass without one node is noted: it is what the definition says of that node.
+    """
     given = problem.asked(data, task)
     inputs = _tensors(given)
     if isinstance(task, LinkPrediction):
         inputs[PAIRS] = task.pairs
         if task.relation is not None:
             inputs[RELATION] = task.relation
+    made: list[Any] = []
 
     def run() -> Any:
         output = problem.run(given)
-        if not decodes(problem) or problem.direct:
-            return output
-        assert isinstance(task, LinkPrediction)
-        more = () if task.relation is None else (task.relation,)
-        return task.decoder(output, task.pairs, *more)
+        if decodes(problem) and not problem.direct:
+            assert isinstance(task, LinkPrediction)
+            more = () if task.relation is None else (task.relation,)
+            output = task.decoder(output, task.pairs, *more)
+        made.append(output)
+        return output
 
-    return record(run, inputs, watched)
+    start = time.perf_counter()
+    tape = record(run, inputs, watched)
+    if gone is not None and gone not in problem.witnessed and isinstance(made[0], Tensor):
+        if decodes(problem):
+            assert isinstance(task, LinkPrediction)
+            found = task.from_scores(made[0])
+        else:
+            found = problem.predicted(made[0], task)
+        problem.witnessed[gone] = Witnessed(found, time.perf_counter() - start)
+    return tape
 
 
 def _tensors(data: Graph) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nora.incremental.changed import Attention, Changed, Reach, Removals
+from nora.incremental.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums
 from nora.incremental.edges import Edges
 
 
@@ -128,34 +128,65 @@ def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: T
 
 
 def accumulate(
-    edges: Edges,
-    reach: Reach,
-    base: tuple[Tensor, Tensor, Tensor, Tensor],
-    rows: Tensor,
-    plus: Changed,
-) -> Tensor:
+    edges: Edges, reach: Reach, base: Sums, rows: Tensor, plus: Changed
+) -> tuple[Tensor, Tensor]:
     """See `compiled.accumulate`."""
-    y, total, plus_base, whole = base
+    y = base.y
     change = _message_changes(edges, reach.source, reach.row, reach.scale, y, rows)
     counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
     owner = torch.arange(len(counts), device=y.device).repeat_interleave(counts)
     arrives = reach.slot >= 0
-    slot = reach.slot[arrives]
-    factor = reach.left.to(y.dtype)[slot]
+    change = change[owner[arrives]]
     if edges.weight_by_source is not None:
         first = edges.by_source[0][reach.source]
         position = torch.arange(len(owner), device=y.device) - reach.edge_ptr[owner] + first[owner]
-        factor = factor * edges.weight_by_source[position[arrives]].to(y.dtype)
-    out = whole[reach.node]
-    rescaled = reach.left != edges.left[reach.node]
-    node = reach.node[rescaled]
-    out[rescaled] = total[node] * reach.left[rescaled].to(y.dtype).unsqueeze(-1)
-    if len(plus_base):
-        out[rescaled] += plus_base[node if len(plus_base) > 1 else torch.zeros_like(node)]
-    out.index_add_(0, slot, change[owner[arrives]] * factor.unsqueeze(-1))
+        change = change * edges.weight_by_source[position[arrives]].to(y.dtype).unsqueeze(-1)
+    total = base.total[reach.node].index_add_(0, reach.slot[arrives], change)
+    doubtful = ~(total.abs().sum(dim=1) >= LOST_DIGITS * base.size[reach.node])
+    out = total * reach.left.to(y.dtype).unsqueeze(-1)
+    if len(base.plus):
+        out += base.plus[reach.node] if len(base.plus) > 1 else base.plus
     if len(plus):
-        out.index_add_(0, reach.also, plus.rows - plus_base[plus.node])
-    return out
+        out.index_add_(0, reach.also, plus.rows - base.plus[plus.node])
+    return out, doubtful
+
+
+def sum_anew(
+    edges: Edges,
+    sources: tuple[Tensor, ...],
+    reach: Reach,
+    doubtful: Tensor,
+    base: Sums,
+    rows: Tensor,
+    plus: Changed,
+    out: Tensor,
+) -> None:
+    """See `compiled.sum_anew`."""
+    n, which = edges.num_nodes, doubtful.nonzero().flatten()
+    node, removal = reach.node[which], owner_of(reach.ptr)[which]
+    indptr, sender, edge = edges.by_target
+    owner, position, _ = expanded(indptr, node)
+    key = owner_of(sources[0]) * n + reach.source
+    order = key.argsort()
+    at, there = find(key[order], removal[owner] * n + sender[position])
+    at = order[at] if len(order) else at
+    stays = ~there
+    stays[there] = reach.row[at[there]] != -2
+    owner, position, at, there = owner[stays], position[stays], at[stays], there[stays]
+    source = sender[position]
+    weight, row = edges.right[source], torch.full_like(source, -1)
+    weight[there], row[there] = reach.scale[at[there]], reach.row[at[there]]
+    if edges.weight is not None:
+        weight = weight * edges.weight[edge[position]].double()
+    sent = pick(source, row, base.y, rows) * weight.to(out.dtype).unsqueeze(-1)
+    total = out.new_zeros(len(node), out.size(1)).index_add_(0, owner, sent)
+    total *= reach.left[which].to(out.dtype).unsqueeze(-1)
+    if len(base.plus):
+        more = torch.full((len(reach.node),), -1, device=out.device)
+        more[reach.also[: len(plus)]] = torch.arange(len(plus), device=out.device)
+        own = node if len(base.plus) > 1 else torch.zeros_like(node)
+        total += pick(own, more[which], base.plus, plus.rows)
+    out[which] = total
 
 
 def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:

@@ -55,7 +55,7 @@ def exact(
         compensate: With a tolerance, influence added per typical message left out, for each layer.
         memory: What the chunks in work may take together, e.g. `"2GB"`.
         verify: Removals compared with `brute` before the run; 0 for none. By default 8 in long runs,
-            fewer in short ones: one in 2,500, at least 4.
+            fewer in short ones: one in 5,000, at least 2.
         workers: Threads; all cores by default.
         backend: `compiled` (numba, CPU), `vectorised` (torch, any device) or `auto`.
         seed: Seed of the verified removals.

@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_map
 
 from nora.incremental.moves import Concat, Gather, Reduce, Scatter, depth_after
 from nora.incremental.plan import UnsupportedError
@@ -24,6 +23,7 @@ from nora.incremental.tape.program import Program, Sized
 from nora.incremental.tape.program import Step as TapeStep
 from nora.incremental.tape.record import Ref
 from nora.incremental.tape.tracked import Ids, Known, Layout, Matrix, RowCount, Tracked, Uniform
+from nora.incremental.tape.trees import leaves, mapped
 
 aten = torch.ops.aten
 # Values of edges that take more than this are not kept but made anew where they are needed.
@@ -140,7 +140,7 @@ class Walk:
 
     def _again(self, step: TapeStep) -> bool:
         """Whether the same was done before with the same: layers normalise the same edges anew."""
-        given, _ = tree_flatten(step.args)
+        given = leaves(step.args)
         key = (
             step.op.func,
             *(
@@ -233,7 +233,7 @@ class Walk:
             self.refuse("draws random numbers")
         args, kwargs = bound(step, lambda ref: self.known[ref.id])
         out = step.op.func(*args, **kwargs)
-        for number, leaf in zip(step.op.outs, tree_flatten(out)[0], strict=False):
+        for number, leaf in zip(step.op.outs, leaves(out), strict=False):
             if number is not None:
                 self.known[number] = leaf
 
@@ -244,7 +244,7 @@ class Walk:
 
     def operands(self, args: Any) -> list[Known]:
         """Everything tensor-like among arguments."""
-        return [self.known[a.id] for a in tree_flatten(args)[0] if isinstance(a, Ref)]
+        return [self.known[a.id] for a in leaves(args) if isinstance(a, Ref)]
 
     def layout(self, ref: Ref) -> Layout:
         """Where a tensor's rows are."""
@@ -368,10 +368,9 @@ class Walk:
         Tensors among the arguments must be plain, or hold rows of one space.
         """
         given = dict(step.args if args is None else args)
-        leaves, _ = tree_flatten(given)
         inputs: list[Tracked] = []
         slots: dict[int, Any] = {}
-        for leaf in leaves:
+        for leaf in leaves(given):
             if isinstance(leaf, Ref) and leaf.id not in slots:
                 found = self.known[leaf.id]
                 slots[leaf.id] = found
@@ -397,10 +396,7 @@ class Walk:
                     return a.factor * count
                 return a
 
-            is_leaf = lambda a: isinstance(a, _Slot | Uniform | RowCount)  # noqa: E731
-            out = operation(
-                *tree_map(put, args_, is_leaf=is_leaf), **tree_map(put, kwargs_, is_leaf=is_leaf)
-            )
+            out = operation(*mapped(put, args_), **mapped(put, kwargs_))
             return list(out) if isinstance(out, tuple | list) else [out]
 
         for place, number in enumerate(step.op.outs):
@@ -542,7 +538,7 @@ def bound(
     given = step.args if given is None else given
     positional, named = [], {}
     for argument in (func or step.op.func)._schema.arguments:
-        value = tree_map(lambda a: put(a) if isinstance(a, Ref) else a, given[argument.name])
+        value = mapped(lambda a: put(a) if isinstance(a, Ref) else a, given[argument.name])
         if argument.kwarg_only:
             named[argument.name] = value
         else:
@@ -556,7 +552,7 @@ def _copied(own: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
 
 
 def _sized(step: TapeStep) -> bool:
-    return any(isinstance(a, Sized) for a in tree_flatten(step.args)[0])
+    return any(isinstance(a, Sized) for a in leaves(step.args))
 
 
 def _numel(shape: tuple[tuple[int, ...], ...], layout: Layout) -> int:

@@ -22,8 +22,9 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
+
+from nora.incremental.tape.trees import leaves, mapped
 
 aten = torch.ops.aten
 # A model that runs more operations than this loops over nodes or edges in Python.
@@ -92,7 +93,7 @@ class Op:
 
     def refs(self) -> Iterator[Ref]:
         """The tensors it takes."""
-        return (leaf for leaf in tree_flatten((self.args, self.kwargs))[0] if isinstance(leaf, Ref))
+        return (leaf for leaf in leaves((self.args, self.kwargs)) if isinstance(leaf, Ref))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +216,7 @@ class _Recorder(TorchDispatchMode):
 
     def refs(self, argument: Any) -> Any:
         """Arguments with tensors replaced by their numbers."""
-        return tree_map(lambda a: Ref(self.number(a)) if isinstance(a, Tensor) else a, argument)
+        return mapped(lambda a: Ref(self.number(a)) if isinstance(a, Tensor) else a, argument)
 
     def number(self, tensor: Tensor) -> int:
         """A tensor's number; what is not known yet was there before the pass."""
@@ -294,7 +295,7 @@ class _Recorder(TorchDispatchMode):
         out: Any,
     ) -> None:
         """An operation that writes to nothing: new tensors, or windows on old ones."""
-        leaves, _ = tree_flatten(out)
+        results = list(leaves(out))
         if func is aten.lift_fresh.default:
             self._known[out] = self._known[args[0]]
             return
@@ -302,7 +303,7 @@ class _Recorder(TorchDispatchMode):
             r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns
         ) or func._schema.name.split("::")[1].startswith(("unsafe_", "_unsafe_view"))
         outs: list[int | None] = []
-        for place, leaf in enumerate(leaves):
+        for place, leaf in enumerate(results):
             if not isinstance(leaf, Tensor):
                 outs.append(None)
                 continue
@@ -321,7 +322,7 @@ class _Recorder(TorchDispatchMode):
             )
             self._known[leaf] = _Known(number, memory.version, (*known.chain, link))
             outs.append(number)
-        tensors = [leaf if isinstance(leaf, Tensor) else None for leaf in leaves]
+        tensors = [leaf if isinstance(leaf, Tensor) else None for leaf in results]
         self.tape.ops.append(
             Op(
                 func,
@@ -331,7 +332,7 @@ class _Recorder(TorchDispatchMode):
                 tuple(() if t is None else tuple(t.shape) for t in tensors),
                 tuple(None if t is None else t.dtype for t in tensors),
                 self.line,
-                result=out if len(leaves) == 1 and tensors[0] is None else None,
+                result=out if len(results) == 1 and tensors[0] is None else None,
             )
         )
 
@@ -351,7 +352,7 @@ class _Recorder(TorchDispatchMode):
             args[place] if place < len(args) else kwargs.get(name) for place, name in written
         ]
         if not all(isinstance(target, Tensor) for target in targets):
-            targets = [t for t in tree_flatten(targets)[0] if isinstance(t, Tensor)]
+            targets = [t for t in leaves(targets) if isinstance(t, Tensor)]
             plain = None
         problem = "" if plain is not None else "writes in a way that cannot be followed"
         if plain is not None and any(name == "out" for _, name in written):
@@ -552,11 +553,7 @@ def simplified(tape: Tape) -> Tape:
     count = len(number)
 
     def renamed(argument: Any) -> Any:
-        return tree_map(
-            lambda a: Ref(number[a.id]) if isinstance(a, Ref) else a,
-            argument,
-            is_leaf=lambda a: isinstance(a, Ref),
-        )
+        return mapped(lambda a: Ref(number[a.id]) if isinstance(a, Ref) else a, argument)
 
     for at, op in enumerate(tape.ops):
         given = op.args[0] if op.args else None

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_map
 
 from nora.incremental.spaces import Space
 from nora.incremental.steps import EVERYWHERE, Value
@@ -14,6 +13,7 @@ from nora.incremental.tape.follow import Walk, bound, kind
 from nora.incremental.tape.program import Sized, Step
 from nora.incremental.tape.record import Ref
 from nora.incremental.tape.tracked import Layout, Tracked, Uniform
+from nora.incremental.tape.trees import leaves, mapped
 from nora.incremental.whole import WholeOp
 
 EXTREMA: dict[str, Literal["max", "min"]] = {
@@ -28,7 +28,7 @@ def on_everything(walk: Walk, step: Step) -> None:
         walk.refuse("draws random numbers")
     inputs: list[Value] = []
     places: dict[Any, tuple[int, Layout]] = {}
-    for leaf in tree_flatten(step.args)[0]:
+    for leaf in leaves(step.args):
         if isinstance(leaf, Sized):
             space = walk.space_of_size(leaf.values)
             if space is None:
@@ -67,11 +67,8 @@ def on_everything(walk: Walk, step: Step) -> None:
             at, layout = places[leaf.id]
             return rows[at][0] if layout.axis is None else layout.tensor(rows[at])
 
-        is_leaf = lambda a: isinstance(a, Ref | Sized)  # noqa: E731
         args, kwargs = bound(step, lambda ref: ref)
-        out = step.op.func(
-            *tree_map(put, args, is_leaf=is_leaf), **tree_map(put, kwargs, is_leaf=is_leaf)
-        )
+        out = step.op.func(*mapped(put, args), **mapped(put, kwargs))
         return (list(out) if isinstance(out, tuple | list) else [out])[place]
 
     for place, number in enumerate(step.op.outs):
@@ -116,7 +113,7 @@ def _where(
 @kind("each")
 def each_by_itself(walk: Walk, step: Step) -> None:
     """An operation on what is known of the whole graph alone: removal by removal."""
-    refs = [leaf for leaf in tree_flatten(step.args)[0] if isinstance(leaf, Ref)]
+    refs = [leaf for leaf in leaves(step.args) if isinstance(leaf, Ref)]
     tracked = [ref for ref in dict.fromkeys(refs) if isinstance(walk[ref], Tracked)]
     values = [walk[ref].value for ref in tracked]
     args, kwargs = bound(step, lambda ref: ref if ref in tracked else walk[ref])
@@ -126,10 +123,7 @@ def each_by_itself(walk: Walk, step: Step) -> None:
         for at in range(len(rows[0])):
             here = {ref: row[at] for ref, row in zip(tracked, rows, strict=True)}
             put = lambda a, here=here: here[a] if isinstance(a, Ref) else a  # noqa: E731
-            is_leaf = lambda a: isinstance(a, Ref)  # noqa: E731
-            out = step.op.func(
-                *tree_map(put, args, is_leaf=is_leaf), **tree_map(put, kwargs, is_leaf=is_leaf)
-            )
+            out = step.op.func(*mapped(put, args), **mapped(put, kwargs))
             made.append((list(out) if isinstance(out, tuple | list) else [out])[place])
         return torch.stack(made)
 

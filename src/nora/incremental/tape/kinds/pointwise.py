@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_map
 
 from nora.incremental.tape.follow import Walk, kind
 from nora.incremental.tape.kinds.anything import on_everything
 from nora.incremental.tape.program import Sized, Step
 from nora.incremental.tape.record import Ref
 from nora.incremental.tape.tracked import Ids, Known, Layout, Tracked, Uniform
+from nora.incremental.tape.trees import leaves, mapped
 
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 COPIES = ("clone", "alias", "detach", "_to_copy", "positive", "contiguous", "lift_fresh_copy")
@@ -39,7 +40,7 @@ def bring_to_rows(walk: Walk, step: Step, args: dict[str, Any]) -> tuple[dict[st
         The arguments, with what is known of the whole graph handed to every row, and the layout.
     """
     ndim = len(step.shapes[0])
-    refs = list(dict.fromkeys(a for a in tree_flatten(args)[0] if isinstance(a, Ref)))
+    refs = list(dict.fromkeys(a for a in leaves(args) if isinstance(a, Ref)))
     shift = {ref: ndim - walk.ndim(ref) for ref in refs}
 
     def placed(ref: Ref) -> Layout:
@@ -77,11 +78,7 @@ def bring_to_rows(walk: Walk, step: Step, args: dict[str, Any]) -> tuple[dict[st
         elif found.space is walk.graph:
             assert isinstance(first, Tracked) or rowed == []
             new[ref] = walk.temporary(_to_every_row(walk, found, ref, first, layout, ndim))
-    return tree_map(
-        lambda a: new.get(a, a) if isinstance(a, Ref) else a,
-        args,
-        is_leaf=lambda a: isinstance(a, Ref),
-    ), layout
+    return mapped(lambda a: new.get(a, a) if isinstance(a, Ref) else a, args), layout
 
 
 def _relaid(found: Uniform, layout: Layout, shift: int) -> Known:
@@ -182,7 +179,7 @@ def number_ids(walk: Walk, step: Step) -> Ids:
         dtype = args.get("dtype")
         if dtype is None or not dtype.is_floating_point:
             return found[0]
-    if name == "copy" and found == [found[-1]] * 2 and not step.op.dtypes[0].is_floating_point:
+    if name == "copy" and found == [found[-1]] * 2 and step.op.dtypes[0] == torch.long:
         return found[-1]
     if name in COMPARISONS and not others and not numbers:
         return ""
