@@ -176,8 +176,7 @@ def _by_id(problem: Problem) -> str:
     except MISFIT as error:
         wrong = _told(error).strip() or type(error).__name__
     if not wrong:
-        seconds = time.perf_counter() - start
-        problem.witnessed[int(node)] = Witnessed(problem.predicted(found, task), seconds)
+        problem.witnessed[int(node)] = Witnessed(found, time.perf_counter() - start)
         return ""
     isolated = replace(problem, by_id=True)
     try:

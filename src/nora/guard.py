@@ -257,7 +257,7 @@ def _version(tensor: Tensor) -> int | None:
 
 @dataclass(frozen=True)
 class Witnessed:
-    """Predictions of the surviving items after one node's removal, and the seconds of the pass."""
+    """The model's output after one node's removal, and the seconds of the pass."""
 
-    predictions: Tensor
+    output: Tensor
     seconds: float

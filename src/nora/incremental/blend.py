@@ -36,6 +36,9 @@ class Blend(Step):
         # Sums over all nodes lose digits that single rows would show.
         self.sums = torch.stack([v.whole().sum(dim=0, dtype=torch.double) for v in inputs])
 
+    def settle(self) -> None:
+        """All rows change, wherever it begins."""
+
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""
         stacked = torch.stack(inputs)

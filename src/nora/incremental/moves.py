@@ -169,6 +169,11 @@ class Scatter(Step):
         indptr, _, row = csr(self.index, self.index, self.output.space.size)
         return indptr, row
 
+    def settle(self) -> None:
+        """See `Step.settle`."""
+        source, start = self.inputs
+        self.output.depth = depth_after(source, start, self.output.space)
+
     def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
         """From every end of a row to every end of the row it goes to."""
         ends, reached = self._source.space.ends, self.output.space.ends[:, self.index]
@@ -176,9 +181,9 @@ class Scatter(Step):
 
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""
-        return self._reduced(inputs[0], self.index, inputs[1])
+        return self.reduced(inputs[0], self.index, inputs[1])
 
-    def _reduced(self, rows: Tensor, index: Tensor, start: Tensor) -> Tensor:
+    def reduced(self, rows: Tensor, index: Tensor, start: Tensor) -> Tensor:
         """`rows` reduced into `start`."""
         if not len(rows):
             return start
@@ -272,7 +277,7 @@ class Scatter(Step):
         rows = filled(self._source, source, removal, row)
         begin = filled(self.inputs[1], start, pairs.removal, pairs.node)
         chunk.tally.bytes += rows.nbytes + 4 * owner.nbytes
-        return self._reduced(rows, owner, begin)
+        return self.reduced(rows, owner, begin)
 
     def needs(self) -> Sequence[Value]:
         """What is subtracted or reduced anew, and the sums that are corrected."""
@@ -319,7 +324,7 @@ class Pairs:
     def __init__(self, removals: Removals, removal: Tensor, node: Tensor) -> None:
         self.removals, self.removal, self.node = removals, removal, node
 
-    def picked(self, which: Tensor) -> Pairs:
+    def picked(self, which: Tensor | slice) -> Pairs:
         """Some of them."""
         return Pairs(self.removals, self.removal[which], self.node[which])
 

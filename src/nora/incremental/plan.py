@@ -19,6 +19,7 @@ from nora.incremental import vectorised
 from nora.incremental.blend import Blend
 from nora.incremental.changed import Attention, Changed
 from nora.incremental.edges import Edges, Normalise
+from nora.incremental.grouped import by_group
 from nora.incremental.moves import ptr_of
 from nora.incremental.spaces import Space
 from nora.incremental.steps import Chunk, Rows, Step, Value, inline
@@ -130,10 +131,10 @@ class Plan:
         else:
             plus = total[:0] if plus is None else plus.reshape(1, -1)
             whole = whole + plus if len(plus) else whole
-        near = 1 if edges.normalise == "sym" else 0
-        deepest = plus.depth if isinstance(plus, Value) else -1
-        output = Value(self.line, max(y.depth + 1, near + 1, deepest), whole)
-        self.steps.append(Propagate(edges, y, total, plus, output))
+        output = Value(self.line, 0, whole)
+        step = Propagate(edges, y, total, plus, output)
+        step.settle()
+        self.steps.append(step)
         return output
 
     def blend(self, weights: Callable[[Tensor], Tensor], *values: Value) -> Value:
@@ -163,15 +164,20 @@ class Plan:
         whole, peak, share = vectorised.weigh(
             score, y.whole()[source], target, self.num_nodes, slope
         )
-        output = Value(self.line, max(y.depth, near.depth, far.depth, 0) + 1, whole)
+        output = Value(self.line, 0, whole)
         base = Attention(y.whole(), near.whole(), far.whole(), slope, whole, peak, share)
-        self.steps.append(Attend(edges, [y, near, far], base, output))
+        step = Attend(edges, [y, near, far], base, output)
+        step.settle()
+        self.steps.append(step)
         return output
 
     def finish(self) -> None:
         """Drop what nobody reads, put row-wise maps together, and keep what the steps will read."""
-        used = summed_at_once(_used(self.steps, self.output), self.output)
-        self.steps = _put_together(used, self.output)
+        used = by_group(_used(self.steps, self.output), self.output)
+        self.steps = _put_together(summed_at_once(used, self.output), self.output)
+        for step in self.steps:
+            if not step.output.static:
+                step.settle()
         self.output.whole()
         needed = {id(value): value for step in self.steps for value in step.needs()}
         needed[id(self.output)] = self.output
@@ -191,6 +197,7 @@ class Plan:
                         waiting.append(source)
         for step in self.steps:
             if id(step.output) not in needed and step.output.step is not None:
+                assert step.output.width >= 0  # looked up while the rows are there
                 step.output.base = None
 
     def hops(self) -> tuple[Tensor, Tensor]:

@@ -223,6 +223,10 @@ class Step(ABC):
         """
         return None
 
+    def settle(self) -> None:
+        """Tell the output's depth by the inputs'; called where it may change at all."""
+        self.output.depth = max(value.depth for value in self.inputs)
+
     def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
         """Where a change can arrive in one hop: pairs (nodes it comes from, nodes it reaches)."""
         return ()

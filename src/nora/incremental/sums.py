@@ -36,6 +36,12 @@ class Propagate(Step):
         size = y.whole().abs().sum(1, dtype=torch.double)
         self.typical = edges.typical(size * edges.right)
 
+    def settle(self) -> None:
+        """See `Step.settle`."""
+        near = 2 if self.edges.normalise == "sym" else 1
+        deepest = self.added.depth if isinstance(self.added, Value) else -1
+        self.output.depth = max(self.inputs[0].depth + 1, near, deepest)
+
     def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
         """See `Step.hops`."""
         return [(self.edges.source, self.edges.target)]
@@ -95,6 +101,10 @@ class Attend(Step):
         self.edges = edges
         self.base = base
         self.typical = edges.typical(base.y.abs().flatten(1).sum(1, dtype=torch.double))
+
+    def settle(self) -> None:
+        """See `Step.settle`."""
+        self.output.depth = max(0, *(value.depth for value in self.inputs)) + 1
 
     def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
         """See `Step.hops`."""

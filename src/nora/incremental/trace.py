@@ -94,22 +94,17 @@ def _recorded(
 
     def run() -> Any:
         output = problem.run(given)
-        if decodes(problem) and not problem.direct:
-            assert isinstance(task, LinkPrediction)
-            more = () if task.relation is None else (task.relation,)
-            output = task.decoder(output, task.pairs, *more)
         made.append(output)
-        return output
+        if not decodes(problem) or problem.direct:
+            return output
+        assert isinstance(task, LinkPrediction)
+        more = () if task.relation is None else (task.relation,)
+        return task.decoder(output, task.pairs, *more)
 
     start = time.perf_counter()
     tape = record(run, inputs, watched)
-    if gone is not None and gone not in problem.witnessed and isinstance(made[0], Tensor):
-        if decodes(problem):
-            assert isinstance(task, LinkPrediction)
-            found = task.from_scores(made[0])
-        else:
-            found = problem.predicted(made[0], task)
-        problem.witnessed[gone] = Witnessed(found, time.perf_counter() - start)
+    if gone is not None and gone not in problem.witnessed:
+        problem.witnessed[gone] = Witnessed(made[0], time.perf_counter() - start)
     return tape
 
 

@@ -51,10 +51,9 @@ def verify_engine(engine: Engine, count: int | None, seed: int) -> dict[str, Any
     for node in chosen.split(1):
         with torch.no_grad():
             if int(node) in problem.witnessed:
-                _, survivors = problem.task.survivors(
-                    kept(node.to(problem.device), problem.num_nodes)
-                )
-                truth = problem.witnessed[int(node)].predictions
+                keep = kept(node.to(problem.device), problem.num_nodes)
+                task, survivors = problem.task.survivors(keep)
+                truth = problem.predicted(problem.witnessed[int(node)].output, task)
             else:
                 start = time.perf_counter()
                 truth, survivors = problem.predict_without(node)

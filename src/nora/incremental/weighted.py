@@ -59,6 +59,13 @@ class WeightedSum(Step):
             rows = self.product.whole(*(sides[id(v)] for v in self.product.inputs))
         return self.scatter.whole(rows, start)
 
+    def settle(self) -> None:
+        """See `Step.settle`."""
+        self.gather.settle()
+        if self.product is not None:
+            self.product.settle()
+        self.scatter.settle()
+
     def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
         """See `Step.hops`."""
         return self.scatter.hops()

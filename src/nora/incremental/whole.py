@@ -38,6 +38,9 @@ class WholeOp(Step):
         self.function = function
         self.extremum = extremum
 
+    def settle(self) -> None:
+        """All rows change, wherever it begins."""
+
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""
         return self.function(*inputs)
