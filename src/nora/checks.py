@@ -72,7 +72,7 @@ def check_model(problem: Problem) -> Problem:
     return problem
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
     """An error in words; Python shows a missing key without saying that it is missing."""
     return f"there is no {error}" if isinstance(error, KeyError) else str(error)
 
@@ -99,7 +99,7 @@ def _first_output(problem: Problem) -> Tensor:
         usual = "(x, edge_index)" if isinstance(problem.data, Data) else "(x_dict, edge_index_dict)"
         raise ValueError(
             f"the model {type(problem.model).__name__} could not be run on this graph: "
-            f"{_told(error)}. {_shapes(problem.data)}: was the model built for that many features? If "
+            f"{told(error)}. {_shapes(problem.data)}: was the model built for that many features? If "
             f"it takes other arguments than {usual}, pass forward=lambda model, data: …"
         ) from error
     if not isinstance(first, Tensor):
@@ -174,7 +174,7 @@ def _by_id(problem: Problem) -> str:
         found = problem.run(problem.asked(problem.without(node), task))
         wrong = problem.wrong_rows(found, task, problem.num_nodes - 1)
     except MISFIT as error:
-        wrong = _told(error).strip() or type(error).__name__
+        wrong = told(error).strip() or type(error).__name__
     if not wrong:
         problem.witnessed[int(node)] = Witnessed(found, time.perf_counter() - start)
         return ""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
 from nora.calling import PAIRS, Forward, calling, decoder_modules, default_forward, typed_decoder
-from nora.checks import check_model
+from nora.checks import MISFIT, check_model, told
 from nora.guard import Passes, Witnessed, evaluating
 from nora.labels import Labels, label_tensor
 from nora.numbering import Graph, Nodes, Numbering, line_edges, numbering_of
@@ -181,8 +181,9 @@ class Problem:
         if not bool(keep.any()):
             return self.predict()[:0], survivors
         if self.by_id:
-            return self.items(self.without(removed), self.task)[survivors], survivors
-        output = self.run(self.asked(self.without(removed), task))
+            output = self._run_without(removed, self.task)
+            return self.predicted(output, self.task)[survivors], survivors
+        output = self._run_without(removed, task)
         wrong = self.wrong_rows(output, task, int(keep.sum()))
         if wrong:
             raise ValueError(
@@ -190,6 +191,18 @@ class Problem:
                 "or data.n_id) and look them up in forward, so that they go with a removed node"
             )
         return self.predicted(output, task), survivors
+
+    def _run_without(self, removed: Tensor, task: Task) -> Tensor:
+        """The model's output on `G − removed`; where it fails, that is said of it."""
+        try:
+            return self.run(self.asked(self.without(removed), task))
+        except MISFIT as error:
+            gone = self.numbering.named(removed.tolist()[:3])
+            those = ", ".join(map(str, gone)) + (" …" if len(removed) > 3 else "")
+            raise ValueError(
+                f"the model {type(self.model).__name__} cannot be run without node {those}: "
+                f"{told(error)}. What it does must be possible on every graph with a node fewer"
+            ) from error
 
     def wrong_rows(self, output: Tensor, task: Task, num_nodes: int) -> str:
         """What is wrong with the number of rows on a graph of so many nodes; empty if nothing is."""

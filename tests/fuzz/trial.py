@@ -202,7 +202,9 @@ def _guarded(truth: Truth, outcome: Outcome, what: str, ask: Any) -> None:
         outcome.worsen("wrong", f"{what}: numbers, but the model raises {_told(truth.error)}")
     fell = [str(one.message) for one in heard if FALLBACK in str(one.message)]
     if fell:
-        outcome.worsen("fallback", fell[0].partition(FALLBACK)[2])
+        # Falling back is decided before the first number; a step that fails later is a defect.
+        broken = "a step failed" in fell[0]
+        outcome.worsen("crash" if broken else "fallback", fell[0].partition(FALLBACK)[2])
 
 
 def _failure(error: Exception, truth: Truth) -> str:

@@ -341,8 +341,8 @@ class _Follower:
             kwargs = {key: self._argument(a) for key, a in call.kwargs.items()}
             home = self._home
             made = rule(self.plan, call.module, *args, **kwargs)
-        except (_NoRuleError, UnsupportedError, RuntimeError):
-            made = None  # followed operation by operation instead
+        except Exception:  # whatever a rule meets: it is followed operation by operation instead
+            made = None
         if made is None:
             del walk.steps[before:]
             return at
