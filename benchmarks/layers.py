@@ -166,8 +166,8 @@ def settings() -> dict[str, Callable[[], Setting]]:
         found[f"dense-300-{layer}"] = dense(300, 0.5, layer)
         found[f"dense-1000-{layer}"] = dense(1000, 0.2, layer)
     found["types-500-40"] = many_types(500, 40, 8)
-    found["types-500-400"] = many_types(500, 400, 8)
-    found["rgcn-500-400"] = typed_weights(500, 400)
+    found["types-100-200"] = many_types(100, 200, 8)
+    found["rgcn-100-200"] = typed_weights(100, 200)
     return found
 
 

@@ -28,3 +28,9 @@ def data_folder() -> Path:
     if os.environ.get("NORA_REQUIRE_DATA") == "1":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def engine_on_small_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests ask the engine about graphs so small that `exact` would leave them to brute force."""
+    monkeypatch.setattr("nora.incremental.verification.PREPARING_SHARE", float("inf"))

@@ -354,3 +354,37 @@ def test_activations_in_place_do_not_overwrite_what_all_removals_share(
     model.act = torch.nn.ReLU()
     plain = nora.influence(model, data, "cauchy", progress=False).scores
     torch.testing.assert_close(sketch, plain, rtol=1e-9, atol=1e-12)
+
+
+def test_where_a_pass_for_every_node_is_quicker_no_engine_is_prepared(monkeypatch):
+    share = 0.2  # as it is by default; the tests' own fixture lets the engine answer everything
+    monkeypatch.setattr("nora.incremental.verification.PREPARING_SHARE", share)
+    data = Data(x=torch.randn(12, 3), edge_index=torch.randint(12, (2, 60)))
+    model = pyg.GCNConv(3, 2)
+    found = nora.influence(model, data, "exact", progress=False)
+    assert found.details["backend"] == "brute"
+    assert "takes no longer" in found.details["reason"]
+    asked = nora.influence(model, data, "exact", backend="vectorised", progress=False)
+    assert asked.details["backend"] == "vectorised"
+    torch.testing.assert_close(found.scores, asked.scores)
+
+
+def test_where_the_engine_pays_it_is_prepared(monkeypatch):
+    monkeypatch.setattr("nora.incremental.verification.PREPARING_SHARE", 0.2)
+    random = torch.Generator().manual_seed(0)
+    edges = torch.randint(3000, (2, 9000), generator=random)
+    data = Data(x=torch.randn(3000, 64, generator=random), edge_index=edges)
+    found = nora.influence(pyg.GCNConv(64, 2), data, "exact", progress=False)
+    assert found.details["backend"] != "brute"
+
+
+def test_a_model_that_fails_without_a_node_is_named_with_it():
+    class Needs(torch.nn.Module):
+        def forward(self, x, edge_index):
+            if not bool((x[:, 0] == 5).any()):
+                raise IndexError("nobody is five")
+            return x.new_zeros(len(x), 2).index_add(0, edge_index[1], x[edge_index[0]])
+
+    data = Data(x=torch.arange(8.0).repeat(2, 1).t(), edge_index=torch.randint(8, (2, 20)))
+    with pytest.raises(ValueError, match=r"Needs cannot be run without node 5: nobody is five"):
+        nora.influence(Needs(), data, "brute", progress=False)

@@ -7,10 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.nn import MessagePassing
 
 from nora.incremental.changed import Removals
 from nora.incremental.engine import Engine
 from nora.incremental.plan import UnsupportedError
+from nora.problem import Problem
 from nora.removal import kept
 
 # Checking more often than this would cost more than the run itself.
@@ -18,6 +20,11 @@ REMOVALS_PER_CHECK = 5000
 FEWEST, MOST = 2, 8
 # Where a pass takes no longer than this, a few more are nothing to wait for.
 QUICK_SECONDS, QUICK = 0.01, 4
+# What preparing an engine takes: full passes, and seconds per operation that is recorded, of which a
+# convolution has so many and any other layer so many.
+PASSES, SECONDS_PER_OPERATION, OF_CONVOLUTION, OF_LAYER = 6, 1.6e-3, 20, 2
+# An engine may turn out to be no faster: preparing it must not take more than this share of brute force.
+PREPARING_SHARE = 0.2
 # Runs shorter than this are not worth a second thought.
 SHORT_SECONDS = 0.5
 
@@ -111,3 +118,15 @@ def spread_removals(engine: Engine, count: int, seed: int) -> Tensor:
     wanted = torch.cat([hub.reshape(1), known, leaf.reshape(1), others])
     distinct = list(dict.fromkeys(wanted[: count + len(known) + 2].tolist()))
     return torch.tensor(distinct[:count], device=nodes.device)
+
+
+def is_worth_preparing(problem: Problem) -> bool:
+    """Whether preparing an engine is cheap beside a full pass for every removal, by what a pass took."""
+    seconds = [found.seconds for found in problem.witnessed.values()]
+    if not seconds:
+        return True
+    layers = [module for module in problem.model.modules() if not list(module.children())]
+    convolutions = sum(isinstance(m, MessagePassing) for m in problem.model.modules())
+    operations = OF_CONVOLUTION * (1 + convolutions) + OF_LAYER * len(layers)
+    preparing = PASSES * min(seconds) + SECONDS_PER_OPERATION * operations
+    return preparing <= PREPARING_SHARE * min(seconds) * len(problem.nodes)

@@ -23,7 +23,7 @@ import torch
 
 from nora.incremental.engine import Backend, Engine, pick_backend
 from nora.incremental.plan import UnsupportedError
-from nora.incremental.verification import is_slower, verify_engine
+from nora.incremental.verification import is_slower, is_worth_preparing, verify_engine
 from nora.memory import parse_bytes
 from nora.methods import METHODS, Part
 from nora.methods.brute import brute
@@ -69,6 +69,11 @@ def exact(
     if compensate and not tolerance > 0:
         raise ValueError("compensate makes up for what a tolerance leaves out: give a tolerance")
     budget = parse_bytes(memory)
+    as_it_comes = backend == "auto" and verify is None and tolerance == 0
+    if as_it_comes and problem.prepared is None and not is_worth_preparing(problem):
+        with torch.no_grad():
+            yield from brute(problem)
+        return {"backend": "brute", "reason": "a full pass for every node takes no longer here"}
     functions = pick_backend(backend, problem, len(problem.nodes))
     try:
         if problem.prepared is None:
@@ -84,7 +89,7 @@ def exact(
     if tolerance == 0 and is_slower(checked, len(problem.nodes)):
         with torch.no_grad():
             yield from brute(problem)
-        return {**checked, "backend": "brute", "reason": "a full pass takes no longer here"}
+        return {**checked, "backend": "brute", "reason": "a full pass for every node takes no longer here"}
     start = time.perf_counter()
     done: list[torch.Tensor] = []
     try:
