@@ -101,7 +101,8 @@ def work() -> None:
             made[name] = prepared(name, settings()[name])
             model, data, task, nodes = made[name]
             model.eval()
-            few = torch.arange(6) if nodes is None else nodes[:6]
+            few = torch.zeros(int(data.num_nodes), dtype=torch.bool)
+            few[:6] = True
             nora.influence(
                 model, data, "exact", task, nodes=few, backend="compiled", progress=False
             )
