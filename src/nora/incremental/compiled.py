@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.incremental import loops, loops_sums
+from nora.incremental import loops, loops_attention, loops_messages, loops_pairs, loops_sums
 from nora.incremental.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums
 from nora.incremental.edges import Edges
 from nora.incremental.steps import Chunk
@@ -73,7 +73,7 @@ def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: T
     """L1 change of each source's message `[S]`, float64."""
     _, source, row, scale = sources
     size = torch.empty(len(source), dtype=torch.double)
-    loops.message_change(
+    loops_messages.message_change(
         source.numpy(), row.numpy(), scale.numpy(), edges.arrays.right, _flat(y), _flat(rows),
         size.numpy(),
     )  # fmt: skip
@@ -88,11 +88,11 @@ def accumulate(
     change = torch.empty(len(reach.source), base.y.size(1), dtype=base.y.dtype)
     doubtful = np.empty(len(reach.node), dtype=np.bool_)
     csr = edges.arrays
-    loops.message_changes(
+    loops_messages.message_changes(
         reach.source.numpy(), reach.row.numpy(), reach.scale.numpy(), csr.right, _flat(base.y),
         _flat(rows), change.numpy(),
     )  # fmt: skip
-    loops.accumulate(
+    loops_messages.accumulate(
         csr.indptr, csr.weight, csr.left, reach.source.numpy(), reach.edge_ptr.numpy(),
         reach.slot.numpy(), reach.also.numpy(), reach.node.numpy(), reach.left.numpy(),
         _flat(base.total), base.size.numpy(), LOST_DIGITS, _flat(base.plus), plus.node.numpy(),
@@ -113,7 +113,7 @@ def sum_anew(
 ) -> None:
     """Sum the doubtful rows of `out` over what is left of their neighbours."""
     csr = edges.arrays
-    loops.sum_anew(
+    loops_messages.sum_anew(
         csr.in_ptr, csr.in_source, csr.in_weight, csr.right, *(part.numpy() for part in sources),
         reach.ptr.numpy(), reach.node.numpy(), reach.left.numpy(), doubtful.numpy(), _flat(base.y),
         _flat(rows), _flat(base.plus), reach.also.numpy()[: len(plus)], _flat(plus.rows), out.numpy(),
@@ -141,7 +141,7 @@ def attend(
     indptr, source, _ = edges.by_target
     y = base.y
     out = torch.empty(len(reach.node), y[:1].numel(), dtype=y.dtype)
-    loops.attend(
+    loops_attention.attend(
         indptr.numpy(), source.numpy(), removals.ptr.numpy(), removals.node.numpy(),
         changed.ptr.numpy(), changed.node.numpy(), reach.source.numpy(), reach.row.numpy(),
         reach.edge_ptr.numpy(), reach.slot.numpy(), reach.ptr.numpy(), reach.node.numpy(), _flat(y),
@@ -211,7 +211,7 @@ def touched_pairs(
     seen = np.zeros(pairs.size(1), dtype=np.bool_)
     slot = _scratch(len(indptr) - 1)[0]
     return _tensors(
-        *loops.touched_pairs(
+        *loops_pairs.touched_pairs(
             indptr.numpy(), edge.numpy(), pairs.numpy(), removals.ptr.numpy(), removals.node.numpy(),
             changed.ptr.numpy(), changed.node.numpy(), seen, slot,
         )
@@ -221,5 +221,5 @@ def touched_pairs(
 def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
     """Dot products of the pairs' two rows `[Q]`."""
     out = torch.empty(len(pair), dtype=z.dtype)
-    loops.dots(pair.numpy(), pairs.numpy(), ends.numpy(), _flat(z), _flat(rows), out.numpy())
+    loops_pairs.dots(pair.numpy(), pairs.numpy(), ends.numpy(), _flat(z), _flat(rows), out.numpy())
     return out

@@ -89,7 +89,11 @@ def exact(
     if tolerance == 0 and is_slower(checked, len(problem.nodes)):
         with torch.no_grad():
             yield from brute(problem)
-        return {**checked, "backend": "brute", "reason": "a full pass for every node takes no longer here"}
+        return {
+            **checked,
+            "backend": "brute",
+            "reason": "a full pass for every node takes no longer here",
+        }
     start = time.perf_counter()
     done: list[torch.Tensor] = []
     try:

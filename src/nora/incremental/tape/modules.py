@@ -16,7 +16,7 @@ from torch_geometric.nn.aggr import MedianAggregation, QuantileAggregation
 from nora.incremental.moves import GroupBy
 from nora.incremental.tape.follow import Walk
 from nora.incremental.tape.program import Step
-from nora.incremental.tape.record import Call, Ref
+from nora.incremental.tape.tape import Call, Ref
 from nora.incremental.tape.tracked import Known, Layout, Tracked, Uniform
 
 # Follows a call as one piece and gives its result, or None where it is not used in a known way.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nora.incremental.plan import UnsupportedError
-from nora.incremental.tape.record import Call, Op, Ref, Tape
+from nora.incremental.tape.tape import Call, Op, Ref, Tape
 
 
 @dataclass(frozen=True)

@@ -8,126 +8,25 @@ memory. No values are kept, so that a pass over a large graph costs what the pas
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch_geometric
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from nora.incremental.tape.lines import current_line
+from nora.incremental.tape.plainly import Rewritten, plain_operations
+from nora.incremental.tape.simplify import simplified
+from nora.incremental.tape.tape import Call, Line, Op, Ref, Tape, TooLongError
 from nora.incremental.tape.trees import leaves, mapped
 
 aten = torch.ops.aten
 # A model that runs more operations than this loops over nodes or edges in Python.
 MOST_OPERATIONS = 50_000
-_OURS = tuple(
-    str(Path(module.__file__ or "").parent)
-    for module in (torch, torch_geometric, sys.modules[__name__.split(".")[0]])
-)
-
-
-# PyG writes the code of a layer's `propagate` into files of its own.
-_GENERATED = re.compile(r"_(propagate|edge_updater)_\w+\.py$")
-
-
-class TooLongError(Exception):
-    """The tape would have more operations than can be followed."""
-
-
-@dataclass(frozen=True)
-class Ref:
-    """A tensor on the tape."""
-
-    id: int
-
-
-@dataclass(frozen=True)
-class Line:
-    """Where in the model's code an operation was asked for."""
-
-    file: str
-    number: int
-    function: str
-
-    def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.number} ({self.function})"
-
-
-@dataclass(frozen=True, eq=False)
-class Op:
-    """One operation.
-
-    Attributes:
-        func: The operation, in the form that writes to nothing.
-        args, kwargs: Its arguments, with `Ref`s for tensors.
-        outs: Numbers of the tensors it gives; None for what is no tensor.
-        shapes, dtypes: Of each of these.
-        line: Where it was asked for.
-        result: What it gave, if that is a number.
-        problem: Why it cannot be told as a function of its arguments, if it cannot.
-    """
-
-    func: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    outs: tuple[int | None, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[torch.dtype | None, ...]
-    line: Line
-    result: Any = None
-    problem: str = ""
-
-    @property
-    def name(self) -> str:
-        """Its name without namespace, e.g. `mm`."""
-        return self.func._schema.name.split("::")[1]
-
-    def refs(self) -> Iterator[Ref]:
-        """The tensors it takes."""
-        return (leaf for leaf in leaves((self.args, self.kwargs)) if isinstance(leaf, Ref))
-
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """A module's call: operations `start … end − 1` compute `out` from the arguments."""
-
-    module: nn.Module
-    name: str
-    start: int
-    end: int
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    out: Any
-
-
-@dataclass(eq=False)
-class Tape:
-    """What a pass did.
-
-    Attributes:
-        inputs: The number of every tensor that was given, by name.
-        consts: Tensors that were there before: weights, buffers.
-        ops: The operations, in order.
-        calls: Calls of the modules that were watched, inner ones first.
-        output: What the pass returned, with `Ref`s for tensors.
-        count: How many numbers are used.
-    """
-
-    inputs: dict[str, int] = field(default_factory=dict)
-    consts: dict[int, Tensor] = field(default_factory=dict)
-    ops: list[Op] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    output: Any = None
-    count: int = 0
 
 
 @dataclass(frozen=True)
@@ -162,22 +61,6 @@ class _Known:
     chain: tuple[_Link, ...]
 
 
-class _Rewritten(TorchFunctionMode):
-    """Functions that look at values only to complain about them, in a form that does not look."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func in (torch._C._nn.one_hot, torch.nn.functional.one_hot):
-            tensor = args[0] if args else kwargs["tensor"]
-            classes = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
-            if classes > 0:
-                every = torch.arange(classes, device=tensor.device)
-                return (tensor.unsqueeze(-1) == every).long()
-        return func(*args, **kwargs)
-
-
 class _Recorder(TorchDispatchMode):
     """Writes every operation on the tape."""
 
@@ -197,7 +80,7 @@ class _Recorder(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        self.line = _line()
+        self.line = current_line()
         if len(self.tape.ops) >= MOST_OPERATIONS:
             raise TooLongError(f"more than {MOST_OPERATIONS:,} operations at {self.line}")
         given_args, given_kwargs = self.refs(args), self.refs(kwargs)
@@ -470,134 +353,6 @@ def _signature(func: Any) -> list[tuple[str, str]]:
     ]
 
 
-def _line() -> Line:
-    """The innermost line outside torch, PyG and this package; else the innermost outside torch."""
-    frame: Any = sys._getframe(2)
-    fallback: Line | None = None
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_OURS):
-            if not file.startswith("<") and not _GENERATED.search(file):
-                return Line(file, frame.f_lineno, frame.f_code.co_name)
-        elif fallback is None and file.startswith(_OURS[1]):
-            fallback = Line(file, frame.f_lineno, frame.f_code.co_name)
-        frame = frame.f_back
-    return fallback or Line("?", 0, "?")
-
-
-def _switches() -> dict[str, bool]:
-    """PyG's flags for compiled extensions: off, so that every operation is torch's own."""
-    typing = torch_geometric.typing
-    return {
-        name: value
-        for name, value in vars(typing).items()
-        if name.startswith("WITH_") and not name.startswith(("WITH_PT", "WITH_WINDOWS")) and value
-    }
-
-
-@contextmanager
-def plain_operations() -> Iterator[None]:
-    """Only torch's own, elementary operations: no extensions of PyG, no fused attention."""
-    typing, found = torch_geometric.typing, _switches()
-    # Whether relations are multiplied one by one is a matter of speed, decided by looking at values.
-    by_segments = torch_geometric.backend.use_segment_matmul
-    fused, mkldnn = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
-    try:
-        for name in found:
-            setattr(typing, name, False)
-        torch.backends.mha.set_fastpath_enabled(False)
-        torch._C._set_mkldnn_enabled(False)
-        torch_geometric.backend.use_segment_matmul = False
-        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-            yield
-    finally:
-        torch._C._set_mkldnn_enabled(mkldnn)
-        torch_geometric.backend.use_segment_matmul = by_segments
-        torch.backends.mha.set_fastpath_enabled(fused)
-        for name, value in found.items():
-            setattr(typing, name, value)
-
-
-# The same under other names, depending on how memory happens to lie.
-_ALIKE = {
-    "_unsafe_view": aten.reshape.default,
-    "view": aten.reshape.default,
-    "_reshape_alias": aten.reshape.default,
-    "unsafe_split": aten.split.Tensor,
-}
-_COPIES = ("clone", "alias", "detach", "contiguous", "lift_fresh_copy")
-
-
-def _before_writing(op: Op, after: Op | None) -> bool:
-    """Whether an operation only takes axes of size 1 off what is written next.
-
-    torch does so where a single row is written, and not where there are several.
-    """
-    if (
-        op.name not in ("view", "reshape")
-        or after is None
-        or after.name not in ("index_put", "copy")
-    ):
-        return False
-    written = after.args[2 if after.name == "index_put" else 1] if len(after.args) > 1 else None
-    return isinstance(written, Ref) and written.id == op.outs[0]
-
-
-def simplified(tape: Tape) -> Tape:
-    """The tape without copies, which depend on how memory lies and give nothing new."""
-    number: dict[int, int] = {}
-    for old in [*tape.inputs.values(), *tape.consts]:
-        number.setdefault(old, len(number))
-    ops: list[Op] = []
-    starts = [0]
-    count = len(number)
-
-    def renamed(argument: Any) -> Any:
-        return mapped(lambda a: Ref(number[a.id]) if isinstance(a, Ref) else a, argument)
-
-    for at, op in enumerate(tape.ops):
-        given = op.args[0] if op.args else None
-        after = tape.ops[at + 1] if at + 1 < len(tape.ops) else None
-        copied = op.name in _COPIES or _before_writing(op, after)
-        if copied and isinstance(given, Ref) and op.outs[0] is not None:
-            number[op.outs[0]] = number[given.id]
-            starts.append(len(ops))
-            continue
-        outs: list[int | None] = []
-        for out in op.outs:
-            if out is not None and out not in number:
-                number[out] = count
-                count += 1
-            outs.append(None if out is None else number[out])
-        func, args, kwargs = op.func, renamed(op.args), renamed(op.kwargs)
-        alike = _ALIKE.get(op.name)
-        if alike is not None and "dtype" not in {a.name for a in func._schema.arguments}:
-            func = alike
-            if alike is aten.reshape.default:
-                args, kwargs = (args[0], list(op.shapes[0])), {}
-        ops.append(replace(op, func=func, args=args, kwargs=kwargs, outs=tuple(outs)))
-        starts.append(len(ops))
-    calls = [
-        replace(
-            call,
-            start=starts[call.start],
-            end=starts[call.end],
-            args=renamed(call.args),
-            kwargs=renamed(call.kwargs),
-            out=renamed(call.out),
-        )
-        for call in tape.calls
-    ]
-    return Tape(
-        {name: number[old] for name, old in tape.inputs.items()},
-        {number[old]: tensor for old, tensor in tape.consts.items()},
-        ops,
-        calls,
-        renamed(tape.output),
-        count,
-    )
-
-
 def record(
     run: Callable[[], Any],
     inputs: Mapping[str, Tensor],
@@ -643,7 +398,7 @@ def record(
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after(name), with_kwargs=True, prepend=True))
     try:
-        with torch.no_grad(), plain_operations(), _Rewritten(), recorder:
+        with torch.no_grad(), plain_operations(), Rewritten(), recorder:
             out = run()
         with torch.no_grad():
             tape.output = recorder.refs(out)

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from nora.incremental.spaces import Space
 from nora.incremental.steps import EVERYWHERE, Value
-from nora.incremental.tape.follow import Walk, bound, kind
+from nora.incremental.tape.builder import bound
+from nora.incremental.tape.follow import Walk, kind
 from nora.incremental.tape.program import Sized, Step
-from nora.incremental.tape.record import Ref
+from nora.incremental.tape.tape import Ref
 from nora.incremental.tape.tracked import Layout, Tracked, Uniform
 from nora.incremental.tape.trees import leaves, mapped
 from nora.incremental.whole import WholeOp

@@ -11,7 +11,7 @@ from nora.incremental.spaces import Space
 from nora.incremental.tape.follow import Walk, kind
 from nora.incremental.tape.kinds.anything import on_everything
 from nora.incremental.tape.program import Step
-from nora.incremental.tape.record import Ref
+from nora.incremental.tape.tape import Ref
 from nora.incremental.tape.tracked import Known, Layout, Tracked, Uniform, filled
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from nora.incremental.tape.follow import Walk, kind
 from nora.incremental.tape.kinds.anything import on_everything
 from nora.incremental.tape.program import Sized, Step
-from nora.incremental.tape.record import Ref
+from nora.incremental.tape.tape import Ref
 from nora.incremental.tape.tracked import Ids, Known, Layout, Tracked, Uniform
 from nora.incremental.tape.trees import leaves, mapped
 

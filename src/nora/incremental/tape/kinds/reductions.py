@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nora.incremental.tape.builder import bound
 from nora.incremental.tape.follow import Walk, kind
 from nora.incremental.tape.kinds.anything import on_everything
 from nora.incremental.tape.kinds.rowwise import no_ids
@@ -61,7 +62,6 @@ def reduced(walk: Walk, step: Step) -> None:
 
 
 def _of_one_row(walk: Walk, step: Step, found: Uniform) -> None:
-    from nora.incremental.tape.follow import bound
 
     one = found.layout.tensor(found.rows)
     args, kwargs = bound(step, lambda ref: one if ref == step.args["self"] else walk[ref])

@@ -6,7 +6,7 @@ from nora.incremental.tape.follow import Walk, kind
 from nora.incremental.tape.kinds.anything import on_everything
 from nora.incremental.tape.kinds.pointwise import bring_to_rows
 from nora.incremental.tape.program import Sized, Step
-from nora.incremental.tape.record import Ref
+from nora.incremental.tape.tape import Ref
 from nora.incremental.tape.tracked import Layout, Tracked, Uniform
 
 
