@@ -11,7 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
+from torch_geometric.nn import SGConv
 
+import by_hand
 import nora
 from graphs import bridge, double, some_pairs
 from networks import Patchwork, patchwork
@@ -168,12 +170,35 @@ def test_a_stale_cache_is_not_used() -> None:
     assert torch.equal(nora.influence(model, data, "brute", progress=False).scores, expected)
 
 
+@pytest.mark.parametrize("method", ["brute", "exact"])
+def test_what_a_layer_keeps_within_a_pass_counts(method: str) -> None:
+    """`SGConv(cached=True)` keeps the rows it has propagated: called twice, it gives the same twice."""
+
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.shared = SGConv(3, 3, K=2, cached=True)
+
+        def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+            return self.shared(self.shared(x, edge_index).tanh(), edge_index)
+
+    torch.manual_seed(0)
+    model = Twice().double().eval()
+    data = double(Data(x=torch.randn(9, 3), edge_index=torch.randint(9, (2, 25))))
+    found = nora.influence(model, data, method, progress=False)
+
+    def fresh(model: nn.Module, data: Data) -> Tensor:
+        return copy.deepcopy(model)(data.x, data.edge_index)
+
+    truth = by_hand.influence(model, data, range(9), fresh)
+    torch.testing.assert_close(found.scores, truth)
+
+
 def test_evaluating_switches_modes_and_caches_only_inside() -> None:
     model, _ = used_model()
     cache = model.shared._cached_edge_index
     with evaluating(model):
         assert not any(module.training for module in model.modules())
-        assert model.shared.cached is False
         assert model.shared._cached_edge_index is None
     assert model.training
     assert not model.norm.training

@@ -46,7 +46,8 @@ def evaluating(*models: Any) -> Iterator[None]:
 
     A model's own `eval()` is called, since users override it. `GCNConv(cached=True)` and its kin keep
     the normalisation of the first graph they saw, which would be stale on `G−r`: their caches are
-    emptied and switched off meanwhile. Compiled parts run as they were written. What a forward pass
+    emptied, here and after every pass (`Passes`). Within a pass they stay on: a layer that is called
+    twice may mean what it has kept. Compiled parts run as they were written. What a forward pass
     sets on its module or writes into its buffers is taken back too. What is no module is passed over.
     """
     found = Snapshot(*models)
@@ -60,8 +61,6 @@ def evaluating(*models: Any) -> Iterator[None]:
                 for key in list(vars(module)):
                     if key.startswith("_cached_"):
                         setattr(module, key, None)
-                if isinstance(vars(module).get("cached"), bool):
-                    setattr(module, "cached", False)  # noqa: B010  (not every module has it)
             yield
         finally:
             found.restore()
