@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,12 +14,13 @@ from types import ModuleType
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nora.incremental import vectorised
 from nora.incremental.changed import Changed, Removals
 from nora.incremental.edges import csr
 from nora.incremental.plan import Plan, UnsupportedError, same
+from nora.incremental.rules import rule_for
 from nora.incremental.steps import EVERYWHERE, Chunk, Tally
 from nora.incremental.trace import decodes, trace
 from nora.problem import Problem
@@ -77,7 +79,25 @@ def _followed(problem: Problem) -> Plan:
             raise UnsupportedError(f"a step that was made of it does not run ({told})") from error
         if same(plan.output.whole(), output):
             return plan
+        if rules:
+            _warn_of_rules(problem.model)
     raise UnsupportedError("what was recorded, done again, does not give what the model gives")
+
+
+def _warn_of_rules(model: nn.Module) -> None:
+    """Say so where a rule of the user's own gives something else than the model."""
+    own = {
+        type(module).__name__
+        for module in model.modules()
+        if (rule := rule_for(module)) is not None and not rule.__module__.startswith("nora.")
+    }
+    if own:
+        warnings.warn(
+            f"what the rule for {', '.join(sorted(own))} makes of this graph is not what the model gives: "
+            "the model is followed without rules, operation by operation",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 @dataclass
