@@ -107,9 +107,12 @@ class Pieces:
         rule = rule_for(call.module)
         assert rule is not None
         before = len(walk.steps)
+        self._weight: Tensor | None = None
         try:
             args = [self._argument(a) for a in call.args]
             kwargs = {key: self._argument(a) for key, a in call.kwargs.items()}
+            if self._weight is not None:
+                kwargs["edge_weight"] = self._weight
             home = self._home
             made = rule(self.plan, call.module, *args, **kwargs)
         except Exception:  # whatever a rule meets: it is followed operation by operation instead
@@ -165,13 +168,15 @@ class Pieces:
         return found.value.whole()
 
     def _adjacency(self, found: Matrix) -> Tensor:
-        """The edges of an adjacency whose entries are all 1; others have no rule."""
+        """The edges of an adjacency; entries other than 1 are their weights, for rules that take some."""
         key = ("adjacency", id(found))
         if key not in self.walk.named:
-            ones = found.values.static and bool((found.values.whole() == 1).all())
-            if not ones or found.rows is not self.line or found.columns is not self.line:
+            fits = found.rows is self.line and found.columns is self.line
+            if not fits or not found.values.static:
                 raise _NoRuleError
             self.walk.named[key] = (torch.stack([found.column, found.row]), found)
+        weight = found.values.whole()
+        self._weight = None if bool((weight == 1).all()) else weight
         return self.walk.named[key][0]
 
     def _edge_index(self, found: Tracked) -> Tensor:
