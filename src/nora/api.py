@@ -84,7 +84,7 @@ def influence(
         )
     if entry.facts.get("uses_model", True):
         _check_direct(entry, problem)
-        problem = check_model(problem)
+        problem = check_model(problem, again=not entry.facts.get("runs_again", False))
     start = time.perf_counter()
     chosen: dict[str, Any] = {}
     if entry.facts.get("chooses"):

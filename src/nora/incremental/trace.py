@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nora.checks import check_same
 from nora.guard import Witnessed
 from nora.incremental.given import PAIRS, RELATION, Given, tensors_of
 from nora.incremental.pieces import Pieces, watched_modules
@@ -48,9 +49,10 @@ def trace(problem: Problem, rules: bool = True) -> Plan:
     graphs: list[tuple[Graph, Task, int | None]] = [(problem.data, problem.task, None)]
     tapes: list[Tape] = []
     try:
-        tapes.append(_recorded(problem, *graphs[0], watched))
+        tape, again = _recorded(problem, *graphs[0], watched)
+        tapes.append(tape)
         graphs += other_graphs(problem)
-        tapes += [_recorded(problem, *graph, watched) for graph in graphs[1:]]
+        tapes += [_recorded(problem, *graph, watched)[0] for graph in graphs[1:]]
     except TooLongError as error:
         raise UnsupportedError(f"the model takes {error}") from error
     except Exception as error:  # whatever the model's own code raises
@@ -59,6 +61,7 @@ def trace(problem: Problem, rules: bool = True) -> Plan:
         raise UnsupportedError(
             f"the model fails {where}: {type(error).__name__}: {told}"
         ) from error
+    check_same(problem, again)
     program = lay_side_by_side(tapes)
     data, tasks, _ = zip(*graphs, strict=True)
     given = Given(problem, list(data), list(tasks))
@@ -79,8 +82,8 @@ def decodes(problem: Problem) -> bool:
 
 def _recorded(
     problem: Problem, data: Graph, task: Task, gone: int | None, watched: Mapping[str, nn.Module]
-) -> Tape:
-    """The tape of the model, and of the decoder where there is one, on a graph.
+) -> tuple[Tape, Tensor]:
+    """The tape of the model, and of the decoder where there is one, on a graph, and the model's output.
 
     A pass without one node is noted: it is what the definition says of that node.
     """
@@ -105,7 +108,7 @@ def _recorded(
     tape = record(run, inputs, watched)
     if gone is not None and gone not in problem.witnessed:
         problem.witnessed[gone] = Witnessed(made[0], time.perf_counter() - start)
-    return tape
+    return tape, made[0]
 
 
 def _output(walk: Walk, given: Given) -> Value:

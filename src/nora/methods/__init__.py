@@ -7,6 +7,7 @@ node. An iterator may return a dictionary of facts about the run, kept as `Influ
 Facts given on registration:
     chooses: True when the function returns the choice of another method instead.
     uses_model: False for structure-only yardsticks, which never run the model.
+    runs_again: True when it runs the model on `G` once more and compares, so that nobody else need do so.
     uses_targets: False when the method cannot restrict itself to target predictions.
     exact: True when the scores equal the definition.
     labels: "required" when the method learns from known influences, "optional" when it can.

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from nora.checks import check_deterministic
 from nora.incremental.engine import Backend, Engine, pick_backend
 from nora.incremental.plan import UnsupportedError
 from nora.incremental.verification import is_slower, is_worth_preparing, verify_engine
@@ -34,6 +35,7 @@ from nora.problem import Problem
     "exact",
     "the definition's numbers, incrementally: hundreds of times faster than brute",
     exact=True,
+    runs_again=True,
     execution_options=("memory", "verify", "workers", "backend", "seed"),
 )
 def exact(
@@ -72,6 +74,7 @@ def exact(
     as_it_comes = backend == "auto" and verify is None and tolerance == 0
     if as_it_comes and problem.prepared is None and not is_worth_preparing(problem):
         with torch.no_grad():
+            check_deterministic(problem)
             yield from brute(problem)
         return {"backend": "brute", "reason": "a full pass for every node takes no longer here"}
     functions = pick_backend(backend, problem, len(problem.nodes))
@@ -84,6 +87,7 @@ def exact(
     except UnsupportedError as reason:
         warnings.warn(f"exact falls back to brute force: {reason}", RuntimeWarning, stacklevel=4)
         with torch.no_grad():
+            check_deterministic(problem)
             yield from brute(problem)
         return {"fallback": str(reason)}
     if tolerance == 0 and is_slower(checked, len(problem.nodes)):
