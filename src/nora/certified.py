@@ -221,7 +221,7 @@ def reach_bound(problem: Problem, engine: Engine | None) -> Tensor:
     known of the reach, and everything may change.
     """
     weight, n = _weights(problem).numpy(), problem.num_nodes
-    if engine is None or engine.plan.output.depth >= EVERYWHERE:
+    if engine is None or problem.by_id or engine.plan.output.depth >= EVERYWHERE:
         return torch.from_numpy(weight.sum() - weight)
     # Where the plan's own steps carry a change, whichever way its edges are read.
     source, target = (ends.cpu().numpy() for ends in engine.plan.hops())

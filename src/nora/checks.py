@@ -188,6 +188,8 @@ def _by_id(problem: Problem) -> str:
     if not wrong:
         problem.witnessed[int(node)] = Witnessed(found, time.perf_counter() - start)
         return ""
+    if _runs_without_another(problem, node):
+        return ""  # it is that node which cannot be spared; whoever removes it is told so
     isolated = replace(problem, by_id=True)
     try:
         found = isolated.run(isolated.asked(isolated.without(node), problem.task))
@@ -196,6 +198,20 @@ def _by_id(problem: Problem) -> str:
     if problem.wrong_rows(found, problem.task, problem.num_nodes):
         return ""
     return f"cannot be run on a graph with fewer nodes ({wrong.splitlines()[0]})"
+
+
+def _runs_without_another(problem: Problem, node: Tensor) -> bool:
+    """Whether the model can be run without some other node, so that fewer nodes are not the trouble."""
+    others = torch.arange(problem.num_nodes)
+    for other in others[others != node.cpu()][[0, -1]].split(1):
+        task, _ = problem.task.survivors(kept(other.to(problem.device), problem.num_nodes))
+        try:
+            found = problem.run(problem.asked(problem.without(other), task))
+        except MISFIT:
+            continue
+        if not problem.wrong_rows(found, task, problem.num_nodes - 1):
+            return True
+    return False
 
 
 def _harmless(problem: Problem) -> Tensor | None:

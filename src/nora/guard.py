@@ -58,9 +58,12 @@ def evaluating(*models: Any) -> Iterator[None]:
                 if isinstance(model, nn.Module):
                     _to_eval(model)
             for module in found.modules:
-                for key in list(vars(module)):
-                    if key.startswith("_cached_"):
-                        setattr(module, key, None)
+                caches = [key for key in vars(module) if key.startswith("_cached_")]
+                for key in caches:
+                    setattr(module, key, None)
+                # What keeps things under other names cannot be emptied, only switched off.
+                if not caches and isinstance(vars(module).get("cached"), bool):
+                    setattr(module, "cached", False)  # noqa: B010  (not every module has it)
             yield
         finally:
             found.restore()

@@ -310,7 +310,8 @@ def test_a_checkpoint_refuses_the_same_weights_used_otherwise(hubs, tmp_path):
 def test_an_explicit_number_of_checks_is_honoured(hubs, gcn):
     found = nora.influence(gcn, hubs, "exact", verify=5, progress=False)
     assert found.details["verified"] == 5
-    assert nora.influence(gcn, hubs, "exact", progress=False).details["verified"] == 4
+    # Of its own accord 2, or 4 where a pass is quick.
+    assert nora.influence(gcn, hubs, "exact", progress=False).details["verified"] in (2, 4)
 
 
 def test_float32_is_close_enough(hubs, gcn):

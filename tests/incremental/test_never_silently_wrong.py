@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data
+from torch_geometric.utils import add_remaining_self_loops
 
 import by_hand
 import nora
@@ -349,3 +350,25 @@ def test_nan_and_infinity_behind_nan_to_num(kind, small):
     small.x[7, 2] = -1
     right(kind(), small, range(30))
     group(kind(), small, [4, 7])
+
+
+def test_the_largest_number_of_an_edge_is_not_the_number_of_nodes():
+    """`add_remaining_self_loops(edge_index)` gives the last node no loop once it has no edge."""
+    torch.manual_seed(0)
+    path = torch.arange(11)
+    edges = torch.stack([path, path + 1])
+    data = Data(x=torch.randn(12, 8).double(), edge_index=torch.cat([edges, edges.flip(0)], dim=1))
+
+    class Loops(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = pyg.GraphConv(8, 3)
+
+        def forward(self, x, edge_index):
+            return self.conv(x, add_remaining_self_loops(edge_index)[0])
+
+    model = Loops().double().eval()
+    with pytest.warns(RuntimeWarning, match=r"largest number in edge_index.*pass num_nodes"):
+        found = nora.influence(model, data, "exact", progress=False)
+    truth = by_hand.influence(model, data, range(12))
+    torch.testing.assert_close(found.scores, truth, rtol=1e-9, atol=1e-9)

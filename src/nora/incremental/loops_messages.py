@@ -85,8 +85,10 @@ def accumulate(
                 for f in range(width):
                     summed[f] += change[s, f]
         # What is small beside the sum leaves most of it; only else is the sum itself looked at.
-        doubtful[t] = not size_of(summed) <= 0.5 * size[k] and not (
-            size_of_sum(total[k], summed) >= digits * size[k]
+        # Nothing is known of what is beyond all numbers.
+        small = np.isfinite(size[k]) and size_of(summed) <= 0.5 * size[k]
+        doubtful[t] = not small and not (
+            np.isfinite(size[k]) and size_of_sum(total[k], summed) >= digits * size[k]
         )
         factor = change.dtype.type(new_left[t])
         if new_left[t] == left[k]:

@@ -15,6 +15,7 @@ from nora.incremental.rules import rule_for
 from nora.incremental.spaces import Space
 from nora.incremental.steps import Value
 from nora.incremental.tape.follow import Walk
+from nora.incremental.tape.kinds.structure import SIZED_BY_LARGEST
 from nora.incremental.tape.modules import DEFINITIONS, follow_call, result_of
 from nora.incremental.tape.program import lay_side_by_side
 from nora.incremental.tape.record import record
@@ -33,7 +34,10 @@ def watched_modules(problem: Problem, rules: bool) -> dict[str, nn.Module]:
     return {
         name: module
         for name, module in problem.model.named_modules()
-        if (type(module) in DEFINITIONS or (rules and rule_for(module) is not None))
+        if (
+            type(module) in (*DEFINITIONS, *SIZED_BY_LARGEST)
+            or (rules and rule_for(module) is not None)
+        )
         and _untouched(module)
     }
 
@@ -105,8 +109,10 @@ class Pieces:
         if type(call.module) in DEFINITIONS:
             return follow_call(walk, call)
         rule = rule_for(call.module)
-        assert rule is not None
+        if rule is None:
+            return at
         before = len(walk.steps)
+        named, spaces = dict(walk.named), list(walk.spaces)
         self._weight: Tensor | None = None
         try:
             args = [self._argument(a) for a in call.args]
@@ -118,7 +124,9 @@ class Pieces:
         except Exception:  # whatever a rule meets: it is followed operation by operation instead
             made = None
         if made is None:
+            # Whatever it has made so far is forgotten, by name too.
             del walk.steps[before:]
+            walk.named, walk.spaces = named, spaces
             return at
         space = home
         assert isinstance(call.out, Ref)

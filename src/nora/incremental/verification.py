@@ -65,7 +65,11 @@ def verify_engine(engine: Engine, count: int | None, seed: int) -> dict[str, Any
                 start = time.perf_counter()
                 truth, survivors = problem.predict_without(node)
                 seconds.append(time.perf_counter() - start)
-            found = engine.effect(node)[survivors]
+            try:
+                found = engine.effect(node)[survivors]
+            except Exception as failed:  # a step in a case that it does not know
+                why = str(failed).splitlines()[0] if str(failed) else type(failed).__name__
+                raise UnsupportedError(f"a step does not run ({why})") from failed
         error = float((found - truth).abs().nan_to_num(torch.inf).max()) if truth.numel() else 0.0
         largest = max(largest, error)
         if not error <= tolerated(truth.dtype):

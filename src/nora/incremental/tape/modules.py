@@ -62,6 +62,10 @@ def _by_group(
         return None
     if given.get("ptr") is not None or given.get("dim", -2) not in (-2, 0):
         return None
+    # Where in all values a group begins must not tip which of its own are taken.
+    halves = bool(((2 * module.q) % 1 == 0).all()) and module.interpolation != "nearest"
+    if not halves and module.interpolation != "linear":
+        return None
     space = walk.space_of_size(shape[0])
     plain = x.layout == index.layout == Layout(0) and walk.ndim_of(x) == 2
     fits = index.value.static and index.ids == "id" and walk.ndim_of(index) == 1

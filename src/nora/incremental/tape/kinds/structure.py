@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch_geometric.nn import HypergraphConv
 
 from nora.incremental.tape.follow import Walk, kind
 from nora.incremental.tape.kinds.anything import on_everything
@@ -50,12 +51,30 @@ def sorted_rows(walk: Walk, step: Step) -> None:
         walk.set(Tracked(walk.fixed(order, space), Layout(0), "id"), 1)
 
 
+# Layers that make a row for every number up to the largest, and read only those that edges lead to.
+SIZED_BY_LARGEST = (HypergraphConv,)
+
+
+def _makes_rows_nobody_reads(walk: Walk, step: Step) -> bool:
+    at = next(k for k, other in enumerate(walk.program.steps) if other is step)
+    return any(
+        type(call.module) in SIZED_BY_LARGEST and call.start <= at < call.end
+        for call in walk.program.calls
+    )
+
+
 @kind("_local_scalar_dense", "is_nonzero", "equal")
 def as_number(walk: Walk, step: Step) -> None:
     """A value of the graph handed to Python: nobody can know what it does with it."""
     for found in walk.operands(step.args):
-        if isinstance(found, Tracked) and found.ids == "id" and found.space is walk.graph:
-            continue  # the largest number of a node: a size, seen wherever it is used
+        if isinstance(found, Tracked) and found.ids == "id":
+            if _makes_rows_nobody_reads(walk, step):
+                continue
+            # It is the number of nodes only as long as the last of them has an edge.
+            walk.refuse(
+                "takes the largest number in edge_index for the number of nodes, which it is not where "
+                "the last node has no edge left (pass num_nodes=x.size(0))"
+            )
         if not isinstance(found, Tensor):
             walk.refuse("makes a Python number of a value that depends on the graph")
 
