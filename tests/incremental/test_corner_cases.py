@@ -185,3 +185,25 @@ def test_a_step_that_does_not_run_while_it_is_checked_is_a_fallback() -> None:
         found = nora.influence(model, data, "exact", backend="compiled", **QUIET)
     truth = nora.influence(model, data, "brute", **QUIET)
     torch.testing.assert_close(found.scores, truth.scores)
+
+
+@pytest.mark.parametrize("over", ["rows", "means"])
+def test_a_length_that_depends_on_values_is_not_taken_for_a_number(over: str) -> None:
+    """How many distinct values there are is the same on most graphs, and not on all."""
+
+    class Distinct(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.out = pyg.PairNorm(), nn.Linear(4, 3)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            h = self.norm(x)
+            counted = h if over == "rows" else h.mean(dim=0)
+            return self.out(h + counted.round().unique().numel() * 0.1)
+
+    torch.manual_seed(0)
+    data = graph(35, 40)
+    data.x = data.x.double()
+    with pytest.warns(RuntimeWarning, match="whose length depends on values of the graph"):
+        found = nora.influence(Distinct().double().eval(), data, "exact", **QUIET)
+    assert "fallback" in found.details

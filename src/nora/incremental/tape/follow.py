@@ -24,8 +24,11 @@ from nora.incremental.tape.trees import leaves
 
 aten = torch.ops.aten
 
-# Operations that hand a value of the graph to Python.
-READS = ("_local_scalar_dense", "is_nonzero", "equal")
+# Operations that hand a value of the graph to Python, or a length that depends on values.
+READS = (
+    "_local_scalar_dense", "is_nonzero", "equal", "_unique2", "unique_dim", "unique_consecutive", "_unique",
+    "bincount", "repeat_interleave", "nonzero", "masked_select",
+)  # fmt: skip
 
 Kind = Any  # a function of the walk and the operation
 KINDS: dict[str, Kind] = {}

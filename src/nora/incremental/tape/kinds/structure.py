@@ -79,10 +79,13 @@ def as_number(walk: Walk, step: Step) -> None:
             walk.refuse("makes a Python number of a value that depends on the graph")
 
 
-@kind(
-    "_unique2", "unique_dim", "unique_consecutive", "_unique", "bincount", "searchsorted", "bucketize",
-    "repeat_interleave", "histc", "as_strided", "unfold", "isin",
-)  # fmt: skip
+@kind("_unique2", "unique_dim", "unique_consecutive", "_unique", "bincount", "repeat_interleave")
+def sized_by_values(walk: Walk, step: Step) -> None:
+    """As long as values say: a length that Python may read, and that any removal may change."""
+    walk.refuse("makes a tensor whose length depends on values of the graph")
+
+
+@kind("searchsorted", "bucketize", "histc", "as_strided", "unfold", "isin")
 def not_followed(walk: Walk, step: Step) -> None:
     """What makes something new of values or of the graph."""
     found = [o for o in walk.operands(step.args) if isinstance(o, Tracked) and o.ids]
