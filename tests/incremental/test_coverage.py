@@ -19,7 +19,7 @@ from torch_geometric.utils import add_self_loops, to_undirected
 import by_hand
 import nora
 from typed_graphs import CLASSES as TYPED_CLASSES
-from typed_graphs import HIDDEN, WIDTHS, library
+from typed_graphs import HIDDEN, WIDTHS, Mixed, library
 
 FEATURES, CLASSES = 5, 3
 
@@ -562,17 +562,8 @@ class Typed(nn.Module):
 
 
 def mixed(aggr: str) -> nn.Module:
-    both = (HIDDEN, HIDDEN)
-    return pyg.HeteroConv(
-        {
-            ("author", "writes", "paper"): pyg.SAGEConv(both, HIDDEN),
-            ("paper", "written_by", "author"): pyg.GATConv(both, HIDDEN, add_self_loops=False),
-            ("paper", "cites", "paper"): pyg.GCNConv(HIDDEN, HIDDEN),
-            ("venue", "prints", "paper"): pyg.SAGEConv(both, HIDDEN, aggr="max"),
-            ("paper", "printed_in", "venue"): pyg.GraphConv(both, HIDDEN),
-        },
-        aggr=aggr,
-    )
+    """A `HeteroConv` with another convolution for every edge type."""
+    return Mixed(aggr).layer(aggr)
 
 
 KINDS = library().metadata()
