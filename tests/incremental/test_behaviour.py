@@ -72,6 +72,18 @@ def test_a_rule_that_is_wrong_on_the_whole_graph_is_not_used(hubs, only_for_this
     assert torch.allclose(found.scores, truth.scores, atol=1e-12)
 
 
+def test_a_rule_that_fails_is_told_of_and_not_used(hubs, only_for_this_test):
+    @nora.rule(Halved)
+    def broken(plan, conv, x, edge_index):
+        raise AttributeError("no such thing")
+
+    model = UsersModel().double()
+    with pytest.warns(RuntimeWarning, match=r"the rule for Halved fails \(AttributeError: no such"):
+        found = nora.influence(model, hubs, "exact", progress=False)
+    truth = nora.influence(model, hubs, "brute", progress=False)
+    assert torch.allclose(found.scores, truth.scores, atol=1e-12)
+
+
 def test_a_rule_that_is_wrong_only_after_a_removal_is_found_out(hubs, only_for_this_test):
     @nora.rule(Halved)
     def forgets_the_mean(plan, conv, x, edge_index):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -121,8 +123,19 @@ class Pieces:
                 kwargs["edge_weight"] = self._weight
             home = self._home
             made = rule(self.plan, call.module, *args, **kwargs)
-        except Exception:  # whatever a rule meets: it is followed operation by operation instead
+        except (_NoRuleError, UnsupportedError):
             made = None
+        except (
+            Exception
+        ) as error:  # whatever a rule meets: it is followed operation by operation instead
+            made = None
+            if not rule.__module__.startswith("nora."):
+                warnings.warn(
+                    f"the rule for {type(call.module).__name__} fails ({type(error).__name__}: {error}): the "
+                    "layer is followed operation by operation",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
         if made is None:
             # Whatever it has made so far is forgotten, by name too.
             del walk.steps[before:]
@@ -260,7 +273,7 @@ class Pieces:
         ):
             rows = [row.clone() for row in rows]
             inputs = {str(k): row for k, row in enumerate(rows)}
-            tapes.append(record(lambda rows=rows: function(*rows), inputs))  # type: ignore[misc]
+            tapes.append(record(partial(function, *rows), inputs))
             counts.append(len(rows[0]))
         rowed = Space(space.label, tuple(counts), space.ends, space.num_nodes)
         twins = [Value(rowed, v.depth, w) for v, w in zip(values, whole, strict=True)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from nora.incremental.tape.follow import Walk, kind
 from nora.incremental.tape.kinds.anything import on_everything
 from nora.incremental.tape.kinds.rowwise import no_ids
@@ -66,8 +68,8 @@ def product(walk: Walk, step: Step) -> None:
         for ref in (left, right):
             if not isinstance(walk[ref], Tracked | Uniform):
                 walk.refuse("meets a tensor of the model's own that has a row for every node")
-    if added is not None and not isinstance(more, Tracked | Uniform):
-        shape = list(more.shape)  # type: ignore[union-attr]
+    if isinstance(more, Tensor):
+        shape = list(more.shape)
         at = (layout.axis or 0) - (len(step.shapes[0]) - len(shape))
         if at >= 0 and shape[at] != 1:
             walk.refuse("meets a tensor of the model's own that has a row for every node")
