@@ -38,14 +38,14 @@ from torch_geometric.data import Data
 
 import nora
 from arxiv import arxiv_topology
-from nora.evaluation import agreement
-from nora.guard import evaluating
-from nora.incremental import compiled
-from nora.incremental.engine import Engine
-from nora.incremental.steps import Tally
+from nora.engine import compiled
+from nora.engine.engine import Engine
+from nora.engine.steps.step import Tally
 from nora.memory import parse_bytes
 from nora.methods.degree import degree
-from nora.problem import pose
+from nora.problem import build_problem
+from nora.problem.preserve import evaluating
+from nora.results.agreement import agreement
 
 HERE = Path(__file__).parent
 SAMPLE = 20
@@ -92,7 +92,7 @@ def drop_edges(model: torch.nn.Module, data: Data, task: Any, node: int) -> torc
 
 
 def sampled_nodes(data: Data, count: int) -> torch.Tensor:
-    problem = pose(torch.nn.Identity(), data)
+    problem = build_problem(torch.nn.Identity(), data)
     hubs = degree(problem).topk(5).indices
     generator = torch.Generator().manual_seed(0)
     rest = torch.randperm(data.num_nodes, generator=generator)[: count - 5]
@@ -154,7 +154,7 @@ def arxiv(
 
     def measure() -> dict[str, Any]:
         network, data = arxiv_topology(model, **sizes)
-        problem = pose(network, data)
+        problem = build_problem(network, data)
         hubs = degree(problem).topk(20).indices
         generator = torch.Generator().manual_seed(0)
         random = torch.randperm(data.num_nodes, generator=generator)[:300]

@@ -37,12 +37,13 @@ from torch_geometric.nn import conv as convolutions
 from torch_geometric.nn import norm as norms
 from torch_geometric.utils import add_remaining_self_loops, sort_edge_index
 
-from nora.incremental import vectorised
-from nora.incremental.engine import Engine
-from nora.incremental.plan import UnsupportedError
-from nora.incremental.steps import EVERYWHERE
-from nora.problem import Problem, check_model, pose
-from nora.task import NodeClassification
+from nora.engine import vectorised
+from nora.engine.engine import Engine
+from nora.engine.plan import UnsupportedError
+from nora.engine.steps.step import EVERYWHERE
+from nora.problem import Problem, build_problem
+from nora.problem.checks import check_model
+from nora.problem.task import NodeClassification
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -266,7 +267,10 @@ def problems(package: str, name: str) -> Iterator[tuple[str, list[Callable[[], P
         data = typed_graph()
         torch.manual_seed(1)
         model = settle(Typed(TYPED[name], data.metadata()), 1).eval()
-        yield TYPED[name], [lambda: pose(model, data, NodeClassification(node_type="paper"))]
+        yield (
+            TYPED[name],
+            [lambda: build_problem(model, data, NodeClassification(node_type="paper"))],
+        )
         return
     for piece in recipes(package, name):
         plain = [slot[0] for slot in piece.slots]
@@ -274,7 +278,7 @@ def problems(package: str, name: str) -> Iterator[tuple[str, list[Callable[[], P
         yield (
             made,
             [
-                lambda piece=piece, data=data: pose(model_of(piece), data, forward=call)
+                lambda piece=piece, data=data: build_problem(model_of(piece), data, forward=call)
                 for data in graphs(package == "Aggregations", name in LOOPS)
             ],
         )

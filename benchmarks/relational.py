@@ -21,8 +21,8 @@ from torch_geometric.data import Data, HeteroData
 
 import nora
 from nora.models.timme import TIMME
-from nora.runs import split_of
-from nora.splits import shuffled
+from nora.training.runs import split_of
+from nora.training.splits import shuffled
 
 RESULTS = Path(__file__).parent / "results" / "relational.json"
 TIMED = 12

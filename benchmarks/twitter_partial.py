@@ -17,9 +17,9 @@ from pathlib import Path
 import torch
 
 import nora
-from nora.evaluation import agreement
-from nora.runs import about_task
-from nora.splits import few_shot, shuffled
+from nora.results.agreement import agreement
+from nora.training.runs import about_task
+from nora.training.splits import few_shot, shuffled
 
 RESULTS = Path(__file__).parent / "results" / "twitter_partial.json"
 CACHE = Path(__file__).parent / ".cache" / "twitter_partial"

@@ -33,4 +33,4 @@ def data_folder() -> Path:
 @pytest.fixture(autouse=True)
 def engine_on_small_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests ask the engine about graphs so small that `exact` would leave them to brute force."""
-    monkeypatch.setattr("nora.incremental.verification.PREPARING_SHARE", float("inf"))
+    monkeypatch.setattr("nora.engine.verification.PREPARING_SHARE", float("inf"))

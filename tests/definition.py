@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from nora.task import LinkPrediction, NodeClassification, Task
+from nora.problem.task import LinkPrediction, NodeClassification, Task
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ from graphs import GRAPHS, double, some_pairs, without_edges
 from networks import PLAIN, network, patchwork
 from nora import Influence, LinkPrediction, NodeClassification
 from nora.methods import METHODS
-from nora.task import Task
+from nora.problem.task import Task
 
 # A method that chooses another one gives what that one gives: tests/methods/test_auto.py.
 NAMES = [entry.name for entry in METHODS if not entry.facts.get("chooses")]

@@ -10,7 +10,7 @@ import torch
 from torch_geometric.nn import MessagePassing
 
 from nora.datasets import DATASETS
-from nora.incremental import rules
+from nora.engine import rules
 from nora.methods import METHODS
 from nora.models import MODELS
 from shell import ok

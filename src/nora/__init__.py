@@ -14,53 +14,55 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nora.api import influence, what_if
-    from nora.certified import Top, top
     from nora.datasets import load_dataset
-    from nora.evaluation import evaluate
-    from nora.explain import NoraExplainer
-    from nora.export import to_networkx
-    from nora.group import Group, best_group
-    from nora.incremental import rule
+    from nora.engine import rule
     from nora.ingest import read_graph
     from nora.models import build_model
-    from nora.relations import influence_matrix, influencers
+    from nora.problem.task import LinkPrediction, NodeClassification
+    from nora.questions.explainer import NoraExplainer
+    from nora.questions.group import Group, best_group
+    from nora.questions.influence import influence
+    from nora.questions.pairwise import influence_matrix, influencers
+    from nora.questions.top import Top, top
+    from nora.questions.what_if import what_if
     from nora.report.page import write_report
-    from nora.result import Effect, Influence
-    from nora.runs import Run, load_run
-    from nora.shards import merge_checkpoints
-    from nora.task import LinkPrediction, NodeClassification
-    from nora.training import train
-    from nora.tuning import Tuned, tune
+    from nora.results.agreement import evaluate
+    from nora.results.checkpoint import merge_checkpoints
+    from nora.results.effect import Effect
+    from nora.results.export import to_networkx
+    from nora.results.influence import Influence
+    from nora.training.runs import Run, load_run
+    from nora.training.train import train
+    from nora.tuning.tune import Tuned, tune
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "influence": "api",
-    "top": "certified",
-    "Top": "certified",
-    "what_if": "api",
-    "best_group": "group",
-    "Group": "group",
-    "influence_matrix": "relations",
-    "influencers": "relations",
-    "NodeClassification": "task",
-    "LinkPrediction": "task",
-    "Influence": "result",
-    "Effect": "result",
-    "to_networkx": "export",
+    "influence": "questions.influence",
+    "top": "questions.top",
+    "Top": "questions.top",
+    "what_if": "questions.what_if",
+    "best_group": "questions.group",
+    "Group": "questions.group",
+    "influence_matrix": "questions.pairwise",
+    "influencers": "questions.pairwise",
+    "NodeClassification": "problem.task",
+    "LinkPrediction": "problem.task",
+    "Influence": "results.influence",
+    "Effect": "results.effect",
+    "to_networkx": "results.export",
     "read_graph": "ingest",
-    "NoraExplainer": "explain",
+    "NoraExplainer": "questions.explainer",
     "load_dataset": "datasets",
     "build_model": "models",
-    "train": "training",
-    "tune": "tuning",
-    "Tuned": "tuning",
-    "evaluate": "evaluation",
-    "Run": "runs",
-    "load_run": "runs",
-    "merge_checkpoints": "shards",
-    "rule": "incremental",
+    "train": "training.train",
+    "tune": "tuning.tune",
+    "Tuned": "tuning.tune",
+    "evaluate": "results.agreement",
+    "Run": "training.runs",
+    "load_run": "training.runs",
+    "merge_checkpoints": "results.checkpoint",
+    "rule": "engine",
     "write_report": "report.page",
 }
 

@@ -17,7 +17,7 @@ import torch
 
 import nora
 from nora.datasets import Dataset, DatasetUnavailableError, ogbn_arxiv
-from nora.splits import split_nodes
+from nora.training.splits import split_nodes
 
 # Importing ogb here would have it ask the network for a newer version of itself.
 pytestmark = pytest.mark.skipif(not find_spec("ogb"), reason="the extra [ogb] is not installed")

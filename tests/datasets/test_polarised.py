@@ -10,7 +10,7 @@ from torch_geometric.utils import degree
 
 import nora
 from nora.datasets.polarised import polarised
-from nora.fingerprint import graph_fingerprint
+from nora.problem.fingerprint import graph_fingerprint
 
 
 def test_it_is_the_same_every_time_and_in_every_process() -> None:
@@ -20,7 +20,7 @@ def test_it_is_the_same_every_time_and_in_every_process() -> None:
     assert fresh.node_names == here.node_names
     code = (
         "import torch, random; torch.manual_seed(9); random.seed(9)\n"
-        "import nora; from nora.fingerprint import graph_fingerprint\n"
+        "import nora; from nora.problem.fingerprint import graph_fingerprint\n"
         "print(graph_fingerprint(nora.load_dataset('polarised').data))"
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -133,7 +133,7 @@ class Posed:
         groups: Groups to remove together.
         targets: What is passed as `targets=`.
         everyone: All nodes.
-        starts: With node types, where each begins on the line of all nodes.
+        starts: With node types, where each begins by global ids.
     """
 
     model: nn.Module
@@ -147,7 +147,7 @@ class Posed:
     starts: dict[str, int]
 
     def line(self, name: Any) -> int:
-        """The position of a node on the line of all nodes."""
+        """The position of a node by global ids."""
         return self.starts[name[0]] + name[1] if isinstance(name, tuple) else name
 
     def in_double(self) -> Oracle:

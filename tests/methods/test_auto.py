@@ -14,7 +14,8 @@ from graphs import double, two_camps
 from networks import network
 from nora.methods import auto as module
 from nora.methods.auto import auto
-from nora.problem import Problem, check_model, pose
+from nora.problem import Problem, build_problem
+from nora.problem.checks import check_model
 
 
 def trained() -> nora.Run:
@@ -24,7 +25,7 @@ def trained() -> nora.Run:
 @pytest.fixture(scope="module")
 def problem() -> Problem:
     run = trained()
-    return check_model(pose(run.model, run.data, run.task))
+    return check_model(build_problem(run.model, run.data, run.task))
 
 
 def test_small_questions_are_answered_exactly_without_trying() -> None:
@@ -55,7 +56,7 @@ def with_slow_forward(problem: Problem) -> Problem:
         time.sleep(0.02)  # a thousand of them would take 20 seconds
         return model(data.x, data.edge_index)  # type: ignore[attr-defined]
 
-    return check_model(pose(problem.model, problem.data, problem.task, forward=forward))
+    return check_model(build_problem(problem.model, problem.data, problem.task, forward=forward))
 
 
 def test_exact_is_chosen_when_the_sample_says_that_it_fits(
@@ -101,7 +102,7 @@ def test_a_model_that_cannot_be_followed_is_left_to_brute_force(problem: Problem
             time.sleep(0.02)
             return x[:, :2] - float(x[:, :2].mean())
 
-    odd = check_model(pose(Centred(), problem.data))
+    odd = check_model(build_problem(Centred(), problem.data))
     choice = auto(odd, budget=1)
     assert choice.method == "exact"
     assert "only brute force is left" in choice.reason

@@ -19,19 +19,21 @@ import nora
 from graphs import FEATURES, GRAPHS, clique, double, graph, some_pairs, without_edges
 from networks import CLASSES, PLAIN, network, patchwork
 from nora import LinkPrediction, NodeClassification
-from nora.evaluation import pearson
-from nora.incremental import vectorised
-from nora.incremental.changed import Removals
-from nora.incremental.engine import Engine
-from nora.incremental.linear import Linearised
-from nora.incremental.moves import Scatter
-from nora.incremental.plan import Plan
-from nora.incremental.steps import Tally
-from nora.incremental.sums import Attend, Propagate
-from nora.incremental.trace import trace
+from nora.engine.backends import vectorised
+from nora.engine.changed import Removals
+from nora.engine.engine import Engine
+from nora.engine.linear import Linearised
+from nora.engine.plan import Plan
+from nora.engine.steps.moves import Scatter
+from nora.engine.steps.step import Tally
+from nora.engine.steps.sums import Attend, Propagate
+from nora.engine.trace import trace
 from nora.methods.cauchy import calibrated, cauchy_scale
-from nora.problem import Problem, check_model, pose
-from nora.task import Task
+from nora.problem import Problem, build_problem
+from nora.problem.checks import check_model
+from nora.problem.known_influences import label_tensor
+from nora.problem.task import Task
+from nora.results.agreement import pearson
 
 NAMES = PLAIN
 PROBS = NodeClassification(return_type="probs")
@@ -79,7 +81,7 @@ def positive(data: Data) -> Data:
 def posed(model: nn.Module, data: Data, task: str | Task = "node") -> Problem:
     if task == "link":
         task = LinkPrediction(some_pairs(data))
-    return check_model(pose(model.eval(), data, None if task == "node" else task))
+    return check_model(build_problem(model.eval(), data, None if task == "node" else task))
 
 
 def projections(problem: Problem, count: int = 3) -> tuple[Tensor, Tensor]:
@@ -280,7 +282,7 @@ class TestLabels:
         labels = {0: 0.3, 5: 0.9, 3: 0.7}
         some, every = (score(network(), data, nodes=n, labels=labels) for n in ([1, 2], None))
         torch.testing.assert_close(some[[1, 2]], every[[1, 2]], rtol=1e-12, atol=0)
-        expected = calibrated(score(network(), data), nora.labels.label_tensor(labels, 7).double())
+        expected = calibrated(score(network(), data), label_tensor(labels, 7).double())
         torch.testing.assert_close(every, expected, rtol=1e-12, atol=0)
 
 

@@ -19,10 +19,10 @@ import nora
 from graphs import GRAPHS, bridge, components, directed, double, graph, isolated, some_pairs, star
 from networks import network, patchwork
 from nora import LinkPrediction, NodeClassification
-from nora.guard import seeded
 from nora.methods.nora import layer_terms, norms_of
-from nora.problem import pose
-from nora.task import Task
+from nora.problem import build_problem
+from nora.problem.preserve import seeded
+from nora.problem.task import Task
 
 Tail = Callable[[Tensor], Tensor]
 OPTIONS = {"beta": 3.0, "p": 2.0, "k1": 0.7, "k2": 0.4, "k2_prime": 0.25, "k3_prime": 1.3}
@@ -330,7 +330,7 @@ def test_looked_up_rows_are_one_hot_features() -> None:
 
     data = star()
     data.x = torch.arange(6)
-    problem = pose(LookedUp(), data)
+    problem = build_problem(LookedUp(), data)
     (term,) = layer_terms(problem, "own")
     looked_up = term[0][1]
     assert looked_up.shape == (6, 1)

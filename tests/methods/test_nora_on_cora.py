@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 import nora
-from nora.evaluation import agreement
 from nora.methods.nora import (
     combine,
     degrees,
@@ -23,7 +22,8 @@ from nora.methods.nora import (
     norms_of,
     topology_part,
 )
-from nora.problem import pose
+from nora.problem import build_problem
+from nora.results.agreement import agreement
 
 pytestmark = pytest.mark.data
 
@@ -47,7 +47,7 @@ def test_tuned_on_a_tenth_it_reaches_080_on_the_rest(run: nora.Run) -> None:
     order = torch.randperm(len(truth), generator=torch.Generator().manual_seed(0))
     known, rest = order[: len(truth) // 10], order[len(truth) // 10 :]
 
-    problem = pose(run.model, run.data)
+    problem = build_problem(run.model, run.data)
     terms = layer_terms(problem, "own")
     degree = degrees(problem, torch.float64)
     norms = {p: norms_of(terms, p, problem.num_nodes).double() for p in (1.0, 2.0, 5.0)}

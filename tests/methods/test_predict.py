@@ -16,9 +16,9 @@ import nora
 from graphs import GRAPHS, bridge, directed, double, graph, isolated
 from networks import network
 from nora import Influence
-from nora.evaluation import pearson
-from nora.guard import seeded
-from nora.splits import few_shot
+from nora.problem.preserve import seeded
+from nora.results.agreement import pearson
+from nora.training.splits import few_shot
 
 BOTH = ["predict-n", "predict-e"]
 QUICK = {"lr": 0.01, "epochs": 100, "hidden": 16}

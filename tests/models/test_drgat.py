@@ -17,13 +17,14 @@ from definition import changes
 from graphs import FEATURES, GRAPHS, bridge, double, graph
 from networks import CLASSES, network
 from nora import build_model
-from nora.guard import seeded
-from nora.incremental.moves import Scatter
-from nora.incremental.sums import Attend, Propagate
-from nora.incremental.trace import trace
+from nora.engine.steps.moves import Scatter
+from nora.engine.steps.sums import Attend, Propagate
+from nora.engine.trace import trace
 from nora.models.drgat import DrGAT, DrGATConv, Reweighting
 from nora.models.stack import Stack
-from nora.problem import check_model, pose
+from nora.problem import build_problem
+from nora.problem.checks import check_model
+from nora.problem.preserve import seeded
 
 every_graph = pytest.mark.parametrize("kind", GRAPHS)
 
@@ -178,7 +179,9 @@ class TestRemoval:
         assert effect.change[3] == 0
 
     def test_the_engine_follows_it_by_degrees_and_attention(self) -> None:
-        problem = check_model(pose(network("drgat", norm=True, layers=3), random_graph(False)))
+        problem = check_model(
+            build_problem(network("drgat", norm=True, layers=3), random_graph(False))
+        )
         with problem.evaluating(), torch.no_grad():
             kinds = [type(step) for step in trace(problem).steps]
         assert kinds.count(Attend) == kinds.count(Propagate) == 3

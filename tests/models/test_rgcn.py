@@ -12,7 +12,7 @@ from torch_geometric.nn import RGCNConv
 import nora
 from graphs import FEATURES, GRAPHS, double, some_pairs
 from nora.datasets import Dataset
-from nora.guard import seeded
+from nora.problem.preserve import seeded
 
 CLASSES = 3
 

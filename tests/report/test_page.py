@@ -13,8 +13,8 @@ from torch_geometric.data import Data, HeteroData
 
 import nora
 from nora.report.consequences import consequence
-from nora.report.figures import COLOURS
 from nora.report.page import TITLE, write_report
+from nora.results.plots.style import COLOURS
 
 ASSETS = Path(nora.__file__).parent / "report" / "assets"
 EVIL = "</script><script>alert(1)</script>&\u2028"

@@ -111,8 +111,8 @@ def parse_targets(texts: Iterable[str], trained: Run) -> list[int]:
 
 def parse_options(texts: Iterable[str], method: str) -> dict[str, Any]:
     """The method's options from `key=value` texts, checked against the method's signature."""
-    from nora.api import bind_options
     from nora.methods import METHODS
+    from nora.questions.influence import bind_options
 
     options = dict(_option(text) for text in texts)
     function = METHODS[method].value

@@ -109,7 +109,8 @@ def _find_out(seed: int, method: str) -> _Findings:
 
 
 def _write(found: _Findings, folder: Path) -> dict[str, Path]:
-    from nora.report.figures import influence_figure, save_figure
+    from nora.results.plots.overview import influence_figure
+    from nora.results.plots.style import save_figure
 
     dataset = found.run.dataset
     figure = influence_figure(

@@ -67,9 +67,9 @@ def reproduce(
     entry = RECIPES[experiment]
 
     from nora.datasets import DATASETS, cache_folder
+    from nora.experiments.cells import profile_named
     from nora.experiments.conduct import conduct
     from nora.experiments.lab import Lab
-    from nora.experiments.plan import profile_named
     from nora.models import MODELS
 
     size = profile_named(profile)

@@ -225,7 +225,7 @@ def _settings(trained: Run, run: Path, method: str, tuned: bool, paper: bool) ->
 
         return nora.Tuned.load(run / TUNED / f"{method}.json").options
     if paper:
-        from nora.presets import published_options
+        from nora.tuning.published import published_options
 
         name = trained.architecture["name"]
         return published_options(method, name, trained.dataset.name, trained.task.name)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from nora import Effect, Influence, Run
-    from nora.trust import Trust
+    from nora.training.trust import Trust
 
 MADE_BY = "nora run"
 ABOUT = "run.json"
@@ -124,10 +124,10 @@ def _try_to_write(folder: Path) -> None:
 
 def write_results(answer: Answer, folder: Path, times: Times) -> None:
     """Write everything into `folder`, which is there complete or not at all."""
-    from nora.export import to_networkx, write_graph
     from nora.files import folder_written_atomically
     from nora.report.page import write_report
-    from nora.tables import write_table
+    from nora.results.export import to_networkx, write_graph
+    from nora.results.tables import write_table
 
     run, scores, dataset = answer.run, answer.scores, answer.run.dataset
     with folder_written_atomically(folder, replace=folder.exists()) as new:

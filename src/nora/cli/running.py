@@ -29,7 +29,7 @@ from nora.ingest.formats import GRAPHS, TABLES, existing
 if TYPE_CHECKING:
     from nora import Run
     from nora.ingest import Reading
-    from nora.trust import Trust
+    from nora.training.trust import Trust
 
 SHOWN = 5
 FEWEST_LABELLED = 5
@@ -147,7 +147,7 @@ def run(
 
     import nora
     from nora.ingest import read_graph
-    from nora.trust import judge
+    from nora.training.trust import judge
 
     if model is not None:
         nora.models.MODELS[model]
@@ -269,7 +269,7 @@ def _fair(reading: Reading, task: str, seed: int) -> Reading:
     if task != "link" or reading.encoding is None:
         return reading
     from nora.ingest import encoded_again
-    from nora.runs import posed_data, split_of
+    from nora.training.runs import posed_data, split_of
 
     split = split_of(reading.dataset, "link", 0, seed)
     return encoded_again(reading, posed_data(reading.dataset, split))

@@ -51,7 +51,7 @@ def tune(
     check_folder(run)
 
     import nora
-    from nora.tuning import check_tunable
+    from nora.tuning.tune import check_tunable
 
     check_tunable(method)
     trained = nora.load_run(run)
@@ -81,7 +81,7 @@ def labels_file(run: Path, method: str) -> Path:
 def _sample(trained: Run, share: float, seed: int) -> Influence:
     """The exact influence of a random sample of the nodes."""
     import nora
-    from nora.splits import few_shot
+    from nora.training.splits import few_shot
 
     nodes = few_shot(int(trained.data.num_nodes or 0), share, seed)
     return nora.influence(trained.model, trained.data, "exact", trained.task, nodes=nodes)

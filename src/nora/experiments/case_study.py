@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from nora.api import what_if
 from nora.experiments import RECIPES, Report
 from nora.experiments.citation import plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
+from nora.questions.what_if import what_if
 
 TOP = 10
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from nora.report.figures import COLOURS, GREY
+from nora.results.plots.style import COLOURS, GREY
 
 
 def _figure(width: float, height: float) -> Figure:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from nora.evaluation import evaluate
 from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments.cells import Cell
 from nora.experiments.charts import dots
 from nora.experiments.lab import TRUTH, Lab, Step
-from nora.experiments.plan import Cell
 from nora.files import written_atomically
+from nora.results.agreement import evaluate
 
 COMPARED = ("nora", "nora-t1", "nora-t2", "mask", "predict-n", "predict-e")
 YARDSTICKS = ("degree", "pagerank", "random")

@@ -16,7 +16,7 @@ from nora.experiments import RECIPES, Report
 from nora.experiments.lab import Lab
 from nora.files import written_atomically
 from nora.progress import progress_bar
-from nora.report.figures import save_figure
+from nora.results.plots.style import save_figure
 
 # Tables with more rows are for programs.
 LONGEST = 200

@@ -22,18 +22,19 @@ import torch
 from torch import Tensor
 
 from nora import __version__
-from nora.api import influence
 from nora.datasets import Dataset, load_dataset
-from nora.experiments.plan import Cell, Profile
-from nora.fingerprint import digest, graph_fingerprint
+from nora.experiments.cells import Cell, Profile
 from nora.methods import METHODS
 from nora.models import MODELS
-from nora.problem import Problem, check_model, pose
-from nora.result import Influence
-from nora.runs import Run, about_task, load_run
-from nora.splits import few_shot
-from nora.training import train
-from nora.tuning import Tuned, tune_problems
+from nora.problem import Problem, build_problem
+from nora.problem.checks import check_model
+from nora.problem.fingerprint import digest, graph_fingerprint
+from nora.questions.influence import influence
+from nora.results.influence import Influence
+from nora.training.runs import Run, about_task, load_run
+from nora.training.splits import few_shot
+from nora.training.train import train
+from nora.tuning.tune import Tuned, tune_problems
 
 TRUTH = "exact"
 
@@ -139,7 +140,7 @@ class Lab:
 
     def _problem(self, cell: Cell, cycle: int, labels: Tensor | None = None) -> Problem:
         run = self.run(cell, cycle)
-        return check_model(pose(run.model, run.data, run.task, labels=labels))
+        return check_model(build_problem(run.model, run.data, run.task, labels=labels))
 
     def labelled(self, cell: Cell) -> Tensor:
         """The nodes whose true influence methods may see: the same in all cycles."""

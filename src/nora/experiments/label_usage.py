@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pandas as pd
 
-from nora.evaluation import evaluate
 from nora.experiments import RECIPES, Report, published
 from nora.experiments.charts import lines
 from nora.experiments.citation import plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
+from nora.results.agreement import evaluate
 
 SHARES = (0.1, 0.2, 0.3, 0.4)
 METHODS_SHOWN = ("nora", "predict-n", "predict-e")

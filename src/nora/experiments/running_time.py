@@ -10,14 +10,14 @@ from typing import Any
 
 import pandas as pd
 
-from nora.api import influence
 from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments.cells import Cell
 from nora.experiments.charts import bars
 from nora.experiments.citation import COMPARED, plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
-from nora.experiments.plan import Cell
 from nora.files import written_atomically
-from nora.splits import shuffled
+from nora.questions.influence import influence
+from nora.seeds import shuffled
 
 METHODS_TIMED = (TRUTH, "nora", "mask", "predict-n", "predict-e")
 # Brute force is timed on a few removals and scaled up: all of PubMed would take hours.

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments.cells import Cell
 from nora.experiments.charts import lines
 from nora.experiments.citation import plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
-from nora.experiments.plan import Cell
 
 SHARES = (1, 3, 10)
 

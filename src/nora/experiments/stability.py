@@ -7,11 +7,11 @@ from statistics import fmean
 
 import pandas as pd
 
-from nora.evaluation import pearson
 from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments.cells import Cell
 from nora.experiments.charts import bars
 from nora.experiments.lab import TRUTH, Lab, Step
-from nora.experiments.plan import Cell
+from nora.results.agreement import pearson
 
 # The largest is the profile's own size, so that its models are shared with the main table.
 SHRINK = (4, 2, 1)

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments.cells import Cell
 from nora.experiments.charts import dots
 from nora.experiments.citation import (
     COMPARED,
@@ -18,7 +19,6 @@ from nora.experiments.citation import (
     tuned_table,
 )
 from nora.experiments.lab import TRUTH, Lab, Step
-from nora.experiments.plan import Cell
 from nora.experiments.skew import SHARES, top_share
 
 # Where everybody changes with every removal, the sketch costs as much as `exact` per node, and more.

@@ -12,13 +12,13 @@ import torch
 from torch_geometric.data import Data
 
 from nora.datasets import Dataset
+from nora.ingest.classes import Classes, label_at, labels_of
 from nora.ingest.edges import edge_table, edges_of, ends_of
 from nora.ingest.encodings import chosen_encoding, encode
 from nora.ingest.features import Features, called_label, features_of
 from nora.ingest.formats import GRAPHS, TABLES, existing
 from nora.ingest.graphfile import graph_tables
 from nora.ingest.ids import IdColumns, about_alike, joined
-from nora.ingest.labels import Classes, label_at, labels_of
 from nora.ingest.nodes import about, about_guess, id_column, node_table
 from nora.ingest.table import Table, title
 from nora.registry import nearest

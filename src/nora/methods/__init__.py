@@ -12,7 +12,7 @@ Facts given on registration:
     exact: True when the scores equal the definition.
     labels: "required" when the method learns from known influences, "optional" when it can.
     space: Values to try for its options when it is tuned, `{option: (values…)}`.
-    search: A search of its own, in place of trying the space: see `nora.tuning`.
+    search: A search of its own, in place of trying the space: see `nora.tuning.tune`.
     execution_options: Options that change how the work is done, not the scores.
 """
 

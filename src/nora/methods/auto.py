@@ -20,16 +20,16 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from nora.incremental.changed import Removals
-from nora.incremental.engine import Engine, pick_backend
-from nora.incremental.linear import Linearised
-from nora.incremental.plan import UnsupportedError
-from nora.incremental.steps import Tally
+from nora.engine.changed import Removals
+from nora.engine.engine import Engine, pick_backend
+from nora.engine.linear import Linearised
+from nora.engine.plan import UnsupportedError
+from nora.engine.steps.step import Tally
 from nora.memory import parse_bytes
 from nora.methods import METHODS
 from nora.problem import Problem
 from nora.progress import duration
-from nora.splits import shuffled
+from nora.seeds import shuffled
 
 TOLERANCES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 # Strata by expected cost (from, to, nodes sampled): the costliest hundredth, the next tenth, the rest.

@@ -2,7 +2,7 @@
 
 Influence is an L1 norm, and the 1-stable law measures L1 norms by projection: if `c` has independent
 standard Cauchy entries, `c·δ` is Cauchy with scale `‖δ‖₁`. One backward pass from the cotangent `c`
-gives `c·δ(r)` to first order for *all* removals `r` at once (`nora.incremental.linear`), so that
+gives `c·δ(r)` to first order for *all* removals `r` at once (`nora.engine.linear`), so that
 `samples` passes give every node as many draws, and the maximum-likelihood scale of its draws is its
 score. Its relative standard error is `√(2 / samples)`; what first order leaves out comes on top.
 
@@ -22,11 +22,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nora.incremental.changed import Removals
-from nora.incremental.engine import Backend, Engine, pick_backend
-from nora.incremental.linear import Gradients, Linearised
-from nora.incremental.plan import UnsupportedError
-from nora.incremental.steps import Tally
+from nora.engine.changed import Removals
+from nora.engine.engine import Backend, Engine, pick_backend
+from nora.engine.linear import Gradients, Linearised
+from nora.engine.plan import UnsupportedError
+from nora.engine.steps.step import Tally
 from nora.memory import parse_bytes
 from nora.methods import METHODS, Part
 from nora.methods.brute import brute

@@ -1,7 +1,7 @@
 """The definition's numbers by incremental recomputation: only what a removal changes.
 
 Removing `r` changes nothing beyond the reach of the model's layers. The engine in
-`nora.incremental` keeps the original rows of every layer and recomputes, for many removals at once,
+`nora.engine` keeps the original rows of every layer and recomputes, for many removals at once,
 only the rows that change.
 
 With `tolerance > 0`, a node whose change would shift its message to its neighbours by less than
@@ -21,14 +21,14 @@ from typing import Any
 
 import torch
 
-from nora.checks import check_deterministic
-from nora.incremental.engine import Backend, Engine, pick_backend
-from nora.incremental.plan import UnsupportedError
-from nora.incremental.verification import is_slower, is_worth_preparing, verify_engine
+from nora.engine.engine import Backend, Engine, pick_backend
+from nora.engine.plan import UnsupportedError
+from nora.engine.verification import is_slower, is_worth_preparing, verify_engine
 from nora.memory import parse_bytes
 from nora.methods import METHODS, Part
 from nora.methods.brute import brute
 from nora.problem import Problem
+from nora.problem.checks import check_deterministic
 
 
 @METHODS.register(

@@ -29,10 +29,10 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MessagePassing
 
-from nora.layers import Ends, LayerInputs, message_edges, message_passing
 from nora.methods import METHODS
 from nora.problem import Problem
-from nora.task import item_change
+from nora.problem.message_passing import Ends, LayerInputs, message_edges, message_passing
+from nora.problem.task import item_change
 
 Where = Literal["messages", "inputs"]
 Optimizer = Literal["gradient", "adam"]
@@ -142,7 +142,7 @@ def _masked_messages(problem: Problem, m: Tensor) -> Iterator[None]:
             )
         first = given[0] if isinstance(given, tuple | list) else given
         kinds = ends.of(args, kwargs)
-        if kinds is None and len(ends.line.types) > 1:
+        if kinds is None and len(ends.index.types) > 1:
             raise ValueError(
                 f"mask cannot tell whom {type(layer).__name__} passes messages between: it gets edges "
                 "that are not those of the data; use method='exact' or 'brute'"

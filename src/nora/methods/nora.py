@@ -34,10 +34,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nora.layers import LayerInputs, message_edges
 from nora.methods import METHODS
-from nora.numbering import Graph
 from nora.problem import Problem
+from nora.problem.message_passing import LayerInputs, message_edges
+from nora.problem.node_index import Graph
 
 Weighting = Literal["sum", "own"]
 
@@ -60,7 +60,7 @@ def degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
     return Degrees(zeros.index_add(0, edges[0], ones), zeros.index_add(0, edges[1], ones), edges)
 
 
-# A layer's values at some nodes of the line; with several node types, one part for each.
+# A layer's values at some global ids; with several node types, one part for each.
 Parts = list[tuple[slice, Tensor]]
 
 
@@ -140,12 +140,12 @@ def layer_terms(problem: Problem, weighting: Weighting) -> list[Parts]:
 
 
 def _numbered(problem: Problem) -> set[int]:
-    """Where on the line the types begin whose features are numbers that the model looks up.
+    """At which global ids the types begin whose features are numbers that the model looks up.
 
     Such features are one-hot: of `∂f/∂h ∘ h` only the entry of the node itself is not 0, and it is the
     product of the looked-up row with its gradient, one number per node.
     """
-    starts = problem.numbering.starts.values() if problem.numbering.types else (0,)
+    starts = problem.node_index.starts.values() if problem.node_index.types else (0,)
     return {
         start
         for start, store in zip(starts, problem.data.node_stores, strict=True)
@@ -227,7 +227,7 @@ def _norms(problem: Problem, p: float, weighting: Weighting) -> Tensor:
 @METHODS.register(
     "nora",
     "the paper's approximation: one forward + one backward pass",
-    search="nora.search:search_nora",
+    search="nora.tuning.nora_search:search_nora",
 )
 def nora(
     problem: Problem,
@@ -250,7 +250,9 @@ def nora(
 
 
 @METHODS.register(
-    "nora-t1", "NORA's gradient part alone (k3' = 0)", search="nora.search:search_gradient"
+    "nora-t1",
+    "NORA's gradient part alone (k3' = 0)",
+    search="nora.tuning.nora_search:search_gradient",
 )
 def nora_t1(
     problem: Problem, *, beta: float = 8.0, p: float = 1.0, weighting: Weighting = "own"
@@ -266,7 +268,7 @@ def nora_t1(
     "NORA's structural part alone",
     uses_model=False,
     uses_targets=False,
-    search="nora.search:search_topology",
+    search="nora.tuning.nora_search:search_topology",
 )
 def nora_t2(problem: Problem, *, k1: float = 1.0, k2: float = 0.5, k2_prime: float = 0.0) -> Tensor:
     """Scores `[N]` from the degrees alone."""

@@ -30,13 +30,13 @@ from torch_geometric.nn import GCN
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, degree
 
-from nora.evaluation import pearson
-from nora.guard import seeded
-from nora.layers import message_edges
 from nora.methods import METHODS, Part
 from nora.problem import Problem
+from nora.problem.message_passing import message_edges
+from nora.problem.preserve import seeded
+from nora.results.agreement import pearson
+from nora.seeds import shuffled
 from nora.sparse import csr_matrix, sparse_matrix, sparse_where_sparse
-from nora.splits import shuffled
 
 FIT = 0.7
 SPACE = {

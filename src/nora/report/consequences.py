@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nora.result import Effect
+from nora.results.effect import Effect
 
 LISTED = 150
 NOTICEABLE = 0.01

@@ -12,13 +12,19 @@ from typing import Any
 import numpy as np
 
 from nora.report.consequences import NOTICEABLE, Consequence, as_columns, consequence
-from nora.report.distribution import Comparison, Concentration, compare, compared, concentration
+from nora.report.counts import count_edges
 from nora.report.drawing import drawing
-from nora.report.figures import COLOURS
 from nora.report.findings import Finding, headline_findings
-from nora.report.structure import count_edges
 from nora.report.subject import Subject
-from nora.result import Influence
+from nora.results.influence import Influence
+from nora.results.plots.distribution import (
+    Comparison,
+    Concentration,
+    compare,
+    compared,
+    concentration,
+)
+from nora.results.plots.style import COLOURS
 
 RANKED = 20_000
 

@@ -20,15 +20,16 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from nora.files import written_atomically
-from nora.problem import Forward, Transform
+from nora.problem import Transform
+from nora.problem.calling import Forward
+from nora.problem.task import Task
 from nora.report.contents import Contents, is_exact, page_contents
 from nora.report.markup import cautions, embedded_json, finding_cards, first_nodes, key_figures
 from nora.report.provenance import provenance
 from nora.report.quality import quality, weaknesses
 from nora.report.subject import Subject, gather
-from nora.report.wording import count, duration, sentence
-from nora.result import Influence
-from nora.task import Task
+from nora.results.influence import Influence
+from nora.results.plots.wording import count, duration, sentence
 
 TITLE = "Had this node been gone, whose prediction would change?"
 

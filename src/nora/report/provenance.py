@@ -10,8 +10,8 @@ from importlib.metadata import version
 from typing import Any
 
 from nora.report.subject import Subject
-from nora.report.wording import count, duration, number, percent, sentence
-from nora.result import Influence
+from nora.results.influence import Influence
+from nora.results.plots.wording import count, duration, number, percent, sentence
 
 _SHARES = ("accuracy", "f1", "precision", "recall", "fidelity", "agreement")
 

@@ -16,11 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from nora.api import influence, what_if
-from nora.problem import Forward, Transform
-from nora.report.structure import degrees
-from nora.result import Effect, Influence
-from nora.task import Task
+from nora.problem import Transform
+from nora.problem.calling import Forward
+from nora.problem.task import Task
+from nora.questions.influence import influence
+from nora.questions.what_if import what_if
+from nora.report.counts import degrees
+from nora.results.effect import Effect
+from nora.results.influence import Influence
 
 
 @dataclass(frozen=True, eq=False)

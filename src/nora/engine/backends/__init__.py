@@ -1,0 +1,1 @@
+"""The engine's inner work: compiled loops on the CPU, or plain torch on any device."""

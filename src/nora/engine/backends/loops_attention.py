@@ -1,0 +1,125 @@
+"""The compiled loops behind `Attend`: softmax-weighted sums."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nora.engine.backends.loops import by_slot, jit
+
+
+@jit
+def leaky(score, slope):
+    """LeakyReLU."""
+    return score * slope if score < 0 else score
+
+
+@jit
+def attend_anew(
+    indptr, source, k, y, near, far, y_rows, near_rows, far_rows, slope, slot, weight, out
+):
+    """One node's softmax-weighted sum over its whole in-neighbourhood, removed sources left out."""
+    heads = near.shape[1]
+    width = y.shape[1] // heads
+    here = far_rows[slot[k]] if slot[k] >= 0 else far[k]
+    for f in range(y.shape[1]):
+        out[f] = 0
+    for h in range(heads):
+        largest = y.dtype.type(-np.inf)
+        for e in range(indptr[k], indptr[k + 1]):
+            m = slot[source[e]]
+            if m != -2:
+                there = near_rows[m, h] if m >= 0 else near[source[e], h]
+                score = leaky(here[h] + there, slope)
+                weight[e - indptr[k], h] = score
+                largest = max(largest, score)
+        summed = y.dtype.type(1e-16)
+        for e in range(indptr[k], indptr[k + 1]):
+            if slot[source[e]] != -2:
+                share = np.exp(weight[e - indptr[k], h] - largest)
+                weight[e - indptr[k], h] = share
+                summed += share
+        for e in range(indptr[k], indptr[k + 1]):
+            weight[e - indptr[k], h] /= summed
+    for e in range(indptr[k], indptr[k + 1]):
+        m = slot[source[e]]
+        if m == -2:
+            continue
+        rows = y_rows[m] if m >= 0 else y[source[e]]
+        for h in range(heads):
+            share = weight[e - indptr[k], h]
+            for f in range(h * width, (h + 1) * width):
+                out[f] += share * rows[f]
+
+
+@jit
+def attend_corrected(
+    k, senders, source, row, y, near, far, y_rows, near_rows, slope, peak, whole, share, out
+):
+    """One node's sum with some messages exchanged; False where too little of the old sum is left.
+
+    `peak` is the largest score of the original softmax and `share` its denominator. Subtracting most of
+    a sum would leave rounding errors, so such nodes are left to `attend_anew`.
+    """
+    heads = near.shape[1]
+    width = y.shape[1] // heads
+    for h in range(heads):
+        old = share[k, h]
+        rest = old
+        for f in range(h * width, (h + 1) * width):
+            out[f] = whole[k, f] * old
+        for s in senders:
+            j, m = source[s], row[s]
+            gone = np.exp(leaky(near[j, h] + far[k, h], slope) - peak[k, h])
+            rest -= gone
+            for f in range(h * width, (h + 1) * width):
+                out[f] -= gone * y[j, f]
+            if m >= 0:
+                score = leaky(near_rows[m, h] + far[k, h], slope) - peak[k, h]
+                if score > 5:
+                    return False
+                new = np.exp(score)
+                rest += new
+                for f in range(h * width, (h + 1) * width):
+                    out[f] += new * y_rows[m, f]
+        if not rest > 0.1 * old:
+            return False
+        for f in range(h * width, (h + 1) * width):
+            out[f] /= rest
+    return True
+
+
+@jit
+def attend(
+    indptr, source, rem_ptr, rem_node, chg_ptr, chg_node, senders_of, sender_row, edge_ptr, slots, ptr,
+    node, y, near, far, y_rows, near_rows, far_rows, slope, peak, share, whole, out, slot,
+):  # fmt: skip
+    """Softmax-weighted sums of the reached nodes.
+
+    Where the receiver's own part of the scores is unchanged, only the messages that changed are
+    exchanged; elsewhere the whole in-neighbourhood is weighed anew.
+    """
+    longest = np.int64(0)
+    for k in range(len(indptr) - 1):
+        longest = max(longest, indptr[k + 1] - indptr[k])
+    weight = np.empty((longest, near.shape[1]), dtype=y.dtype)
+    arriving, sender, _ = by_slot(slots, edge_ptr, len(node))
+    for c in range(len(rem_ptr) - 1):
+        for i in range(rem_ptr[c], rem_ptr[c + 1]):
+            slot[rem_node[i]] = -2
+        for m in range(chg_ptr[c], chg_ptr[c + 1]):
+            slot[chg_node[m]] = m
+        for t in range(ptr[c], ptr[c + 1]):
+            k = node[t]
+            few = 2 * (arriving[t + 1] - arriving[t]) < indptr[k + 1] - indptr[k]
+            if slot[k] >= 0 or not few or not attend_corrected(
+                k, sender[arriving[t] : arriving[t + 1]], senders_of, sender_row, y, near, far, y_rows,
+                near_rows, slope, peak, whole, share, out[t],
+            ):  # fmt: skip
+                attend_anew(
+                    indptr, source, k, y, near, far, y_rows, near_rows, far_rows, slope, slot, weight,
+                    out[t],
+                )  # fmt: skip
+        for i in range(rem_ptr[c], rem_ptr[c + 1]):
+            slot[rem_node[i]] = -1
+        for m in range(chg_ptr[c], chg_ptr[c + 1]):
+            slot[chg_node[m]] = -1

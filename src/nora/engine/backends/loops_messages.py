@@ -1,0 +1,161 @@
+"""The compiled loops behind `Propagate`: sums that are corrected by the messages that change."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nora.engine.backends.loops import by_slot, jit, jit_sums
+
+
+@jit_sums
+def message_change(source, row, scale, right, y, y_rows, size):
+    """L1 change of every source's message."""
+    for s in range(len(source)):
+        j, m = source[s], row[s]
+        total = 0.0
+        if m >= 0:
+            for f in range(y.shape[1]):
+                total += abs(scale[s] * y_rows[m, f] - right[j] * y[j, f])
+        else:
+            for f in range(y.shape[1]):
+                total += abs(y[j, f])
+            total *= abs(scale[s] - right[j])
+        size[s] = total
+
+
+@jit
+def message_changes(source, row, scale, right, y, y_rows, change):
+    """What every source sends differently, `[S, F]`."""
+    width = y.shape[1]
+    for s in range(len(source)):
+        j, m = source[s], row[s]
+        old = y.dtype.type(right[j])
+        new = y.dtype.type(scale[s])
+        if m >= 0:
+            for f in range(width):
+                change[s, f] = new * y_rows[m, f] - old * y[j, f]
+        else:
+            for f in range(width):
+                change[s, f] = (new - old) * y[j, f]
+
+
+@jit_sums
+def size_of(row):
+    """`Σ|row|`."""
+    size = row.dtype.type(0)
+    for f in range(len(row)):
+        size += abs(row[f])
+    return size
+
+
+@jit_sums
+def size_of_sum(a, b):
+    """`Σ|a + b|`."""
+    size = a.dtype.type(0)
+    for f in range(len(a)):
+        size += abs(a[f] + b[f])
+    return size
+
+
+@jit
+def accumulate(
+    indptr, weight, left, source, edge_ptr, slots, also_slot, node, new_left, total, size, digits, plus,
+    plus_node, plus_rows, whole, change, out, doubtful,
+):  # fmt: skip
+    """Original outputs plus the changes of all arriving messages, rescaled where `left` changed.
+
+    Row by row, so that each is written once: the rows are many and far apart in memory. `doubtful` tells
+    where the changes have eaten up the digits of a sum, or there is no number.
+    """
+    weighted = len(weight) > 0
+    width = change.shape[1]
+    ptr, sender, position = by_slot(slots, edge_ptr, len(node))
+    summed = np.empty(width, dtype=change.dtype)
+    for t in range(len(node)):
+        k = node[t]
+        for f in range(width):
+            summed[f] = 0
+        for at in range(ptr[t], ptr[t + 1]):
+            s = sender[at]
+            if weighted:
+                w = change.dtype.type(weight[indptr[source[s]] + position[at]])
+                for f in range(width):
+                    summed[f] += w * change[s, f]
+            else:
+                for f in range(width):
+                    summed[f] += change[s, f]
+        # What is small beside the sum leaves most of it; only else is the sum itself looked at.
+        # Nothing is known of what is beyond all numbers.
+        small = np.isfinite(size[k]) and size_of(summed) <= 0.5 * size[k]
+        doubtful[t] = not small and not (
+            np.isfinite(size[k]) and size_of_sum(total[k], summed) >= digits * size[k]
+        )
+        factor = change.dtype.type(new_left[t])
+        if new_left[t] == left[k]:
+            for f in range(width):
+                out[t, f] = whole[k, f] + factor * summed[f]
+        else:
+            for f in range(width):
+                out[t, f] = factor * (total[k, f] + summed[f])
+            if len(plus) > 0:
+                own = k if len(plus) > 1 else 0
+                for f in range(width):
+                    out[t, f] += plus[own, f]
+    for m in range(len(plus_node)):
+        t, k = also_slot[m], plus_node[m]
+        for f in range(width):
+            out[t, f] += plus_rows[m, f] - plus[k, f]
+
+
+@jit
+def sum_anew(
+    in_ptr, in_source, in_weight, right, src_ptr, source, row, scale, ptr, node, new_left, doubtful,
+    y, y_rows, plus, plus_slot, plus_rows, out, slot,
+):  # fmt: skip
+    """`left_k Σ weight_jk right_j y_j + plus_k` over what is left of the edges into doubtful rows."""
+    weighted = len(in_weight) > 0
+    width = y.shape[1]
+    own = np.full(len(node), -1, dtype=np.int64)
+    for m in range(len(plus_slot)):
+        own[plus_slot[m]] = m
+    for c in range(len(ptr) - 1):
+        any_ = False
+        for t in range(ptr[c], ptr[c + 1]):
+            any_ = any_ or doubtful[t]
+        if not any_:
+            continue
+        for s in range(src_ptr[c], src_ptr[c + 1]):
+            slot[source[s]] = s
+        for t in range(ptr[c], ptr[c + 1]):
+            if not doubtful[t]:
+                continue
+            k = node[t]
+            for f in range(width):
+                out[t, f] = 0
+            for at in range(in_ptr[k], in_ptr[k + 1]):
+                j = in_source[at]
+                s = slot[j]
+                if s >= 0 and row[s] == -2:
+                    continue
+                factor = right[j] if s < 0 else scale[s]
+                if weighted:
+                    factor *= in_weight[at]
+                w = y.dtype.type(factor)
+                if s >= 0 and row[s] >= 0:
+                    for f in range(width):
+                        out[t, f] += w * y_rows[row[s], f]
+                else:
+                    for f in range(width):
+                        out[t, f] += w * y[j, f]
+            factor = y.dtype.type(new_left[t])
+            for f in range(width):
+                out[t, f] *= factor
+            if own[t] >= 0:
+                for f in range(width):
+                    out[t, f] += plus_rows[own[t], f]
+            elif len(plus) > 0:
+                mine = k if len(plus) > 1 else 0
+                for f in range(width):
+                    out[t, f] += plus[mine, f]
+        for s in range(src_ptr[c], src_ptr[c + 1]):
+            slot[source[s]] = -1

@@ -1,0 +1,164 @@
+"""The compiled loop behind `WeightedSum`: sums whose messages and weights may both have changed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nora.engine.backends.loops import jit, jit_sums
+
+
+@jit_sums
+def sum_anew(t, in_ptr, in_edge, source, y, y_rows, w, w_rows, y_slot, w_slot, lost, start, out):
+    """`start_t + Σ w_e y_source(e)` over what is left of the edges into `t`."""
+    out[:] = start[t if len(start) > 1 else 0]
+    weighted = len(w) > 0
+    for at in range(in_ptr[t], in_ptr[t + 1]):
+        e = in_edge[at]
+        if lost[e]:
+            continue
+        j = source[e]
+        m = y_slot[j]
+        factor = w[e] if weighted else y.dtype.type(1)
+        if w_slot[e] >= 0:
+            factor = w_rows[w_slot[e]]
+        if m >= 0:
+            for f in range(y.shape[1]):
+                out[f] += factor * y_rows[m, f]
+        else:
+            for f in range(y.shape[1]):
+                out[f] += factor * y[j, f]
+
+
+@jit
+def reach(t, slot, node, touched, n):
+    """Note one more edge that arrives at `t` otherwise; how many rows are reached by now."""
+    if slot[t] == -1:
+        slot[t] = n
+        node[n] = t
+        touched[n] = 0
+        n += 1
+    if slot[t] >= 0:
+        touched[slot[t]] += 1
+    return n
+
+
+@jit
+def reached_rows(
+    out_ptr, out_edge, target, y_ptr, y_node, w_ptr, w_edge, lost_ptr, lost_edge, gone_ptr, gone,
+    slot, lost,
+):  # fmt: skip
+    """Where something arrives otherwise: `ptr`, `node`, and how many edges do so."""
+    count = len(y_ptr) - 1
+    bound = len(w_edge) + len(lost_edge)
+    for j in y_node:
+        bound += out_ptr[j + 1] - out_ptr[j]
+    node = np.empty(bound, dtype=np.int64)
+    touched = np.empty(bound, dtype=np.int64)
+    ptr = np.zeros(count + 1, dtype=np.int64)
+    n = 0
+    for c in range(count):
+        first = n
+        for at in range(gone_ptr[c], gone_ptr[c + 1]):
+            slot[gone[at]] = -2
+        for at in range(lost_ptr[c], lost_ptr[c + 1]):
+            lost[lost_edge[at]] = True
+            n = reach(target[lost_edge[at]], slot, node, touched, n)
+        for m in range(y_ptr[c], y_ptr[c + 1]):
+            for at in range(out_ptr[y_node[m]], out_ptr[y_node[m] + 1]):
+                e = out_edge[at]
+                if not lost[e]:
+                    n = reach(target[e], slot, node, touched, n)
+        for q in range(w_ptr[c], w_ptr[c + 1]):
+            n = reach(target[w_edge[q]], slot, node, touched, n)
+        ptr[c + 1] = n
+        for at in range(first, n):
+            slot[node[at]] = -1
+        for at in range(gone_ptr[c], gone_ptr[c + 1]):
+            slot[gone[at]] = -1
+        for at in range(lost_ptr[c], lost_ptr[c + 1]):
+            lost[lost_edge[at]] = False
+    return ptr, node[:n].copy(), touched[:n].copy()
+
+
+@jit_sums
+def corrections(
+    c, out_ptr, out_edge, source, target, y, y_ptr, y_node, y_rows, w, w_ptr, w_edge, w_rows, lost_ptr,
+    lost_edge, y_slot, w_slot, slot, lost, corrected, rows,
+):  # fmt: skip
+    """Add what arrives otherwise to the rows that are corrected."""
+    weighted = len(w) > 0
+    one = y.dtype.type(1)
+    for m in range(y_ptr[c], y_ptr[c + 1]):
+        j = y_node[m]
+        for at in range(out_ptr[j], out_ptr[j + 1]):
+            e = out_edge[at]
+            p = slot[target[e]]
+            if lost[e] or p < 0 or not corrected[p]:
+                continue
+            old = w[e] if weighted else one
+            new = w_rows[w_slot[e]] if w_slot[e] >= 0 else old
+            for f in range(y.shape[1]):
+                rows[p, f] += new * y_rows[m, f] - old * y[j, f]
+    for q in range(w_ptr[c], w_ptr[c + 1]):
+        e = w_edge[q]
+        j, p = source[e], slot[target[e]]
+        if y_slot[j] >= 0 or p < 0 or not corrected[p]:
+            continue
+        change = w_rows[q] - w[e]
+        for f in range(y.shape[1]):
+            rows[p, f] += change * y[j, f]
+    for at in range(lost_ptr[c], lost_ptr[c + 1]):
+        e = lost_edge[at]
+        j, p = source[e], slot[target[e]]
+        if p < 0 or not corrected[p]:
+            continue
+        old = w[e] if weighted else one
+        for f in range(y.shape[1]):
+            rows[p, f] -= old * y[j, f]
+
+
+@jit
+def weighted_sums(
+    out_ptr, out_edge, in_ptr, in_edge, source, target, y, y_ptr, y_node, y_rows, w, w_ptr, w_edge,
+    w_rows, lost_ptr, lost_edge, start, total, few, digits, ptr, node, touched, slot, y_slot, w_slot,
+    lost, rows,
+):  # fmt: skip
+    """New sums of the reached rows: corrected, or summed anew where that is as cheap or safer."""
+    corrected = np.zeros(len(node), dtype=np.bool_)
+    for c in range(len(ptr) - 1):
+        for at in range(lost_ptr[c], lost_ptr[c + 1]):
+            lost[lost_edge[at]] = True
+        for q in range(w_ptr[c], w_ptr[c + 1]):
+            w_slot[w_edge[q]] = q
+        for m in range(y_ptr[c], y_ptr[c + 1]):
+            y_slot[y_node[m]] = m
+        for p in range(ptr[c], ptr[c + 1]):
+            t = node[p]
+            slot[t] = p
+            degree = in_ptr[t + 1] - in_ptr[t]
+            if degree > few and 2 * touched[p] < degree:
+                corrected[p] = True
+                rows[p] = total[t]
+            else:
+                sum_anew(t, in_ptr, in_edge, source, y, y_rows, w, w_rows, y_slot, w_slot, lost,
+                         start, rows[p])  # fmt: skip
+        corrections(c, out_ptr, out_edge, source, target, y, y_ptr, y_node, y_rows, w, w_ptr, w_edge,
+                    w_rows, lost_ptr, lost_edge, y_slot, w_slot, slot, lost, corrected,
+                    rows)  # fmt: skip
+        for p in range(ptr[c], ptr[c + 1]):
+            t = node[p]
+            slot[t] = -1
+            if corrected[p]:
+                left, was = 0.0, 0.0
+                for f in range(rows.shape[1]):
+                    left += abs(rows[p, f])
+                    was += abs(total[t, f])
+                if not left >= digits * was:
+                    sum_anew(t, in_ptr, in_edge, source, y, y_rows, w, w_rows, y_slot, w_slot, lost,
+                             start, rows[p])  # fmt: skip
+        for at in range(lost_ptr[c], lost_ptr[c + 1]):
+            lost[lost_edge[at]] = False
+        for q in range(w_ptr[c], w_ptr[c + 1]):
+            w_slot[w_edge[q]] = -1
+        for m in range(y_ptr[c], y_ptr[c + 1]):
+            y_slot[y_node[m]] = -1

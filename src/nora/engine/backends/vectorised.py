@@ -1,0 +1,278 @@
+"""The same functions as `compiled.py` in plain torch: any device, no compilation.
+
+Pairs (removal, node) are single numbers `removal · N + node`; sorting them finds what is distinct.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums
+from nora.engine.edges import Edges
+
+
+def expanded(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """CSR positions of all entries of `rows`: `owner [K]`, `position [K]`, `ptr [len(rows)+1]`."""
+    counts = indptr[rows + 1] - indptr[rows]
+    ptr = torch.zeros(len(rows) + 1, dtype=torch.long, device=rows.device)
+    ptr[1:] = counts.cumsum(0)
+    owner = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
+    position = torch.arange(len(owner), device=rows.device) - ptr[owner] + indptr[rows[owner]]
+    return owner, position, ptr
+
+
+def owner_of(ptr: Tensor) -> Tensor:
+    """Which part of a `ptr` each position belongs to."""
+    counts = ptr[1:] - ptr[:-1]
+    return torch.arange(len(counts), device=ptr.device).repeat_interleave(counts)
+
+
+def _ptr(owner: Tensor, count: int) -> Tensor:
+    ptr = torch.zeros(count + 1, dtype=torch.long, device=owner.device)
+    ptr[1:] = torch.bincount(owner, minlength=count).cumsum(0)
+    return ptr
+
+
+def find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Where each of `wanted` stands in sorted `keys`, and whether it is there."""
+    if keys.numel() == 0:
+        return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
+    at = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+    return at, keys[at] == wanted
+
+
+def rescaled(edges: Edges, removals: Removals) -> tuple[Tensor, Tensor]:
+    """Pairs whose degree drops (sorted keys, removed nodes included) and their new `left`."""
+    indptr, target, edge = edges.by_source
+    owner, position, _ = expanded(indptr, removals.node)
+    keys = owner_of(removals.ptr)[owner] * edges.num_nodes + target[position]
+    distinct, inverse = keys.unique(return_inverse=True)
+    lost = torch.bincount(inverse, minlength=len(distinct))
+    if edges.normalise == "sym" and edges.weight is not None:
+        weight = edges.weight[edge[position]].double()
+    else:
+        weight = torch.ones_like(keys, dtype=torch.double)
+    loss = torch.zeros_like(distinct, dtype=torch.double).index_add(0, inverse, weight)
+    node = distinct % edges.num_nodes
+    rest = torch.where(edges.count[node] == lost, torch.zeros_like(loss), edges.degree[node] - loss)
+    return distinct, edges.scale(rest)
+
+
+def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Tensor, ...]:
+    """See `compiled.find_sources`."""
+    n = edges.num_nodes
+    own = changed.removal * n + changed.node
+    gone = owner_of(removals.ptr) * n + removals.node
+    rows = torch.arange(len(changed), device=own.device)
+    scale = edges.right[changed.node]
+    keys, row = [own, gone], [rows, torch.full_like(gone, -2)]
+    scales = [scale, torch.zeros_like(gone, dtype=torch.double)]
+    if edges.normalise == "sym":
+        touched, new = rescaled(edges, removals)
+        at, there = find(touched, own)
+        scales[0] = torch.where(there, new[at] if len(new) else scale, scale)
+        fresh = ~(torch.isin(touched, own) | torch.isin(touched, gone))
+        keys.append(touched[fresh])
+        row.append(torch.full_like(touched[fresh], -1))
+        scales.append(new[fresh])
+    key, all_rows, all_scales = torch.cat(keys), torch.cat(row), torch.cat(scales)
+    order = (key // n).argsort(stable=True)
+    key = key[order]
+    return _ptr(key // n, len(removals)), key % n, all_rows[order], all_scales[order]
+
+
+def expand(
+    edges: Edges, removals: Removals, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
+) -> Reach:
+    """See `compiled.expand`."""
+    src_ptr, source, row, scale = sources
+    n = edges.num_nodes
+    removal = owner_of(src_ptr)
+    indptr, target, _ = edges.by_source
+    owner, position, edge_ptr = expanded(indptr, source)
+    keys = removal[owner] * n + target[position]
+    own = owner_of(also[0]) * n + also[1]
+    gone = owner_of(removals.ptr) * n + removals.node
+    distinct = torch.cat([keys, own]).unique()
+    distinct = distinct[~torch.isin(distinct, gone)]
+    at, there = find(distinct, keys)
+    slot = torch.where(there, at, torch.full_like(at, -1))
+    node = distinct % n
+    left = edges.left[node]
+    if edges.normalise != "none":
+        touched, new = rescaled(edges, removals)
+        at, there = find(touched, distinct)
+        left = torch.where(there, new[at] if len(new) else left, left)
+    ptr = _ptr(distinct // n, len(removals))
+    return Reach(source, row, scale, edge_ptr, slot, find(distinct, own)[0], ptr, node, left)
+
+
+def _message_changes(
+    edges: Edges, source: Tensor, row: Tensor, scale: Tensor, y: Tensor, rows: Tensor
+) -> Tensor:
+    shape = (-1, *[1] * (y.dim() - 1))
+    base = y[source]
+    new = scale.to(y.dtype).view(shape)
+    change = -edges.right[source].to(y.dtype).view(shape) * base
+    change += new * base
+    changed = row >= 0
+    change[changed] += new[changed] * (rows[row[changed]] - base[changed])
+    return change
+
+
+def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor) -> Tensor:
+    """See `compiled.message_change`."""
+    _, source, row, scale = sources
+    return _message_changes(edges, source, row, scale, y, rows).double().abs().flatten(1).sum(1)
+
+
+def accumulate(
+    edges: Edges, reach: Reach, base: Sums, rows: Tensor, plus: Changed
+) -> tuple[Tensor, Tensor]:
+    """See `compiled.accumulate`."""
+    y = base.y
+    change = _message_changes(edges, reach.source, reach.row, reach.scale, y, rows)
+    counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
+    owner = torch.arange(len(counts), device=y.device).repeat_interleave(counts)
+    arrives = reach.slot >= 0
+    change = change[owner[arrives]]
+    if edges.weight_by_source is not None:
+        first = edges.by_source[0][reach.source]
+        position = torch.arange(len(owner), device=y.device) - reach.edge_ptr[owner] + first[owner]
+        change = change * edges.weight_by_source[position[arrives]].to(y.dtype).unsqueeze(-1)
+    total = base.total[reach.node].index_add_(0, reach.slot[arrives], change)
+    size = base.size[reach.node]
+    doubtful = ~(size.isfinite() & (total.abs().sum(dim=1) >= LOST_DIGITS * size))
+    out = total * reach.left.to(y.dtype).unsqueeze(-1)
+    if len(base.plus):
+        out += base.plus[reach.node] if len(base.plus) > 1 else base.plus
+    if len(plus):
+        out.index_add_(0, reach.also, plus.rows - base.plus[plus.node])
+    return out, doubtful
+
+
+def sum_anew(
+    edges: Edges,
+    sources: tuple[Tensor, ...],
+    reach: Reach,
+    doubtful: Tensor,
+    base: Sums,
+    rows: Tensor,
+    plus: Changed,
+    out: Tensor,
+) -> None:
+    """See `compiled.sum_anew`."""
+    n, which = edges.num_nodes, doubtful.nonzero().flatten()
+    node, removal = reach.node[which], owner_of(reach.ptr)[which]
+    indptr, sender, edge = edges.by_target
+    owner, position, _ = expanded(indptr, node)
+    key = owner_of(sources[0]) * n + reach.source
+    order = key.argsort()
+    at, there = find(key[order], removal[owner] * n + sender[position])
+    at = order[at] if len(order) else at
+    stays = ~there
+    stays[there] = reach.row[at[there]] != -2
+    owner, position, at, there = owner[stays], position[stays], at[stays], there[stays]
+    source = sender[position]
+    weight, row = edges.right[source], torch.full_like(source, -1)
+    weight[there], row[there] = reach.scale[at[there]], reach.row[at[there]]
+    if edges.weight is not None:
+        weight = weight * edges.weight[edge[position]].double()
+    sent = pick(source, row, base.y, rows) * weight.to(out.dtype).unsqueeze(-1)
+    total = out.new_zeros(len(node), out.size(1)).index_add_(0, owner, sent)
+    total *= reach.left[which].to(out.dtype).unsqueeze(-1)
+    if len(base.plus):
+        more = torch.full((len(reach.node),), -1, device=out.device)
+        more[reach.also[: len(plus)]] = torch.arange(len(plus), device=out.device)
+        own = node if len(base.plus) > 1 else torch.zeros_like(node)
+        total += pick(own, more[which], base.plus, plus.rows)
+    out[which] = total
+
+
+def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
+    """See `compiled.union`."""
+    keys = torch.cat([a.removal * num_nodes + a.node, b.removal * num_nodes + b.node])
+    distinct, inverse = keys.unique(return_inverse=True)
+    ptr = _ptr(distinct // num_nodes, len(a.ptr) - 1)
+    return ptr, distinct % num_nodes, inverse[: len(a)], inverse[len(a) :]
+
+
+def attend(
+    edges: Edges,
+    removals: Removals,
+    changed: Changed,
+    reach: Reach,
+    base: Attention,
+    rows: tuple[Tensor, Tensor, Tensor],
+) -> Tensor:
+    """See `compiled.attend`; here every reached neighbourhood is weighed anew."""
+    n = edges.num_nodes
+    removal = owner_of(reach.ptr)
+    indptr, source, _ = edges.by_target
+    owner, position, _ = expanded(indptr, reach.node)
+    key = removal[owner] * n + source[position]
+    stays = ~torch.isin(key, owner_of(removals.ptr) * n + removals.node)
+    owner, key = owner[stays], key[stays]
+    own = changed.removal * n + changed.node
+    order = own.argsort()
+
+    def rows_at(keys: Tensor, whole: Tensor, new: Tensor) -> Tensor:
+        at, there = find(own[order], keys)
+        found = whole[keys % n]
+        found[there] = new[order[at[there]]]
+        return found
+
+    y_rows, near_rows, far_rows = rows
+    here = rows_at(removal * n + reach.node, base.far, far_rows)
+    score = rows_at(key, base.near, near_rows) + here[owner]
+    messages = rows_at(key, base.y, y_rows)
+    return weigh(score, messages, owner, len(reach.node), base.slope)[0]
+
+
+def weigh(
+    score: Tensor, messages: Tensor, owner: Tensor, count: int, slope: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Softmax-weighted sums `[count, H, C]`, with each softmax's largest score and denominator."""
+    score = torch.where(score < 0, score * slope, score)
+    index = owner.unsqueeze(-1).expand_as(score)
+    nothing = score.new_full((count, score.size(1)), -torch.inf)
+    peak = nothing.scatter_reduce(0, index, score, "amax")
+    weight = (score - peak[owner]).exp()
+    share = torch.zeros_like(nothing).index_add(0, owner, weight) + 1e-16
+    total = messages.new_zeros(count, *messages.shape[1:])
+    total.index_add_(0, owner, messages * weight.unsqueeze(-1))
+    return total / share.unsqueeze(-1), peak, share
+
+
+def touched_pairs(
+    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: Removals, changed: Changed
+) -> tuple[Tensor, ...]:
+    """See `compiled.touched_pairs`."""
+    indptr, edge = incident
+    n, count = len(indptr) - 1, pairs.size(1)
+    owner, position, _ = expanded(indptr, changed.node)
+    keys = (changed.removal[owner] * count + edge[position]).unique()
+    removal, pair = keys // max(count, 1), keys % max(count, 1)
+    ends = removal * n + pairs[:, pair]
+    stays = ~torch.isin(ends, owner_of(removals.ptr) * n + removals.node).any(dim=0)
+    removal, pair, ends = removal[stays], pair[stays], ends[:, stays]
+    own = changed.removal * n + changed.node
+    order = own.argsort()
+    at, there = find(own[order], ends)
+    where = torch.where(there, order[at] if len(order) else at, torch.full_like(at, -1))
+    return _ptr(removal, len(removals)), pair, where
+
+
+def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
+    """See `compiled.dots`."""
+    first, second = (pick(pairs[i, pair], ends[i], z, rows) for i in (0, 1))
+    return (first * second).sum(dim=-1)
+
+
+def pick(node: Tensor, row: Tensor, base: Tensor, rows: Tensor) -> Tensor:
+    """The nodes' rows: changed where `row >= 0`, else their original."""
+    out = base[node]
+    changed = row >= 0
+    out[changed] = rows[row[changed]]
+    return out

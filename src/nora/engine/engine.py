@@ -1,0 +1,365 @@
+"""Runs a plan over many removals: in chunks that fit the memory, on several threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import ModuleType
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from nora.engine.backends import vectorised
+from nora.engine.changed import Changed, Removals
+from nora.engine.edges import csr
+from nora.engine.plan import Plan, UnsupportedError, same
+from nora.engine.rules import rule_for
+from nora.engine.steps.step import EVERYWHERE, Chunk, Tally
+from nora.engine.trace import decodes, trace
+from nora.problem import Problem
+from nora.problem.removal import kept
+from nora.problem.task import LinkPrediction, item_change
+
+Backend = Literal["auto", "compiled", "vectorised"]
+# Below this many (nodes × edges), loading the compiled loops costs more than they save.
+COMPILE_ABOVE = 10_000_000
+# Chunks larger than this fall out of the processor's caches and gain nothing.
+CHUNK_BYTES = 64 * 2**20
+# What the compiled loops are compiled for.
+FLOATS = (torch.float32, torch.float64)
+
+
+def pick_backend(name: Backend, problem: Problem, removals: int) -> ModuleType:
+    """The compiled loops on the CPU when there is enough to do, else plain torch."""
+    if name not in ("auto", "compiled", "vectorised"):
+        raise ValueError(f"backend is {name!r}; it must be 'auto', 'compiled' or 'vectorised'")
+    edge_index = problem.edge_index
+    on_cpu = edge_index.device.type == "cpu"
+    if name == "compiled" and not on_cpu:
+        raise ValueError(f"backend='compiled' runs on the CPU; the data is on {edge_index.device}")
+    features = [store.get("x") for store in problem.data.node_stores]
+    plain = all(
+        x.dtype in FLOATS for x in features if isinstance(x, Tensor) and x.is_floating_point()
+    )
+    large = plain and removals * (edge_index.size(1) + problem.num_nodes) > COMPILE_ABOVE
+    if name == "compiled" or (name == "auto" and on_cpu and large):
+        from nora.engine.backends import compiled
+
+        return compiled
+    return vectorised
+
+
+def summed_in(dtype: torch.dtype) -> torch.dtype:
+    """The precision of influences: the predictions' own, but never less than single."""
+    return dtype if dtype in FLOATS else torch.float32
+
+
+def _followed(problem: Problem) -> Plan:
+    """The model's plan, seen to give what the model gives; by rules where they do."""
+    output = problem.output()
+    if decodes(problem) and not problem.direct:
+        assert isinstance(problem.task, LinkPrediction)
+        more = () if problem.task.relation is None else (problem.task.relation,)
+        output = problem.task.decoder(output, problem.task.pairs, *more)
+    for rules in (True, False):
+        plan = trace(problem, rules)
+        try:
+            plan.finish()
+        except Exception as error:  # a step that does not run must not end the user's run
+            if rules:
+                continue
+            told = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UnsupportedError(f"a step that was made of it does not run ({told})") from error
+        if same(plan.output.whole(), output):
+            return plan
+        if rules:
+            _warn_of_rules(problem.model)
+    raise UnsupportedError("what was recorded, done again, does not give what the model gives")
+
+
+def _warn_of_rules(model: nn.Module) -> None:
+    """Say so where a rule of the user's own gives something else than the model."""
+    own = {
+        type(module).__name__
+        for module in model.modules()
+        if (rule := rule_for(module)) is not None and not rule.__module__.startswith("nora.")
+    }
+    if own:
+        warnings.warn(
+            f"what the rule for {', '.join(sorted(own))} makes of this graph is not what the model gives: "
+            "the model is followed without rules, operation by operation",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+@dataclass
+class Engine:
+    """A plan with what is needed to score removals.
+
+    Attributes:
+        problem: The question.
+        plan: The traced model.
+        before: Predictions on `G`.
+        backend: The compiled or the vectorised functions.
+        tolerance: Message changes below this, relative to a typical message, are not propagated.
+        compensate: Influence added per typical message that was not propagated, for each step that
+            passes messages; none without it.
+        tally: What the tolerance left out so far.
+    """
+
+    problem: Problem
+    plan: Plan
+    before: Tensor
+    backend: ModuleType
+    tolerance: float = 0.0
+    compensate: tuple[float, ...] = ()
+    tally: Tally = field(default_factory=Tally)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @staticmethod
+    def prepare(
+        problem: Problem,
+        backend: ModuleType,
+        tolerance: float = 0.0,
+        compensate: tuple[float, ...] = (),
+    ) -> Engine:
+        """Trace the model and compute everything that is shared by all removals."""
+        with torch.no_grad():
+            plan = _followed(problem)
+            before = problem.predict()
+        return Engine(problem, plan, before, backend, tolerance, compensate)
+
+    def with_tolerance(self, tolerance: float, compensate: tuple[float, ...] = ()) -> Engine:
+        """The same engine with another tolerance; what was prepared is shared."""
+        other = Engine(self.problem, self.plan, self.before, self.backend, tolerance, compensate)
+        other.__dict__["cost"] = self.cost
+        return other
+
+    def changed_output(
+        self, removals: Removals, tolerance: float | None = None, tally: Tally | None = None
+    ) -> Changed:
+        """The model's output rows that change."""
+        tally = Tally() if tally is None else tally
+        tolerance = self.tolerance if tolerance is None else tolerance
+        chunk = Chunk(removals, self.plan.num_nodes, self.backend, tolerance, tally)
+        with torch.no_grad():
+            if len(removals.node) < self.plan.num_nodes * len(removals):
+                changed = self.plan.run(chunk)
+            else:  # nobody is left
+                changed = Changed(
+                    torch.zeros_like(removals.ptr), removals.node[:0], self.before[:0]
+                )
+            if self.problem.by_id and len(changed):
+                changed = self._of_others(removals, changed)
+        with self._lock:
+            self.tally.mass += tally.mass
+            self.tally.pruned += tally.pruned
+        return changed
+
+    def _of_others(self, removals: Removals, changed: Changed) -> Changed:
+        """Without the rows of removed nodes, and of pairs with one: they are there, but do not count."""
+        n = self.plan.num_nodes
+        gone = vectorised.owner_of(removals.ptr) * n + removals.node
+        ends = changed.node.unsqueeze(0)
+        if decodes(self.problem):
+            assert isinstance(self.problem.task, LinkPrediction)
+            ends = self.problem.task.pairs[:, changed.node]
+        keep = ~torch.isin(ends + changed.removal * n, gone).any(dim=0)
+        ptr = torch.zeros_like(removals.ptr)
+        ptr[1:] = torch.bincount(changed.removal[keep], minlength=len(removals)).cumsum(0)
+        return Changed(ptr, changed.node[keep], changed.rows[keep])
+
+    def changed_items(
+        self, removals: Removals, changed: Changed, tally: Tally | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Predictions that change: `removal [Q]`, `item [Q]`, new prediction `[Q, …]`."""
+        task = self.problem.task
+        if not len(changed):
+            empty = removals.node[:0]
+            return empty, empty, self.before[:0]
+        if not isinstance(task, LinkPrediction):
+            return changed.removal, changed.node, task.predict(changed.rows)
+        if decodes(self.problem):
+            return changed.removal, changed.node, task.from_scores(changed.rows)
+        if self.plan.output.depth >= EVERYWHERE:
+            return self._all_pairs(task, removals, changed, tally)
+        ptr, pair, ends = self.backend.touched_pairs(self.incident, task.pairs, removals, changed)
+        if tally is not None:
+            tally.bytes += 6 * pair.nbytes
+        z = self.plan.output.whole()
+        after = task.from_scores(self.backend.dots(pair, task.pairs, ends, z, changed.rows))
+        counts = ptr[1:] - ptr[:-1]
+        return torch.arange(len(counts), device=z.device).repeat_interleave(counts), pair, after
+
+    def _all_pairs(
+        self, task: LinkPrediction, removals: Removals, changed: Changed, tally: Tally | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Where every node changes, every surviving pair does: decoded all at once, per removal."""
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        for at in range(len(removals)):
+            span = slice(int(changed.ptr[at]), int(changed.ptr[at + 1]))
+            z = self.plan.output.whole().clone()
+            z[changed.node[span]] = changed.rows[span]
+            gone = removals.node[int(removals.ptr[at]) : int(removals.ptr[at + 1])]
+            _, alive = task.survivors(kept(gone, self.plan.num_nodes))
+            pair = alive.nonzero().flatten()
+            parts.append((torch.full_like(pair, at), pair, task.predict(z)[pair]))
+        removal, pair, after = (torch.cat(column) for column in zip(*parts, strict=True))
+        if tally is not None:
+            tally.bytes += 3 * pair.nbytes + 3 * after.nbytes
+        return removal, pair, after
+
+    @cached_property
+    def incident(self) -> tuple[Tensor, Tensor]:
+        """The pairs at every node in CSR form: `indptr [N+1]`, `pair`."""
+        task = self.problem.task
+        assert isinstance(task, LinkPrediction)
+        indptr, _, end = csr(task.pairs.flatten(), task.pairs.flatten(), self.plan.num_nodes)
+        return indptr, end % max(task.pairs.size(1), 1)
+
+    def influences(self, removals: Removals, tally: Tally | None = None) -> Tensor:
+        """`F` of every removal `[c]`."""
+        tally = Tally() if tally is None else tally
+        with torch.no_grad():
+            changed = self.changed_output(removals, tally=tally)
+            removal, item, after = self.changed_items(removals, changed, tally)
+            change = item_change(self.before[item], after)
+            if self.problem.targets is not None:
+                change = change * self.problem.targets[item]
+            total = torch.zeros(len(removals), dtype=torch.double, device=change.device)
+            total = total.index_add(0, removal, change.double())
+            for gain, lost in zip(self.compensate, tally.lost, strict=False):
+                total = total + gain * lost
+            return total.to(summed_in(self.before.dtype))
+
+    def effect(self, removed: Tensor) -> Tensor:
+        """Predictions after removing `removed` together, `[items, …]`; gone items keep theirs."""
+        removals = Removals.group(removed)
+        with torch.no_grad():
+            changed = self.changed_output(removals, tolerance=0.0)
+            _, item, after = self.changed_items(removals, changed)
+        result = self.before.clone()
+        result[item] = after
+        return result
+
+    @cached_property
+    def cost(self) -> Tensor:
+        """Generous estimate of the bytes each node's removal takes on its way through the plan `[N]`."""
+        n = self.plan.num_nodes
+        source, target = self.plan.hops()
+        other = source != target
+        source, target = source[other], target[other]
+        near = [step.output.depth for step in self.plan.steps if step.output.depth < EVERYWHERE]
+        deepest = max(near, default=0) + 1
+        walks = torch.ones(n, dtype=torch.double, device=source.device)
+        ball = [walks.clone()]
+        for _ in range(deepest + 1):
+            walks = torch.zeros_like(walks).index_add(0, source, walks[target])
+            ball.append(ball[-1] + walks)
+        size = self.before.element_size()
+        bytes_ = torch.zeros_like(walks)
+        degree = (len(source) + n) / max(n, 1)
+        for step in self.plan.steps:
+            depth, space = step.output.depth, step.output.space
+            if depth < 0:
+                continue
+            most = float(max(space.size, n))
+            width = size * step.output.width + 32
+            if depth >= EVERYWHERE:
+                bytes_ += most * width
+                continue
+            per_node = max(1.0, space.size / max(n, 1))
+            bytes_ += (ball[depth] * per_node).clamp(max=most) * width
+            bytes_ += ball[depth + 1].clamp(max=degree * n) * 32
+        if isinstance(self.problem.task, LinkPrediction) and not decodes(self.problem):
+            pairs = self.problem.task.pairs.size(1)
+            density = 2 * pairs / max(n, 1)
+            reached = torch.full_like(walks, float(n))
+            if self.plan.output.depth < EVERYWHERE:
+                reached = ball[-2].clamp(max=n)
+            bytes_ += (reached * density).clamp(max=pairs) * 96
+        return bytes_
+
+    def scores(
+        self, nodes: Tensor, memory: int, workers: int | None = None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield `(nodes, influences)` chunk by chunk, as they finish."""
+        return self.by_chunks(self.influences, nodes, memory, workers)
+
+    def by_chunks(
+        self,
+        ask: Callable[[Removals, Tally], Tensor],
+        nodes: Tensor,
+        memory: int,
+        workers: int | None = None,
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield `(nodes, ask(their removals))` chunk by chunk, as they finish, on several threads."""
+        workers = workers or os.cpu_count() or 1
+        device = self.before.device
+        cost = self.cost.cpu()[nodes]
+        order = cost.argsort(descending=True, stable=True)
+        chunks = Chunks(nodes[order], cost[order], min(memory // (2 * workers), CHUNK_BYTES))
+
+        def work(chunk: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+            tally = Tally()
+            values = ask(Removals.single(chunk.to(device)), tally)
+            chunks.learn(tally.bytes / max(bound, 1.0))
+            return chunk, values
+
+        if workers == 1 or device.type != "cpu":
+            yield from (work(*chunk) for chunk in chunks)
+            return
+        threads = torch.get_num_threads()
+        running: deque[Future[tuple[Tensor, Tensor]]] = deque()
+        pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+        try:
+            for chunk in chunks:
+                running.append(pool.submit(work, *chunk))
+                if len(running) > workers:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            try:
+                pool.shutdown(wait=True, cancel_futures=True)
+            finally:
+                torch.set_num_threads(threads)
+
+
+class Chunks:
+    """Cuts removals into chunks that fit a budget, learning from the chunks that are done.
+
+    The cost of a removal is known only as an estimate, which is far too high where balls of
+    neighbours overlap. Chunks start from the estimate and grow, at most twofold a time, as long as what
+    the last ones really took says that there is room.
+
+    Args:
+        nodes: The removals, the costliest first.
+        bound: Estimate of the bytes each takes.
+        budget: Bytes a chunk may take.
+    """
+
+    def __init__(self, nodes: Tensor, bound: Tensor, budget: int) -> None:
+        self.nodes, self.bound, self.budget = nodes, bound, budget
+        self._shares: deque[float] = deque(maxlen=8)
+
+    def learn(self, share: float) -> None:
+        """Note which share of its bound a finished chunk took."""
+        self._shares.append(share)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, float]]:
+        start, size = 0, len(self.nodes)
+        while start < len(self.nodes):
+            share = min(1.0, 1.5 * max(self._shares, default=1.0))
+            ahead = self.bound[start : start + 2 * size].cumsum(0)
+            size = max(1, int(torch.searchsorted(ahead * share, float(self.budget), right=True)))
+            yield self.nodes[start : start + size], float(ahead[min(size, len(ahead)) - 1])
+            start += size

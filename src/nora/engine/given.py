@@ -1,0 +1,166 @@
+"""What is known of every tensor of a graph before the model runs: whose rows it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.engine.plan import UnsupportedError
+from nora.engine.spaces import Space, nodes_of
+from nora.engine.steps.step import Value
+from nora.engine.tape.tracked import Known, Layout, Matrix, Tracked
+from nora.problem import Problem
+from nora.problem.edge_sets import edge_set_keys, matrix_entries
+from nora.problem.node_index import Graph, node_index_of
+from nora.problem.task import LinkPrediction, Task
+
+PAIRS, RELATION = "the pairs", "the relation of each pair"
+
+
+def tensors_of(data: Graph) -> dict[str, Tensor]:
+    """Every tensor of a graph, by a name of its own."""
+    found = {}
+    for store in data.stores:
+        for key, value in sorted(store.items()):
+            if isinstance(value, Tensor):
+                found[f"{getattr(store, '_key', None)}/{key}"] = value
+    return found
+
+
+class Given:
+    """The spaces of a graph, and what is known of its tensors.
+
+    Args:
+        problem: The question.
+        graphs: The graphs the model is recorded on, the asked one first.
+        tasks: The task on each of them.
+
+    Attributes:
+        all_nodes: The nodes of all types.
+        nodes: The nodes of every type, by type.
+        spaces: Edges by set, and pairs.
+        known: What is known of every tensor, by its name.
+    """
+
+    def __init__(self, problem: Problem, graphs: list[Graph], tasks: list[Task]) -> None:
+        self.problem, self.graphs, self.tasks = problem, graphs, tasks
+        index = problem.node_index
+        counts = [node_index_of(data).counts for data in graphs]
+        totals = tuple(sum(each) for each in counts)
+        # Where weights go by node id, a removed node stays and loses its edges.
+        stay = problem.by_id
+        self.all_nodes = nodes_of("nodes", 0, totals, index.total, stay)
+        self.nodes: dict[Any, Space] = {}
+        if len(index.counts) == 1:
+            self.nodes[index.types[0] if index.types else None] = self.all_nodes
+        else:
+            for at, kind in enumerate(index.types):
+                sizes = tuple(each[at] for each in counts)
+                label = f"nodes of type {kind!r}"
+                self.nodes[kind] = nodes_of(label, index.starts[kind], sizes, index.total, stay)
+        self.spaces: list[Space] = []
+        self.known = self._known()
+
+    def _known(self) -> dict[str, Known]:
+        """What is known of every tensor of the graph."""
+        found: dict[str, Known] = {}
+        first = self.graphs[0]
+        tensors = [tensors_of(self.problem.asked(data, task)) for data, task in
+                   zip(self.graphs, self.tasks, strict=True)]  # fmt: skip
+        asked = self.problem.asked(first, self.problem.task)
+        for store in asked.stores:
+            key = getattr(store, "_key", None)
+            sets = set(edge_set_keys(store)) if self._has_edges(store) else set()
+            spaces = {name: self._edge_space(store, name, tensors) for name in sorted(sets)
+                      if isinstance(store[name], Tensor)}  # fmt: skip
+            for name, value in store.items():
+                if not isinstance(value, Tensor):
+                    continue
+                full = f"{key}/{name}"
+                sizes = [tuple(t[full].shape) for t in tensors]
+                if name in spaces and value.layout == torch.strided and value.size(0) == 2:
+                    found[full] = Tracked(Value(spaces[name], -1, value.t()), Layout(1), "id")
+                elif name in spaces:
+                    found[full] = self._matrix(store, value, spaces[name])
+                else:
+                    found[full] = self._attribute(asked, store, name, value, sizes, spaces)
+        task = self.problem.task
+        if isinstance(task, LinkPrediction):
+            sizes_ = tuple(t.pairs.size(1) for t in self.tasks if isinstance(t, LinkPrediction))
+            space = Space("pairs", sizes_, task.pairs, self.all_nodes.size)
+            self.spaces.append(space)
+            value = Value(space, -1, task.pairs.t())
+            found[PAIRS] = Tracked(value, Layout(1), "id")
+            if task.relation is not None:
+                found[RELATION] = Tracked(Value(space, -1, task.relation), Layout(0))
+        return found
+
+    def _has_edges(self, store: Any) -> bool:
+        return self.problem.node_index.types == () or isinstance(
+            getattr(store, "_key", None), tuple
+        )
+
+    def _starts(self, store: Any) -> tuple[int, int]:
+        key = getattr(store, "_key", None)
+        if not isinstance(key, tuple):
+            return 0, 0
+        starts = self.problem.node_index.starts
+        return starts[key[0]], starts[key[2]]
+
+    def _edge_space(self, store: Any, name: str, tensors: list[dict[str, Tensor]]) -> Space:
+        """The rows of one edge set."""
+        full = f"{getattr(store, '_key', None)}/{name}"
+        value = store[name]
+        label = "edges" if name == "edge_index" else f"edges of {name}"
+        if isinstance(getattr(store, "_key", None), tuple):
+            label = f"edges {store._key}"
+        first, second = self._starts(store)
+        if value.layout != torch.strided:
+            row, column = matrix_entries(value)[0]  # transposed: rows are targets
+            ends = torch.stack([column + first, row + second])
+            sizes = tuple(matrix_entries(t[full])[0].size(1) for t in tensors)
+        elif "adj" in name:
+            raise UnsupportedError(f"data.{name} is a dense matrix, which is not followed")
+        else:
+            ends = torch.stack([value[0] + first, value[1] + second])
+            sizes = tuple(t[full].size(1) for t in tensors)
+        if "hyperedge" in name:
+            ends = ends[:1]
+        space = Space(label, sizes, ends, self.all_nodes.size)
+        self.spaces.append(space)
+        return space
+
+    def _matrix(self, store: Any, value: Tensor, space: Space) -> Known:
+        """An adjacency matrix of targets by sources."""
+        key = getattr(store, "_key", None)
+        kinds_ = (key[2], key[0]) if isinstance(key, tuple) else (key, key)
+        rows, columns = (self.nodes.get(kind, self.all_nodes) for kind in kinds_)
+        (row, column), weight = matrix_entries(value)
+        assert weight is not None
+        return Matrix(row, column, Value(space, -1, weight), rows, columns)
+
+    def _attribute(
+        self,
+        data: Graph,
+        store: Any,
+        name: str,
+        value: Tensor,
+        shapes: list[tuple[int, ...]],
+        spaces: dict[str, Space],
+    ) -> Known:
+        """A tensor that belongs to nodes, to edges, or to the graph."""
+        kind = getattr(store, "_key", None)
+        dim = data.__cat_dim__(name, value, store)
+        dim = dim % max(value.dim(), 1) if isinstance(dim, int) else 0
+        sizes = tuple(shape[dim] for shape in shapes) if value.dim() else ()
+        candidates = [*spaces.values()]
+        if kind in self.nodes:
+            candidates.insert(0, self.nodes[kind])
+        for space in candidates:
+            if value.dim() and value.layout == torch.strided and space.sizes == sizes:
+                return Tracked(Value(space, -1, value.movedim(dim, 0)), Layout(dim))
+        if all(shape == shapes[0] for shape in shapes):
+            return value
+        raise UnsupportedError(f"data.{name} follows neither the nodes nor the edges")

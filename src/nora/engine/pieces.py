@@ -1,0 +1,298 @@
+"""Convolutions that have a rule, followed as one piece."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import MessagePassing
+
+from nora.engine.given import Given
+from nora.engine.plan import Plan, UnsupportedError
+from nora.engine.rules import rule_for
+from nora.engine.spaces import Space
+from nora.engine.steps.step import Value
+from nora.engine.tape.follow import Walk
+from nora.engine.tape.kinds.structure import SIZED_BY_LARGEST
+from nora.engine.tape.modules import DEFINITIONS, follow_call, result_of
+from nora.engine.tape.program import lay_side_by_side
+from nora.engine.tape.record import record
+from nora.engine.tape.tape import Call, Ref
+from nora.engine.tape.tracked import Known, Layout, Matrix, Tracked, Uniform
+from nora.problem import Problem
+
+# What PyG calls in a convolution, and a user may have replaced on one of its own.
+REPLACEABLE = (
+    "forward", "message", "aggregate", "update", "propagate", "message_and_aggregate", "edge_update",
+)  # fmt: skip
+
+
+def watched_modules(problem: Problem, rules: bool) -> dict[str, nn.Module]:
+    """The convolutions and aggregations that are known as such and as their authors made them."""
+    return {
+        name: module
+        for name, module in problem.model.named_modules()
+        if (
+            type(module) in (*DEFINITIONS, *SIZED_BY_LARGEST)
+            or (rules and rule_for(module) is not None)
+        )
+        and _untouched(module)
+    }
+
+
+def _untouched(module: nn.Module) -> bool:
+    if any(name in vars(module) for name in REPLACEABLE):
+        return False
+    hooks = [
+        value
+        for name, value in vars(module).items()
+        if name.endswith("_hooks") and name not in ("_forward_pre_hooks", "_forward_hooks")
+    ]
+    explained = isinstance(module, MessagePassing) and bool(getattr(module, "explain", False))
+    return not explained and not any(len(hook) for hook in hooks if hasattr(hook, "__len__"))
+
+
+class Pieces:
+    """Follows calls of modules that are known as one piece.
+
+    Args:
+        walk: The walk along the program.
+        given: The graph's spaces.
+    """
+
+    def __init__(self, walk: Walk, given: Given) -> None:
+        self.walk, self.given = walk, given
+        self.program, self.all_nodes, self.nodes = walk.program, given.all_nodes, given.nodes
+        self.problem = given.problem
+        self.plan = Plan(self.all_nodes, self._mapped)
+        self.plan.steps = walk.steps
+        self.by_start = self._calls()
+
+    def _calls(self) -> dict[int, Call]:
+        """The calls that may be followed by a rule, by where they start; outer ones first."""
+        made: dict[int, int] = {}
+        for at, step in enumerate(self.program.steps):
+            for number in step.op.outs:
+                if number is not None:
+                    made[number] = at
+        last: dict[int, int] = {}
+        for at, step in enumerate(self.program.steps):
+            for ref in step.op.refs():
+                last[ref.id] = at
+        if isinstance(self.program.output, Ref):
+            last[self.program.output.id] = len(self.program.steps)
+        used_at = sorted(
+            (made[number], number, until) for number, until in last.items() if number in made
+        )
+        calls = {}
+        for call in self.program.calls:
+            if not isinstance(call.out, Ref) or made.get(call.out.id, -1) not in range(
+                call.start, call.end
+            ):
+                continue
+            # Nothing else that it makes on the way may be read after it.
+            leaks = any(
+                call.start <= at < call.end <= until and number != call.out.id
+                for at, number, until in used_at
+            )
+            if not leaks:
+                calls[call.start] = call
+        return calls
+
+    def follow(self, walk: Walk, at: int) -> int:
+        """Follow a convolution as one piece, where there is a rule for it; where to go on."""
+        call = self.by_start.get(at)
+        if call is None or call.end == at:
+            return at
+        if type(call.module) in DEFINITIONS:
+            return follow_call(walk, call)
+        rule = rule_for(call.module)
+        if rule is None:
+            return at
+        before = len(walk.steps)
+        named, spaces = dict(walk.named), list(walk.spaces)
+        self._weight: Tensor | None = None
+        try:
+            args = [self._argument(a) for a in call.args]
+            kwargs = {key: self._argument(a) for key, a in call.kwargs.items()}
+            if self._weight is not None:
+                kwargs["edge_weight"] = self._weight
+            home = self._home
+            made = rule(self.plan, call.module, *args, **kwargs)
+        except (_NoRuleError, UnsupportedError):
+            made = None
+        except (
+            Exception
+        ) as error:  # whatever a rule meets: it is followed operation by operation instead
+            made = None
+            if not rule.__module__.startswith("nora."):
+                warnings.warn(
+                    f"the rule for {type(call.module).__name__} fails ({type(error).__name__}: {error}): the "
+                    "layer is followed operation by operation",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        if made is None:
+            # Whatever it has made so far is forgotten, by name too.
+            del walk.steps[before:]
+            walk.named, walk.spaces = named, spaces
+            return at
+        space = home
+        assert isinstance(call.out, Ref)
+        if space is not self.all_nodes:
+            span = (
+                torch.arange(space.size) + int(space.ends[0, 0]) if space.size else torch.arange(0)
+            )
+            walk.at = self.program.steps[call.end - 1]
+            made = walk.gathered(made, span, space)
+        walk.known[call.out.id] = Tracked(made, Layout(0))
+        walk.shapes[call.out.id] = result_of(walk, call)[1]
+        return call.end
+
+    _home: Space
+
+    def _argument(self, argument: Any, pair: bool = False) -> Any:
+        """An argument of a convolution as its rule gets it: values of nodes, tensors of edges."""
+        if isinstance(argument, tuple | list):
+            return tuple(self._argument(part) for part in argument)
+        if isinstance(argument, dict):
+            return {key: self._argument(part) for key, part in argument.items()}
+        if not isinstance(argument, Ref):
+            return argument
+        if argument.id in self.program.foreign or argument.id not in self.walk.known:
+            raise _NoRuleError
+        found = self.walk.known[argument.id]
+        if isinstance(found, Tensor):
+            return found
+        if isinstance(found, Matrix):
+            return self._adjacency(found)
+        if isinstance(found, Uniform):
+            space = self.walk.space_of_size(found.sizes)
+            if space is None or found.layout != Layout(0):
+                raise _NoRuleError
+            return found.rows.expand(space.size, *found.rows.shape[1:]).contiguous()
+        if any(found.space is space for space in self.nodes.values()):
+            if found.layout != Layout(0) or found.ids:
+                raise _NoRuleError
+            self._home = found.space
+            return self._on_the_line(found.value)
+        if not found.value.static or not found.layout.plain:
+            raise _NoRuleError
+        if found.ids:
+            return self._edge_index(found)
+        if found.layout.axis != 0:
+            raise _NoRuleError
+        return found.value.whole()
+
+    def _adjacency(self, found: Matrix) -> Tensor:
+        """The edges of an adjacency; entries other than 1 are their weights, for rules that take some."""
+        key = ("adjacency", id(found))
+        if key not in self.walk.named:
+            fits = found.rows is self.all_nodes and found.columns is self.all_nodes
+            if not fits or not found.values.static:
+                raise _NoRuleError
+            self.walk.named[key] = (torch.stack([found.column, found.row]), found)
+        weight = found.values.whole()
+        self._weight = None if bool((weight == 1).all()) else weight
+        return self.walk.named[key][0]
+
+    def _edge_index(self, found: Tracked) -> Tensor:
+        """Edges `[2, E]` between global ids; every one of them must go with its own ends alone."""
+        key = ("edges of all nodes", id(found.value))
+        if key not in self.walk.named:
+            rows = found.value.whole()
+            if found.layout.axis != 1 or rows.dim() != 2 or rows.size(1) != 2:
+                raise _NoRuleError
+            ends = found.space.ends
+            edges = self._shifted(rows.t(), ends)
+            known = (ends.unsqueeze(1) == edges.unsqueeze(0)).any(dim=1)
+            if not bool(known.all()):
+                raise _NoRuleError
+            self.walk.named[key] = (edges.contiguous(), found.value)
+        return self.walk.named[key][0]
+
+    def _shifted(self, edges: Tensor, ends: Tensor) -> Tensor:
+        """Edges with each type's numbers moved to the global ones."""
+        if len(self.nodes) == 1:
+            return edges
+        if not edges.size(1):
+            return edges
+        starts = torch.tensor(sorted(self.problem.node_index.starts.values()))
+        shifted = []
+        for row in edges:
+            fits = [
+                row + start for start in starts if bool(((row + start) == ends).any(dim=0).all())
+            ]
+            if not fits:
+                raise _NoRuleError
+            shifted.append(fits)
+        for source in shifted[0]:
+            for target in shifted[1]:
+                both = torch.stack([source, target])
+                if bool((ends.unsqueeze(1) == both.unsqueeze(0)).any(dim=1).all()):
+                    return both
+        raise _NoRuleError
+
+    def _on_the_line(self, value: Value) -> Value:
+        """A type's rows among those of all nodes; the others' are zeros that nobody reads."""
+        if value.space is self.all_nodes:
+            return value
+        key = ("all nodes", id(value))
+        if key not in self.walk.named:
+            none = value.at(torch.zeros(0, dtype=torch.long))
+            parts = [
+                value
+                if space is value.space
+                else Value(
+                    space,
+                    -1,
+                    none.new_zeros(1, *none.shape[1:]).expand(space.size, *none.shape[1:]),
+                )
+                for space in self.nodes.values()
+            ]
+            made = self.walk.concatenated(parts)
+            made.space = self.all_nodes
+            made.stored = True
+            self.walk.named[key] = (made, value)
+        return self.walk.named[key][0]
+
+    def _mapped(self, function: Callable[..., Tensor], values: tuple[Value, ...]) -> Value:
+        """A map of somebody else's, followed operation by operation."""
+        space = values[0].space
+        whole = [value.whole() for value in values]
+        tapes = []
+        counts = []
+        for rows in (
+            whole,
+            [w[: max(1, len(w) // 2)] for w in whole],
+            [torch.cat([w, w[:3]]) for w in whole],
+        ):
+            rows = [row.clone() for row in rows]
+            inputs = {str(k): row for k, row in enumerate(rows)}
+            tapes.append(record(partial(function, *rows), inputs))
+            counts.append(len(rows[0]))
+        rowed = Space(space.label, tuple(counts), space.ends, space.num_nodes)
+        twins = [Value(rowed, v.depth, w) for v, w in zip(values, whole, strict=True)]
+        given: dict[str, Known] = {str(k): Tracked(t, Layout(0)) for k, t in enumerate(twins)}
+        inner = Walk(lay_side_by_side(tapes), [], [rowed], given, space.num_nodes)
+        inner.go()
+        ref = inner.program.output
+        found = inner.known.get(ref.id) if isinstance(ref, Ref) else None
+        if not isinstance(found, Tracked) or found.layout != Layout(0) or found.space is not rowed:
+            raise UnsupportedError("a layer's own map does not give one row per node")
+        # The steps of this walk become steps of the plan, on the plan's own values.
+        real = {id(twin): value for twin, value in zip(twins, values, strict=True)}
+        for step in inner.steps:
+            step.inputs = tuple(real.get(id(value), value) for value in step.inputs)
+            if step.output.space is rowed:
+                step.output.space = space
+            self.walk.steps.append(step)
+        return real.get(id(found.value), found.value)
+
+
+class _NoRuleError(Exception):
+    """A rule does not take these arguments."""

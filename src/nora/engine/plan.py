@@ -1,0 +1,308 @@
+"""A model written as steps between spaces: what the tape and the rules build.
+
+A rule is a convolution re-told in sums over neighbours and row-wise maps, which is faster than following
+each of its operations. It is run once, on the whole graph; every call both computes the original rows and
+notes the step, so that the steps can later be run on changed rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.utils import add_remaining_self_loops
+
+from nora.engine.backends import vectorised
+from nora.engine.changed import Attention, Changed
+from nora.engine.edges import Edges, Normalise
+from nora.engine.spaces import Space
+from nora.engine.steps.blend import Blend
+from nora.engine.steps.grouped import by_group
+from nora.engine.steps.moves import ptr_of
+from nora.engine.steps.step import Chunk, Rows, Step, Value, inline
+from nora.engine.steps.sums import Attend, Propagate
+from nora.engine.steps.weighted import summed_at_once
+
+
+class UnsupportedError(Exception):
+    """The engine cannot follow this model; the message says where and why."""
+
+
+def same(a: Tensor, b: Tensor) -> bool:
+    """Equal up to rounding, relative to the largest entry of `b`."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if not b.is_floating_point() or not b.numel():
+        return bool(torch.equal(a, b))
+    different = (a != b) & ~(a.isnan() & b.isnan())  # equal infinities do not differ
+    if not bool(different.any()):
+        return True
+    finite = b[b.isfinite()]
+    largest = finite.abs().max() if finite.numel() else b.new_zeros(())
+    tolerance = {torch.double: 1e-9, torch.float: 1e-4}.get(b.dtype, 3e-2)
+    return bool(((a - b)[different].abs() <= tolerance * largest).all())
+
+
+# What a map of rows becomes when it is followed: from a function and its inputs to its output.
+Follow = Callable[[Callable[..., Tensor], tuple[Value, ...]], Value]
+
+
+class Plan:
+    """The steps of one model on one graph.
+
+    Args:
+        all_nodes: The space of all nodes, of all types.
+        follow: How a map of somebody else's is followed; see `rows`.
+    """
+
+    def __init__(self, all_nodes: Space, follow: Follow) -> None:
+        self.all_nodes = all_nodes
+        self.num_nodes = all_nodes.size
+        self.steps: list[Step] = []
+        self.output: Value
+        self._follow = follow
+        self._edges: dict[tuple[Any, ...], tuple[Edges, Any]] = {}
+
+    def constant(self, tensor: Tensor) -> Value:
+        """A node-level value that no removal changes, e.g. the features `[N, F]`."""
+        return Value(self.all_nodes, -1, tensor)
+
+    def rows(self, function: Callable[..., Tensor], *values: Value) -> Value:
+        """`function(*values)`, which must treat every row by itself: `[N, …] -> [N, …]`.
+
+        Linear maps and functions of this package are known to do so. What else there is (the network
+        inside of a `GINConv`, rules of other packages) is followed operation by operation.
+        """
+        if not is_linear(function) and not _ours(function):
+            return self._follow(function, values)
+        output = Value(values[0].space, max(value.depth for value in values))
+        self.steps.append(Rows(function, list(values), output))
+        return output
+
+    def edges(
+        self,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        *,
+        normalise: Normalise = "none",
+        self_loops: float | None = None,
+    ) -> Edges:
+        """The edges a convolution uses.
+
+        Args:
+            edge_index: `[2, E]`.
+            edge_weight: `[E]` or None.
+            normalise: `none`, `mean` (over incoming edges) or `sym` (GCN's, both ends).
+            self_loops: Weight of the self-loop given to every node that has none; without
+                `edge_weight` all weights are 1, as in PyG's `gcn_norm`.
+        """
+        key = (edge_index.data_ptr(), tuple(edge_index.shape), normalise, self_loops,
+               None if edge_weight is None else edge_weight.data_ptr())  # fmt: skip
+        if key not in self._edges:
+            given = (edge_index, edge_weight)  # kept, so that their addresses stay their own
+            if edge_weight is not None and edge_weight.dim() > 1:
+                edge_weight = edge_weight.view(-1)
+            if self_loops is not None:
+                edge_index, edge_weight = add_remaining_self_loops(
+                    edge_index, edge_weight, self_loops, self.num_nodes
+                )
+            source, target = edge_index
+            made = Edges(source, target, edge_weight, self.num_nodes, normalise)
+            self._edges[key] = made, given
+        return self._edges[key][0]
+
+    def propagate(self, y: Value, edges: Edges, plus: Value | Tensor | None = None) -> Value:
+        """`left_k Σ_{j→k} weight_jk right_j y_j + plus_k`; see `Edges`.
+
+        Args:
+            y: What nodes send, `[N, F]`.
+            edges: From `plan.edges`.
+            plus: What is added to the sum: a value `[N, F]`, or a bias `[F]`.
+        """
+        total = edges.total(y.whole())
+        whole = total
+        if edges.normalise != "none":
+            whole = total * edges.left.to(total.dtype).unsqueeze(-1)
+        if isinstance(plus, Value):
+            whole = whole + plus.whole()
+        else:
+            plus = total[:0] if plus is None else plus.reshape(1, -1)
+            whole = whole + plus if len(plus) else whole
+        output = Value(self.all_nodes, 0, whole)
+        step = Propagate(edges, y, total, plus, output)
+        step.settle()
+        self.steps.append(step)
+        return output
+
+    def blend(self, weights: Callable[[Tensor], Tensor], *values: Value) -> Value:
+        """`Σ_k a_k value_k` with `a = weights(means over all nodes of the values)`.
+
+        Args:
+            weights: From means `[…, K, F]` to weights `[…, K]`.
+            *values: What is mixed, `[N, F]` each.
+        """
+        step = Blend(weights, values)
+        self.steps.append(step)
+        return step.output
+
+    def attend(self, y: Value, near: Value, far: Value, edges: Edges, slope: float) -> Value:
+        """Attention-weighted sums.
+
+        Args:
+            y: What neighbours send, `[N, H, C]`.
+            near: The sender's part of the score, `[N, H]`.
+            far: The receiver's part of the score, `[N, H]`.
+            edges: The edges, with self-loops where the convolution adds them.
+            slope: LeakyReLU's negative slope.
+        """
+        indptr, source, _ = edges.by_target
+        target = vectorised.owner_of(indptr)
+        score = near.whole()[source] + far.whole()[target]
+        whole, peak, share = vectorised.weigh(
+            score, y.whole()[source], target, self.num_nodes, slope
+        )
+        output = Value(self.all_nodes, 0, whole)
+        base = Attention(y.whole(), near.whole(), far.whole(), slope, whole, peak, share)
+        step = Attend(edges, [y, near, far], base, output)
+        step.settle()
+        self.steps.append(step)
+        return output
+
+    def finish(self) -> None:
+        """Drop what nobody reads, put row-wise maps together, and keep what the steps will read."""
+        used = by_group(_used(self.steps, self.output), self.output)
+        self.steps = _put_together(summed_at_once(used, self.output), self.output)
+        for step in self.steps:
+            if not step.output.static:
+                step.settle()
+        self.output.whole()
+        needed = {id(value): value for step in self.steps for value in step.needs()}
+        needed[id(self.output)] = self.output
+        for value in needed.values():
+            if value.stored:
+                value.whole()
+        # What is not stored is made of what it comes from, whenever it is asked for.
+        waiting = [value for value in needed.values() if not value.stored]
+        while waiting:
+            value = waiting.pop()
+            for source in value.step.inputs if value.step is not None else ():
+                if id(source) not in needed:
+                    needed[id(source)] = source
+                    if source.stored:
+                        source.whole()
+                    else:
+                        waiting.append(source)
+        for step in self.steps:
+            if id(step.output) not in needed and step.output.step is not None:
+                assert step.output.width >= 0  # looked up while the rows are there
+                step.output.base = None
+
+    def hops(self) -> tuple[Tensor, Tensor]:
+        """Where a change can arrive in one hop, `[M]` each: nodes it comes from, nodes it reaches."""
+        found = [pair for step in self.steps for pair in step.hops()]
+        if not found:
+            none = torch.zeros(0, dtype=torch.long)
+            return none, none
+        key = torch.cat([a * self.num_nodes + b for a, b in found]).unique()
+        return key // self.num_nodes, key % self.num_nodes
+
+    def run(self, chunk: Chunk) -> Changed:
+        """Changed rows of the output for a chunk of removals."""
+        nothing = Changed(
+            torch.zeros_like(chunk.removals.ptr), chunk.removals.node[:0], torch.empty(0)
+        )
+        rows: dict[int, Changed] = {}
+        for step, finished in zip(self.steps, self._finished(), strict=True):
+            inputs = [rows.get(id(value), nothing) for value in step.inputs]
+            if step.output.static:
+                continue
+            changed = step.changed(chunk, inputs)
+            if step.output.space.global_ and len(changed):
+                changed = _really_changed(step.output, changed)
+            rows[id(step.output)] = changed
+            chunk.tally.bytes += changed.rows.nbytes + 4 * changed.node.nbytes
+            for key in finished:
+                rows.pop(key, None)
+        return rows.get(id(self.output), nothing)
+
+    def _finished(self) -> list[list[int]]:
+        """For every step, the values nobody reads after it."""
+        last = {id(value): at for at, step in enumerate(self.steps) for value in step.inputs}
+        last[id(self.output)] = len(self.steps)
+        ends: list[list[int]] = [[] for _ in range(len(self.steps) + 1)]
+        for key, at in last.items():
+            ends[at].append(key)
+        return ends[:-1]
+
+
+def _really_changed(value: Value, changed: Changed) -> Changed:
+    """Without what came out as it was: a maximum that is still there changes nobody."""
+    base = value.at(changed.node)
+    same = (changed.rows == base) | ((changed.rows != changed.rows) & (base != base))
+    keep = ~(same.flatten(1).all(dim=1) if same.dim() > 1 else same)
+    if bool(keep.all()):
+        return changed
+    count = len(changed.ptr) - 1
+    return Changed(ptr_of(changed.removal[keep], count), changed.node[keep], changed.rows[keep])
+
+
+def is_linear(module: Any) -> bool:
+    """Whether a module is a linear map and nothing else: no subclass, no hooks."""
+    return type(module) in (nn.Linear, Linear, nn.Identity) and not (
+        module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
+    )
+
+
+def _ours(function: Any) -> bool:
+    return (getattr(function, "__module__", "") or "").split(".")[0] == __name__.split(".")[0]
+
+
+def _used(steps: list[Step], output: Value) -> list[Step]:
+    """The steps that the output is made of."""
+    read = {id(output)}
+    kept = []
+    for step in reversed(steps):
+        if id(step.output) in read:
+            kept.append(step)
+            read |= {id(value) for value in step.inputs}
+    return kept[::-1]
+
+
+def _put_together(steps: list[Step], output: Value) -> list[Step]:
+    """Row-wise maps as one, where that makes no row be mapped that would not be otherwise.
+
+    A map is put into the only one that reads it if that one reads nothing else, or nothing that the map
+    does not read itself: the same rows change then.
+    """
+    readers: dict[int, int] = {id(output): 2}
+    for step in steps:
+        for value in set(map(id, step.inputs)):
+            readers[value] = readers.get(value, 0) + 1
+    made: dict[int, Step] = {}
+    order: list[int] = []
+    for original in steps:
+        step = original
+        while isinstance(step, Rows):
+            inner = next(filter(lambda one: _fits(one, step, made, readers), step.inputs), None)
+            if inner is None:
+                break
+            before = made.pop(id(inner))
+            order.remove(id(inner))
+            assert isinstance(before, Rows)
+            for value in set(map(id, before.inputs)) & set(map(id, step.inputs)):
+                readers[value] -= 1
+            step = inline(step, before)
+        made[id(step.output)] = step
+        order.append(id(step.output))
+    return [made[key] for key in order]
+
+
+def _fits(value: Value, outer: Step, made: dict[int, Step], readers: dict[int, int]) -> bool:
+    inner = made.get(id(value))
+    if not isinstance(inner, Rows) or readers[id(value)] > 1:
+        return False
+    others = {id(one) for one in outer.inputs if one is not value}
+    return not others or {id(one) for one in inner.inputs} <= others

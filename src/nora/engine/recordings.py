@@ -1,0 +1,132 @@
+"""The graphs a model is recorded on: the asked one, one node fewer, and a few small ones.
+
+What a model does must be the same on all of them, and sizes must be told apart: no two kinds of rows
+(nodes of a type, edges of a set) may be equally many on every graph. Small graphs are made of pieces of
+the asked one, so that they hold nothing a model could not meet.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from nora.problem import Problem
+from nora.problem.edge_sets import graph_edges
+from nora.problem.node_index import Graph
+from nora.problem.samples import disjoint_pieces
+from nora.problem.task import LinkPrediction, Task
+
+# Edges that a piece of a large graph begins with, and what counts as large.
+PIECE = 40
+SMALL = 96
+
+
+def other_graphs(problem: Problem) -> list[tuple[Graph, Task, int | None]]:
+    """Graphs beside the asked one, each with the task on it, and the node that is gone, if just one is."""
+    if problem.by_id:
+        return [(_fewer_edges(problem.data, seed), problem.task, None) for seed in (0, 1)]
+    found: list[tuple[Graph, Task, int | None]] = []
+    n = problem.num_nodes
+    generator = torch.Generator().manual_seed(0)
+    edges = problem.edge_index.cpu()
+    at = torch.bincount(edges.flatten(), minlength=n)
+    if n > 1:
+        hub = at.argmax().reshape(1)
+        keep = torch.ones(n, dtype=torch.bool)
+        keep[hub] = False
+        task, _ = problem.task.survivors(keep.to(problem.device))
+        found.append((problem.without(hub), task, int(hub)))
+    kinds = _edge_kinds(problem)
+    for count in (2, 3):
+        pieces = [_piece(edges, kinds, n, generator, k) for k in range(count)]
+        sample = disjoint_pieces(problem.data, pieces)
+        found.append((sample, _task_on(problem, sample, generator), None))
+    return found
+
+
+def _edge_kinds(problem: Problem) -> Tensor:
+    """A number for every edge, the same for edges that a model may treat alike `[E]`."""
+    source, target = problem.edge_index.cpu()
+    kind = (source == target).long()
+    if isinstance(problem.data, Data):
+        given = problem.data.get("edge_type")
+        if (
+            isinstance(given, Tensor)
+            and given.shape == kind.shape
+            and not given.is_floating_point()
+        ):
+            kind = kind + 2 * given.cpu().long()
+        return kind
+    counts = [graph_edges(store) for store in problem.data.edge_stores]
+    types = [torch.full((e.size(1),), 2 * at) for at, e in enumerate(counts) if e is not None]
+    return kind + torch.cat(types) if types else kind
+
+
+def _piece(edges: Tensor, kinds: Tensor, n: int, generator: torch.Generator, which: int) -> Tensor:
+    """Nearly all nodes of a small graph; of a large one, nodes of some edges of every kind and others."""
+    if n <= SMALL:
+        gone = torch.randperm(n, generator=generator)[: min(1 + which, n - 1)]
+        keep = torch.ones(n, dtype=torch.bool)
+        keep[gone] = False
+        return keep.nonzero().flatten()
+    order = torch.randperm(edges.size(1), generator=generator)
+    rank = kinds[order].argsort(stable=True)
+    order = order[rank]
+    ptr = torch.bincount(kinds[order], minlength=1).cumsum(0)
+    place = torch.arange(len(order)) - (ptr - torch.bincount(kinds[order]))[kinds[order]]
+    some = order[place < max(3, PIECE // max(int((ptr.diff() > 0).sum()) + 1, 1) - 3 * which)]
+    others = torch.randint(n, (8 + 3 * which,), generator=generator)
+    return torch.cat([edges[:, some].flatten(), others]).unique()
+
+
+def _task_on(problem: Problem, sample: Graph, generator: torch.Generator) -> Task:
+    """The task on another graph; what is asked of a pair does not depend on which it is."""
+    task = problem.task
+    if not isinstance(task, LinkPrediction):
+        return task
+    from nora.problem.node_index import node_index_of
+
+    index, old = node_index_of(sample), problem.node_index
+    count = 5 + int(torch.randint(7, (1,), generator=generator))
+    relation = None
+    if task.relation is not None and len(task.relation):
+        some = torch.randint(len(task.relation), (count,), generator=generator)
+        # Every relation is there: a decoder may treat each by itself.
+        relation = torch.cat([task.relation.unique(), task.relation[some.to(task.relation.device)]])
+        count = len(relation)
+    rows = []
+    for row in task.pairs.cpu():
+        low, high = 0, index.total
+        if old.types and len(row):
+            kind = old.located(row[:1])[0][0]
+            span = index.span(kind)
+            low, high = span.start, span.stop
+        rows.append(torch.randint(low, max(high, low + 1), (count,), generator=generator))
+    pairs = torch.stack(rows).to(task.pairs.device)
+    return _replaced(task, pairs, relation)
+
+
+def _replaced(task: LinkPrediction, pairs: Tensor, relation: Any) -> LinkPrediction:
+    new = copy.copy(task)
+    object.__setattr__(new, "pairs", pairs)
+    object.__setattr__(new, "relation", relation)
+    return new
+
+
+def _fewer_edges(data: Graph, seed: int) -> Graph:
+    """The same nodes with fewer edges in every edge set, a different number each time."""
+    from nora.problem.removal import isolate_nodes
+
+    n = int(data.num_nodes or 0)
+    generator = torch.Generator().manual_seed(seed)
+    if isinstance(data, Data):
+        edges = graph_edges(data)
+        some = edges[0] if edges is not None and edges.numel() else torch.arange(n)
+    else:
+        some = torch.arange(n)
+    nodes = some.cpu()[torch.randperm(len(some), generator=generator)[: 1 + seed]].unique()
+    return isolate_nodes(data, nodes)

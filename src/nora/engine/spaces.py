@@ -1,0 +1,133 @@
+"""Where rows live: nodes of a type, edges of an edge set, or the graph as a whole.
+
+A removal takes a row away when it takes away one of the row's *ends*: a node row has itself for its end,
+an edge row its two nodes, the self-loop that a layer adds its one node. Whatever a model makes of its
+edges (masks, loops, both directions, another order), its rows keep their ends, so that it is known which
+of them vanish.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from nora.engine.backends.vectorised import expanded, owner_of
+from nora.engine.changed import Removals
+from nora.engine.edges import csr
+
+
+@dataclass(eq=False)
+class Space:
+    """Rows that come and go with nodes.
+
+    Attributes:
+        label: What they are, for messages.
+        sizes: How many there are on every graph the model was recorded on, the asked one first.
+        ends: Global ids of the nodes whose removal takes each row away, `[k, size]`; a node may stand
+            there twice.
+        num_nodes: Number of nodes of all types.
+        global_: Whether its rows are about the graph, so that any removal may change them.
+    """
+
+    label: str
+    sizes: tuple[int, ...]
+    ends: Tensor
+    num_nodes: int
+    global_: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of rows on the asked graph."""
+        return self.sizes[0]
+
+    @cached_property
+    def by_end(self) -> tuple[Tensor, Tensor]:
+        """The rows at every node in CSR form: `indptr [num_nodes + 1]`, `row`."""
+        k, size = self.ends.shape
+        row = torch.arange(size, device=self.ends.device).repeat(k)
+        indptr, found, _ = csr(self.ends.reshape(-1), row, self.num_nodes)
+        return indptr, found
+
+    @cached_property
+    def one_end(self) -> bool:
+        """Whether every row has a single end, so that none is lost twice."""
+        return self.ends.size(0) <= 1 or bool((self.ends == self.ends[:1]).all())
+
+    @cached_property
+    def everlasting(self) -> bool:
+        """Whether no removal takes any row away."""
+        return self.ends.size(0) == 0 or self.size == 0
+
+    def lost(self, removals: Removals) -> tuple[Tensor, Tensor]:
+        """The rows every removal takes away: `removal [K]`, sorted, and `row [K]`, each once."""
+        if self.everlasting:
+            return removals.node[:0], removals.node[:0]
+        indptr, row = self.by_end
+        owner, position, _ = expanded(indptr, removals.node)
+        removal, gone = owner_of(removals.ptr)[owner], row[position]
+        if self.one_end and self.ends.size(0) == 1:
+            return removal, gone
+        keys = (removal * self.size + gone).unique()
+        return keys // self.size, keys % self.size
+
+    def survive(self, removals: Removals, removal: Tensor, row: Tensor) -> Tensor:
+        """Which of the pairs (removal, row) are left, `[M]`."""
+        if self.everlasting:
+            return torch.ones_like(row, dtype=torch.bool)
+        ends = self.ends[:, row]
+        if len(removals.node) == len(removals):
+            return (ends != removals.node[removal]).all(dim=0)
+        gone = owner_of(removals.ptr) * self.num_nodes + removals.node
+        return ~torch.isin(ends + removal * self.num_nodes, gone).any(dim=0)
+
+    def covers(self, index: Tensor, other: Space) -> bool:
+        """Whether row `i` never outlives row `index[i]` of the other space."""
+        if other.everlasting or not index.numel():
+            return True
+        wanted = other.ends[:, index]
+        return bool((wanted.unsqueeze(1) == self.ends.unsqueeze(0)).any(dim=1).all())
+
+    def covered(self, index: Tensor, other: Space) -> bool:
+        """Whether row `i` is only ever lost together with row `index[i]` of the other space."""
+        if self.everlasting or not index.numel():
+            return True
+        if other.everlasting:
+            return False
+        mine = other.ends[:, index]
+        return bool((self.ends.unsqueeze(1) == mine.unsqueeze(0)).any(dim=1).all())
+
+    def picked(self, rows: Tensor, label: str, sizes: tuple[int, ...]) -> Space:
+        """A space of some of the rows, or of all of them in another order."""
+        return Space(label, sizes, self.ends[:, rows], self.num_nodes)
+
+
+def nodes_of(
+    label: str, start: int, sizes: tuple[int, ...], num_nodes: int, stay: bool = False
+) -> Space:
+    """The nodes of a type, whose global ids begin at `start`; they may stay when they are removed."""
+    if stay:
+        return Space(label, sizes, torch.empty(0, sizes[0], dtype=torch.long), num_nodes)
+    return Space(label, sizes, torch.arange(start, start + sizes[0]).unsqueeze(0), num_nodes)
+
+
+def whole_graph(num_nodes: int, slots: int = 1) -> Space:
+    """Rows that belong to no node: statistics over the graph, or over fixed groups of nodes."""
+    ends = torch.empty(0, slots, dtype=torch.long)
+    return Space("the whole graph", (slots,), ends, num_nodes, global_=True)
+
+
+def joined(parts: list[Space]) -> Space:
+    """The rows of several spaces, one after the other."""
+    k = max(part.ends.size(0) for part in parts)
+    if any(part.ends.size(0) == 0 for part in parts) and k:
+        raise ValueError("rows that stay and rows that go cannot be joined")
+    ends = [
+        part.ends if part.ends.size(0) == k else part.ends[torch.arange(k) % part.ends.size(0)]
+        for part in parts
+    ]
+    sizes = tuple(sum(each) for each in zip(*(part.sizes for part in parts), strict=True))
+    label = " and ".join(dict.fromkeys(part.label for part in parts))
+    return Space(label, sizes, torch.cat(ends, dim=1), parts[0].num_nodes)

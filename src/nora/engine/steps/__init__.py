@@ -1,0 +1,1 @@
+"""The kinds of steps a plan is made of: one file each."""

@@ -1,0 +1,72 @@
+"""Sums over neighbours where every node's message has changed: nothing is gained by following edges.
+
+Behind a step that changes everybody (`blend`), a whole chunk of removals is one product of the graph's
+sparse matrix with the new messages of all removals side by side.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nora.engine.backends.vectorised import expanded, owner_of
+from nora.engine.changed import Changed, Removals
+from nora.engine.edges import Edges
+
+
+def remaining_degree(edges: Edges, removals: Removals) -> Tensor:
+    """What the normalisation divides by after each removal, `[c, N]`, float64."""
+    indptr, target, edge = edges.by_source
+    owner, position, _ = expanded(indptr, removals.node)
+    removal = owner_of(removals.ptr)[owner]
+    lost = torch.zeros(len(removals), edges.num_nodes, dtype=torch.double, device=target.device)
+    gone = lost.clone()
+    ones = torch.ones_like(position, dtype=torch.double)
+    gone.index_put_((removal, target[position]), ones, accumulate=True)
+    if edges.normalise == "sym" and edges.weight is not None:
+        weight = edges.weight[edge[position]].double()
+        lost.index_put_((removal, target[position]), weight, accumulate=True)
+    else:
+        lost = gone
+    # Differences of sums are not exactly 0 where nothing is left.
+    return torch.where(gone == edges.count, torch.zeros_like(lost), edges.degree - lost)
+
+
+def propagate_everywhere(
+    edges: Edges, removals: Removals, rows: Changed, plus: Tensor, more: Changed
+) -> Changed:
+    """New sums of all remaining nodes.
+
+    Args:
+        edges: Which messages pass, and how they are scaled.
+        removals: The removals.
+        rows: The new messages of every remaining node.
+        plus: What is added on the whole graph `[N, F]`, one row `[1, F]`, or no rows.
+        more: The rows of `plus` that have changed.
+    """
+    n, count, width = edges.num_nodes, len(removals), rows.rows.size(1)
+    dtype = rows.rows.dtype
+    degree = remaining_degree(edges, removals) if edges.normalise != "none" else None
+    sent = rows.rows
+    if degree is not None and edges.normalise == "sym":
+        sent = sent * edges.scale(degree)[rows.removal, rows.node].to(dtype).unsqueeze(-1)
+    messages = sent.new_zeros(n, count, width)
+    messages[rows.node, rows.removal] = sent
+    heard = edges.matrix(dtype) @ messages.view(n, count * width)
+    # One row per removal and node, the removed left out.
+    keep = torch.ones(count * n, dtype=torch.bool, device=heard.device)
+    keep[owner_of(removals.ptr) * n + removals.node] = False
+    place = keep.nonzero().flatten()
+    removal, node = place // n, place % n
+    out = heard.view(n, count, width)[node, removal]
+    if degree is not None:
+        out = out * edges.scale(degree)[removal, node].to(dtype).unsqueeze(-1)
+    if len(plus):
+        out = out + (plus[node] if len(plus) > 1 else plus)
+    if len(more):
+        at = torch.full((count * n,), -1, device=heard.device)
+        at[place] = torch.arange(len(place), device=heard.device)
+        out.index_add_(0, at[more.removal * n + more.node], more.rows - plus[more.node])
+    ptr = torch.zeros(count + 1, dtype=torch.long, device=heard.device)
+    ptr[1:] = torch.bincount(removal, minlength=count).cumsum(0)
+    return Changed(ptr, node, out)

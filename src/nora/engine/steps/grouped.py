@@ -1,0 +1,227 @@
+"""A pattern: what nodes make of their edges, told to the edges, and reduced again. One step for a softmax.
+
+An attention layer takes the largest score of the edges into a node, subtracts it, sums, divides, weighs and
+sums again. All of this happens among the edges into one node: where one of them changes, all of it is done
+anew for that node, at once, and a change has gone one hop and not three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from nora.engine.backends.vectorised import expanded
+from nora.engine.changed import Changed
+from nora.engine.spaces import Space
+from nora.engine.steps.moves import Gather, Pairs, Scatter, depth_after, filled, ptr_of
+from nora.engine.steps.step import Chunk, Rows, Step, Value
+
+# Edges that are worked on at once, in bytes of the widest rows.
+BLOCK_BYTES = 16 * 2**20
+
+
+class Grouped(Step):
+    """Steps between edges and the nodes they lead to, done group by group.
+
+    Args:
+        members: The steps in order; the last one's output is this one's.
+        inputs: What they read that none of them makes.
+    """
+
+    def __init__(self, members: Sequence[Step], inputs: Sequence[Value]) -> None:
+        scatter = members[-1]
+        assert isinstance(scatter, Scatter)
+        self.members = list(members)
+        self.scatter = scatter
+        self.edges = scatter.inputs[0].space
+        super().__init__(inputs, scatter.output)
+
+    def settle(self) -> None:
+        """See `Step.settle`."""
+        start = Value(self.output.space, -1)
+        near = [value for value in self.inputs if value.space is not self.edges]
+        there = [value for value in self.inputs if value.space is self.edges]
+        deepest = max((value.depth for value in there), default=-1)
+        depth = depth_after(Value(self.edges, deepest), start, self.output.space)
+        self.output.depth = max(depth, *(value.depth for value in near), 0)
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """See `Step.hops`."""
+        return self.scatter.hops()
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        return self._run(inputs, self.scatter.index)
+
+    def _run(self, inputs: Sequence[Tensor], owner: Tensor) -> Tensor:
+        """The steps on rows of edges and of nodes; `owner` says to which node each edge leads."""
+        rows = {id(value): given for value, given in zip(self.inputs, inputs, strict=True)}
+        for step in self.members:
+            given = [rows[id(value)] for value in step.inputs]
+            if isinstance(step, Gather):
+                made = given[0][owner]
+            elif isinstance(step, Scatter):
+                made = step.reduced(given[0], owner, given[1])
+            else:
+                made = step.whole(*given)
+            rows[id(step.output)] = made
+        return rows[id(self.output)]
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Everything anew for each node that an edge leads to otherwise than before."""
+        space, index = self.output.space, self.scatter.index
+        removal, lost = chunk.lost(self.edges)
+        keys = [removal * space.size + index[lost]]
+        for value, changed in zip(self.inputs, inputs, strict=True):
+            node = index[changed.node] if value.space is self.edges else changed.node
+            keys.append(changed.removal * space.size + node)
+        distinct = torch.cat(keys).unique()
+        pairs = Pairs(chunk.removals, distinct // space.size, distinct % space.size)
+        left = space.survive(chunk.removals, pairs.removal, pairs.node)
+        if not bool(left.all()):
+            pairs = pairs.picked(left)
+        if not len(pairs.node):
+            return Changed(torch.zeros_like(chunk.removals.ptr), pairs.node, torch.empty(0))
+        parts = [self._anew(chunk, inputs, part) for part in self._blocks(pairs)]
+        rows = parts[0] if len(parts) == 1 else torch.cat(parts)
+        chunk.tally.bytes += 3 * rows.nbytes + 6 * distinct.nbytes
+        return Changed(ptr_of(pairs.removal, len(chunk.removals)), pairs.node, rows)
+
+    def _blocks(self, pairs: Pairs) -> Iterator[Pairs]:
+        """Some pairs at a time, so that their edges stay in cache."""
+        indptr, _ = self.scatter.senders
+        width = max(value.width for value in self.inputs)
+        ends = (indptr[pairs.node + 1] - indptr[pairs.node]).cumsum(0)
+        most = max(1, BLOCK_BYTES // (8 * max(width, 1)))
+        block = ends // most
+        start = 0
+        for size in torch.unique_consecutive(block, return_counts=True)[1].tolist():
+            yield pairs.picked(slice(start, start + size))
+            start += size
+
+    def _anew(self, chunk: Chunk, inputs: Sequence[Changed], pairs: Pairs) -> Tensor:
+        indptr, sender = self.scatter.senders
+        owner, position, _ = expanded(indptr, pairs.node)
+        row, removal = sender[position], pairs.removal[owner]
+        left = self.edges.survive(chunk.removals, removal, row)
+        owner, row, removal = owner[left], row[left], removal[left]
+        given = [
+            filled(value, changed, removal, row)
+            if value.space is self.edges
+            else filled(value, changed, pairs.removal, pairs.node)
+            for value, changed in zip(self.inputs, inputs, strict=True)
+        ]
+        chunk.tally.bytes += sum(rows.nbytes for rows in given) + 4 * owner.nbytes
+        return self._run(given, owner)
+
+
+class _Group:
+    """Steps that work on the same edges, told apart by the same nodes."""
+
+    def __init__(self, scatter: Scatter) -> None:
+        self.index, self.edges = scatter.index, scatter.inputs[0].space
+        self.nodes = scatter.output.space
+        self.steps: dict[int, Step] = {}
+
+    def takes(self, step: Step) -> bool:
+        """Whether a step stays among the edges into a node."""
+        if isinstance(step, Gather):
+            return self._between(step, step.output.space, step.inputs[0].space)
+        if type(step) is Scatter:
+            return self._between(step, step.inputs[0].space, step.output.space)
+        return isinstance(step, Rows) and self._is_one(step.output.space)
+
+    def _is_one(self, space: Space) -> bool:
+        return space is self.edges or space is self.nodes
+
+    def _between(self, step: Gather | Scatter, edges: Space, nodes: Space) -> bool:
+        if edges is not self.edges or nodes is not self.nodes:
+            return False
+        return step.index is self.index or torch.equal(step.index, self.index)
+
+    def closed(self) -> list[Step]:
+        """Up to the last reduction of what an earlier one has told the edges; nothing without one."""
+        told: set[int] = set()
+        closing: Step | None = None
+        for step in self.steps.values():
+            from_told = any(id(value) in told for value in step.inputs)
+            if isinstance(step, Gather) or from_told:
+                told.add(id(step.output))
+            if type(step) is Scatter and from_told:
+                closing = step
+        if closing is None:
+            return []
+        needed, kept = {id(closing.output)}, []
+        for step in reversed(self.steps.values()):
+            if id(step.output) in needed:
+                kept.append(step)
+                needed |= {id(value) for value in step.inputs}
+        return kept[::-1]
+
+
+def by_group(steps: list[Step], output: Value) -> list[Step]:
+    """The steps with the pattern as one step, wherever nobody else reads what is in between."""
+    found: list[_Group] = []
+    behind: dict[int, set[int]] = {}  # of each value: the groups it comes after
+    inside: dict[int, _Group] = {}  # of each value: the group that makes it
+    for step in steps:
+        before = {key for value in step.inputs for key in behind.get(id(value), ())}
+        group = next((g for g in found if _joins(g, step, inside, behind)), None)
+        if group is None and type(step) is Scatter and not step.output.space.global_:
+            group = _Group(step)
+            found.append(group)
+        if group is not None:
+            group.steps[id(step.output)] = step
+            inside[id(step.output)] = group
+        behind[id(step.output)] = before | ({id(group)} if group is not None else set())
+    made: dict[int, Step] = {}
+    gone: set[int] = set()
+    for group in found:
+        members = group.closed()
+        if not members or not _alone(members, steps, output) or _weights_stay(members):
+            continue
+        own = {id(step.output) for step in members}
+        inputs = {id(v): v for step in members for v in step.inputs if id(v) not in own}
+        made[id(members[-1])] = Grouped(members, list(inputs.values()))
+        gone |= {id(step) for step in members[:-1]}
+    return [made.get(id(step), step) for step in steps if id(step) not in gone]
+
+
+def _joins(
+    group: _Group, step: Step, inside: dict[int, _Group], behind: dict[int, set[int]]
+) -> bool:
+    """Whether a step reads what the group makes, and nothing else that comes after the group."""
+    mine = [inside.get(id(value)) is group for value in step.inputs]
+    if not group.takes(step):
+        return False
+    if not any(mine):
+        return False
+    return all(
+        own or id(group) not in behind.get(id(value), ())
+        for own, value in zip(mine, step.inputs, strict=True)
+    )
+
+
+def _alone(members: Sequence[Step], steps: Sequence[Step], output: Value) -> bool:
+    """Whether nobody but the members reads what they make, but for the last one's output."""
+    own = {id(step) for step in members}
+    hidden = {id(step.output) for step in members[:-1]}
+    if id(output) in hidden:
+        return False
+    return not any(
+        id(value) in hidden for step in steps if id(step) not in own for value in step.inputs
+    )
+
+
+def _weights_stay(members: Sequence[Step]) -> bool:
+    """Whether weights that change near a removal scale rows that change far from it.
+
+    A sum is then better corrected by the rows that change than done anew.
+    """
+    product = members[-1].inputs[0].step
+    if not isinstance(product, Rows) or product.scales is None:
+        return False
+    weights = [value for value in product.inputs if value is not product.scales]
+    return max(value.depth for value in weights) < product.scales.depth

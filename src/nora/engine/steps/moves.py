@@ -1,0 +1,349 @@
+"""Steps that move rows between spaces: from nodes to edges, from edges to nodes, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nora.engine.backends.vectorised import expanded, find
+from nora.engine.changed import LOST_DIGITS, Changed, Removals
+from nora.engine.edges import csr
+from nora.engine.spaces import Space
+from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Value
+
+# So few rows cost no more to sum anew than to correct.
+FEW = 6
+# Rows added up at once when a sum over all edges is made.
+BLOCK = 1 << 18
+
+Reduce = Literal["sum", "prod", "amax", "amin", "mean", "last"]
+
+
+def ptr_of(removal: Tensor, count: int) -> Tensor:
+    """Where every removal's rows begin, `[count + 1]`, for sorted `removal`."""
+    ptr = torch.zeros(count + 1, dtype=torch.long, device=removal.device)
+    ptr[1:] = torch.bincount(removal, minlength=count).cumsum(0)
+    return ptr
+
+
+def sorted_by_removal(removal: Tensor, row: Tensor, rows: Tensor, count: int) -> Changed:
+    """Changed rows in the order of their removals."""
+    order = removal.argsort(stable=True)
+    return Changed(ptr_of(removal, count), row[order], rows[order])
+
+
+class Gather(Step):
+    """`out_i = source_{index_i}`: what edges read from their nodes.
+
+    Args:
+        source: The value read from.
+        index: Which of its rows each output row reads, `[size]`.
+        output: The value it makes.
+    """
+
+    def __init__(self, source: Value, index: Tensor, output: Value) -> None:
+        super().__init__([source], output)
+        self.index = index
+
+    @cached_property
+    def readers(self) -> tuple[Tensor, Tensor]:
+        """Who reads each row of the source, in CSR form: `indptr`, `row`."""
+        indptr, _, row = csr(self.index, self.index, self.inputs[0].space.size)
+        return indptr, row
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Every reader that is left of every changed row."""
+        changed, space = inputs[0], self.output.space
+        if not len(changed):
+            return Changed(changed.ptr, changed.node[:0], torch.empty(0))
+        indptr, reader = self.readers
+        owner, position, _ = expanded(indptr, changed.node)
+        removal, row = changed.removal[owner], reader[position]
+        left = space.survive(chunk.removals, removal, row)
+        if not bool(left.all()):
+            owner, removal, row = owner[left], removal[left], row[left]
+        rows = changed.rows[owner]
+        chunk.tally.bytes += rows.nbytes + 4 * owner.nbytes
+        return Changed(ptr_of(removal, len(chunk.removals)), row, rows)
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        return inputs[0][self.index]
+
+    def at(self, rows: Tensor) -> Tensor:
+        """See `Step.at`."""
+        return self.inputs[0].at(self.index[rows])
+
+    def needs(self) -> Sequence[Value]:
+        """Nothing but the changed rows."""
+        return ()
+
+
+class Concat(Step):
+    """The rows of several values, one after the other."""
+
+    def __init__(self, parts: Sequence[Value], output: Value) -> None:
+        super().__init__(parts, output)
+        starts = [0]
+        for part in parts:
+            starts.append(starts[-1] + part.space.size)
+        self.starts = starts
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """All changed rows, moved to where their part begins."""
+        there = [(c, start) for c, start in zip(inputs, self.starts, strict=False) if len(c)]
+        if not there:
+            return Changed(inputs[0].ptr, inputs[0].node[:0], torch.empty(0))
+        return sorted_by_removal(
+            torch.cat([c.removal for c, _ in there]),
+            torch.cat([c.node + start for c, start in there]),
+            torch.cat([c.rows for c, _ in there]),
+            len(chunk.removals),
+        )
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        return torch.cat(inputs)
+
+    def at(self, rows: Tensor) -> Tensor:
+        """See `Step.at`."""
+        ends = torch.tensor(self.starts[1:], device=rows.device)
+        part = torch.searchsorted(ends, rows, right=True)
+        found = []
+        places = []
+        for k, value in enumerate(self.inputs):
+            here = (part == k).nonzero().flatten()
+            found.append(value.at(rows[here] - self.starts[k]))
+            places.append(here)
+        return torch.cat(found)[torch.cat(places).argsort()]
+
+    def needs(self) -> Sequence[Value]:
+        """Nothing but the changed rows."""
+        return ()
+
+
+class Scatter(Step):
+    """`out_k = reduce(start_k, {source_i : index_i = k})`: what nodes make of their edges.
+
+    Sums are corrected by what has changed and what was lost, and summed anew where that would lose
+    digits; everything else is reduced anew wherever something has changed.
+
+    Args:
+        source: The value that is reduced.
+        index: The output row each of its rows goes to.
+        start: What the reduction starts from: a value of the output's space.
+        reduce: What is done; `last` keeps the last row.
+        keep_start: Whether the start counts where something arrives (torch's `include_self`).
+        output: The value it makes.
+    """
+
+    def __init__(
+        self,
+        source: Value,
+        index: Tensor,
+        start: Value,
+        reduce: Reduce,
+        keep_start: bool,
+        output: Value,
+    ) -> None:
+        super().__init__([source, start], output)
+        self.index, self.reduce, self.keep_start = index, reduce, keep_start
+        self.function: Callable[[Tensor, Tensor, int], Tensor] | None = None
+
+    @property
+    def _source(self) -> Value:
+        return self.inputs[0]
+
+    @cached_property
+    def _floating(self) -> bool:
+        none = torch.zeros(0, dtype=torch.long)
+        return self._source.at(none).is_floating_point()
+
+    @cached_property
+    def senders(self) -> tuple[Tensor, Tensor]:
+        """What goes to each output row, in its order, in CSR form: `indptr`, `row`."""
+        indptr, _, row = csr(self.index, self.index, self.output.space.size)
+        return indptr, row
+
+    def settle(self) -> None:
+        """See `Step.settle`."""
+        source, start = self.inputs
+        self.output.depth = depth_after(source, start, self.output.space)
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """From every end of a row to every end of the row it goes to."""
+        ends, reached = self._source.space.ends, self.output.space.ends[:, self.index]
+        return [(a, b) for a in ends for b in reached]
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        return self.reduced(inputs[0], self.index, inputs[1])
+
+    def reduced(self, rows: Tensor, index: Tensor, start: Tensor) -> Tensor:
+        """`rows` reduced into `start`."""
+        if not len(rows):
+            return start
+        if self.function is not None:
+            there, group = index.unique(return_inverse=True)
+            out = start.clone()
+            out[there] = self.function(rows, group, len(there))
+            return out
+        if self.reduce == "sum":
+            if rows.dtype == torch.bool:
+                return start.long().index_add(0, index, rows.long()).bool()
+            return start.index_add(0, index, rows)
+        if self.reduce == "last":
+            last = torch.full((len(start),), -1, device=index.device)
+            place = torch.arange(len(index), device=index.device)
+            last = last.scatter_reduce(0, index, place, "amax")
+            there = (last >= 0).view(-1, *[1] * (rows.dim() - 1))
+            return torch.where(there, rows[last.clamp(min=0)], start)
+        spread = index.view(-1, *[1] * (rows.dim() - 1)).expand_as(rows)
+        return start.scatter_reduce(0, spread, rows, self.reduce, include_self=self.keep_start)
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """New rows wherever something arrives otherwise than before."""
+        source, start = inputs
+        count, space = len(chunk.removals), self.output.space
+        lost_removal, lost = chunk.lost(self._source.space)
+        removal = torch.cat([source.removal, lost_removal])
+        row = torch.cat([source.node, lost])
+        keys = removal * space.size + self.index[row]
+        also = start.removal * space.size + start.node
+        distinct = torch.cat([keys, also]).unique()
+        reached, node = distinct // space.size, distinct % space.size
+        left = space.survive(chunk.removals, reached, node)
+        if not bool(left.all()):
+            distinct, reached, node = distinct[left], reached[left], node[left]
+        if not len(distinct):
+            return Changed(torch.zeros_like(chunk.removals.ptr), node, torch.empty(0))
+        pairs = Pairs(chunk.removals, reached, node)
+        if self.reduce == "sum" and self._floating:
+            rows = self._corrected(chunk, pairs, distinct, source, (keys, row), inputs[1])
+        else:
+            rows = self._anew(chunk, pairs, source, start)
+        chunk.tally.bytes += 3 * rows.nbytes + 6 * keys.nbytes
+        return Changed(ptr_of(reached, count), node, rows)
+
+    def _corrected(
+        self,
+        chunk: Chunk,
+        pairs: Pairs,
+        distinct: Tensor,
+        source: Changed,
+        touched: tuple[Tensor, Tensor],
+        start: Changed,
+    ) -> Tensor:
+        """The old sums plus what has changed, and anew where little is left of what they were."""
+        keys, row = touched
+        at, there = find(distinct, keys)
+        slot, row = at[there], row[there]
+        delta = -self._source.at(row)
+        mine = there[: len(source)]
+        if len(source):
+            delta[: int(mine.sum())] += source.rows[mine]
+        rows = self.output.at(pairs.node)
+        narrow = _flat(rows).size(1) <= 4
+        size = _flat(delta).abs().double()
+        size = size if narrow else size.sum(1, keepdim=True)
+        mass = size.new_zeros(len(rows), size.size(1)).index_add(0, slot, size)
+        rows = rows.index_add(0, slot, delta)
+        if len(start):
+            at, there = find(distinct, start.removal * self.output.space.size + start.node)
+            shift = start.rows[there] - self.inputs[1].at(start.node[there])
+            rows = rows.index_add(0, at[there], shift)
+        left = _flat(rows).abs().double()
+        left = left if narrow else left.sum(1, keepdim=True)
+        # Few are summed anew at once, in the order in which the model sums them.
+        indptr = self.senders[0]
+        few = indptr[pairs.node + 1] - indptr[pairs.node] <= FEW
+        doubtful = few | ~(left >= LOST_DIGITS * mass).all(dim=1)
+        if bool(doubtful.any()):
+            which = doubtful.nonzero().flatten()
+            rows[which] = self._anew(chunk, pairs.picked(which), source, start)
+        return rows
+
+    def _anew(self, chunk: Chunk, pairs: Pairs, source: Changed, start: Changed) -> Tensor:
+        """Everything that goes to the given rows, reduced from scratch."""
+        indptr, sender = self.senders
+        owner, position, _ = expanded(indptr, pairs.node)
+        row, removal = sender[position], pairs.removal[owner]
+        left = self._source.space.survive(pairs.removals, removal, row)
+        owner, row, removal = owner[left], row[left], removal[left]
+        rows = filled(self._source, source, removal, row)
+        begin = filled(self.inputs[1], start, pairs.removal, pairs.node)
+        chunk.tally.bytes += rows.nbytes + 4 * owner.nbytes
+        return self.reduced(rows, owner, begin)
+
+    def needs(self) -> Sequence[Value]:
+        """What is subtracted or reduced anew, and the sums that are corrected."""
+        return [*self.inputs, self.output] if self.reduce == "sum" else self.inputs
+
+
+class GroupBy(Scatter):
+    """`out_k = function({source_i : index_i = k})`, done anew wherever something has changed.
+
+    Args:
+        source: The value that is reduced.
+        index: The output row each of its rows goes to.
+        function: From rows, their groups and the number of groups to a row for every group.
+        fill: What a group without rows gets.
+        shape: The shape of an output row.
+        space: Whose rows the output's are.
+    """
+
+    def __init__(
+        self,
+        source: Value,
+        index: Tensor,
+        function: Callable[[Tensor, Tensor, int], Tensor],
+        fill: float,
+        shape: tuple[int, ...],
+        space: Space,
+    ) -> None:
+        none = source.at(torch.zeros(0, dtype=torch.long))
+        empty = none.new_full((1, *shape), fill)
+        start = Value(space, -1, empty.expand(space.size, *shape))
+        output = Value(space, depth_after(source, start, space))
+        super().__init__(source, index, start, "amax", False, output)
+        self.function = function
+
+
+def _flat(rows: Tensor) -> Tensor:
+    """Rows `[M, …]` as a matrix `[M, F]`."""
+    return rows.unsqueeze(1) if rows.dim() == 1 else rows.flatten(1)
+
+
+class Pairs:
+    """Some pairs (removal, row)."""
+
+    def __init__(self, removals: Removals, removal: Tensor, node: Tensor) -> None:
+        self.removals, self.removal, self.node = removals, removal, node
+
+    def picked(self, which: Tensor | slice) -> Pairs:
+        """Some of them."""
+        return Pairs(self.removals, self.removal[which], self.node[which])
+
+
+def filled(value: Value, changed: Changed, removal: Tensor, row: Tensor) -> Tensor:
+    """A value's rows at some pairs: the changed ones where they have changed."""
+    rows = value.at(row)
+    if len(changed):
+        size = value.space.size
+        key = changed.removal * size + changed.node
+        order = key.argsort()
+        at, there = find(key[order], removal * size + row)
+        rows = rows.clone() if any(stride == 0 for stride in rows.stride()) else rows
+        rows[there] = changed.rows[order[at[there]]]
+    return rows
+
+
+def depth_after(source: Value, start: Value, output: Space) -> int:
+    """How far from a removed node the rows of a reduction change."""
+    if output.global_:
+        return EVERYWHERE
+    return max(max(source.depth, 0) + 1, start.depth)

@@ -1,0 +1,290 @@
+"""The kinds of steps a plan is made of, and what each does with changed rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from nora.engine.backends.vectorised import owner_of
+from nora.engine.changed import Changed, Removals
+from nora.engine.edges import Edges
+from nora.engine.spaces import Space
+
+# A block of rows should stay in a core's own cache while it goes through a map.
+BLOCK_BYTES = 2**19
+# The depth of a value that changes at every node, however far it is from the removed one.
+EVERYWHERE = 1_000_000
+
+
+@dataclass(eq=False)
+class Value:
+    """Rows of a space on the original graph, made by a step.
+
+    Attributes:
+        space: Where its rows live.
+        depth: How many hops from a removed node its rows can change; −1: they never do, `EVERYWHERE`
+            or more: all of them do.
+        base: Original rows `[size, …]`, once they are computed and as long as they are needed.
+        step: What makes them; None for what was given.
+        stored: Whether all rows are kept where any are needed; else they are made anew where asked for.
+    """
+
+    space: Space
+    depth: int
+    base: Tensor | None = None
+    step: Step | None = None
+    stored: bool = True
+    _width: int = -1
+
+    @property
+    def static(self) -> bool:
+        """Whether no removal changes any row that is left."""
+        return self.depth < 0
+
+    @property
+    def width(self) -> int:
+        """Numbers per row."""
+        if self._width < 0:
+            self._width = self.at(torch.zeros(min(1, self.space.size), dtype=torch.long)).numel()
+        return self._width
+
+    def whole(self) -> Tensor:
+        """All original rows."""
+        if self.base is not None:
+            return self.base
+        assert self.step is not None, "given rows are never freed"
+        found = self.step.whole(*(value.whole() for value in self.step.inputs))
+        if self.stored:
+            self.base = found
+        return found
+
+    def at(self, rows: Tensor) -> Tensor:
+        """Some original rows."""
+        if self.base is not None:
+            return self.base[rows]
+        if self.stored:
+            return self.whole()[rows]
+        assert self.step is not None
+        return self.step.at(rows)
+
+
+@dataclass
+class Tally:
+    """What a chunk took, and what pruning left out.
+
+    Attributes:
+        bytes: Memory of all changed rows on the way.
+        mass: L1 mass of message changes, in typical messages.
+        pruned: The part of it that was not propagated.
+        lost: The same by removal `[c]`, for each step that passes messages, in order.
+    """
+
+    bytes: int = 0
+    mass: float = 0.0
+    pruned: float = 0.0
+    lost: list[Tensor] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """Share of the mass that was not propagated."""
+        return self.pruned / self.mass if self.mass > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One chunk of removals on its way through the plan."""
+
+    removals: Removals
+    num_nodes: int
+    backend: ModuleType
+    tolerance: float = 0.0
+    tally: Tally = field(default_factory=Tally)
+    gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    def sources(
+        self, edges: Edges, changed: Changed, y: Tensor, typical: float
+    ) -> tuple[Tensor, ...]:
+        """Whose messages change, less those whose change is below the tolerance."""
+        sources = self.backend.find_sources(edges, self.removals, changed)
+        if self.tolerance <= 0:
+            return sources
+        ptr, source, row, scale = sources
+        size = self.backend.message_change(edges, sources, y, changed.rows) / max(typical, 1e-300)
+        keep = (size >= self.tolerance) | (row == -2)  # what was removed is missed in any case
+        self.tally.mass += float(size.sum())
+        self.tally.pruned += float(size[~keep].sum())
+        lost = torch.zeros(len(ptr) - 1, dtype=torch.double, device=size.device)
+        missed = torch.where(keep, torch.zeros_like(size), size).double()
+        self.tally.lost.append(lost.index_add(0, owner_of(ptr), missed))
+        return _passed(keep)[ptr], source[keep], row[keep], scale[keep]
+
+    def retained(
+        self, sources: tuple[Tensor, ...], inputs: Sequence[Changed]
+    ) -> tuple[tuple[Tensor, ...], Sequence[Changed]]:
+        """The sources, and the changed rows that are among them: what was pruned counts as unchanged."""
+        ptr, source, row, scale = sources
+        own = row >= 0
+        if self.tolerance <= 0 or int(own.sum()) == len(inputs[0]):
+            return sources, inputs
+        at, node, ends = row[own], source[own], _passed(own)[ptr]
+        row = torch.where(own, own.cumsum(0) - 1, row)
+        return (ptr, source, row, scale), [Changed(ends, node, c.rows[at]) for c in inputs]
+
+    def receivers(self, sources: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """The changed nodes among the sources (`ptr`, `node`): what they hear must be weighed anew."""
+        ptr, source, row, _ = sources
+        changed = row >= 0
+        return _passed(changed)[ptr], source[changed]
+
+    def lost(self, space: Space) -> tuple[Tensor, Tensor]:
+        """The rows of a space that every removal takes away: `removal`, `row`."""
+        if id(space) not in self.gone:
+            self.gone[id(space)] = space.lost(self.removals)
+        return self.gone[id(space)]
+
+    def align(self, values: Sequence[Value], changed: Sequence[Changed]) -> list[Changed]:
+        """All inputs on the same pairs: rows that did not change are filled in from the original."""
+        if not any(len(c) for c in changed):
+            none = torch.zeros(0, dtype=torch.long, device=self.removals.node.device)
+            return [
+                Changed(c.ptr, c.node, v.at(none)) for c, v in zip(changed, values, strict=True)
+            ]
+        size = values[0].space.size
+        joined = next(c for c in changed if len(c))
+        places: dict[int, Tensor | None] = {id(joined.node): None}
+        for other in changed:
+            if len(other) and id(other.node) not in places:
+                if _same_pairs(other, joined):
+                    places[id(other.node)] = None
+                    continue
+                ptr, node, at, at_other = self.backend.union(joined, other, size)
+                places = {key: at if old is None else at[old] for key, old in places.items()}
+                places[id(other.node)] = at_other
+                joined = Changed(ptr, node, other.rows)
+        aligned = []
+        for value, c in zip(values, changed, strict=True):
+            place = places.get(id(c.node)) if len(c) else None
+            if len(c) and place is None:
+                rows = c.rows
+            elif len(c) == len(joined.node) and place is not None:
+                rows = torch.empty_like(c.rows)
+                rows[place] = c.rows
+            else:
+                rows = value.at(joined.node)
+                if len(c):
+                    rows = (
+                        rows.clone() if rows.data_ptr() == 0 or not rows.is_contiguous() else rows
+                    )
+                    rows[place] = c.rows
+            aligned.append(Changed(joined.ptr, joined.node, rows))
+        return aligned
+
+
+def _same_pairs(a: Changed, b: Changed) -> bool:
+    return len(a) == len(b) and torch.equal(a.node, b.node) and torch.equal(a.ptr, b.ptr)
+
+
+def _passed(keep: Tensor) -> Tensor:
+    """How many are kept before each position, `[n+1]`."""
+    passed = torch.zeros(len(keep) + 1, dtype=torch.long, device=keep.device)
+    passed[1:] = keep.cumsum(0)
+    return passed
+
+
+class Step(ABC):
+    """One step: original rows once, changed rows for every chunk."""
+
+    def __init__(self, inputs: Sequence[Value], output: Value) -> None:
+        self.inputs = tuple(inputs)
+        self.output = output
+        output.step = self
+
+    @abstractmethod
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Changed output rows from changed input rows."""
+
+    @abstractmethod
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """All output rows from all input rows, on the whole graph; differentiable."""
+
+    def at(self, rows: Tensor) -> Tensor:
+        """Some original output rows."""
+        return self.output.whole()[rows]
+
+    def share(self, source: Tensor, target: Tensor) -> Tensor | None:
+        """How much of each source's row of the first input arrives at its target, `[M]` or `[M, H]`.
+
+        None when the step does not pass rows on in proportion.
+        """
+        return None
+
+    def settle(self) -> None:
+        """Tell the output's depth by the inputs'; called where it may change at all."""
+        self.output.depth = max(value.depth for value in self.inputs)
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """Where a change can arrive in one hop: pairs (nodes it comes from, nodes it reaches)."""
+        return ()
+
+    def needs(self) -> Sequence[Value]:
+        """The values whose original rows this step reads."""
+        return self.inputs
+
+
+class Rows(Step):
+    """A map that treats every row by itself."""
+
+    def __init__(
+        self, function: Callable[..., Tensor], inputs: Sequence[Value], output: Value
+    ) -> None:
+        super().__init__(inputs, output)
+        self.function = function
+        # The input whose rows are scaled by the other's single numbers, where that is all it does.
+        self.scales: Value | None = None
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Apply the map to the changed rows, a block at a time so that they stay in cache."""
+        if not any(len(c) for c in inputs):
+            return Changed(inputs[0].ptr, inputs[0].node[:0], torch.empty(0))
+        if len(inputs) > 1:
+            inputs = chunk.align(self.inputs, inputs)
+        first = inputs[0]
+        wide = max(c.rows[:1].numel() * c.rows.element_size() for c in inputs)
+        block = max(64, BLOCK_BYTES // max(wide, 1))
+        if len(first) <= 2 * block:
+            rows = self.function(*(c.rows for c in inputs))
+        else:
+            blocks = zip(*(c.rows.split(block) for c in inputs), strict=True)
+            rows = torch.cat([self.function(*block) for block in blocks])
+        return Changed(first.ptr, first.node, rows)
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        return self.function(*inputs)
+
+    def at(self, rows: Tensor) -> Tensor:
+        """See `Step.at`."""
+        return self.function(*(value.at(rows) for value in self.inputs))
+
+    def needs(self) -> Sequence[Value]:
+        """Original rows matter only where several inputs meet."""
+        return self.inputs if len(self.inputs) > 1 else ()
+
+
+def inline(outer: Rows, inner: Rows) -> Rows:
+    """`outer` with `inner` in place of the input it makes: the rows in between are never stored."""
+    kept = [value for value in outer.inputs if value is not inner.output]
+    inputs = list(dict.fromkeys([*kept, *inner.inputs]))
+    of_inner = [inputs.index(value) for value in inner.inputs]
+    of_outer = [None if value is inner.output else inputs.index(value) for value in outer.inputs]
+
+    def function(*rows: Tensor) -> Tensor:
+        made = inner.function(*(rows[at] for at in of_inner))
+        return outer.function(*(made if at is None else rows[at] for at in of_outer))
+
+    return Rows(function, inputs, outer.output)

@@ -1,0 +1,140 @@
+"""Steps of rules: sums over neighbours that are corrected, and attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nora.engine.backends.vectorised import owner_of, weigh
+from nora.engine.changed import Attention, Changed, Sums
+from nora.engine.edges import Edges
+from nora.engine.steps.dense import propagate_everywhere
+from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Value
+
+
+class Propagate(Step):
+    """`out_k = left_k Σ_{j→k} weight_jk right_j y_j + plus_k`: corrected, never summed anew.
+
+    Args:
+        edges: Which messages pass, and how they are scaled.
+        y: What nodes send, `[N, F]`.
+        total: The sums without `left`, `[N, F]`.
+        plus: What is added: a value, one row `[1, F]` for all nodes, or no rows `[0, F]`.
+        output: The value it computes.
+    """
+
+    def __init__(
+        self, edges: Edges, y: Value, total: Tensor, plus: Value | Tensor, output: Value
+    ) -> None:
+        super().__init__([y, plus] if isinstance(plus, Value) else [y], output)
+        self.edges = edges
+        self.total = total
+        self.added = plus
+        self.size = total.abs().sum(1)
+        size = y.whole().abs().sum(1, dtype=torch.double)
+        self.typical = edges.typical(size * edges.right)
+
+    def settle(self) -> None:
+        """See `Step.settle`."""
+        near = 2 if self.edges.normalise == "sym" else 1
+        deepest = self.added.depth if isinstance(self.added, Value) else -1
+        self.output.depth = max(self.inputs[0].depth + 1, near, deepest)
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """See `Step.hops`."""
+        return [(self.edges.source, self.edges.target)]
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Add the changes of messages to the original outputs, and scale anew where needed."""
+        rows = inputs[0]
+        y, whole = self.inputs[0].whole(), self.output.whole()
+        plus = self.added.whole() if isinstance(self.added, Value) else self.added
+        if not len(rows):
+            rows = Changed(rows.ptr, rows.node, y[:0])
+        more = inputs[-1] if len(inputs) > 1 else rows
+        if len(inputs) == 1 or not len(more):
+            more = Changed(torch.zeros_like(more.ptr), more.node[:0], y[:0])
+        everybody = len(chunk.removals) * chunk.num_nodes - len(chunk.removals.node)
+        if self.inputs[0].depth >= EVERYWHERE and len(rows) == everybody:
+            if chunk.tolerance > 0:  # nothing is left out here
+                chunk.tally.lost.append(y.new_zeros(len(chunk.removals), dtype=torch.double))
+            chunk.tally.bytes += 4 * rows.rows.nbytes
+            return propagate_everywhere(self.edges, chunk.removals, rows, plus, more)
+        sources = chunk.sources(self.edges, rows, y, self.typical)
+        reach = chunk.backend.expand(self.edges, chunk.removals, sources, (more.ptr, more.node))
+        chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
+        base = Sums(y, self.total, self.size, plus, whole)
+        out, doubtful = chunk.backend.accumulate(self.edges, reach, base, rows.rows, more)
+        # Where a correction has eaten up the digits of a sum, it is summed anew.
+        if bool(doubtful.any()):
+            chunk.backend.sum_anew(self.edges, sources, reach, doubtful, base, rows.rows, more, out)
+        return Changed(reach.ptr, reach.node, out)
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        total = self.edges.total(inputs[0])
+        if self.edges.normalise != "none":
+            total = total * self.edges.left.to(total.dtype).unsqueeze(-1)
+        if isinstance(self.added, Value):
+            return total + inputs[1]
+        return total + self.added if len(self.added) else total
+
+    def share(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Step.share`."""
+        edges = self.edges
+        return edges.between(source, target) * edges.right[source] * edges.left[target]
+
+    def needs(self) -> Sequence[Value]:
+        """Everything it reads, its own output included."""
+        return [*self.inputs, self.output]
+
+
+class Attend(Step):
+    """`out_k = Σ_{j→k} softmax_j(LeakyReLU(near_j + far_k)) y_j`."""
+
+    def __init__(
+        self, edges: Edges, inputs: Sequence[Value], base: Attention, output: Value
+    ) -> None:
+        super().__init__(inputs, output)
+        self.edges = edges
+        self.base = base
+        self.typical = edges.typical(base.y.abs().flatten(1).sum(1, dtype=torch.double))
+
+    def settle(self) -> None:
+        """See `Step.settle`."""
+        self.output.depth = max(0, *(value.depth for value in self.inputs)) + 1
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """See `Step.hops`."""
+        return [(self.edges.source, self.edges.target)]
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """Weigh what the reached nodes hear anew."""
+        inputs = chunk.align(self.inputs, inputs)
+        sources = chunk.sources(self.edges, inputs[0], self.base.y, self.typical)
+        sources, inputs = chunk.retained(sources, inputs)
+        reach = chunk.backend.expand(self.edges, chunk.removals, sources, chunk.receivers(sources))
+        chunk.tally.bytes += 4 * reach.slot.nbytes
+        rows = tuple(c.rows for c in inputs)
+        out = chunk.backend.attend(self.edges, chunk.removals, inputs[0], reach, self.base, rows)
+        return Changed(reach.ptr, reach.node, out)
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        y, near, far = inputs
+        indptr, source, _ = self.edges.by_target
+        target = owner_of(indptr)
+        score = near[source] + far[target]
+        return weigh(score, y[source], target, self.edges.num_nodes, self.base.slope)[0]
+
+    def share(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Step.share`: the attention weight of every head."""
+        base = self.base
+        score = base.near[source] + base.far[target]
+        score = torch.where(score < 0, score * base.slope, score)
+        weight = (score - base.peak[target]).exp() / base.share[target]
+        edges = self.edges.between(source, target).to(weight.dtype).unsqueeze(-1)
+        # Who hears nobody has no softmax: its weight is not a number.
+        return torch.where(edges > 0, weight * edges, torch.zeros_like(weight))

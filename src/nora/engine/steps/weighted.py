@@ -1,0 +1,121 @@
+"""A pattern: gather → scale by a number per edge → sum. One step instead of three.
+
+What edges read, times a weight that may change too, summed where they lead: this is most of what
+convolutions do. As one step no message is ever stored; compiled, it touches each message that has
+changed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.engine.changed import Changed
+from nora.engine.steps.moves import FEW, LOST_DIGITS, Gather, Scatter, ptr_of
+from nora.engine.steps.step import Chunk, Rows, Step, Value
+
+
+class WeightedSum(Step):
+    """`out_k = start_k + Σ_{e → k} weight_e y_{source(e)}`.
+
+    Args:
+        gather: What the edges read.
+        product: Its product with the weights; None without weights.
+        scatter: The sum.
+    """
+
+    def __init__(self, gather: Gather, product: Rows | None, scatter: Scatter) -> None:
+        self.gather, self.product, self.scatter = gather, product, scatter
+        weights = [v for v in product.inputs if v is not gather.output] if product else []
+        super().__init__([gather.inputs[0], scatter.inputs[1], *weights], scatter.output)
+        self.weight: Value | None = weights[0] if weights else None
+
+    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
+        """By the compiled loop where there is one, else step by step."""
+        y, start = inputs[0], inputs[1]
+        fast = getattr(chunk.backend, "weighted_sum", None)
+        if fast is not None and not len(start) and self._plain():
+            weights = inputs[2] if self.weight is not None else None
+            return fast(self, chunk, y, weights)
+        read = self.gather.changed(chunk, [y])
+        if self.product is not None:
+            sides = {id(self.gather.output): read, id(self.weight): inputs[-1]}
+            read = self.product.changed(chunk, [sides[id(v)] for v in self.product.inputs])
+        return self.scatter.changed(chunk, [read, start])
+
+    def _plain(self) -> bool:
+        rows = self.output.whole()
+        return rows.dim() >= 2 and rows.dtype in (torch.float32, torch.float64)
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Step.whole`."""
+        y, start = inputs[0], inputs[1]
+        rows = self.gather.whole(y)
+        if self.product is not None:
+            sides = {id(self.gather.output): rows, id(self.weight): inputs[-1]}
+            rows = self.product.whole(*(sides[id(v)] for v in self.product.inputs))
+        return self.scatter.whole(rows, start)
+
+    def settle(self) -> None:
+        """See `Step.settle`."""
+        self.gather.settle()
+        if self.product is not None:
+            self.product.settle()
+        self.scatter.settle()
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """See `Step.hops`."""
+        return self.scatter.hops()
+
+    def needs(self) -> Sequence[Value]:
+        """Everything it reads, and its own sums."""
+        return [*self.inputs, self.output]
+
+    def arrays(self, chunk: Chunk, y: Changed, weights: Changed | None) -> dict[str, Any]:
+        """What the compiled loops read of a chunk."""
+        removal, edge = chunk.lost(self.gather.output.space)
+        gone_removal, gone = chunk.lost(self.output.space)
+        count = len(chunk.removals)
+        none = torch.zeros(count + 1, dtype=torch.long)
+        changed = weights is not None and len(weights) > 0
+        assert weights is None or isinstance(weights, Changed)
+        return {
+            "lost": (ptr_of(removal, count), edge),
+            "gone": (ptr_of(gone_removal, count), gone),
+            "w": (weights.ptr, weights.node) if changed and weights else (none, none[:0]),
+            "y": (y.ptr, y.node) if len(y) else (none, none[:0]),
+        }
+
+    few, digits = FEW, LOST_DIGITS
+
+
+def summed_at_once(steps: list[Step], output: Value) -> list[Step]:
+    """The steps with the pattern as one step, wherever nobody else reads what is in between."""
+    readers: dict[int, int] = {id(output): 2}
+    for step in steps:
+        for key in set(map(id, step.inputs)):
+            readers[key] = readers.get(key, 0) + 1
+    made: dict[int, Step] = {id(step.output): step for step in steps}
+    swallowed: set[int] = set()
+    found: dict[int, Step] = {}
+    for step in steps:
+        if type(step) is not Scatter or step.reduce != "sum":
+            continue
+        inner = made.get(id(step.inputs[0]))
+        if inner is None or readers[id(inner.output)] > 1 or inner.output.static:
+            continue
+        gather: Step | None = inner
+        product: Rows | None = None
+        if isinstance(inner, Rows) and inner.scales is not None:
+            gather = made.get(id(inner.scales))
+            product = inner
+            if len(inner.inputs) != 2 or gather is None or readers[id(gather.output)] > 1:
+                continue
+        if not isinstance(gather, Gather):
+            continue
+        found[id(step)] = WeightedSum(gather, product, step)
+        swallowed |= {id(gather)} | ({id(product)} if product is not None else set())
+    return [found.get(id(step), step) for step in steps if id(step) not in swallowed]

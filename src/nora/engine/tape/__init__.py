@@ -1,0 +1,1 @@
+"""The tape: what a model does, recorded operation by operation, and followed."""

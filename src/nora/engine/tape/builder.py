@@ -1,0 +1,412 @@
+"""What is known of a program's tensors, and the steps that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.engine.plan import UnsupportedError
+from nora.engine.spaces import Space, joined, whole_graph
+from nora.engine.steps.moves import Concat, Gather, Reduce, Scatter, depth_after
+from nora.engine.steps.step import Rows, Step, Value
+from nora.engine.tape.program import Program
+from nora.engine.tape.program import Step as TapeStep
+from nora.engine.tape.tape import Ref
+from nora.engine.tape.tracked import Ids, Known, Layout, Matrix, RowCount, Tracked, Uniform
+from nora.engine.tape.trees import leaves, mapped
+
+aten = torch.ops.aten
+# Values of edges that take more than this are not kept but made anew where they are needed.
+KEPT_BYTES = 32 * 2**20
+
+
+class Builder:
+    """Tensors by their numbers on the tape, and the steps so far.
+
+    Args:
+        program: The operations.
+        spaces: The spaces there are before the model has made any: nodes by type, edges by set.
+        nodes: Which of them hold nodes.
+        given: What is known of the program's inputs, by name.
+        num_nodes: Number of nodes of all types.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        spaces: Sequence[Space],
+        nodes: Sequence[Space],
+        given: Mapping[str, Known],
+        num_nodes: int,
+    ) -> None:
+        self.program = program
+        self.spaces = list(spaces)
+        self.nodes = list(nodes)
+        self.steps: list[Step] = []
+        self.num_nodes = num_nodes
+        self.graph = whole_graph(num_nodes)
+        self.slots: dict[int, Space] = {1: self.graph}
+        self.known: dict[int, Known] = {}
+        self.shapes: dict[int, tuple[tuple[int, ...], ...]] = {}
+        self.named: dict[tuple[Any, ...], Any] = {}
+        self.unknown: dict[int, str] = {}
+        self.first: dict[int, int] = {}
+        self.done: dict[tuple[Any, ...], tuple[int | None, ...]] = {}
+        self.parts: dict[int, list[Space]] = {}
+        self.at: TapeStep | None = None
+        for number, tensor in program.consts.items():
+            self.known[number] = tensor
+            self.shapes[number] = tuple((n,) * program.graphs for n in tensor.shape)
+        for name, number in program.inputs.items():
+            found = given[name]
+            self.known[number] = found
+            self.shapes[number] = self.shape_of(found)
+
+    def shape_of(self, found: Known) -> tuple[tuple[int, ...], ...]:
+        """The size of every axis on every graph."""
+        if isinstance(found, Tensor):
+            return tuple((n,) * self.program.graphs for n in found.shape)
+        if isinstance(found, Matrix):
+            return found.rows.sizes, found.columns.sizes
+        none = torch.zeros(0, dtype=torch.long)
+        rows = found.value.at(none) if isinstance(found, Tracked) else found.rows
+        shape = list(found.layout.tensor(rows).shape)
+        sizes = found.space.sizes if isinstance(found, Tracked) else found.sizes
+        return tuple(
+            tuple(n * found.layout.factor for n in sizes)
+            if axis == found.layout.axis
+            else (n,) * self.program.graphs
+            for axis, n in enumerate(shape)
+        )
+
+    def refuse(self, why: str) -> None:
+        """Give up on the model, and say where."""
+        assert self.at is not None
+        raise UnsupportedError(f"{self.at.name} at {self.at.op.line} {why}")
+
+    def cannot(self, number: int, why: str) -> None:
+        """Give up on the model if this result is ever used."""
+        assert self.at is not None
+        self.unknown[number] = f"{self.at.name} at {self.at.op.line} {why}"
+
+    def __getitem__(self, ref: Any) -> Known:
+        return self.known[ref.id]
+
+    def operands(self, args: Any) -> list[Known]:
+        """Everything tensor-like among arguments."""
+        return [self.known[a.id] for a in leaves(args) if isinstance(a, Ref)]
+
+    def layout(self, ref: Ref) -> Layout:
+        """Where a tensor's rows are."""
+        found = self.known[ref.id]
+        if isinstance(found, Tensor):
+            self.refuse("takes a tensor of the model's own where rows are expected")
+        assert not isinstance(found, Tensor)
+        return found.layout
+
+    def ndim(self, ref: Ref) -> int:
+        """Number of axes of a tensor."""
+        return len(self.shapes[ref.id])
+
+    def ndim_of(self, found: Tracked) -> int:
+        """Number of axes of what is tracked."""
+        rows = found.value.at(torch.zeros(0, dtype=torch.long))
+        return rows.dim() if found.layout.axis is not None else rows.dim() - 1
+
+    def shapes_behind(self, found: Tracked, dim: int) -> list[int]:
+        """The sizes of all axes but that of the rows."""
+        return list(found.value.at(torch.zeros(0, dtype=torch.long)).shape[1:])
+
+    def space_of_size(self, sizes: tuple[int, ...]) -> Space | None:
+        """The space that has so many rows on every graph; nodes come first."""
+        for space in [*self.nodes, *self.spaces]:
+            if space.sizes == sizes:
+                return space
+        return None
+
+    def temporary(self, found: Known) -> Ref:
+        """A number for what the tape does not have."""
+        number = self.program.count + len(self.named) + len(self.known)
+        while number in self.known:
+            number += 1
+        self.known[number] = found
+        self.shapes[number] = (
+            () if isinstance(found, Tracked) and found.layout.axis is None else self.shape_of(found)
+        )
+        return Ref(number)
+
+    def parts_of(self, space: Space) -> list[Space]:
+        """The spaces whose rows were joined into this one."""
+        return self.parts.get(id(space), [space])
+
+    def part(self, found: Tracked, space: Space, start: int) -> Tracked:
+        """The rows of one of these."""
+        key = ("span", start, id(space))
+        if key not in self.named:
+            self.named[key] = torch.arange(start, start + space.size)
+        return Tracked(self.gathered(found.value, self.named[key], space), found.layout, found.ids)
+
+    def as_rows_of(self, found: Tracked, space: Space) -> Tracked | None:
+        """The same rows as rows of another space, where both are the same in all but name."""
+        own = found.space
+        if own is space:
+            return found
+        if own.sizes != space.sizes or self.graph in (own, space):
+            return None
+        key = ("same", id(own), id(space))
+        if key not in self.named:
+            every = torch.arange(space.size)
+            alike = space.covers(every, own) and space.covered(every, own)
+            self.named[key] = every if alike else None
+        every = self.named[key]
+        if every is None:
+            return None
+        return Tracked(self.gathered(found.value, every, space), found.layout, found.ids)
+
+    def static_index(self, found: Known, what: str = "an index") -> Tracked:
+        """A tracked tensor of row numbers that no removal changes."""
+        if not isinstance(found, Tracked) or not found.value.static:
+            self.refuse(f"picks by {what} that depends on values, not on the graph's edges alone")
+        assert isinstance(found, Tracked)
+        return found
+
+    def value(self, space: Space, depth: int, numel: int = 1, size: int = 4) -> Value:
+        """A value to be made by a step."""
+        found = Value(space, depth)
+        if not any(space is one for one in (*self.nodes, self.graph)):
+            found.stored = space.size * max(numel, 1) * size <= KEPT_BYTES
+        return found
+
+    def add(self, step: Step) -> Value:
+        """Add a step to the plan."""
+        self.steps.append(step)
+        return step.output
+
+    def set(self, known: Known, place: int = 0) -> None:
+        """Say what the current operation gives."""
+        assert self.at is not None
+        number = self.at.op.outs[place]
+        if number is not None:
+            self.known[number] = known
+
+    def rows(self, function: Callable[..., Tensor], *inputs: Value, numel: int = 1) -> Value:
+        """A map of rows of one space."""
+        depth = max(value.depth for value in inputs)
+        distinct = list(dict.fromkeys(inputs))
+        places = [distinct.index(value) for value in inputs]
+
+        def arranged(*rows: Tensor) -> Tensor:
+            return function(*(rows[at] for at in places))
+
+        output = self.value(inputs[0].space, depth, numel)
+        return self.add(
+            Rows(arranged if len(distinct) < len(inputs) else function, distinct, output)
+        )
+
+    def apply(
+        self,
+        step: TapeStep,
+        layout: Layout,
+        args: Mapping[str, Any] | None = None,
+        ids: Ids = "",
+        func: Any = None,
+    ) -> None:
+        """The operation itself on rows: its results have rows along `layout`'s axis.
+
+        Tensors among the arguments must be plain, or hold rows of one space.
+        """
+        given = dict(step.args if args is None else args)
+        inputs: list[Tracked] = []
+        slots: dict[int, Any] = {}
+        for leaf in leaves(given):
+            if isinstance(leaf, Ref) and leaf.id not in slots:
+                found = self.known[leaf.id]
+                slots[leaf.id] = found
+                if isinstance(found, Tracked):
+                    if inputs:
+                        found = self.as_rows_of(found, inputs[0].space) or found
+                    slots[leaf.id] = _Slot(len(inputs), found.layout)
+                    inputs.append(found)
+        if len({id(found.space) for found in inputs}) > 1:
+            labels = " and ".join(dict.fromkeys(found.space.label for found in inputs))
+            self.refuse(f"mixes rows of {labels}")
+        operation = func or step.op.func
+        args_, kwargs_ = bound(step, lambda ref: slots[ref.id], given, operation)
+        operation = _copied if operation is aten.copy.default else operation
+
+        def call(rows: Sequence[Tensor], count: int) -> list[Any]:
+            def put(a: Any) -> Any:
+                if isinstance(a, _Slot):
+                    return a.layout.tensor(rows[a.place])
+                if isinstance(a, Uniform):
+                    return a.layout.tensor(a.rows.expand(count, *a.rows.shape[1:]))
+                if isinstance(a, RowCount):
+                    return a.factor * count
+                return a
+
+            out = operation(*mapped(put, args_), **mapped(put, kwargs_))
+            return list(out) if isinstance(out, tuple | list) else [out]
+
+        for place, number in enumerate(step.op.outs):
+            if number is None:
+                continue
+            if not inputs:
+                one = next(s for s in slots.values() if isinstance(s, Uniform))
+                self.known[number] = Uniform(layout.rows(call([], 1)[place]), layout, one.sizes)
+                continue
+
+            def function(*rows: Tensor, place: int = place) -> Tensor:
+                return layout.rows(call(rows, len(rows[0]))[place])
+
+            numel = _numel(step.shapes[place], layout)
+            made = self.rows(function, *(found.value for found in inputs), numel=numel)
+            self.known[number] = Tracked(made, layout, ids)
+            if step.name == "mul" and len(inputs) == 2 and layout == Layout(0):
+                self._note_scaling(made, inputs)
+
+    def _note_scaling(self, made: Value, inputs: list[Tracked]) -> None:
+        """Say so where a product scales each row of one factor by the other's one number."""
+        none = torch.zeros(0, dtype=torch.long)
+        rows = [found.value.at(none) for found in inputs]
+        plain = all(found.layout == Layout(0) for found in inputs)
+        step = made.step
+        if not plain or not isinstance(step, Rows) or inputs[0].value is inputs[1].value:
+            return
+        for wide, narrow in ((0, 1), (1, 0)):
+            single = rows[narrow].dim() == rows[wide].dim() and all(
+                n == 1 for n in rows[narrow].shape[1:]
+            )
+            if single and rows[wide].dim() >= 2 and rows[wide].dtype == rows[narrow].dtype:
+                step.scales = inputs[wide].value
+                return
+
+    def apply_first(self, step: TapeStep, layout: Layout, args: Mapping[str, Any]) -> None:
+        """As `apply`, for an operation whose first result alone has rows."""
+        number = step.op.outs[0]
+        assert number is not None
+        alone = replace(step.op, outs=(number,))
+        self.apply(replace(step, op=alone), layout, args)
+
+    def refuse_later(self, step: TapeStep, why: str) -> None:
+        """Give up if any of the results is ever used."""
+        for number in step.op.outs:
+            if number is not None:
+                self.cannot(number, why)
+
+    def gathered(self, source: Value, index: Tensor, space: Space) -> Value:
+        """Rows of `source` read by the rows of another space."""
+        if not space.covers(index, source.space):
+            self.refuse(f"reads rows of {source.space.label} that may be gone")
+        key = ("gather", id(source), id(index), id(space))
+        if key not in self.named:
+            numel = source.width if source.base is not None else 8
+            depth = source.depth
+            made = self.add(Gather(source, index, self.value(space, depth, numel)))
+            self.named[key] = (made, index)  # the index is kept, so that its id stays its own
+        return self.named[key][0]
+
+    def scattered(
+        self, source: Value, index: Tensor, start: Value, reduce: Reduce, keep_start: bool
+    ) -> Value:
+        """Rows of `source` reduced into those of another space."""
+        space = start.space
+        if not source.space.covers(index, space):
+            self.refuse(f"reduces to rows of {space.label} that may be gone")
+        unmoved = source.static and start.static and source.space.covered(index, space)
+        depth = -1 if unmoved else depth_after(source, start, space)
+        output = Value(space, depth)
+        return self.add(Scatter(source, index, start, reduce, keep_start, output))
+
+    def concatenated(self, parts: Sequence[Value]) -> Value:
+        """Rows of several values, one after the other, in a space of their own."""
+        key = ("join", *(id(part.space) for part in parts))
+        if key not in self.named:
+            self.named[key] = joined([part.space for part in parts])
+            self.spaces.append(self.named[key])
+            inner = [self.parts_of(part.space) for part in parts]
+            self.parts[id(self.named[key])] = [one for each in inner for one in each]
+        output = self.value(self.named[key], max(part.depth for part in parts), 8)
+        return self.add(Concat(parts, output))
+
+    def subspace(self, parent: Space, rows: Tensor, key: tuple[Any, ...], sizes: Any) -> Space:
+        """A space of some rows of another, the same one for the same choice."""
+        if key not in self.named:
+            found = parent.picked(rows, parent.label, tuple(sizes))
+            self.named[key] = found
+            self.spaces.append(found)
+        return self.named[key]
+
+    def fixed(self, base: Tensor, space: Space) -> Value:
+        """Given rows that no removal changes."""
+        return Value(space, -1, base)
+
+    def own_rows(self, tensor: Tensor, dim: int, space: Space) -> Tracked:
+        """A tensor of the model's own that has a row for every row of a space on all graphs."""
+        constant = len(set(space.sizes)) == 1
+        if not constant or dim >= tensor.dim() or tensor.size(dim) != space.size:
+            self.refuse("meets a tensor of the model's own that has a row for every node or edge")
+        return Tracked(self.fixed(tensor.movedim(dim, 0), space), Layout(dim))
+
+    def repeated(self, uniform: Uniform, space: Space) -> Value:
+        """A uniform tensor's rows as rows of a space."""
+        return self.fixed(uniform.rows.expand(space.size, *uniform.rows.shape[1:]), space)
+
+    def broadcast(self, found: Tracked, space: Space) -> Value:
+        """What is known of the whole graph, as a row `[…]` of every row of a space."""
+        key = ("zeros", id(space))
+        if key not in self.named:
+            self.named[key] = torch.zeros(space.size, dtype=torch.long)
+        return self.gathered(found.value, self.named[key], space)
+
+    def count(self, space: Space) -> Tracked:
+        """The number of rows of a space: a number that removals change."""
+        key = ("count", id(space))
+        if key not in self.named:
+            ones = self.fixed(torch.ones(1, dtype=torch.long).expand(space.size), space)
+            start = self.fixed(torch.zeros(1, dtype=torch.long), self.graph)
+            index = torch.zeros(space.size, dtype=torch.long)
+            self.named[key] = Tracked(self.scattered(ones, index, start, "sum", True), Layout(None))
+        return self.named[key]
+
+
+class _Slot:
+    """A tracked tensor among an operation's arguments."""
+
+    def __init__(self, place: int, layout: Layout) -> None:
+        self.place, self.layout = place, layout
+
+
+def bound(
+    step: TapeStep,
+    put: Callable[[Ref], Any],
+    given: Mapping[str, Any] | None = None,
+    func: Any = None,
+) -> tuple[list[Any], dict[str, Any]]:
+    """An operation's arguments by position and by name, with `put` in place of every `Ref`."""
+    given = step.args if given is None else given
+    positional, named = [], {}
+    for argument in (func or step.op.func)._schema.arguments:
+        value = mapped(lambda a: put(a) if isinstance(a, Ref) else a, given[argument.name])
+        if argument.kwarg_only:
+            named[argument.name] = value
+        else:
+            positional.append(value)
+    return positional, named
+
+
+def _copied(own: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    """`aten.copy` with a derivative."""
+    return source.to(own.dtype).expand_as(own)
+
+
+def _numel(shape: tuple[tuple[int, ...], ...], layout: Layout) -> int:
+    """Numbers per row."""
+    numel = layout.factor
+    for axis, sizes in enumerate(shape):
+        if axis != layout.axis:
+            numel *= sizes[0]
+    return numel

@@ -1,0 +1,172 @@
+"""From a tape to a plan: every operation is of a known kind, or is named with its line.
+
+The walk goes through the operations once, in order. A *kind* (see `kinds/`) says what an operation does
+with rows: it treats each by itself, reads rows of one space from another, reduces rows to those of
+another, makes edges out of edges. What no kind covers is done on the whole graph anew for every removal,
+as long as its result has rows or is about the whole graph; what remains is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.engine.plan import UnsupportedError
+from nora.engine.tape.builder import Builder, bound
+from nora.engine.tape.program import Sized
+from nora.engine.tape.program import Step as TapeStep
+from nora.engine.tape.tape import Ref
+from nora.engine.tape.tracked import Layout, Matrix, Tracked
+from nora.engine.tape.trees import leaves
+
+aten = torch.ops.aten
+
+# Operations that hand a value of the graph to Python, or a length that depends on values.
+READS = (
+    "_local_scalar_dense", "is_nonzero", "equal", "_unique2", "unique_dim", "unique_consecutive", "_unique",
+    "bincount", "repeat_interleave", "nonzero", "masked_select",
+)  # fmt: skip
+
+Kind = Any  # a function of the walk and the operation
+KINDS: dict[str, Kind] = {}
+# The same for operations on sparse matrices, or that make one.
+MATRICES: dict[str, Kind] = {}
+
+
+def kind(*names: str) -> Callable[[Kind], Kind]:
+    """Decorator: the function says what these operations (by their names in ATen) do with rows."""
+
+    def enter(function: Kind) -> Kind:
+        for name in names:
+            there = KINDS.get(name)
+            # A module that is imported twice, under two names, enters its own kinds again.
+            if there is not None and there.__code__.co_filename != function.__code__.co_filename:
+                raise ValueError(f"{name} has a kind already")
+            KINDS[name] = function
+        return function
+
+    return enter
+
+
+class Walk(Builder):
+    """A walk along a program that makes the steps of a plan; see `Builder` for what it is given."""
+
+    def go(self, shortcut: Callable[[Walk, int], int] | None = None) -> None:
+        """Follow every operation; `shortcut` may follow several at once and says where to go on."""
+        at = 0
+        while at < len(self.program.steps):
+            skipped = at if shortcut is None else shortcut(self, at)
+            if skipped > at:
+                at = skipped
+                continue
+            self.follow(self.program.steps[at])
+            at += 1
+
+    def follow(self, step: TapeStep) -> None:
+        """Follow one operation."""
+        self.at = step
+        try:
+            self._follow(step)
+        except UnsupportedError:
+            raise
+        except Exception as error:  # an operation in a form that its kind does not know
+            told = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UnsupportedError(
+                f"{step.name} at {step.op.line} is used in a way that is not followed ({told})"
+            ) from error
+
+    def _again(self, step: TapeStep) -> bool:
+        """Whether the same was done before with the same: layers normalise the same edges anew."""
+        given = leaves(step.args)
+        key = (
+            step.op.func,
+            *(
+                ("ref", self.first.get(a.id, a.id)) if isinstance(a, Ref) else repr(a)
+                for a in given
+            ),
+            step.shapes,
+        )
+        outs = self.done.setdefault(key, step.op.outs)
+        if outs is step.op.outs or len(outs) != len(step.op.outs):
+            return False
+        for before, number in zip(outs, step.op.outs, strict=True):
+            if number is None or before is None:
+                continue
+            self.first[number] = before
+            self.shapes[number] = self.shapes[before]
+            if before in self.known:
+                self.known[number] = self.known[before]
+            if before in self.unknown:
+                self.unknown[number] = self.unknown[before]
+        return True
+
+    def _follow(self, step: TapeStep) -> None:
+        op = step.op
+        if op.problem:
+            self.refuse(op.problem)
+        for ref in op.refs():
+            if ref.id in self.program.foreign:
+                self.refuse("takes a tensor that was made from the graph outside of torch")
+            if ref.id in self.unknown:
+                raise UnsupportedError(self.unknown[ref.id])
+        for number, shape in zip(op.outs, step.shapes, strict=True):
+            if number is not None:
+                self.shapes[number] = shape
+        if self._again(step):
+            return
+        operands = self.operands(step.args)
+        if step.name == "arange" and self._numbers_nodes(step):
+            return
+        if all(isinstance(o, Tensor) for o in operands) and not _sized(step):
+            self._plainly(step)
+            return
+        if any(isinstance(o, Matrix) for o in operands) or step.name.startswith("_sparse_coo"):
+            if step.name not in MATRICES:
+                self.refuse("does something with a sparse matrix that is not followed")
+            MATRICES[step.name](self, step)
+            return
+        tracked = [o for o in operands if not isinstance(o, Tensor)]
+        if (
+            tracked
+            and all(isinstance(o, Tracked) and o.space is self.graph for o in tracked)
+            and not _sized(step)
+            and not any(len(set(n)) > 1 for shape in step.shapes for n in shape)
+            and step.name not in READS
+        ):
+            KINDS["each"](self, step)
+            return
+        handler = KINDS[step.name] if step.name in KINDS else KINDS["*"]
+        handler(self, step)
+
+    def _numbers_nodes(self, step: TapeStep) -> bool:
+        """Whether an operation counts nodes whose number is the same on all graphs."""
+        end = step.args["end"]
+        if (
+            isinstance(end, Sized)
+            or step.args.get("start", 0) != 0
+            or step.args.get("step", 1) != 1
+        ):
+            return False
+        sizes = (end,) * self.program.graphs
+        space = next((space for space in self.nodes if space.sizes == sizes), None)
+        if space is None or step.op.dtypes[0] != torch.long:
+            return False
+        self.set(Tracked(self.fixed(torch.arange(space.size), space), Layout(0), "id"))
+        return True
+
+    def _plainly(self, step: TapeStep) -> None:
+        """Nothing here depends on the graph."""
+        if "nondeterministic_seeded" in {tag.name for tag in step.op.func.tags}:
+            self.refuse("draws random numbers")
+        args, kwargs = bound(step, lambda ref: self.known[ref.id])
+        out = step.op.func(*args, **kwargs)
+        for number, leaf in zip(step.op.outs, leaves(out), strict=False):
+            if number is not None:
+                self.known[number] = leaf
+
+
+def _sized(step: TapeStep) -> bool:
+    return any(isinstance(a, Sized) for a in leaves(step.args))

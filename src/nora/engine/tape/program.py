@@ -1,0 +1,168 @@
+"""The same pass on several graphs, laid side by side: what differs is what depends on the graph.
+
+The tapes must hold the same operations. A number that differs between them is a size (of nodes, of
+edges, of what was made of them) or depends on the graph in a way that nobody can know; a tensor from
+outside that differs was made from the graph behind torch's back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.engine.plan import UnsupportedError
+from nora.engine.tape.tape import Call, Op, Ref, Tape
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A number that differs between the graphs: its value on each, the asked one first."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One operation on all graphs.
+
+    Attributes:
+        op: The operation on the asked graph.
+        args: Its arguments by name, with `Ref`s for tensors and `Sized` for what differs.
+        shapes: For each result, its shape: for each axis the size on every graph.
+    """
+
+    op: Op
+    args: dict[str, Any]
+    shapes: tuple[tuple[tuple[int, ...], ...], ...]
+
+    @property
+    def name(self) -> str:
+        """The operation's name."""
+        return self.op.name
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A pass that was seen to be the same on several graphs.
+
+    Attributes:
+        inputs: Numbers of the given tensors, by name.
+        consts: Tensors that were there before.
+        foreign: Numbers of tensors from outside that differ between the graphs.
+        steps: The operations.
+        calls: Calls of the watched modules.
+        output: What was returned.
+        input_shapes: The shape of each given tensor on every graph.
+    """
+
+    inputs: dict[str, int]
+    consts: dict[int, Tensor]
+    foreign: frozenset[int]
+    steps: list[Step]
+    calls: list[Call]
+    output: Any
+    graphs: int = 1
+    count: int = field(default=0)
+
+
+def lay_side_by_side(tapes: list[Tape]) -> Program:
+    """One program from the tapes of a pass on several graphs, the asked one first.
+
+    Raises:
+        UnsupportedError: Where they part ways; the message names the line.
+    """
+    main, *others = tapes
+    for other in others:
+        for mine, its in zip(main.ops, other.ops, strict=False):
+            if mine.func is its.func and len(mine.outs) != len(its.outs):
+                raise UnsupportedError(
+                    f"{mine.name} at {mine.line} gives another number of tensors on other graphs"
+                )
+            if mine.func is not its.func or mine.outs != its.outs:
+                raise UnsupportedError(
+                    f"the model does something else on other graphs: {mine.name} at {mine.line}, but "
+                    f"{its.name} at {its.line}"
+                )
+        if len(main.ops) != len(other.ops):
+            longer = main.ops if len(main.ops) > len(other.ops) else other.ops
+            odd = longer[min(len(main.ops), len(other.ops))]
+            raise UnsupportedError(
+                f"the model does something more on some graphs: {odd.name} at {odd.line}"
+            )
+        if main.inputs != other.inputs or main.output != other.output:
+            raise UnsupportedError("the model returns something else on other graphs")
+    steps = [_merged(ops) for ops in zip(*(tape.ops for tape in tapes), strict=True)]
+    foreign = {
+        number
+        for number, tensor in main.consts.items()
+        if not all(_same(tensor, other.consts.get(number)) for other in others)
+    }
+    return Program(
+        main.inputs, main.consts, frozenset(foreign), steps, main.calls, main.output, len(tapes),
+        main.count,
+    )  # fmt: skip
+
+
+def _same(tensor: Tensor, other: Tensor | None) -> bool:
+    if other is None:
+        return False
+    if torch.strided not in (tensor.layout, other.layout):
+        return tensor is other
+    if tensor is other or tensor.data_ptr() == other.data_ptr() != 0:
+        return tensor.shape == other.shape
+    if tensor.layout != torch.strided or tensor.shape != other.shape:
+        return False
+    both = (tensor == other) | (tensor != tensor) & (other != other)
+    return tensor.dtype == other.dtype and bool(both.all())
+
+
+def _merged(ops: tuple[Op, ...]) -> Step:
+    first = ops[0]
+    args = {}
+    for place, argument in enumerate(first.func._schema.arguments):
+        given = [_argument(op, place, argument) for op in ops]
+        args[argument.name] = _joined(given, first)
+    shapes = []
+    for k in range(len(first.outs)):
+        each = [op.shapes[k] for op in ops]
+        if len({len(shape) for shape in each}) != 1:
+            raise UnsupportedError(f"{first.name} has other axes on other graphs, at {first.line}")
+        shapes.append(tuple(zip(*each, strict=True)))
+    return Step(first, args, tuple(shapes))
+
+
+def _argument(op: Op, place: int, argument: Any) -> Any:
+    if place < len(op.args) and not argument.kwarg_only:
+        return op.args[place]
+    if argument.name in op.kwargs:
+        return op.kwargs[argument.name]
+    return argument.default_value
+
+
+def _joined(given: list[Any], op: Op) -> Any:
+    """What several graphs' arguments are together."""
+    first = given[0]
+    if isinstance(first, list | tuple):
+        if any(not isinstance(other, list | tuple) or len(other) != len(first) for other in given):
+            raise UnsupportedError(
+                f"{op.name} takes another number of things on other graphs, at {op.line}"
+            )
+        return [_joined(list(each), op) for each in zip(*given, strict=True)]
+    if isinstance(first, Ref):
+        if any(other != first for other in given):
+            raise UnsupportedError(f"{op.name} takes other tensors on other graphs, at {op.line}")
+        return first
+    if all(
+        type(other) is type(first) and (other == first or _nan(first, other)) for other in given
+    ):
+        return first
+    if all(isinstance(other, int | float) for other in given):
+        return Sized(tuple(given))
+    raise UnsupportedError(f"{op.name} takes other arguments on other graphs, at {op.line}")
+
+
+def _nan(a: Any, b: Any) -> bool:
+    return bool(isinstance(a, float) and isinstance(b, float) and a != a and b != b)

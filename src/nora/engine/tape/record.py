@@ -1,0 +1,408 @@
+"""One pass of a model as a tape: every tensor operation in order, with the line it was asked for on.
+
+The tape is what the model *did*, below its Python code: modules in closures, hooks, scripted parts and
+layers nobody has a rule for all come down to the same few hundred operations of torch. Statements in
+place become operations that give a new value, for the tensor itself and for everything that shares its
+memory. No values are kept, so that a pass over a large graph costs what the pass itself costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from nora.engine.tape.lines import current_line
+from nora.engine.tape.plainly import Rewritten, plain_operations
+from nora.engine.tape.simplify import simplified
+from nora.engine.tape.tape import Call, Line, Op, Ref, Tape, TooLongError
+from nora.engine.tape.trees import leaves, mapped
+
+aten = torch.ops.aten
+# A model that runs more operations than this loops over nodes or edges in Python.
+MOST_OPERATIONS = 50_000
+
+
+@dataclass(frozen=True)
+class _Link:
+    """One view: `func(whole, *args, **kwargs)[place]`."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    place: int | None
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+@dataclass
+class _Memory:
+    """What shares one piece of memory: its first tensor's number, and how often it was written to."""
+
+    ref: StorageWeakRef
+    root: int
+    dtype: torch.dtype
+    geometry: tuple[Any, ...]
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A tensor's number, valid while its memory has this version, and how it is a view of the first."""
+
+    id: int
+    version: int
+    chain: tuple[_Link, ...]
+
+
+class _Recorder(TorchDispatchMode):
+    """Writes every operation on the tape."""
+
+    def __init__(self, inputs: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.tape = Tape()
+        self._known: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+        self._memory: dict[int, _Memory] = {}
+        self.line = Line("", 0, "")
+        for name, tensor in inputs.items():
+            if tensor in self._known:
+                self.tape.inputs[name] = self._known[tensor].id
+            else:
+                self.tape.inputs[name] = self._root(tensor)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        self.line = current_line()
+        if len(self.tape.ops) >= MOST_OPERATIONS:
+            raise TooLongError(f"more than {MOST_OPERATIONS:,} operations at {self.line}")
+        given_args, given_kwargs = self.refs(args), self.refs(kwargs)
+        out = func(*args, **kwargs)
+        schema = func._schema
+        written = [
+            (place, argument.name)
+            for place, argument in enumerate(schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+        if written:
+            self._write(func, args, kwargs, given_args, given_kwargs, out, written)
+        else:
+            self._read(func, args, given_args, given_kwargs, out)
+        return out
+
+    def refs(self, argument: Any) -> Any:
+        """Arguments with tensors replaced by their numbers."""
+        return mapped(lambda a: Ref(self.number(a)) if isinstance(a, Tensor) else a, argument)
+
+    def number(self, tensor: Tensor) -> int:
+        """A tensor's number; what is not known yet was there before the pass."""
+        known = self._known.get(tensor)
+        memory = self._memory_of(tensor)
+        if known is None and memory is not None and memory.geometry == _geometry(tensor):
+            known = _Known(memory.root, memory.version, ())  # another handle on the same tensor
+            self._known[tensor] = known
+        if known is None:
+            number = self._root(tensor)
+            self.tape.consts[number] = tensor.detach()
+            return number
+        if memory is not None and known.version != memory.version:
+            # What it shares memory with was written to: look through the same window again.
+            number = memory.root
+            for link in known.chain:
+                number = self._emit(
+                    link.func, (Ref(number), *link.args), link.kwargs, link.after, memory.dtype,
+                    link.place,
+                )  # fmt: skip
+            known = _Known(number, memory.version, known.chain)
+            self._known[tensor] = known
+        return known.id
+
+    def _next(self) -> int:
+        self.tape.count += 1
+        return self.tape.count - 1
+
+    def _memory_of(self, tensor: Tensor) -> _Memory | None:
+        if tensor.layout != torch.strided:
+            return None
+        found = self._memory.get(tensor.untyped_storage()._cdata)
+        return None if found is None or found.ref.expired() else found
+
+    def _root(self, tensor: Tensor, number: int | None = None) -> int:
+        """Enter a tensor with memory of its own."""
+        number = self._next() if number is None else number
+        if tensor.layout == torch.strided:
+            storage = tensor.untyped_storage()
+            self._memory[storage._cdata] = _Memory(
+                StorageWeakRef(storage), number, tensor.dtype, _geometry(tensor)
+            )
+        self._known[tensor] = _Known(number, 0, ())
+        return number
+
+    def _emit(
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        place: int | None = None,
+        problem: str = "",
+    ) -> int:
+        """An operation nobody asked for by name; one of its results."""
+        number = self._next()
+        outs: tuple[int | None, ...] = (number,)
+        shapes: tuple[tuple[int, ...], ...] = (shape,)
+        dtypes: tuple[torch.dtype | None, ...] = (dtype,)
+        if place is not None:
+            outs = (*[None] * place, number)
+            shapes = (*[()] * place, shape)
+            dtypes = (*[None] * place, dtype)
+        self.tape.ops.append(
+            Op(func, args, kwargs, outs, shapes, dtypes, self.line, problem=problem)
+        )
+        return number
+
+    def _read(
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        given_args: tuple[Any, ...],
+        given_kwargs: dict[str, Any],
+        out: Any,
+    ) -> None:
+        """An operation that writes to nothing: new tensors, or windows on old ones."""
+        results = list(leaves(out))
+        if func is aten.lift_fresh.default:
+            self._known[out] = self._known[args[0]]
+            return
+        is_view = any(
+            r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns
+        ) or func._schema.name.split("::")[1].startswith(("unsafe_", "_unsafe_view"))
+        outs: list[int | None] = []
+        for place, leaf in enumerate(results):
+            if not isinstance(leaf, Tensor):
+                outs.append(None)
+                continue
+            known = self._known.get(args[0]) if is_view and isinstance(args[0], Tensor) else None
+            memory = self._memory_of(leaf)
+            if known is None or memory is None or leaf is args[0]:
+                if leaf in self._known and is_view:
+                    outs.append(self._known[leaf].id)
+                    continue
+                outs.append(self._root(leaf))
+                continue
+            number = self._next()
+            several = place if isinstance(out, list | tuple) else None
+            link = _Link(
+                func, given_args[1:], given_kwargs, several, tuple(args[0].shape), tuple(leaf.shape)
+            )
+            self._known[leaf] = _Known(number, memory.version, (*known.chain, link))
+            outs.append(number)
+        tensors = [leaf if isinstance(leaf, Tensor) else None for leaf in results]
+        self.tape.ops.append(
+            Op(
+                func,
+                given_args,
+                given_kwargs,
+                tuple(outs),
+                tuple(() if t is None else tuple(t.shape) for t in tensors),
+                tuple(None if t is None else t.dtype for t in tensors),
+                self.line,
+                result=out if len(results) == 1 and tensors[0] is None else None,
+            )
+        )
+
+    def _write(
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        given_args: tuple[Any, ...],
+        given_kwargs: dict[str, Any],
+        out: Any,
+        written: list[tuple[int, str]],
+    ) -> None:
+        """An operation in place: a new value for what it wrote to, and for what that is a part of."""
+        plain = _without_writing(func)
+        targets: list[Any] = [
+            args[place] if place < len(args) else kwargs.get(name) for place, name in written
+        ]
+        if not all(isinstance(target, Tensor) for target in targets):
+            targets = [t for t in leaves(targets) if isinstance(t, Tensor)]
+            plain = None
+        problem = "" if plain is not None else "writes in a way that cannot be followed"
+        if plain is not None and any(name == "out" for _, name in written):
+            given_kwargs = {key: value for key, value in given_kwargs.items() if key != "out"}
+        numbers = [self._next() for _ in targets]
+        self.tape.ops.append(
+            Op(
+                plain or func,
+                given_args,
+                given_kwargs,
+                tuple(numbers),
+                tuple(tuple(t.shape) for t in targets),
+                tuple(t.dtype for t in targets),
+                self.line,
+                problem=problem,
+            )
+        )
+        for target, number in zip(targets, numbers, strict=True):
+            self._renew(target, number)
+
+    def _renew(self, tensor: Tensor, number: int) -> None:
+        memory, known = self._memory_of(tensor), self._known.get(tensor)
+        if memory is None or known is None:
+            self._root(tensor, number)
+            return
+        wholes = [memory.root]  # the values that are looked through, from the first to the last
+        for link in known.chain[:-1]:
+            wholes.append(
+                self._emit(
+                    link.func, (Ref(wholes[-1]), *link.args), link.kwargs, link.after, memory.dtype,
+                    link.place,
+                )
+            )  # fmt: skip
+        current = number
+        for link, whole in zip(reversed(known.chain), reversed(wholes), strict=False):
+            current = self._put_back(link, whole, current, memory.dtype)
+        memory.root, memory.version = current, memory.version + 1
+        self._known[tensor] = _Known(number, memory.version, known.chain)
+
+    def _put_back(self, link: _Link, whole: int, part: int, dtype: torch.dtype) -> int:
+        """`whole` with the part that a view shows replaced by another."""
+        name = link.func._schema.name.split("::")[1]
+        args, shape = link.args, link.before
+        size = len(shape)
+        parts = (Ref(whole), Ref(part))
+        if name in ("alias", "detach", "lift_fresh", "view_as"):
+            return part
+        if name == "select":
+            return self._emit(aten.select_scatter.default, (*parts, *args), {}, shape, dtype)
+        if name == "slice":
+            return self._emit(aten.slice_scatter.default, (*parts, *args), {}, shape, dtype)
+        if name in ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "_reshape_alias"):
+            return self._emit(aten.reshape.default, (Ref(part), list(shape)), {}, shape, dtype)
+        if name == "t":
+            return self._emit(aten.t.default, (Ref(part),), {}, shape, dtype)
+        if name == "transpose":
+            return self._emit(aten.transpose.int, (Ref(part), *args), {}, shape, dtype)
+        if name == "permute":
+            back = torch.tensor([d % size for d in args[0]]).argsort().tolist()
+            return self._emit(aten.permute.default, (Ref(part), back), {}, shape, dtype)
+        if name in ("split", "unsafe_split", "split_with_sizes", "chunk", "unsafe_chunk"):
+            return self._put_back_part(link, parts, dtype)
+        if name == "unbind" and link.place is not None:
+            dim = args[0] if args else 0
+            return self._emit(
+                aten.select_scatter.default, (*parts, dim, link.place), {}, shape, dtype
+            )
+        return self._emit(
+            link.func, (Ref(part),), {}, shape, dtype,
+            problem=f"writes into a part of a tensor made by {name}",
+        )  # fmt: skip
+
+    def _put_back_part(self, link: _Link, parts: tuple[Ref, Ref], dtype: torch.dtype) -> int:
+        """`whole` with one of several equal parts along an axis replaced by another."""
+        dim = int(link.args[1]) if len(link.args) > 1 else int(link.kwargs.get("dim", 0))
+        dim %= len(link.before)
+        place, how = link.place or 0, link.args[0]
+        if isinstance(how, list | tuple):
+            start = sum(how[:place])
+        elif "chunk" in link.func._schema.name:
+            start = place * -(-link.before[dim] // how)
+        else:
+            start = place * how
+        end = start + link.after[dim]
+        return self._emit(
+            aten.slice_scatter.default, (*parts, dim, start, end, 1), {}, link.before, dtype
+        )
+
+
+def _geometry(tensor: Tensor) -> tuple[Any, ...]:
+    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
+
+
+def _without_writing(func: Any) -> Any:
+    """The operation's form that gives a new tensor; None where there is none."""
+    name = func._schema.name.split("::")[1]
+    if func.namespace != "aten":
+        return None
+    if name.endswith("_") and not name.endswith("__"):
+        name = {"_index_put_impl_": "index_put"}.get(name, name[:-1])
+    packet = getattr(aten, name, None)
+    wanted = _signature(func)
+    for overload in () if packet is None else packet.overloads():
+        found = getattr(packet, overload)
+        writes = any(a.alias_info is not None for a in found._schema.arguments)
+        if not writes and _signature(found) == wanted:
+            return found
+    return getattr(packet, "default", None) if name == "index_put" else None
+
+
+def _signature(func: Any) -> list[tuple[str, str]]:
+    """Names and types of an operation's arguments, but for what is written to by name."""
+    return [
+        (a.name, str(a.type)) for a in func._schema.arguments if not (a.is_out or a.name == "out")
+    ]
+
+
+def record(
+    run: Callable[[], Any],
+    inputs: Mapping[str, Tensor],
+    watched: Mapping[str, nn.Module] | None = None,
+) -> Tape:
+    """The tape of `run()`.
+
+    Args:
+        run: The pass; it reads `inputs` from wherever it likes.
+        inputs: The tensors that are given, by name.
+        watched: Modules whose calls are noted, by name.
+
+    Example:
+        >>> x = torch.ones(3, 2)
+        >>> [op.name for op in record(lambda: x.relu().add_(1), {"x": x}).ops]
+        ['relu', 'add']
+    """
+    recorder = _Recorder(inputs)
+    tape = recorder.tape
+    open_calls: list[tuple[nn.Module, int, Any, Any]] = []
+    handles = []
+
+    def before(module: nn.Module, args: Any, kwargs: Any) -> None:
+        with torch.utils._python_dispatch._disable_current_modes():
+            open_calls.append(
+                (module, len(tape.ops), recorder.refs(args), recorder.refs(dict(kwargs)))
+            )
+
+    def after(name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, args: Any, kwargs: Any, out: Any) -> None:
+            with torch.utils._python_dispatch._disable_current_modes():
+                while open_calls:
+                    found, start, given, named = open_calls.pop()
+                    if found is module:
+                        refs = recorder.refs(out)
+                        call = Call(module, name, start, len(tape.ops), given, named, refs)
+                        tape.calls.append(call)
+                        return
+
+        return hook
+
+    for name, module in (watched or {}).items():
+        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        handles.append(module.register_forward_hook(after(name), with_kwargs=True, prepend=True))
+    try:
+        with torch.no_grad(), plain_operations(), Rewritten(), recorder:
+            out = run()
+        with torch.no_grad():
+            tape.output = recorder.refs(out)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return simplified(tape)

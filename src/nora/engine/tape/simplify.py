@@ -1,0 +1,95 @@
+"""A tape without what depends on how memory lies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from nora.engine.tape.tape import Op, Ref, Tape
+from nora.engine.tape.trees import mapped
+
+aten = torch.ops.aten
+
+
+# The same under other names, depending on how memory happens to lie.
+_ALIKE = {
+    "_unsafe_view": aten.reshape.default,
+    "view": aten.reshape.default,
+    "_reshape_alias": aten.reshape.default,
+    "unsafe_split": aten.split.Tensor,
+}
+
+
+_COPIES = ("clone", "alias", "detach", "contiguous", "lift_fresh_copy")
+
+
+def _before_writing(op: Op, after: Op | None) -> bool:
+    """Whether an operation only takes axes of size 1 off what is written next.
+
+    torch does so where a single row is written, and not where there are several.
+    """
+    if (
+        op.name not in ("view", "reshape")
+        or after is None
+        or after.name not in ("index_put", "copy")
+    ):
+        return False
+    written = after.args[2 if after.name == "index_put" else 1] if len(after.args) > 1 else None
+    return isinstance(written, Ref) and written.id == op.outs[0]
+
+
+def simplified(tape: Tape) -> Tape:
+    """The tape without copies, which depend on how memory lies and give nothing new."""
+    number: dict[int, int] = {}
+    for old in [*tape.inputs.values(), *tape.consts]:
+        number.setdefault(old, len(number))
+    ops: list[Op] = []
+    starts = [0]
+    count = len(number)
+
+    def renamed(argument: Any) -> Any:
+        return mapped(lambda a: Ref(number[a.id]) if isinstance(a, Ref) else a, argument)
+
+    for at, op in enumerate(tape.ops):
+        given = op.args[0] if op.args else None
+        after = tape.ops[at + 1] if at + 1 < len(tape.ops) else None
+        copied = op.name in _COPIES or _before_writing(op, after)
+        if copied and isinstance(given, Ref) and op.outs[0] is not None:
+            number[op.outs[0]] = number[given.id]
+            starts.append(len(ops))
+            continue
+        outs: list[int | None] = []
+        for out in op.outs:
+            if out is not None and out not in number:
+                number[out] = count
+                count += 1
+            outs.append(None if out is None else number[out])
+        func, args, kwargs = op.func, renamed(op.args), renamed(op.kwargs)
+        alike = _ALIKE.get(op.name)
+        if alike is not None and "dtype" not in {a.name for a in func._schema.arguments}:
+            func = alike
+            if alike is aten.reshape.default:
+                args, kwargs = (args[0], list(op.shapes[0])), {}
+        ops.append(replace(op, func=func, args=args, kwargs=kwargs, outs=tuple(outs)))
+        starts.append(len(ops))
+    calls = [
+        replace(
+            call,
+            start=starts[call.start],
+            end=starts[call.end],
+            args=renamed(call.args),
+            kwargs=renamed(call.kwargs),
+            out=renamed(call.out),
+        )
+        for call in tape.calls
+    ]
+    return Tape(
+        {name: number[old] for name, old in tape.inputs.items()},
+        {number[old]: tensor for old, tensor in tape.consts.items()},
+        ops,
+        calls,
+        renamed(tape.output),
+        count,
+    )

@@ -1,0 +1,104 @@
+"""What a tape holds: operations in order, with numbers for tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nora.engine.tape.trees import leaves
+
+
+class TooLongError(Exception):
+    """The tape would have more operations than can be followed."""
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A tensor on the tape."""
+
+    id: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """Where in the model's code an operation was asked for."""
+
+    file: str
+    number: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.number} ({self.function})"
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One operation.
+
+    Attributes:
+        func: The operation, in the form that writes to nothing.
+        args, kwargs: Its arguments, with `Ref`s for tensors.
+        outs: Numbers of the tensors it gives; None for what is no tensor.
+        shapes, dtypes: Of each of these.
+        line: Where it was asked for.
+        result: What it gave, if that is a number.
+        problem: Why it cannot be told as a function of its arguments, if it cannot.
+    """
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    outs: tuple[int | None, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[torch.dtype | None, ...]
+    line: Line
+    result: Any = None
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name without namespace, e.g. `mm`."""
+        return self.func._schema.name.split("::")[1]
+
+    def refs(self) -> Iterator[Ref]:
+        """The tensors it takes."""
+        return (leaf for leaf in leaves((self.args, self.kwargs)) if isinstance(leaf, Ref))
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A module's call: operations `start … end − 1` compute `out` from the arguments."""
+
+    module: nn.Module
+    name: str
+    start: int
+    end: int
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    out: Any
+
+
+@dataclass(eq=False)
+class Tape:
+    """What a pass did.
+
+    Attributes:
+        inputs: The number of every tensor that was given, by name.
+        consts: Tensors that were there before: weights, buffers.
+        ops: The operations, in order.
+        calls: Calls of the modules that were watched, inner ones first.
+        output: What the pass returned, with `Ref`s for tensors.
+        count: How many numbers are used.
+    """
+
+    inputs: dict[str, int] = field(default_factory=dict)
+    consts: dict[int, Tensor] = field(default_factory=dict)
+    ops: list[Op] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    output: Any = None
+    count: int = 0

@@ -1,0 +1,141 @@
+"""From any PyG model to a plan: record what it does, and follow every operation.
+
+The model is recorded on the asked graph and on a few others, the tapes are laid side by side, and a walk
+along them tells of every tensor whose rows it holds. Convolutions that have a rule are followed as one
+piece; everything else operation by operation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nora.engine.given import PAIRS, RELATION, Given, tensors_of
+from nora.engine.pieces import Pieces, watched_modules
+from nora.engine.plan import Plan, UnsupportedError
+from nora.engine.recordings import other_graphs
+from nora.engine.spaces import Space
+from nora.engine.steps.step import Value
+from nora.engine.tape import kinds
+from nora.engine.tape.follow import Walk
+from nora.engine.tape.program import lay_side_by_side
+from nora.engine.tape.record import record
+from nora.engine.tape.tape import Ref, Tape, TooLongError
+from nora.engine.tape.tracked import Layout, Uniform
+from nora.problem import Problem
+from nora.problem.checks import check_same
+from nora.problem.node_index import Graph
+from nora.problem.preserve import Witnessed
+from nora.problem.task import LinkPrediction, Task, dot_product
+
+assert kinds  # importing them enters them
+
+
+def trace(problem: Problem, rules: bool = True) -> Plan:
+    """The plan of the problem's model on its graph; call it in eval mode, without gradients.
+
+    Args:
+        problem: The question.
+        rules: Follow convolutions that have a rule by it.
+
+    Raises:
+        UnsupportedError: When the model cannot be followed; the message names where.
+    """
+    watched = watched_modules(problem, rules and not problem.by_id)
+    graphs: list[tuple[Graph, Task, int | None]] = [(problem.data, problem.task, None)]
+    tapes: list[Tape] = []
+    try:
+        tape, again = _recorded(problem, *graphs[0], watched)
+        tapes.append(tape)
+        graphs += other_graphs(problem)
+        tapes += [_recorded(problem, *graph, watched)[0] for graph in graphs[1:]]
+    except TooLongError as error:
+        raise UnsupportedError(f"the model takes {error}") from error
+    except Exception as error:  # whatever the model's own code raises
+        told = str(error).splitlines()[0] if str(error) else ""
+        where = "on a part of this graph" if tapes else "while it is recorded"
+        raise UnsupportedError(
+            f"the model fails {where}: {type(error).__name__}: {told}"
+        ) from error
+    check_same(problem, again)
+    program = lay_side_by_side(tapes)
+    data, tasks, _ = zip(*graphs, strict=True)
+    given = Given(problem, list(data), list(tasks))
+    known = {name: given.known[name] for name in program.inputs}
+    walk = Walk(program, given.spaces, list(given.nodes.values()), known, given.all_nodes.size)
+    pieces = Pieces(walk, given)
+    walk.go(pieces.follow)
+    pieces.plan.output = _output(walk, given)
+    return pieces.plan
+
+
+def decodes(problem: Problem) -> bool:
+    """Whether the plan ends in the scores of pairs; else it ends in the model's own output."""
+    return isinstance(problem.task, LinkPrediction) and (
+        problem.direct or problem.task.decoder is not dot_product
+    )
+
+
+def _recorded(
+    problem: Problem, data: Graph, task: Task, gone: int | None, watched: Mapping[str, nn.Module]
+) -> tuple[Tape, Tensor]:
+    """The tape of the model, and of the decoder where there is one, on a graph, and the model's output.
+
+    A pass without one node is noted: it is what the definition says of that node.
+    """
+    given = problem.asked(data, task)
+    inputs = tensors_of(given)
+    if isinstance(task, LinkPrediction):
+        inputs[PAIRS] = task.pairs
+        if task.relation is not None:
+            inputs[RELATION] = task.relation
+    made: list[Any] = []
+
+    def run() -> Any:
+        output = problem.run(given)
+        made.append(output)
+        if not decodes(problem) or problem.direct:
+            return output
+        assert isinstance(task, LinkPrediction)
+        more = () if task.relation is None else (task.relation,)
+        return task.decoder(output, task.pairs, *more)
+
+    start = time.perf_counter()
+    tape = record(run, inputs, watched)
+    if gone is not None and gone not in problem.witnessed:
+        problem.witnessed[gone] = Witnessed(made[0], time.perf_counter() - start)
+    return tape, made[0]
+
+
+def _output(walk: Walk, given: Given) -> Value:
+    """What was returned, as rows of all nodes or of the pairs."""
+    ref = walk.program.output
+    if not isinstance(ref, Ref):
+        raise UnsupportedError("the model does not return one tensor")
+    if ref.id in walk.unknown:
+        raise UnsupportedError(walk.unknown[ref.id])
+    found = walk.known[ref.id]
+    if isinstance(found, (Uniform, Tensor)):
+        raise UnsupportedError("the model's output does not depend on the graph")
+    wanted = None
+    if decodes(given.problem):
+        wanted = next(space for space in given.spaces if space.label == "pairs")
+    if found.layout != Layout(0) or found.ids:
+        raise UnsupportedError("the model's output is not one row per node")
+    space = found.space
+    fits = space is (wanted or given.all_nodes) or (
+        wanted is None and _is_all_nodes(space, given.all_nodes.size)
+    )
+    if not fits:
+        raise UnsupportedError(f"the model's output has rows of {space.label}")
+    return found.value
+
+
+def _is_all_nodes(space: Space, total: int) -> bool:
+    if space.size != total or space.ends.size(0) < 1:
+        return False
+    return bool((space.ends == torch.arange(total)).all())

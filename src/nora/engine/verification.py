@@ -1,0 +1,148 @@
+"""Before a run: does the engine give what the definition gives, and is it faster?"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import MessagePassing
+
+from nora.engine.changed import Removals
+from nora.engine.engine import Engine
+from nora.engine.plan import UnsupportedError
+from nora.problem import Problem
+from nora.problem.removal import kept
+
+# Checking more often than this would cost more than the run itself.
+REMOVALS_PER_CHECK = 5000
+FEWEST, MOST = 2, 8
+# Where a pass takes no longer than this, a few more are nothing to wait for.
+QUICK_SECONDS, QUICK = 0.01, 4
+# Operations of a convolution, and of any other layer, about.
+OF_CONVOLUTION, OF_LAYER = 20, 2
+# What a pass takes, in seconds, about: per operation, per node and weight, per convolution and edge.
+PER_OPERATION, PER_WEIGHT, PER_EDGE = 1.5e-5, 5e-11, 5e-8
+# What preparing an engine takes: full passes, and seconds per operation that is recorded.
+PASSES, PER_RECORDED = 6, 1.6e-3
+# An engine may turn out to be no faster: preparing it must not take more than this share of brute force.
+PREPARING_SHARE = 0.2
+# Runs shorter than this are not worth a second thought.
+SHORT_SECONDS = 0.5
+
+
+def tolerated(dtype: torch.dtype) -> float:
+    """Largest difference of two probabilities that rounding explains."""
+    return {torch.double: 1e-9, torch.float: 1e-4}.get(dtype, 5e-2)
+
+
+def verify_engine(engine: Engine, count: int | None, seed: int) -> dict[str, Any]:
+    """Compare every prediction after a few removals with brute force, and the time both take.
+
+    Predictions are compared rather than influences: summed over all nodes, brute force's own
+    rounding can exceed a small influence. The removals are spread: the node with most edges and one of
+    its neighbours, which earlier checks have computed on their way, one with few, and random ones.
+    Without a `count` long runs check 8 and short ones fewer: one in 5,000, at least 2, and 4 where a pass
+    is quick.
+
+    Raises:
+        UnsupportedError: When they differ; the caller then falls back.
+    """
+    problem = engine.problem
+    if len(problem.nodes) == 0:
+        return {}
+    seconds = [found.seconds for found in problem.witnessed.values()]
+    if count is None:
+        fewest = QUICK if min(seconds, default=0.0) < QUICK_SECONDS else FEWEST
+        count = min(max(fewest, len(problem.nodes) // REMOVALS_PER_CHECK), MOST)
+    chosen = spread_removals(engine, count, seed)
+    largest = 0.0
+    for node in chosen.split(1):
+        with torch.no_grad():
+            if int(node) in problem.witnessed:
+                keep = kept(node.to(problem.device), problem.num_nodes)
+                task, survivors = problem.task.survivors(keep)
+                truth = problem.predicted(problem.witnessed[int(node)].output, task)
+            else:
+                start = time.perf_counter()
+                truth, survivors = problem.predict_without(node)
+                seconds.append(time.perf_counter() - start)
+            try:
+                found = engine.effect(node)[survivors]
+            except Exception as failed:  # a step in a case that it does not know
+                why = str(failed).splitlines()[0] if str(failed) else type(failed).__name__
+                raise UnsupportedError(f"a step does not run ({why})") from failed
+        if found.shape != truth.shape:
+            raise UnsupportedError("without a node the model returns another number of rows")
+        error = float((found - truth).abs().nan_to_num(torch.inf).max()) if truth.numel() else 0.0
+        largest = max(largest, error)
+        if not error <= tolerated(truth.dtype):
+            name = problem.node_index.named([int(node)])[0]
+            raise UnsupportedError(
+                f"without node {name} its predictions would differ from the definition's by up to "
+                f"{error:.2g}"
+            )
+    brute_seconds = min(seconds) * len(chosen)
+    engine_seconds = _seconds(engine, chosen)
+    if engine_seconds > brute_seconds:
+        engine_seconds = _seconds(engine, chosen)  # the first time, loops may have been compiled
+    return {
+        "verified": len(chosen),
+        "verified_error": largest,
+        "seconds_per_removal": engine_seconds / len(chosen),
+        "brute_seconds_per_removal": brute_seconds / len(chosen),
+    }
+
+
+def _seconds(engine: Engine, nodes: Tensor) -> float:
+    engine = engine.with_tolerance(engine.tolerance, engine.compensate)  # with a tally of its own
+    start = time.perf_counter()
+    with torch.no_grad():
+        engine.influences(Removals.single(nodes))
+    return time.perf_counter() - start
+
+
+def is_slower(checked: dict[str, Any], removals: int) -> bool:
+    """Whether brute force would be done before the engine, by what checking them has taken."""
+    brute = checked.get("brute_seconds_per_removal", float("inf"))
+    if brute * removals < SHORT_SECONDS:
+        return False
+    return bool(checked.get("seconds_per_removal", 0.0) > brute)
+
+
+def spread_removals(engine: Engine, count: int, seed: int) -> Tensor:
+    """Nodes to check: the one with most edges, those that are known, one with few edges, random ones."""
+    problem = engine.problem
+    edge_index = problem.edge_index
+    nodes = problem.nodes.to(edge_index.device)
+    edges_at = torch.bincount(edge_index.flatten(), minlength=problem.num_nodes)
+    generator = torch.Generator().manual_seed(seed)
+    others = nodes[torch.randperm(len(nodes), generator=generator).to(nodes.device)]
+    hub = others[edges_at[others].argmax()]
+    linked = others[edges_at[others] > 0]
+    leaf = linked[edges_at[linked].argmin()] if len(linked) else hub
+    known = torch.tensor(list(problem.witnessed), dtype=torch.long, device=nodes.device)
+    known = known[torch.isin(known, nodes)]
+    wanted = torch.cat([hub.reshape(1), known, leaf.reshape(1), others])
+    distinct = list(dict.fromkeys(wanted[: count + len(known) + 2].tolist()))
+    return torch.tensor(distinct[:count], device=nodes.device)
+
+
+def is_worth_preparing(problem: Problem) -> bool:
+    """Whether preparing an engine is cheap beside a full pass for every removal.
+
+    By estimates from sizes alone: a clock would decide otherwise now and then, and the same call would
+    not give the same last digits.
+    """
+    layers = [module for module in problem.model.modules() if not list(module.children())]
+    convolutions = sum(isinstance(m, MessagePassing) for m in problem.model.modules())
+    operations = OF_CONVOLUTION * (1 + convolutions) + OF_LAYER * len(layers)
+    weights = sum(p.numel() for p in problem.model.parameters())
+    a_pass = (
+        PER_OPERATION * operations
+        + PER_WEIGHT * weights * problem.num_nodes
+        + PER_EDGE * (1 + convolutions) * problem.edge_index.size(1)
+    )
+    preparing = PASSES * a_pass + PER_RECORDED * operations
+    return preparing <= PREPARING_SHARE * a_pass * len(problem.nodes)

@@ -1,0 +1,292 @@
+"""Every edge set that a graph's data holds, and how all of them follow when nodes change.
+
+Besides `edge_index` a graph may hold further edge sets: `edge_index2`, `edge_index_follow`,
+`edge_label_index`, each with companions (`edge_attr2`, `edge_weight_follow`, `edge_label`), and
+adjacency matrices (`adj_t`). Taking nodes away, cutting their edges, numbering them otherwise and
+copying pieces are all the same: some rows of the node tensors, and new ids for the ends of edges.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric import EdgeIndex
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.data.storage import N_KEYS
+from torch_geometric.utils import select
+
+# The only type of a `Data`, whose storages have no name.
+Kind = str | None
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """What happens to the nodes of each type.
+
+    Attributes:
+        rows: Which nodes there are afterwards `[n']`, old ids in their new order.
+        ids: The new id of every old node `[n]` as an end of edges, -1 where such edges go. With
+            several such maps every edge is copied by each of them.
+    """
+
+    rows: dict[Kind, Tensor]
+    ids: Sequence[dict[Kind, Tensor]]
+
+
+def node_counts(data: Data | HeteroData) -> dict[Kind, int]:
+    """The number of nodes of each type."""
+    if isinstance(data, HeteroData):
+        return {kind: int(data[kind].num_nodes or 0) for kind in data.node_types}
+    return {None: int(data.num_nodes or 0)}
+
+
+def by_kind(data: Data | HeteroData, values: Tensor) -> dict[Kind, Tensor]:
+    """Values of all nodes `[N, …]`, apart by type."""
+    counts = node_counts(data)
+    return dict(zip(counts, values.split(list(counts.values())), strict=True))
+
+
+def rewrite(data: Data | HeteroData, change: Rewriting) -> Data | HeteroData:
+    """The graph after `change`: node and edge tensors carried along, `data` left as it is."""
+    new = copy.copy(data)
+    for old, store in zip(data.stores, new.stores, strict=True):
+        ends = _ends(data, old)
+        done = set() if ends is None else _rewrite_edge_sets(data, old, store, ends, change)
+        if old._key not in change.rows:
+            continue
+        for key, value in old.items():
+            if key not in done and key != "num_nodes" and old.is_node_attr(key):
+                dim = _dim(data, key, value, old)
+                store[key] = _taken(value, change.rows[old._key], dim)
+    for kind, rows in change.rows.items():
+        # PyG counts the nodes of a graph without features by its edges.
+        if isinstance(new, HeteroData):
+            new[kind].num_nodes = len(rows)
+        elif "num_nodes" in data or not _tells_size(data):
+            new.num_nodes = len(rows)
+    return new
+
+
+def cut_edges(data: Data, gone: Tensor) -> Data:
+    """The graph without the edges `gone` `[2, k]` in `edge_index` and `adj_t`; all nodes stay."""
+    new = copy.copy(data)
+    num_nodes = int(data.num_nodes or 0)
+
+    def stays(edges: Tensor) -> Tensor:
+        keys, out = (ends[0] * num_nodes + ends[1] for ends in (edges, gone.to(edges.device)))
+        return (~torch.isin(keys, out)).nonzero().flatten()
+
+    for key in ("adj_t", "edge_index"):
+        value = data.get(key)
+        if value is None:
+            continue
+        if key == "edge_index":
+            at = stays(value)
+            new[key] = value[:, at]
+        else:
+            entries, values = matrix_entries(value)
+            at = stays(entries.flip(0))
+            new[key] = _matrix_like(value, entries[:, at], None if values is None else values[at])
+        for other in _companions(data._store, key, {"adj_t", "edge_index"}):
+            new[other] = _taken(data[other], at, _dim(data, other, data[other], data._store))
+    new.num_nodes = num_nodes
+    return new
+
+
+def edge_set_keys(store: Any) -> list[str]:
+    """Keys of a storage that hold edges: `edge_index` and its kin, and adjacency matrices."""
+    return [
+        key for key, value in store.items() if _is_edge_index(key, value) or _is_adj(key, value)
+    ]
+
+
+def graph_edges(store: Any) -> Tensor | None:
+    """The edges `[2, E]` of a `Data` or of an edge type, from `edge_index` or else from `adj_t`.
+
+    `adj_t` is transposed: its rows are the targets.
+
+    Example:
+        >>> adj_t = torch.tensor([[0.0, 0.0], [1.0, 0.0]]).to_sparse_csr()
+        >>> graph_edges(Data(adj_t=adj_t))
+        tensor([[0],
+                [1]])
+    """
+    edge_index = store.get("edge_index")
+    if edge_index is not None:
+        return edge_index
+    adj = store.get("adj_t")
+    return None if adj is None else matrix_entries(adj)[0].flip(0)
+
+
+def _ends(data: Data | HeteroData, store: Any) -> tuple[Kind, Kind] | None:
+    """The types of the sources and targets of a storage's edges; None where it holds no edges."""
+    if isinstance(data, Data):
+        return (None, None)
+    return (store._key[0], store._key[2]) if isinstance(store._key, tuple) else None
+
+
+def _tells_size(data: Data) -> bool:
+    """Whether PyG knows the number of nodes from a tensor of theirs."""
+    return any(key in N_KEYS or "node" in key or key == "adj_t" for key in data.keys())  # noqa: SIM118
+
+
+def _is_edge_index(key: str, value: Any) -> bool:
+    return (
+        "edge" in key
+        and "index" in key
+        and isinstance(value, Tensor)
+        and value.layout == torch.strided
+        and value.dim() == 2
+        and value.size(0) == 2
+        and value.dtype == torch.long
+    )
+
+
+def _is_adj(key: str, value: Any) -> bool:
+    if "adj" not in key:
+        return False
+    return hasattr(value, "sparse_sizes") or (isinstance(value, Tensor) and value.dim() == 2)
+
+
+def _rewrite_edge_sets(
+    data: Data | HeteroData, old: Any, new: Any, ends: tuple[Kind, Kind], change: Rewriting
+) -> set[str]:
+    """Rewrite every edge set and its companions in `new`; the keys that are done."""
+    done: set[str] = set()
+    counts = node_counts(data)
+    sizes = (len(change.rows[ends[0]]), len(change.rows[ends[1]]))
+    # The usual one last: it would take `edge_attr2` for its own.
+    for key in sorted(edge_set_keys(old), key=lambda key: (key == "edge_index", -len(key))):
+        value = old[key]
+        if not _is_adj(key, value):
+            edges, at = _mapped(value, ends, change, only_sources="hyperedge" in key)
+            new[key] = _like(value, edges, sizes)
+        elif tuple(value.shape if isinstance(value, Tensor) else value.sparse_sizes()) == (
+            counts[ends[1]],
+            counts[ends[0]],
+        ):
+            new[key], at = _rewritten_adjacency(value, ends, sizes, change)
+        else:
+            continue
+        done.add(key)
+        for other in _companions(old, key, done):
+            done.add(other)
+            new[other] = _taken(old[other], at, _dim(data, other, old[other], old))
+    return done
+
+
+def _companions(store: Any, key: str, done: set[str]) -> list[str]:
+    """Keys of what belongs to the edges of one set: `edge_attr2` to `edge_index2`."""
+    if key == "edge_index" or (key == "adj_t" and "edge_index" not in store):
+        return [k for k, _ in store.items() if k not in done and store.is_edge_attr(k)]
+    if "index" not in key:
+        return []
+    count = store[key].size(1)
+    start, _, end = key.partition("index")
+    named = re.compile(rf"{re.escape(start)}[a-z]+{re.escape(end)}")
+    bare = start.removesuffix("_") + end
+    return [
+        other
+        for other, value in store.items()
+        if other not in done
+        and (named.fullmatch(other) or other == bare)
+        and _size(value) == count
+        and not _is_edge_index(other, value)
+    ]
+
+
+def _size(value: Any) -> int | None:
+    if isinstance(value, Tensor | np.ndarray):
+        return int(value.shape[0]) if value.ndim else None
+    return len(value) if isinstance(value, list | tuple) else None
+
+
+def _mapped(
+    edges: Tensor, ends: tuple[Kind, Kind], change: Rewriting, only_sources: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The edges with new ids `[2, E']`, and the old position of each `[E']`."""
+    plain = edges.as_tensor() if isinstance(edges, EdgeIndex) else edges
+    found, positions = [], []
+    for ids in change.ids:
+        source = ids[ends[0]].to(plain.device).index_select(0, plain[0])
+        # The second row of hyperedges names no nodes.
+        target = (
+            plain[1] if only_sources else ids[ends[1]].to(plain.device).index_select(0, plain[1])
+        )
+        at = ((source >= 0) & (target >= 0)).nonzero().flatten()
+        found.append(torch.stack([source.index_select(0, at), target.index_select(0, at)]))
+        positions.append(at)
+    return torch.cat(found, dim=1), torch.cat(positions)
+
+
+def _like(old: Tensor, edges: Tensor, sizes: tuple[int, int]) -> Tensor:
+    """The edges in the class that they came in."""
+    if not isinstance(old, EdgeIndex):
+        return edges
+    row = {"row": 0, "col": 1}.get(old.sort_order or "")
+    still = row is not None and bool((edges[row].diff() >= 0).all())
+    return EdgeIndex(edges, sparse_size=sizes, sort_order=old.sort_order if still else None)
+
+
+def matrix_entries(adj: Any) -> tuple[Tensor, Tensor | None]:
+    """Indices `[2, E]` (row, column) and values `[E]` of a matrix, sparse or dense."""
+    if not isinstance(adj, Tensor):  # torch_sparse
+        row, column, value = adj.coo()
+        return torch.stack([row, column]), value
+    entries = adj if adj.layout == torch.sparse_coo else adj.to_sparse_coo()
+    return entries._indices(), entries._values()
+
+
+def _rewritten_adjacency(
+    adj: Any, ends: tuple[Kind, Kind], sizes: tuple[int, int], change: Rewriting
+) -> tuple[Any, Tensor]:
+    """A matrix of targets by sources, rewritten, and the old position of each of its entries."""
+    entries, value = matrix_entries(adj)
+    mapped, at = _mapped(entries.flip(0), ends, change)
+    # As compressed rows keep them, so that what is said of the edges beside goes with them.
+    order = (mapped[1] * max(sizes[0], 1) + mapped[0]).argsort(stable=True)
+    mapped, at = mapped[:, order], at[order]
+    value = None if value is None else value[at]
+    return _matrix_like(adj, mapped.flip(0), value, (sizes[1], sizes[0])), at
+
+
+def _matrix_like(
+    adj: Any, entries: Tensor, values: Tensor | None, shape: tuple[int, int] | None = None
+) -> Any:
+    """A matrix in the class and layout of `adj` with these entries `[2, E]` (row, column)."""
+    if not isinstance(adj, Tensor):
+        sizes = shape or adj.sparse_sizes()
+        return type(adj)(row=entries[0], col=entries[1], value=values, sparse_sizes=sizes)
+    assert values is not None
+    new = torch.sparse_coo_tensor(entries, values, shape or adj.shape[:2])
+    if adj.layout == torch.strided:
+        return new.to_dense()
+    if adj.layout == torch.sparse_csr:
+        return new.to_sparse_csr()
+    if adj.layout == torch.sparse_csc:
+        return new.to_sparse_csc()
+    return new.coalesce() if adj.is_coalesced() else new
+
+
+def _dim(data: Data | HeteroData, key: str, value: Any, store: Any) -> int:
+    """Along which axis a tensor's rows lie."""
+    found = data.__cat_dim__(key, value, store)
+    return found if isinstance(found, int) else 0
+
+
+def _taken(value: Any, rows: Tensor, dim: int) -> Any:
+    """The given rows of a tensor, an array or a list."""
+    if isinstance(value, Tensor):
+        return value.index_select(dim, rows.to(value.device))
+    if isinstance(value, np.ndarray):
+        return value.take(rows.cpu().numpy(), axis=dim)
+    if isinstance(value, list | tuple):
+        return type(value)([value[row] for row in rows.tolist()])
+    return select(value, rows, dim)

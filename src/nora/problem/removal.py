@@ -1,0 +1,206 @@
+"""`G−r`: the graph without some of its nodes and every edge that touches them, or without edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from operator import index
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.utils import is_undirected
+
+from nora.problem.edge_sets import Kind, Rewriting, by_kind, cut_edges, graph_edges, rewrite
+
+EdgeList = Iterable[tuple[int, int]] | Tensor
+
+
+def node_ids(
+    nodes: int | Iterable[int] | Tensor, num_nodes: int, what: str = "node", owner: str = "graph"
+) -> Tensor:
+    """Sorted distinct ids from an id, a list of ids, a tensor of ids or a boolean mask.
+
+    >>> node_ids([3, 1, 3], 5)
+    tensor([1, 3])
+    """
+    if isinstance(nodes, int | Integral):
+        nodes = [int(nodes)]
+    given = [nodes] if isinstance(nodes, str) else nodes
+    if not isinstance(given, Tensor):
+        given = list(given)
+        named = next((one for one in given if isinstance(one, str)), None)
+        if named is not None:
+            raise TypeError(
+                f"{what} ids are numbers, got {named!r}; a run of nora.load_run knows its nodes' "
+                f"names: run.what_if({named!r})"
+            )
+    ids = torch.as_tensor(given)
+    if ids.dtype == torch.bool:
+        if ids.numel() != num_nodes:
+            raise ValueError(f"the {what} mask has {ids.numel()} entries, expected {num_nodes}")
+        return ids.nonzero().flatten().cpu()
+    if ids.numel() == 0:
+        return torch.empty(0, dtype=torch.long)
+    if ids.dtype == torch.uint8 and ids.numel() == num_nodes:
+        raise TypeError(f"is this {what} mask of dtype uint8 or a list of ids? Use mask.bool()")
+    if ids.dtype.is_floating_point or ids.dtype.is_complex:
+        raise TypeError(f"{what} ids must be integers, got {ids.dtype}")
+    ids = ids.flatten().long().cpu().unique()
+    for wrong in (int(ids[0]), int(ids[-1])):
+        if not 0 <= wrong < num_nodes:
+            raise ValueError(
+                f"{what} {wrong} is out of range: the {owner} has {num_nodes} "
+                f"{what.split()[-1]}s "
+                f"(0 … {num_nodes - 1})"
+            )
+    return ids
+
+
+def kept(nodes: Tensor, num_nodes: int) -> Tensor:
+    """Mask `[N]` of the nodes that stay when `nodes` go."""
+    keep = torch.ones(num_nodes, dtype=torch.bool, device=nodes.device)
+    keep[nodes] = False
+    return keep
+
+
+def remove_nodes(data: Data | HeteroData, nodes: int | Iterable[int] | Tensor) -> Data | HeteroData:
+    """`data` without `nodes` and their edges; node- and edge-level tensors are carried along.
+
+    All edge sets lose the edges at `nodes` (see `nora.problem.edge_sets`). The remaining nodes keep their
+    order and are renumbered from 0, within their type where there are several. Self-loops and
+    duplicate edges of remaining nodes stay as they are.
+
+    Args:
+        data: The graph; left untouched.
+        nodes: An id, ids, or a mask `[N]`; with node types, global ids (see
+            `nora.problem.node_index`).
+
+    Example:
+        >>> path = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> remove_nodes(path, 0).edge_index
+        tensor([[0, 1],
+                [1, 0]])
+    """
+    keep, rows = _apart(data, nodes)
+    ids = {
+        kind: torch.where(part, part.long().cumsum(0) - 1, -1)
+        for kind, part in by_kind(data, keep).items()
+    }
+    return rewrite(data, Rewriting(rows, [ids]))
+
+
+def isolate_nodes(
+    data: Data | HeteroData, nodes: int | Iterable[int] | Tensor
+) -> Data | HeteroData:
+    """`data` with the same nodes under the same ids, without any edge that touches `nodes`.
+
+    Args:
+        data: The graph; left untouched.
+        nodes: As in `remove_nodes`.
+
+    Example:
+        >>> path = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> isolate_nodes(path, 0).edge_index
+        tensor([[1, 2],
+                [2, 1]])
+    """
+    keep, _ = _apart(data, nodes)
+    parts = by_kind(data, keep)
+    every = {kind: torch.arange(len(part)) for kind, part in parts.items()}
+    ids = {kind: torch.where(part, every[kind], -1) for kind, part in parts.items()}
+    return rewrite(data, Rewriting(every, [ids]))
+
+
+def _apart(
+    data: Data | HeteroData, nodes: int | Iterable[int] | Tensor
+) -> tuple[Tensor, dict[Kind, Tensor]]:
+    """Mask of the nodes that stay `[N]`, and their ids within each type."""
+    num_nodes = int(data.num_nodes or 0)
+    keep = kept(node_ids(nodes, num_nodes), num_nodes)
+    parts = by_kind(data, keep)
+    return keep, {kind: part.nonzero().flatten() for kind, part in parts.items()}
+
+
+def edge_pairs(data: Data | HeteroData, edges: EdgeList) -> tuple[tuple[int, int], ...]:
+    """Sorted distinct edges, all of which must be in the graph.
+
+    A graph in which every edge has its reverse (PyG's `is_undirected`, whatever the weights) is
+    undirected: an edge is then given as `(smaller id, larger id)` and stands for both directions.
+
+    Args:
+        data: The graph.
+        edges: Pairs `(source, target)`, or a tensor `[2, k]` as `edge_index` is one.
+
+    Example:
+        >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+        >>> edge_pairs(path, [(2, 1), (1, 2)])
+        ((1, 2),)
+    """
+    named = _pairs(edges)
+    if not named:
+        return ()
+    if isinstance(data, HeteroData):
+        raise ValueError("edges cannot be removed from a HeteroData yet: remove nodes instead")
+    num_nodes = int(data.num_nodes or 0)
+    node_ids([node for pair in named for node in pair], num_nodes)
+    all_edges = _edges_of(data)
+    undirected = is_undirected(all_edges, num_nodes=num_nodes)
+    there = set(_keys(all_edges, num_nodes).tolist())
+    for source, target in named:
+        if source * num_nodes + target not in there:
+            dash = "–" if undirected else "→"
+            reverse = target * num_nodes + source in there
+            hint = f" ({target}→{source} is): give source and target in this order" * reverse
+            raise ValueError(f"edge {source}{dash}{target} is not in the graph{hint}")
+    distinct = {(min(pair), max(pair)) if undirected else pair for pair in named}
+    return tuple(sorted(distinct))
+
+
+def remove_edges(data: Data, edges: EdgeList) -> Data:
+    """`data` without `edges`; all nodes stay, and edge-level tensors go with their edges.
+
+    An undirected graph (see `edge_pairs`) loses both directions of an edge. All copies of a
+    duplicate edge go. A self-loop goes when it is named; those that a convolution adds by itself
+    are no edges of the graph.
+
+    Args:
+        data: The graph; left untouched.
+        edges: Pairs `(source, target)`, or a tensor `[2, k]`.
+
+    Example:
+        >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+        >>> remove_edges(path, [(1, 2)]).edge_index
+        tensor([[0, 1],
+                [1, 0]])
+    """
+    num_nodes = int(data.num_nodes or 0)
+    gone = torch.tensor(edge_pairs(data, edges), dtype=torch.long).reshape(-1, 2).t()
+    if is_undirected(_edges_of(data), num_nodes=num_nodes):
+        gone = torch.cat([gone, gone.flip(0)], dim=1)
+    return cut_edges(data, gone)
+
+
+def _edges_of(data: Data) -> Tensor:
+    edges = graph_edges(data)
+    if edges is None:
+        raise ValueError("data has no edge_index; a graph needs one of shape [2, num_edges]")
+    return edges
+
+
+def _keys(edges: Tensor, num_nodes: int) -> Tensor:
+    """One number for each edge `[E]`."""
+    return edges[0] * num_nodes + edges[1]
+
+
+def _pairs(edges: EdgeList) -> list[tuple[int, int]]:
+    if isinstance(edges, Tensor):
+        if edges.dim() != 2 or edges.size(0) != 2:
+            raise ValueError(f"edges in a tensor need shape [2, k], got {list(edges.shape)}")
+        edges = edges.t().tolist()
+    try:
+        return [(index(source), index(target)) for source, target in edges]
+    except (TypeError, ValueError):
+        raise TypeError(
+            "edges must be pairs of node ids, e.g. [(3, 17), (5, 6)], or a tensor [2, k]"
+        ) from None

@@ -1,0 +1,221 @@
+"""NORA inside PyTorch Geometric's `Explainer`: influence as an explanation's node mask.
+
+PyG's explainers ask which inputs make *this* prediction; NORA asks how predictions change without a
+node. With `index=17` the two meet: node `r`'s mask is the change of node 17's prediction, had `r` been
+gone. Without an index it is `r`'s influence on all predictions.
+
+    explainer = Explainer(
+        model,
+        algorithm=nora.NoraExplainer(),
+        explanation_type="model",
+        node_mask_type="object",
+        model_config={
+            "mode": "multiclass_classification", "task_level": "node", "return_type": "raw"
+        },
+    )
+    explanation = explainer(data.x, data.edge_index, index=17)
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.explain import Explanation
+from torch_geometric.explain.algorithm import ExplainerAlgorithm
+from torch_geometric.explain.config import (
+    ExplanationType,
+    MaskType,
+    ModelMode,
+    ModelTaskLevel,
+)
+
+from nora.methods import METHODS
+from nora.problem.calling import Forward
+from nora.problem.known_influences import Labels
+from nora.problem.preserve import evaluating
+from nora.problem.task import Decoder, LinkPrediction, NodeClassification, Task
+from nora.questions.influence import bind_options, check_labels, influence
+
+PAIRS = "edge_label_index"
+
+
+class NoraExplainer(ExplainerAlgorithm):
+    """Runs any of NORA's methods as an algorithm of `torch_geometric.explain.Explainer`.
+
+    The explanation's `node_mask` `[N, 1]` holds the scores as `nora.influence` gives them: not
+    scaled to 1, so that masks of different predictions can be compared and added. With `index` it
+    counts the change of these predictions only; a removed node's own prediction never counts, so
+    that node 17's mask is 0 in the explanation of node 17. Whether a node's features matter, or an
+    edge, is not what removals tell: attribute masks and edge masks are not supported.
+
+    `explanation_type` must be `model`. A removal changes what the model predicts, whichever class
+    is the true one, so there is nothing that a `phenomenon`'s target could be compared with.
+
+    Node level: `mode` is `multiclass_classification`. Edge level: `mode` is
+    `binary_classification`, the explainer is called with `edge_label_index=pairs`, and the model
+    has PyG's `encode(x, edge_index)` and `decode(z, edge_label_index)`, which its `forward` puts
+    together. Other arguments of the call, such as `edge_weight`, are the model's.
+
+    Args:
+        method: A name from `nora methods`; `auto` is exact where that is affordable.
+        labels: True influences of some nodes, for methods that learn from them.
+        **options: The method's own options.
+
+    Example:
+        >>> import nora
+        >>> from torch_geometric.explain import Explainer
+        >>> dataset = nora.load_dataset("karate")
+        >>> explainer = Explainer(
+        ...     nora.train("gcn", dataset, epochs=5, progress=False).model,
+        ...     algorithm=NoraExplainer("exact"),
+        ...     explanation_type="model",
+        ...     node_mask_type="object",
+        ...     model_config=dict(
+        ...         mode="multiclass_classification", task_level="node", return_type="raw"
+        ...     ),
+        ... )
+        >>> explanation = explainer(dataset.data.x, dataset.data.edge_index, index=16)
+        >>> explanation.node_mask.shape
+        torch.Size([34, 1])
+    """
+
+    def __init__(
+        self, method: str = "auto", *, labels: Labels | None = None, **options: Any
+    ) -> None:
+        super().__init__()
+        entry = METHODS[method]
+        bind_options(entry.value, method, options)
+        check_labels(entry, labels is not None)
+        self.method = method
+        self.labels = labels
+        self.options = options
+
+    def supports(self) -> bool:
+        """Whether the explainer's settings are ones NORA can answer; if not, the log says why."""
+        wanted, model = self.explainer_config, self.model_config
+        reason = None
+        if wanted.explanation_type != ExplanationType.model:
+            reason = (
+                "compares predictions with and without a node, not with a target: use "
+                f"explanation_type='model' (got {wanted.explanation_type.value!r})"
+            )
+        elif wanted.node_mask_type != MaskType.object:
+            got = None if wanted.node_mask_type is None else wanted.node_mask_type.value
+            reason = f"scores whole nodes: use node_mask_type='object' (got {got!r})"
+        elif wanted.edge_mask_type is not None:
+            reason = (
+                "removes nodes and does not score edges: leave edge_mask_type out "
+                f"(got {wanted.edge_mask_type.value!r})"
+            )
+        elif (model.task_level, model.mode) not in (
+            (ModelTaskLevel.node, ModelMode.multiclass_classification),
+            (ModelTaskLevel.edge, ModelMode.binary_classification),
+        ):
+            reason = (
+                "needs mode='multiclass_classification' at task_level='node', or "
+                "mode='binary_classification' at task_level='edge' (got "
+                f"mode={model.mode.value!r} at task_level={model.task_level.value!r})"
+            )
+        if reason is not None:
+            logging.error(f"'{self.__class__.__name__}' {reason}")
+        return reason is None
+
+    def forward(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        edge_index: Tensor,
+        *,
+        target: Tensor,
+        index: int | Tensor | None = None,
+        **kwargs: Any,
+    ) -> Explanation:
+        """Each node's influence, on the predictions in `index` or on all.
+
+        Args:
+            model: The trained model; left exactly as found.
+            x: Node features `[N, F]`.
+            edge_index: Edges `[2, E]`.
+            target: Not used: influence does not depend on which class is right.
+            index: Positions in the model's output; all by default.
+            **kwargs: The model's other arguments. Tensors with one row per node or edge lose
+                the rows of a removed node.
+        """
+        if not isinstance(x, Tensor):
+            raise ValueError(
+                f"{self.__class__.__name__} explains graphs of one node type, got x as a "
+                f"{type(x).__name__}; for a HeteroData ask nora.influence itself"
+            )
+        return_type = self.model_config.return_type.value
+        if self.model_config.task_level == ModelTaskLevel.edge:
+            pairs = kwargs.pop(PAIRS, None)
+            decode = _decoder_of(model, x, edge_index, pairs, kwargs)
+            task: Task = LinkPrediction(
+                pairs,
+                decoder=lambda z, some: decode(z, some).view(-1),
+                return_type=return_type,
+            )
+            data, call = _posed("encode", x, edge_index, kwargs)
+        else:
+            task = NodeClassification(return_type=return_type)
+            data, call = _posed("forward", x, edge_index, kwargs)
+        scores = influence(
+            model,
+            data,
+            self.method,
+            task,
+            targets=None if index is None else torch.as_tensor(index).flatten(),
+            forward=call,
+            labels=self.labels,
+            progress=False,
+            **self.options,
+        ).scores
+        dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+        return Explanation(node_mask=scores.to(x.device, dtype).unsqueeze(-1))
+
+    def __repr__(self) -> str:
+        given = [repr(self.method), *(f"{key}={value!r}" for key, value in self.options.items())]
+        return f"{self.__class__.__name__}({', '.join(given)})"
+
+
+def _posed(part: str, x: Tensor, edge_index: Tensor, more: dict[str, Any]) -> tuple[Data, Forward]:
+    """The call `model.<part>(x, edge_index, **more)` as a graph and a function of the graph."""
+    # What has rows goes into the graph, where rows go with their nodes and edges.
+    rows = {key: value for key, value in more.items() if isinstance(value, Tensor) and value.dim()}
+    fixed = {key: value for key, value in more.items() if key not in rows}
+
+    def forward(model: nn.Module, data: Data) -> Tensor:
+        ask = model if part == "forward" else getattr(model, part)
+        given = {key: getattr(data, key) for key in rows}
+        return ask(data.x, data.edge_index, **given, **fixed)
+
+    return Data(x=x, edge_index=edge_index, **rows), forward
+
+
+def _decoder_of(
+    model: Any, x: Tensor, edge_index: Tensor, pairs: Tensor | None, more: dict[str, Any]
+) -> Decoder:
+    """The model's `decode`, after a check that its `forward` is that after its `encode`."""
+    if pairs is None:
+        raise ValueError(
+            f"at task_level='edge' the pairs are needed: explainer(x, edge_index, {PAIRS}=pairs)"
+        )
+    name = type(model).__name__
+    if not callable(getattr(model, "encode", None)) or not callable(getattr(model, "decode", None)):
+        raise ValueError(
+            f"{name} has no encode(x, edge_index) and decode(z, {PAIRS}): split its forward into "
+            "the two, or ask nora.influence with task=nora.LinkPrediction(pairs, decoder)"
+        )
+    with evaluating(model), torch.no_grad():
+        whole = model(x, edge_index, **{PAIRS: pairs}, **more).view(-1)
+        parts = model.decode(model.encode(x, edge_index, **more), pairs).view(-1)
+    if whole.shape != parts.shape or not torch.allclose(whole, parts, rtol=1e-3, atol=1e-4):
+        raise ValueError(
+            f"{name}'s forward gives other scores than decode(encode(x, edge_index), {PAIRS}): "
+            "what it does besides belongs in one of the two"
+        )
+    return model.decode

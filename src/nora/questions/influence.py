@@ -1,0 +1,234 @@
+"""How much would everybody else's prediction change, had each node been removed?"""
+
+from __future__ import annotations
+
+import inspect
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nora.methods import METHODS, Method, Part
+from nora.problem import Problem, Transform, build_problem
+from nora.problem.calling import Forward
+from nora.problem.checks import check_model
+from nora.problem.fingerprint import fingerprint
+from nora.problem.known_influences import Labels
+from nora.problem.node_index import Graph, Nodes
+from nora.problem.task import NodeClassification, Task
+from nora.progress import progress_bar
+from nora.registry import Entry, nearest
+from nora.results.checkpoint import Shards, begun_with
+from nora.results.influence import Influence
+
+
+def influence(
+    model: nn.Module,
+    data: Graph,
+    method: str = "auto",
+    task: Task | None = None,
+    *,
+    nodes: Nodes | None = None,
+    targets: Nodes | None = None,
+    forward: Forward | None = None,
+    transform: Transform | None = None,
+    labels: Labels | None = None,
+    checkpoint: str | Path | None = None,
+    progress: bool = True,
+    **options: Any,
+) -> Influence:
+    """How much would everybody else's prediction change, had each node been removed?
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph, with `x` and `edge_index`; or a `HeteroData`, see `nora.problem.node_index`.
+        method: A name from `nora methods`. `auto` takes `exact`, which gives the definition's numbers,
+            where it fits `budget=60` seconds, else the best estimate that does, and says so.
+        task: What is predicted; node classification from logits by default.
+        nodes: Score only these (ids or mask); the others get NaN. With node types e.g.
+            `{"author": [3, 17]}`, or `"author"` for all of a type.
+        targets: Count only the change of these predictions: node ids, or for links positions in
+            `task.pairs`.
+        forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
+        transform: `data -> data`, for models of structure that is computed beforehand: applied to the
+            graph, and again without each node, before the model sees it. E.g. PyG's `SIGN(2)`.
+        labels: True influences of some nodes, for methods that learn from them: an `Influence` of
+            these nodes, `(ids, influences)`, or a mapping.
+        checkpoint: Folder for finished parts; a second call with the same input resumes there.
+        progress: Show a progress bar.
+        **options: The method's own options.
+
+    Returns:
+        Scores `[num_nodes]` with their provenance.
+
+    Example:
+        >>> import nora
+        >>> dataset = nora.load_dataset("karate")
+        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
+        >>> scores = nora.influence(model, dataset.data, progress=False)
+        >>> len(scores.top(3))
+        3
+    """
+    entry = METHODS[method]
+    bound = bind_options(entry.value, method, options)
+    problem = build_problem(model, data, task, nodes, targets, forward, labels, transform)
+    check_labels(entry, labels is not None)
+    if targets is not None and not entry.facts.get("uses_targets", True):
+        raise ValueError(
+            f"method {method!r} does not look at predictions and cannot restrict itself to targets"
+        )
+    if entry.facts.get("uses_model", True):
+        _check_direct(entry, problem)
+        problem = check_model(problem, again=not entry.facts.get("runs_again", False))
+    start = time.perf_counter()
+    chosen: dict[str, Any] = {}
+    if entry.facts.get("chooses"):
+        entry, bound, chosen, problem = _choose(entry, problem, bound, checkpoint)
+        method = entry.name
+    with problem.evaluating():
+        if checkpoint is None:
+            shards, todo = None, problem
+        else:
+            how = entry.facts.get("execution_options", ())
+            telling = {key: value for key, value in bound.items() if key not in how}
+            shards = Shards.open(Path(checkpoint), fingerprint(problem, method, telling), problem)
+            todo = shards.remaining(problem)
+        scores, details = collect(entry.value, todo, bound, shards, method, progress)
+        if shards is not None:
+            scores = shards.scores()
+    if isinstance(problem.task, NodeClassification) and problem.task.classes is not None:
+        details = {**details, "classes": list(problem.task.classes)}
+    if problem.by_id:
+        details = {**details, "removal": "isolated"}
+    wanted = torch.full_like(scores, float("nan"))
+    wanted[problem.nodes] = scores[problem.nodes]
+    return Influence(
+        scores=wanted,
+        method=method,
+        task=problem.task.name,
+        options=bound,
+        seconds=time.perf_counter() - start,
+        details={**details, **chosen},
+        node_types=problem.node_index.sizes(),
+    )
+
+
+def _choose(
+    entry: Entry[Any], problem: Problem, options: dict[str, Any], checkpoint: str | Path | None
+) -> tuple[Entry[Method], dict[str, Any], dict[str, Any], Problem]:
+    """The method that a choosing method chooses, its options, what to say of it, and the problem.
+
+    A checkpoint that is there goes on with what it was begun with.
+    """
+    begun = None if checkpoint is None else begun_with(Path(checkpoint))
+    if begun is not None:
+        name, given = begun
+        if name not in ("exact", "cauchy"):
+            raise ValueError(f"{checkpoint} holds scores of {name!r}: ask with method={name!r}")
+        if name != "exact" or given.get("tolerance"):
+            warnings.warn(
+                f"auto goes on with the estimate {name} {given}", UserWarning, stacklevel=4
+            )
+        given["memory"] = options["memory"]
+        facts = {"method": name, "reason": "the checkpoint was begun with it"}
+    else:
+        with problem.evaluating():
+            choice = entry.value(problem, **options)
+        name, given, facts = choice.method, choice.options, choice.facts()
+        problem = replace(problem, prepared=choice.engine)
+    picked = METHODS[name]
+    return picked, bind_options(picked.value, name, given), {"auto": facts}, problem
+
+
+def _check_direct(entry: Entry[Method], problem: Problem) -> None:
+    """Raise when a method needs rows of nodes, and the model returns the pairs' scores."""
+    if problem.direct and not (entry.facts.get("exact") or entry.facts.get("chooses")):
+        raise ValueError(
+            f"method {entry.name!r} needs an output per node, but the model scores pairs itself (its "
+            "forward takes edge_label_index): use method='exact' or 'brute', or split it into "
+            "encode(x, edge_index) and decode(z, pairs)"
+        )
+
+
+def check_labels(entry: Entry[Method], given: bool) -> None:
+    """Raise when a method that learns from labels has none, or one that does not is given some."""
+    wants = entry.facts.get("labels")
+    if wants == "required" and not given:
+        raise ValueError(
+            f"method {entry.name!r} learns from the true influence of some nodes: pass "
+            "labels=(ids, influences), e.g. labels=nora.influence(model, data, nodes=sample)"
+        )
+    if wants is None and given:
+        tunable = {"search", "space"} & entry.facts.keys()
+        remedy = (
+            f"To find its options by them, use nora.tune(…, method={entry.name!r}, labels=…)"
+            if tunable
+            else "Leave them out"
+        )
+        raise ValueError(f"method {entry.name!r} does not learn from labels. {remedy}")
+
+
+def collect(
+    method: Method,
+    problem: Problem,
+    options: dict[str, Any],
+    shards: Shards | None = None,
+    name: str = "",
+    progress: bool = False,
+) -> tuple[Tensor, dict[str, Any]]:
+    """Run the method; keep every finished part at once, so that an interruption loses little."""
+    result = method(problem, **options)
+    if isinstance(result, Tensor):
+        whole = result.detach().cpu()
+        if shards is not None:
+            shards.write(problem.nodes, whole[problem.nodes])
+        return whole, {}
+    scores: Tensor | None = None
+    with progress_bar(f"{name}: removing nodes", len(problem.nodes), progress) as advance:
+        try:
+            while True:
+                part: Part = next(result)
+                ids, values = part[0].cpu(), part[1].detach().cpu()
+                if scores is None:
+                    scores = torch.full((problem.num_nodes,), float("nan"), dtype=values.dtype)
+                scores[ids] = values
+                if shards is not None:
+                    shards.add(ids, values)
+                advance(len(ids))
+        except StopIteration as stop:
+            details = stop.value or {}
+        finally:
+            # First what is finished: closing waits for chunks that are still running.
+            if shards is not None:
+                shards.flush()
+            result.close()
+    if scores is None:
+        scores = torch.full((problem.num_nodes,), float("nan"))
+    return scores, details
+
+
+def bind_options(method: Method, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The method's options with defaults filled in; an unknown one is an error with a remedy."""
+    known = {
+        key: parameter.default
+        for key, parameter in inspect.signature(method).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    for key in options:
+        if key not in known:
+            takes = ", ".join(known) or "no options"
+            raise TypeError(
+                f"method {name!r} has no option {key!r}.{nearest(key, list(known))} "
+                f"It takes: {takes}"
+            )
+    # NumPy's numbers would not fit into provenance.
+    given = {
+        key: value.item() if hasattr(value, "item") else value for key, value in options.items()
+    }
+    # A tuple would come back from a saved file as a list.
+    bound = {**known, **given}
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in bound.items()}

@@ -1,0 +1,175 @@
+"""Who influences whom: the change of each prediction by each removal, before it is summed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from nora.engine.effects import Effects
+from nora.engine.steps.step import EVERYWHERE
+from nora.problem import Transform, build_problem
+from nora.problem.calling import Forward
+from nora.problem.checks import check_model
+from nora.problem.node_index import Graph, Nodes
+from nora.problem.task import LinkPrediction, Task
+from nora.progress import progress_bar
+from nora.results.influence import Influence
+from nora.results.tables import split_node_ids
+
+
+def influence_matrix(
+    model: nn.Module,
+    data: Graph,
+    nodes: Nodes,
+    task: Task | None = None,
+    *,
+    targets: Nodes | None = None,
+    forward: Forward | None = None,
+    transform: Transform | None = None,
+    method: str = "exact",
+    progress: bool = True,
+) -> pd.DataFrame:
+    """By how much does the removal of each of these nodes change each prediction?
+
+    Most predictions are out of a node's reach, so the matrix is given as a table of its entries that
+    are not zero. Summed over a removed node they are its influence.
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph, with `x` and `edge_index`.
+        nodes: The nodes to remove, one at a time (ids or mask). Mind the size of the table: hubs
+            reach thousands of nodes each.
+        task: What is predicted; node classification from logits by default.
+        targets: Tell only the change of these predictions, as in `influence`.
+        forward: As in `influence`.
+        transform: As in `influence`.
+        method: `exact`, or `brute` for full forward passes (whose rounding shows as tiny changes).
+        progress: Show a progress bar.
+
+    Returns:
+        One row per change: `removed`, `node`, `change`; of links `removed`, `pair` (its position
+        in the task), `source`, `target`, `change`. By removed node, the largest change first.
+
+    Example:
+        >>> import nora
+        >>> dataset = nora.load_dataset("karate")
+        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
+        >>> changes = nora.influence_matrix(model, dataset.data, [0, 33], progress=False)
+        >>> list(changes)
+        ['removed', 'node', 'change']
+    """
+    problem = build_problem(model, data, task, nodes, targets, forward, transform=transform)
+    if problem.nodes.numel() == 0:
+        raise ValueError("nodes names no node: give the nodes to remove")
+    problem = check_model(problem)
+    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    with problem.evaluating(), torch.no_grad():
+        effects = Effects.prepare(problem, method, len(problem.nodes))
+        with progress_bar("matrix: removing nodes", len(problem.nodes), progress) as advance:
+            for some, removal, item, change in effects.changes(problem.nodes):
+                parts.append((some[removal], item, change))
+                advance(len(some))
+    removed, item, change = (torch.cat(column) for column in zip(*parts, strict=True))
+    columns: dict[str, Any] = {"removed": removed}
+    if isinstance(problem.task, LinkPrediction):
+        source, target = problem.task.pairs.cpu()[:, item]
+        columns |= {"pair": item, "source": source, "target": target}
+    else:
+        columns |= {"node": item}
+    columns |= {"change": change.double()}
+    frame = pd.DataFrame({key: value.numpy() for key, value in columns.items()})
+    what = "pair" if "pair" in frame else "node"
+    order = ["removed", "change", what]
+    frame = frame.sort_values(order, ascending=[True, False, True], ignore_index=True)
+    return split_node_ids(frame, problem.node_index.sizes())
+
+
+def influencers(
+    model: nn.Module,
+    data: Graph,
+    node: int | tuple[str, int],
+    k: int = 10,
+    task: Task | None = None,
+    *,
+    forward: Forward | None = None,
+    transform: Transform | None = None,
+    method: str = "exact",
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Whose removal changes *this* node's prediction most?
+
+    `influence` with this node as the only target, of all nodes within reach of it. Of links, the
+    predictions of all its pairs count.
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph, with `x` and `edge_index`.
+        node: Whose prediction it is about.
+        k: How many to tell.
+        task: What is predicted; node classification from logits by default.
+        forward: As in `influence`.
+        transform: As in `influence`.
+        method: `exact`, or `brute` for full forward passes.
+        progress: Show a progress bar.
+
+    Returns:
+        At most `k` rows, the most influential first: `node`, `influence`, `rank`. Nodes without
+        influence on it are left out.
+
+    Example:
+        >>> import nora
+        >>> dataset = nora.load_dataset("karate")
+        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
+        >>> len(nora.influencers(model, dataset.data, 16, k=3, progress=False))
+        3
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    plain = build_problem(model, data, task, forward=forward, transform=transform)
+    ids = plain.node_index.ids(node)
+    if ids.numel() != 1:
+        raise ValueError(f"node names {ids.numel()} nodes: give one node id, e.g. node=17")
+    # Items of this node's own, and the nodes whose output they are made of.
+    items = ends = ids.to(plain.device)
+    if isinstance(plain.task, LinkPrediction):
+        items = (plain.task.pairs == ends).any(dim=0).nonzero().flatten()
+        if items.numel() == 0:
+            raise ValueError(f"no pair of the task has node {int(ids)}: it has no prediction")
+        ends = plain.task.pairs[:, items].flatten()
+    mask = torch.zeros(plain.task.num_items(plain.num_nodes), dtype=torch.bool, device=items.device)
+    mask[items] = True
+    if plain.targets is not None and not bool(plain.targets[items].all()):
+        raise ValueError(f"node {node} has no prediction: it is not of the type that is classified")
+    problem = check_model(replace(plain, targets=mask))
+    with problem.evaluating(), torch.no_grad():
+        effects = Effects.prepare(problem, method, problem.num_nodes)
+        nodes = _within_reach(effects, ends)
+        nodes = nodes[nodes != ids]
+        scores = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
+        with progress_bar("who: removing nodes", len(nodes), progress) as advance:
+            for some, values in effects.totals(nodes):
+                scores[some] = values.double().cpu()
+                advance(len(some))
+    scores[scores <= 0] = float("nan")
+    found = Influence(scores, method, problem.task.name, node_types=problem.node_index.sizes())
+    return found.top(k)
+
+
+def _within_reach(effects: Effects, ends: Tensor) -> Tensor:
+    """The nodes whose removal can change the output at `ends`; all where no engine tells the reach."""
+    problem = effects.problem
+    if effects.engine is None or effects.engine.plan.output.depth >= EVERYWHERE:
+        return torch.arange(problem.num_nodes)
+    source, target = problem.edge_index
+    near = torch.zeros(problem.num_nodes, dtype=torch.bool, device=source.device)
+    near[ends] = True
+    for _ in range(effects.engine.plan.output.depth):
+        # Both ways: some convolutions pass messages against the edges.
+        before = near.clone()
+        near[source[before[target]]] = True
+        near[target[before[source]]] = True
+    return near.nonzero().flatten().cpu()

@@ -1,0 +1,169 @@
+"""Long runs in pieces: finished removals as Parquet files beside a manifest.
+
+A folder holds `manifest.json` (the fingerprint of model, graph, task, method and options) and one
+`part-*.parquet` file (`node`, `influence`) per finished shard. Resuming reads what is there and does
+the rest; several processes may write to the same folder; folders with the same fingerprint merge.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from nora.files import written_atomically
+from nora.problem import Problem
+from nora.results.influence import Influence
+
+SECONDS_PER_SHARD = 10.0
+
+
+@dataclass
+class Shards:
+    """A checkpoint folder that is open for writing."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    _pending: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    _since: float = field(default_factory=time.monotonic)
+
+    @staticmethod
+    def open(folder: Path, print_: dict[str, Any], problem: Problem) -> Shards:
+        """Start or continue a run; a folder that belongs to another run is refused."""
+        manifest = {
+            "fingerprint": print_,
+            "num_nodes": problem.num_nodes,
+            "task": problem.task.name,
+            "node_types": problem.node_index.sizes(),
+        }
+        path = folder / "manifest.json"
+        if path.exists():
+            _same_run(read_manifest(folder), manifest, folder)
+        else:
+            # A name with a dot is what a killed process may have left half written.
+            if folder.exists() and any(folder.glob("[!.]*")):
+                raise FileExistsError(
+                    f"{folder} is not empty and not a checkpoint; choose another folder"
+                )
+            with written_atomically(path) as temporary:
+                temporary.write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+        return Shards(folder, manifest)
+
+    def remaining(self, problem: Problem) -> Problem:
+        """The same problem, less the nodes that are finished."""
+        finished = torch.as_tensor(read_parts(self.folder)["node"].to_numpy(copy=True))
+        return replace(problem, nodes=problem.nodes[~torch.isin(problem.nodes, finished)])
+
+    def add(self, nodes: Tensor, scores: Tensor) -> None:
+        """Keep a finished part; it is on disk within a few seconds."""
+        self._pending.append((nodes, scores))
+        if time.monotonic() - self._since >= SECONDS_PER_SHARD:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is pending as one shard."""
+        self._since = time.monotonic()
+        if self._pending:
+            pending, self._pending = self._pending, []
+            self.write(torch.cat([n for n, _ in pending]), torch.cat([s for _, s in pending]))
+
+    def write(self, nodes: Tensor, scores: Tensor) -> None:
+        """Write one shard."""
+        if nodes.numel():
+            frame = pd.DataFrame({"node": nodes.numpy(), "influence": scores.numpy()})
+            name = f"part-{int(nodes[0]):09d}-{uuid.uuid4().hex[:8]}.parquet"
+            with written_atomically(self.folder / name) as temporary:
+                frame.to_parquet(temporary, index=False)
+
+    def scores(self) -> Tensor:
+        """Everything finished so far, `[num_nodes]`, NaN elsewhere."""
+        return read_scores([self.folder], self.manifest["num_nodes"])
+
+
+def begun_with(folder: Path) -> tuple[str, dict[str, Any]] | None:
+    """The method and options a checkpoint folder was begun with; None when it is not begun."""
+    if not (folder / "manifest.json").exists():
+        return None
+    about = read_manifest(folder)["fingerprint"]
+    return str(about.get("method")), dict(about.get("options", {}))
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a checkpoint folder."""
+    path = folder / "manifest.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{folder} is no checkpoint: it has no manifest.json")
+    try:
+        manifest = json.loads(path.read_bytes())
+        if {"fingerprint", "num_nodes", "task"} <= manifest.keys():
+            return manifest
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{path} is not readable as a checkpoint: {error}") from error
+    raise ValueError(f"{path} is not readable as a checkpoint: it lacks a fingerprint")
+
+
+def read_parts(folder: Path) -> pd.DataFrame:
+    """All finished nodes of a folder: columns `node`, `influence`."""
+    parts = [_read_part(path) for path in sorted(folder.glob("part-*.parquet"))]
+    if not parts:
+        return pd.DataFrame({"node": pd.Series(dtype="int64"), "influence": pd.Series(dtype=float)})
+    return pd.concat(parts).drop_duplicates("node")
+
+
+def _read_part(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path, columns=["node", "influence"])
+    except ValueError as error:  # also what pyarrow raises
+        raise ValueError(
+            f"{path} is not readable: {error} Delete it, and its nodes are computed again"
+        ) from error
+
+
+def read_scores(folders: Iterable[Path], num_nodes: int) -> Tensor:
+    """Finished scores of several folders in one vector `[num_nodes]`."""
+    frame = pd.concat([read_parts(folder) for folder in folders])
+    values = torch.as_tensor(frame["influence"].to_numpy(copy=True))
+    scores = torch.full((num_nodes,), float("nan"), dtype=values.dtype)
+    scores[torch.as_tensor(frame["node"].to_numpy(copy=True))] = values
+    return scores
+
+
+def _same_run(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
+    old, new = found.get("fingerprint", {}), wanted["fingerprint"]
+    differs = [key for key in new if old.get(key) != json.loads(json.dumps(new[key]))]
+    if differs:
+        raise ValueError(
+            f"{folder} belongs to another run: its {' and '.join(differs)} differ. "
+            "Use another folder, or repeat the call it was started with"
+        )
+
+
+def merge_checkpoints(folders: Iterable[str | Path]) -> Influence:
+    """Join checkpoint folders of the same run, e.g. from several processes, into one result.
+
+    Raises:
+        ValueError: When the folders come from different models, graphs, tasks or options.
+    """
+    paths = [Path(folder) for folder in folders]
+    if not paths:
+        raise ValueError("nothing to merge: name at least one checkpoint folder")
+    first = read_manifest(paths[0])
+    for path in paths[1:]:
+        _same_run(read_manifest(path), first, path)
+    run = first["fingerprint"]
+    return Influence(
+        scores=read_scores(paths, first["num_nodes"]),
+        method=run["method"],
+        task=first["task"],
+        options=run["options"],
+        details={"merged_from": [str(path) for path in paths]},
+        node_types=first.get("node_types"),
+    )

@@ -1,0 +1,164 @@
+"""`Effect`: who changes when nodes or edges are removed, by how much, towards which class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from nora.problem.task import item_change
+from nora.results.tables import split_node_ids, write_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """What happens to every prediction when some nodes or edges are removed together.
+
+    Attributes:
+        removed: The removed nodes.
+        before: Predictions on `G`: probabilities of all classes `[N, C]`, or of links `[P]`.
+        after: Predictions on `G − removed`, NaN for items that went with the removed nodes.
+        counted: Mask `[items]`: items that survive and, if targets were given, are targets.
+        task: `node` or `link`.
+        pairs: The node pairs `[2, P]` of a link task.
+        names: The nodes' names, when they have any.
+        classes: The classes whose change counts; None for all.
+        removed_edges: The removed edges; in an undirected graph each is both directions.
+        node_types: As in `Influence`; items and pairs then count all nodes, type after type.
+        multilabel: Whether a node may have any of the classes, each decided by itself.
+        removal: What became of the removed nodes: `deleted`, or `isolated` where the model has weights
+            by node id.
+    """
+
+    removed: tuple[Any, ...]
+    before: Tensor
+    after: Tensor
+    counted: Tensor
+    task: str = "node"
+    pairs: Tensor | None = None
+    names: tuple[str, ...] | None = None
+    classes: tuple[int, ...] | None = None
+    removed_edges: tuple[tuple[int, int], ...] = ()
+    node_types: Mapping[str, int] | None = None
+    multilabel: bool = False
+    removal: str = "deleted"
+
+    @property
+    def change(self) -> Tensor:
+        """L1 change of each item `[items]` on the classes that count; 0 for items that do not."""
+        before, after = self.before, self.after
+        if self.classes is not None:
+            before, after = before[:, list(self.classes)], after[:, list(self.classes)]
+        change = item_change(before, after)
+        return torch.where(self.counted, change, torch.zeros_like(change))
+
+    @property
+    def total(self) -> float:
+        """`F(removed)`: the summed change."""
+        return float(self.change.sum())
+
+    def __repr__(self) -> str:
+        what = "nodes" if self.task == "node" else "pairs"
+        changed = int((self.change > 0).sum())
+        edges = f"removed_edges={list(self.removed_edges)}, " if self.removed_edges else ""
+        classes = "" if self.classes is None else f"classes={list(self.classes)}, "
+        return (
+            f"Effect(removed={list(self.removed)}, {edges}{classes}total={self.total:.6g}, "
+            f"{what} changed={changed}, flipped={len(self.flips())})"
+        )
+
+    def _repr_html_(self) -> str:
+        from nora.results.plots.notebook import effect_html
+
+        return effect_html(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per counted item.
+
+        Nodes: `node`, `change`, `from_class`, `to_class`, `flipped`. Pairs: `source`, `target`,
+        `change`, `before`, `after`, `flipped` (the probability crosses one half). Nodes with any of
+        several labels: `node`, `change`, `label` (the one that moves most), its probability `before`
+        and `after`, `flipped` (another set of labels is predicted).
+        """
+        items = self.counted.nonzero().flatten()
+        before, after = self.before[items], self.after[items]
+        # NumPy has no bfloat16, and half precision is hard to read.
+        if before.element_size() < 4:
+            before, after = before.float(), after.float()
+        columns: dict[str, Any] = {"node": items}
+        if self.multilabel:
+            moved, flipped = self.labels_moved(before, after)
+            each = torch.arange(len(items), device=items.device)
+            rest = {"label": moved, "before": before[each, moved], "after": after[each, moved]}
+            rest |= {"flipped": flipped}
+        elif self.task == "node":
+            start, end = before.argmax(dim=-1), after.argmax(dim=-1)
+            rest = {"from_class": start, "to_class": end, "flipped": start != end}
+        else:
+            assert self.pairs is not None
+            source, target = self.pairs[:, items]
+            columns = {"source": source, "target": target}
+            rest = {"before": before, "after": after, "flipped": (before > 0.5) != (after > 0.5)}
+        columns = {**columns, "change": self.change[items], **rest}
+        frame = pd.DataFrame({key: value.cpu().numpy() for key, value in columns.items()})
+        if self.names is not None:
+            for key in ("node", "source", "target"):
+                if key in frame:
+                    at = list(frame.columns).index(key) + 1
+                    label = "name" if key == "node" else f"{key}_name"
+                    frame.insert(at, label, [self.names[node] for node in frame[key]])
+        return split_node_ids(frame, self.node_types)
+
+    def labels_moved(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+        """Which label moves most `[…]`, one that is gained or lost first; and whether any is.
+
+        Args:
+            before: Probabilities of all labels `[…, C]`.
+            after: The same without the removed nodes.
+        """
+        crosses = (before > 0.5) != (after > 0.5)
+        moved = (before - after).abs()
+        if self.classes is not None:
+            others = torch.ones(moved.size(-1), dtype=torch.bool, device=moved.device)
+            others[list(self.classes)] = False
+            moved = moved.masked_fill(others, -3.0)
+        return (moved + 2.0 * crosses).argmax(dim=-1), crosses.any(dim=-1)
+
+    def top(self, k: int = 10) -> pd.DataFrame:
+        """The `k` items that change most."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        frame = self.to_frame().sort_values("change", ascending=False, kind="stable")
+        return frame.head(k).reset_index(drop=True)
+
+    def flips(self) -> pd.DataFrame:
+        """The items whose predicted class (or link decision) changes, largest change first."""
+        frame = self.to_frame()
+        frame = frame[frame["flipped"]].sort_values("change", ascending=False, kind="stable")
+        return frame.reset_index(drop=True)
+
+    def plot(self, k: int = 15, class_names: Sequence[str] | None = None) -> Figure:
+        """The `k` items that change most, each from before to after; flips stand out."""
+        from nora.results.plots.effect import effect_plot
+
+        return effect_plot(self, k, class_names)
+
+    def save(self, path: str | Path) -> Path:
+        """Write `to_frame()` to a `.parquet` or `.csv` file, with what was removed."""
+        provenance = {
+            "kind": "effect",
+            "removed": list(self.removed),
+            "removed_edges": [list(edge) for edge in self.removed_edges],
+            "classes": None if self.classes is None else list(self.classes),
+            "task": self.task,
+            "total": self.total,
+        }
+        return write_table(self.to_frame(), provenance, Path(path))

@@ -1,0 +1,127 @@
+"""Results as notebooks show them: a small table with a caption, complete in itself.
+
+Colours are those of the notebook, light or dark: lines and secondary text are its own text colour made
+fainter. Everything that comes from outside is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from nora.results.effect import Effect
+from nora.results.influence import Influence
+from nora.results.plots.wording import count, duration, number
+
+if TYPE_CHECKING:
+    from nora.questions.group import Group
+    from nora.questions.top import Top
+
+SHOWN = 10
+NAMED, LONGEST = 3, 60
+_TABLE = "border-collapse:collapse;color:inherit;font-variant-numeric:tabular-nums"
+_CAPTION = "caption-side:top;text-align:left;color:inherit;padding:0.3em 0"
+_HEAD = "padding:0.2em 0.8em;border-bottom:1px solid currentColor;font-weight:600"
+_CELL = "padding:0.15em 0.8em"
+
+
+def html_table(frame: pd.DataFrame, title: str, about: Iterable[str] = ()) -> str:
+    """A frame as an HTML table: numbers to the right, the title and what to know above it.
+
+    >>> "&lt;b&gt;" in html_table(pd.DataFrame({"name": ["<b>"]}), "Names")
+    True
+    """
+    sides = {
+        column: "right" if kind.kind in "iuf" else "left" for column, kind in frame.dtypes.items()
+    }
+    head = "".join(
+        f'<th scope="col" style="{_HEAD};text-align:{side}">{escape(str(column))}</th>'
+        for column, side in sides.items()
+    )
+    rows = "".join(
+        "<tr>"
+        + "".join(
+            f'<td style="{_CELL};text-align:{side}">{_cell(value)}</td>'
+            for side, value in zip(sides.values(), row, strict=True)
+        )
+        + "</tr>"
+        for row in frame.itertuples(index=False)
+    )
+    faint = escape(" · ".join(about))
+    caption = f'<strong>{escape(title)}</strong><br><span style="opacity:0.7">{faint}</span>'
+    return (
+        f'<table style="{_TABLE}"><caption style="{_CAPTION}">{caption}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def influence_html(scores: Influence) -> str:
+    """The most influential nodes."""
+    frame = scores.top(SHOWN)
+    scored = int((~scores.scores.isnan()).sum())
+    title = f"The {len(frame)} most influential of {count(scored, 'node')}"
+    if scored < len(scores):
+        title += f" that were scored, of {len(scores):,}"
+    return html_table(frame, title, _about(f"method {scores.method}", scores.task, scores.seconds))
+
+
+def effect_html(effect: Effect) -> str:
+    """The predictions that change most."""
+    gone = [_named(effect, node) for node in effect.removed]
+    gone += [
+        "edge " + " – ".join(_named(effect, end, "") for end in e) for e in effect.removed_edges
+    ]
+    more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
+    changed, flips = int((effect.change > 0).sum()), len(effect.flips())
+    to = "to another class" if effect.task == "node" else "across 0.5"
+    about = [
+        f"{count(changed, effect.task if effect.task == 'node' else 'pair')} changed, {flips:,} {to}",
+        f"{number(effect.total)} in all",
+        f"{effect.task} task",
+    ]
+    return html_table(effect.top(SHOWN), f"Without {', '.join(gone[:NAMED])}{more}", about)
+
+
+def top_html(top: Top) -> str:
+    """The first nodes, with what is certain."""
+    title = f"The {len(top.nodes)} most influential of {count(top.num_nodes, 'node')}"
+    return html_table(top.to_frame().head(SHOWN), title, [top.certificate, duration(top.seconds)])
+
+
+def group_html(group: Group) -> str:
+    """The nodes in the order in which they were chosen."""
+    title = f"{count(len(group), 'node')} that change most together: {number(group.total)} in all"
+    about = [
+        f"the {len(group)} most influential together: {number(group.alone)}",
+        *_about(f"chosen by {group.chosen_by}", group.task, group.seconds),
+    ]
+    return html_table(group.to_frame().head(SHOWN), title, about)
+
+
+def _about(method: str, task: str, seconds: float) -> list[str]:
+    return [method, f"{task} task", duration(seconds)]
+
+
+def _named(effect: Effect, node: Any, what: str = "node ") -> str:
+    if isinstance(node, tuple):  # ("author", 17)
+        return " ".join(map(str, node))
+    return f"{what}{node}" if effect.names is None else _short(effect.names[node])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool) or type(value).__name__ == "bool_":
+        return "yes" if value else ""
+    if isinstance(value, Integral):
+        return str(value)
+    if isinstance(value, Real):
+        size = abs(float(value))
+        return f"{value:,.4f}" if size >= 0.01 or size == 0 else f"{value:.3g}"
+    return escape(_short(str(value)))

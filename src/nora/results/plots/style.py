@@ -1,0 +1,50 @@
+"""What all figures share. They are drawn without pyplot: no global state, no window, the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from nora.files import written_atomically
+
+# Amber and teal, then the rest of Okabe and Ito's colours: neighbours differ in lightness too, so
+# that they stay apart for colour-blind readers and in print.
+COLOURS = ("#E69F00", "#00707F", "#CC79A7", "#0072B2", "#D55E00", "#56B4E9", "#009E73", "#000000")
+GREY = "#8A8A8A"
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write the figure as an image, complete or not at all."""
+    path = Path(path)
+    with written_atomically(path) as temporary:
+        figure.savefig(temporary, dpi=150)
+    return path
+
+
+def notable(nodes: pd.DataFrame) -> pd.Index:
+    """Nodes worth naming: the first three, and those that degree explains worst, up and down.
+
+    Args:
+        nodes: Columns `degree` and `influence`, both positive.
+    """
+    slope, level = trend(nodes)
+    surprise = np.log(nodes["influence"]) - (level + slope * np.log(nodes["degree"]))
+    # Among small nodes large ratios are common and mean little.
+    important = nodes["influence"] >= nodes["influence"].quantile(0.95)
+    hubs = nodes["degree"] >= nodes["degree"].quantile(0.95)
+    first = nodes["influence"].nlargest(3).index
+    above = surprise[important].nlargest(3).index
+    below = surprise[hubs].nsmallest(2).index
+    return first.append([above, below]).drop_duplicates()
+
+
+def trend(nodes: pd.DataFrame) -> tuple[float, float]:
+    """Slope and level of log influence over log degree."""
+    x, y = np.log(nodes["degree"].to_numpy()), np.log(nodes["influence"].to_numpy())
+    if len(np.unique(x)) < 2:
+        return 0.0, float(y.mean()) if len(y) else 0.0
+    slope, level = np.polyfit(x, y, 1)
+    return float(slope), float(level)

@@ -1,0 +1,11 @@
+"""Randomness that depends on a seed alone."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def shuffled(count: int, seed: int) -> Tensor:
+    """Positions `0 … count−1` in a seeded random order, whatever the state of other generators."""
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))

@@ -1,0 +1,113 @@
+"""Joint training of TIMME: parties and the links of all relations, from one embedding.
+
+    loss = cross-entropy of the training users' parties
+         + Σ_r mean binary cross-entropy over relation r's training links and non-links
+         + 0.01 · mean of the squared embedding
+
+Relations count alike, however many links they have. The non-links are the split's, the same in every
+epoch, so that what is trained on and what is asked about later are the same pairs. Training stops
+when the mean of validation accuracy and validation AUC (itself a mean over relations) has not
+improved for `patience` epochs, and keeps the best epoch. What the model is trained for does not
+depend on whether it is asked about parties or links later: both tasks get the same weights.
+"""
+
+from __future__ import annotations
+
+import copy
+from math import isnan
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import HeteroData
+
+from nora.models.timme import TIMME, both_ways
+from nora.progress import progress_bar
+from nora.training.relational_splits import RelationalSplit
+from nora.training.train import roc_auc
+
+EMBEDDING_PENALTY = 0.01
+
+
+def fit(
+    network: TIMME,
+    data: HeteroData,
+    split: RelationalSplit,
+    epochs: int,
+    patience: int,
+    lr: float,
+    weight_decay: float,
+    progress: bool,
+) -> dict[str, float]:
+    """Fit `network` in place on one split, with early stopping.
+
+    Returns:
+        Epochs; accuracy of the parties and AUC of the links (mean over relations) in each part; and
+        each relation's own AUC in the test part.
+    """
+    edges = {
+        kind: both_ways(edge_index, data["user"].num_nodes)
+        for kind, edge_index in data.edge_index_dict.items()
+    }
+    optimizer = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
+    best, best_epoch, weights = -1.0, 0, copy.deepcopy(network.state_dict())
+    with progress_bar(
+        "training", epochs, progress, "loss {task.fields[loss]}  {task.fields[metric]}"
+    ) as advance:
+        epoch = 0
+        for epoch in range(1, epochs + 1):
+            network.train()
+            optimizer.zero_grad()
+            loss = _loss(network, network.embed(data.x_dict, edges), data["user"].y, split)
+            loss.backward()
+            optimizer.step()
+            accuracy, aucs = _quality(network, data, edges, split, "val")
+            value = _mean([accuracy, _mean(aucs)])
+            if value > best or isnan(value):  # nothing to validate on: take the last
+                best, best_epoch = value, epoch
+                weights = copy.deepcopy(network.state_dict())
+            advance(
+                1,
+                loss=f"{loss.item():.3f}",
+                metric=f"validation accuracy {accuracy:.3f}, auc {_mean(aucs):.3f}",
+            )
+            if epoch - best_epoch >= patience:
+                break
+    network.load_state_dict(weights)
+    metrics: dict[str, float] = {"epochs": epoch, "best_epoch": best_epoch}
+    for part in ("train", "val", "test"):
+        accuracy, aucs = _quality(network, data, edges, split, part)
+        metrics |= {f"{part}_accuracy": accuracy, f"{part}_auc": _mean(aucs)}
+    own = dict(zip(network.relations, aucs, strict=True))
+    return metrics | {f"test_auc_{relation}": auc for relation, auc in own.items()}
+
+
+def _loss(network: TIMME, embedding: Tensor, y: Tensor, split: RelationalSplit) -> Tensor:
+    known = split.nodes.train
+    party = F.cross_entropy(network.party(embedding)[known], y[known])
+    score = network.decoder(embedding, split.train, split.train_relation)
+    each = F.binary_cross_entropy_with_logits(score, split.train_labels, reduction="none")
+    count = split.train_relation.bincount(minlength=len(network.relations))
+    links = (each / count[split.train_relation]).sum()
+    return party + links + EMBEDDING_PENALTY * embedding.pow(2).mean()
+
+
+@torch.no_grad()
+def _quality(
+    network: TIMME, data: HeteroData, edges: dict, split: RelationalSplit, part: str
+) -> tuple[float, list[float]]:
+    """Accuracy of the parties, and each relation's AUC."""
+    network.eval()
+    embedding = network.embed(data.x_dict, edges)
+    known = getattr(split.nodes, part)
+    right = network.party(embedding)[known].argmax(dim=-1) == data["user"].y[known]
+    relation, labels = getattr(split, f"{part}_relation"), getattr(split, f"{part}_labels")
+    score = network.decoder(embedding, getattr(split, part), relation)
+    own = [relation == number for number in range(len(network.relations))]
+    return float(right.float().mean()), [roc_auc(score[mine], labels[mine]) for mine in own]
+
+
+def _mean(values: list[float]) -> float:
+    """The mean of what could be measured: a small part may hold no user or link of some kind."""
+    found = [value for value in values if not isnan(value)]
+    return sum(found) / len(found) if found else float("nan")

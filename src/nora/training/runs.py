@@ -1,0 +1,214 @@
+"""A trained run: a model together with the data, split and seed it came from, as a folder.
+
+The folder holds `model.safetensors` (weights; nothing in it can execute) and `run.json` (architecture,
+dataset, task, split, seed, metrics); for a graph of the user's own also the graph (`run_data`). It
+is written under another name first, so that it is complete or not there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from torch_geometric.data import Data, HeteroData
+
+from nora import __version__
+from nora.datasets import Dataset, load_dataset
+from nora.files import folder_written_atomically
+from nora.models import build_model
+from nora.problem.fingerprint import graph_fingerprint
+from nora.problem.task import LinkPrediction, NodeClassification, Task
+from nora.registry import nearest
+from nora.results.effect import Effect
+from nora.results.influence import Influence
+from nora.training.relational_splits import RelationalSplit, split_relations
+from nora.training.run_data import TENSORS, is_carried, read_dataset, write_dataset
+from nora.training.splits import LinkSplit, NodeSplit, split_links, split_nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A trained model and everything needed to ask about it.
+
+    Attributes:
+        model: The trained model, in eval mode.
+        architecture: Name and sizes, as `build_model` takes them.
+        dataset: The dataset.
+        data: The graph the model sees: for links, with training edges only.
+        task: The task to ask about; for links, over all positives and negatives.
+        cycle: Which cyclic split.
+        seed: The seed.
+        training: Training settings.
+        metrics: Epochs, accuracy or AUC on train, validation and test.
+    """
+
+    model: nn.Module
+    architecture: dict[str, Any]
+    dataset: Dataset
+    data: Data
+    task: Task
+    cycle: int = 0
+    seed: int = 0
+    training: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        name = self.architecture["name"]
+        return f"Run({name} on {self.dataset.name}, task={self.task.name!r}, cycle={self.cycle})"
+
+    def describe(self) -> dict[str, Any]:
+        """What `run.json` holds."""
+        return {
+            "nora": __version__,
+            "architecture": self.architecture,
+            "dataset": self.dataset.name,
+            "graph": graph_fingerprint(self.data),
+            "task": self.task.name,
+            "cycle": self.cycle,
+            "seed": self.seed,
+            "training": self.training,
+            "metrics": self.metrics,
+        }
+
+    def influence(self, method: str = "auto", **options: Any) -> Influence:
+        """`nora.influence` of this run's model, graph and task, with the nodes' names."""
+        from nora.questions.influence import influence
+
+        found = influence(self.model, self.data, method, self.task, **options)
+        return replace(found, names=self.dataset.node_names)
+
+    def what_if(self, remove: Any = (), **options: Any) -> Effect:
+        """`nora.what_if` of this run's model, graph and task; nodes may be given by name.
+
+        Example:
+            >>> import nora
+            >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+            >>> run.what_if(["member 1", 33]).removed
+            (0, 33)
+        """
+        from nora.questions.what_if import what_if
+
+        effect = what_if(self.model, self.data, self._ids(remove), self.task, **options)
+        return replace(effect, names=self.dataset.node_names)
+
+    def _ids(self, nodes: Any) -> Any:
+        """Names replaced by ids."""
+        if isinstance(nodes, str):
+            nodes = [nodes]
+        if not isinstance(nodes, list | tuple) or not any(isinstance(one, str) for one in nodes):
+            return nodes
+        names = self.dataset.node_names or ()
+        known = {name: node for node, name in enumerate(names)}
+        for one in nodes:
+            if isinstance(one, str) and one not in known:
+                raise ValueError(f"no node is named {one!r}.{nearest(one, list(names))}")
+        return [known[one] if isinstance(one, str) else one for one in nodes]
+
+    def save(self, folder: str | Path, replace: bool = False) -> Path:
+        """Write the run to `folder`; an existing folder is an error unless `replace`."""
+        from safetensors.torch import save_file
+
+        with folder_written_atomically(Path(folder), replace) as temporary:
+            weights = {key: value.contiguous() for key, value in self.model.state_dict().items()}
+            save_file(weights, temporary / "model.safetensors")
+            text = json.dumps(self.describe(), indent=2)
+            (temporary / "run.json").write_text(text + "\n", encoding="utf-8")
+            if is_carried(self.dataset):
+                write_dataset(self.dataset, temporary)
+        return Path(folder)
+
+
+def load_run(folder: str | Path) -> Run:
+    """Read a run back: builds the model, loads weights, data and split."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = Path(folder)
+    if (path / "run" / "run.json").exists():
+        raise FileNotFoundError(
+            f"{path} holds results of 'nora run'; its trained run is {path / 'run'}"
+        )
+    if not (path / "run.json").exists():
+        raise FileNotFoundError(
+            f"{path} is not a trained run (no run.json); make one with 'nora train --out {path}'"
+        )
+    try:
+        about = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        made = about["architecture"]
+        where = {"cycle": about["cycle"], "seed": about["seed"]}
+        name, task = about["dataset"], about["task"]
+        model = build_model(
+            made["name"], made["in_channels"], made["out_channels"], **made["sizes"]
+        )
+    except (json.JSONDecodeError, KeyError, UnicodeDecodeError, TypeError) as error:
+        raise ValueError(f"{path / 'run.json'} is not readable as a run: {error!r}") from error
+    try:
+        model.load_state_dict(load_file(path / "model.safetensors"))
+    except (SafetensorError, RuntimeError, OSError) as error:
+        raise ValueError(
+            f"{path / 'model.safetensors'} does not hold this model's weights: {error}"
+        ) from error
+    dataset = read_dataset(path) if (path / TENSORS).exists() else load_dataset(name)
+    split = split_of(dataset, task, **where)
+    data = posed_data(dataset, split)
+    if about.get("graph") != graph_fingerprint(data):
+        raise ValueError(
+            f"the run in {path} was trained on another version of {name!r}; train it again"
+        )
+    return Run(
+        model=model.eval(),
+        architecture=made,
+        dataset=dataset,
+        data=data,
+        task=posed_task(task, split, model),
+        training=about.get("training", {}),
+        metrics=about.get("metrics", {}),
+        **where,
+    )
+
+
+def about_task(run: Run, task: str) -> Run:
+    """The same weights asked about another task, of a model that is trained for both at once.
+
+    Args:
+        run: A run of a model that is told its task (`needs=("task", …)` on registration).
+        task: `node` or `link`.
+    """
+    if run.task.name == task:
+        return run
+    made = {**run.architecture, "sizes": {**run.architecture["sizes"], "task": task}}
+    model = build_model(made["name"], made["in_channels"], made["out_channels"], **made["sizes"])
+    model.load_state_dict(run.model.state_dict())
+    split = split_of(run.dataset, task, run.cycle, run.seed)
+    posed = posed_task(task, split, model)
+    return replace(run, model=model.eval(), architecture=made, task=posed)
+
+
+def split_of(
+    dataset: Dataset, task: str, cycle: int, seed: int
+) -> NodeSplit | LinkSplit | RelationalSplit:
+    """The dataset's cyclic split for a task; of a graph with relations, the one for both tasks."""
+    if isinstance(dataset.data, HeteroData):
+        ratios = dataset.node_ratios, dataset.link_ratios
+        return split_relations(dataset.data, *ratios, cycle, seed, dataset.negatives)
+    if task == "node":
+        return split_nodes(dataset.data.y, dataset.node_ratios, cycle, seed)
+    return split_links(dataset.data, dataset.link_ratios, cycle, seed, dataset.negatives)
+
+
+def posed_data(dataset: Dataset, split: NodeSplit | LinkSplit | RelationalSplit) -> Data:
+    """The graph the model may see."""
+    return dataset.data if isinstance(split, NodeSplit) else split.data
+
+
+def posed_task(task: str, split: NodeSplit | LinkSplit | RelationalSplit, model: nn.Module) -> Task:
+    """The task to ask about: all nodes, or all positive and negative pairs (of all relations)."""
+    if task == "node" or isinstance(split, NodeSplit):
+        return NodeClassification()
+    if isinstance(split, RelationalSplit):
+        decoder: Any = model.decoder
+        return LinkPrediction(split.pairs, decoder=decoder, relation=split.relation)
+    return LinkPrediction(split.pairs)

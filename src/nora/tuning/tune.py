@@ -1,0 +1,251 @@
+"""Find a method's options from a few nodes whose true influence is known.
+
+Tuning sees the labels and nothing else of the truth: what is not labelled cannot be learned from.
+Methods that come with a search of their own (NORA: hundreds of settings from one backward pass) use
+it; others are tried setting by setting with optuna, the defaults first.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nora.files import written_atomically
+from nora.methods import METHODS, Method
+from nora.problem import Problem, Transform, build_problem
+from nora.problem.calling import Forward
+from nora.problem.checks import check_model
+from nora.problem.known_influences import Labels
+from nora.problem.node_index import Graph
+from nora.problem.task import Task
+from nora.progress import progress_bar
+from nora.questions.influence import bind_options, collect
+from nora.registry import Entry
+from nora.results.agreement import pearson
+
+# Below any correlation: what cannot be judged is never chosen before what can.
+UNKNOWN = -2.0
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A method with the options that did best on the labels.
+
+    Attributes:
+        method: The method's name.
+        options: Its options, as `nora.influence` takes them.
+        pearson: Their correlation with the labels; for methods that learn from labels, with those
+            held back from learning.
+        tried: How many settings were tried.
+        labelled: How many nodes were labelled.
+        seconds: How long it took.
+    """
+
+    method: str
+    options: dict[str, Any] = field(default_factory=dict)
+    pearson: float = float("nan")
+    tried: int = 0
+    labelled: int = 0
+    seconds: float = 0.0
+
+    def save(self, path: str | Path) -> Path:
+        """Write as JSON."""
+        path = Path(path)
+        with written_atomically(path) as temporary:
+            temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        return path
+
+    @staticmethod
+    def load(path: str | Path) -> Tuned:
+        """Read what `save` wrote."""
+        path = Path(path)
+        if not path.exists():
+            raise FileNotFoundError(f"no such file: {path}; 'nora tune' makes one")
+        try:
+            tuned = Tuned(**json.loads(path.read_text(encoding="utf-8")))
+            bind_options(METHODS[tuned.method].value, tuned.method, dict(tuned.options))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path} holds no tuned settings: {error}") from error
+        return tuned
+
+
+def tune(
+    model: nn.Module,
+    data: Graph,
+    labels: Labels,
+    method: str = "nora",
+    task: Task | None = None,
+    *,
+    forward: Forward | None = None,
+    transform: Transform | None = None,
+    trials: int = 20,
+    seed: int = 0,
+    progress: bool = True,
+) -> Tuned:
+    """Find the options with which a method's scores agree best with the labels.
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph.
+        labels: True influences of some nodes, as in `nora.influence`.
+        method: A method with options to tune.
+        task: What is predicted; node classification from logits by default.
+        forward: As in `nora.influence`.
+        transform: As in `nora.influence`.
+        trials: How many settings to try; NORA's own search does not need it.
+        seed: Seed of the trials, and of methods that have one.
+        progress: Show a progress bar.
+
+    Example:
+        >>> import nora
+        >>> dataset = nora.load_dataset("karate")
+        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
+        >>> known = nora.influence(model, dataset.data, nodes=range(10), progress=False)
+        >>> tuned = nora.tune(model, dataset.data, known)
+        >>> sorted(tuned.options)
+        ['beta', 'k1', 'k2', 'k2_prime', 'k3_prime', 'p', 'weighting']
+        >>> scores = nora.influence(model, dataset.data, tuned.method, **tuned.options)
+    """
+    entry = check_tunable(method)
+    problem = build_problem(model, data, task, forward=forward, labels=labels, transform=transform)
+    if entry.facts.get("uses_model", True):
+        problem = check_model(problem)
+    return tune_problems([problem], method, trials=trials, seed=seed, progress=progress)
+
+
+def tune_problems(
+    problems: Sequence[Problem],
+    method: str,
+    *,
+    trials: int = 20,
+    seed: int = 0,
+    progress: bool = False,
+) -> Tuned:
+    """Tune on several labelled problems at once, e.g. the cycles of one experiment.
+
+    A setting is judged by its scores averaged over the problems.
+
+    Args:
+        problems: Checked problems with labels.
+        method: The method.
+        trials: How many settings to try.
+        seed: Seed of the trials.
+        progress: Show a progress bar.
+    """
+    entry = check_tunable(method)
+    if not problems:
+        raise ValueError("there is no problem to tune on")
+    if trials < 1:
+        raise ValueError(f"trials must be at least 1, got {trials}")
+    start = time.perf_counter()
+    with _evaluating(problems):
+        if "search" in entry.facts:
+            module, _, name = entry.facts["search"].partition(":")
+            found = getattr(importlib.import_module(module), name)(problems)
+            options, worth, tried = found.options, found.pearson, found.tried
+        else:
+            options, worth = _try_settings(entry, problems, trials, seed, progress)
+            tried = trials
+    labels = torch.stack([problem.known_influence() for problem in problems]).mean(dim=0)
+    return Tuned(
+        method=method,
+        options=options,
+        pearson=worth,
+        tried=tried,
+        labelled=int((~labels.isnan()).sum()),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def check_tunable(method: str) -> Entry[Method]:
+    """The method's entry; raise when there is nothing to tune, or nothing to tune with."""
+    entry = METHODS[method]
+    if not {"search", "space"} & entry.facts.keys():
+        able = [other.name for other in METHODS if {"search", "space"} & other.facts.keys()]
+        raise ValueError(
+            f"method {method!r} has nothing to tune; these have: {', '.join(sorted(able))}"
+        )
+    if "space" in entry.facts and importlib.util.find_spec("optuna") is None:
+        raise ImportError(f"tuning {method!r} needs optuna: pip install 'nora-influence[tune]'")
+    return entry
+
+
+@contextmanager
+def _evaluating(problems: Sequence[Problem]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for problem in problems:
+            stack.enter_context(problem.evaluating())
+        yield
+
+
+def _try_settings(
+    entry: Entry[Method],
+    problems: Sequence[Problem],
+    trials: int,
+    seed: int,
+    progress: bool,
+) -> tuple[dict[str, Any], float]:
+    """Try settings from the method's space with optuna; the defaults come first."""
+    import optuna
+
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    space: dict[str, tuple[Any, ...]] = entry.facts["space"]
+    defaults = bind_options(entry.value, entry.name, {})
+    fixed = {"seed": seed} if "seed" in defaults else {}
+    study = optuna.create_study(
+        direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=5)
+    )
+    optuna.logging.set_verbosity(verbosity)
+    worth = _worth(entry, problems)
+    with progress_bar(f"{entry.name}: settings tried", trials, progress) as advance:
+        for trial_number in range(trials):
+            if trial_number == 0:
+                study.enqueue_trial({key: defaults[key] for key in space})
+            trial = study.ask()
+            settings = {
+                key: trial.suggest_categorical(key, _with(values, defaults[key]))
+                for key, values in space.items()
+            }
+            value = worth({**fixed, **settings})
+            study.tell(trial, value)
+            advance(1)
+    best = float(study.best_value)
+    return {**fixed, **study.best_params}, best if best > UNKNOWN else float("nan")
+
+
+def _with(values: tuple[Any, ...], default: Any) -> tuple[Any, ...]:
+    return values if default in values else (*values, default)
+
+
+def _worth(entry: Entry[Method], problems: Sequence[Problem]) -> Callable[[dict[str, Any]], float]:
+    """From options to their worth; `UNKNOWN` where the scores say nothing (all alike)."""
+    labels = torch.stack([problem.known_influence() for problem in problems]).mean(dim=0)
+    known = ~labels.isnan()
+    learns = entry.facts.get("labels") == "required"
+
+    def worth(options: dict[str, Any]) -> float:
+        bound = bind_options(entry.value, entry.name, options)
+        values: list[float] = []
+        scores: list[Tensor] = []
+        for problem in problems:
+            asked = replace(problem, nodes=torch.arange(problem.num_nodes))
+            found, details = collect(entry.value, asked, bound)
+            scores.append(found)
+            values.append(details.get("held_back_pearson", float("nan")))
+        total = torch.stack(scores).sum(dim=0)
+        value = fmean(values) if learns else pearson(total[known.cpu()], labels[known])
+        return UNKNOWN if value != value else value
+
+    return worth

@@ -1,0 +1,188 @@
+"""`nora tune`, `nora rank` with found or published options, and `nora reproduce`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import nora
+from nora.experiments import RECIPES
+from nora.experiments import lab as laboratory
+from nora.training.splits import few_shot
+from shell import document, ok, refused, run
+
+QUICK = ["--datasets", "karate", "--models", "gcn", "--tasks", "node", "--profile", "quick"]
+
+
+@pytest.fixture
+def karate(tmp_path: Path) -> Path:
+    nora.train("gcn", "karate", epochs=20, progress=False).save(tmp_path / "karate")
+    return tmp_path / "karate"
+
+
+class TestTune:
+    def test_options_and_labels_are_kept_with_the_run_and_used_by_rank(self, karate: Path) -> None:
+        about = document("tune", karate, "--share", 0.3, "--seed", 2)
+        labels = nora.Influence.load(karate / "tuned" / "nora-labels.parquet")
+        asked = few_shot(34, 0.3, 2)
+        assert (~labels.scores.isnan()).nonzero().flatten().tolist() == asked.tolist()
+        trained = nora.load_run(karate)
+        truth = nora.influence(trained.model, trained.data, "exact", nodes=asked, progress=False)
+        torch.testing.assert_close(labels.scores[asked], truth.scores[asked])
+        tuned = nora.Tuned.load(karate / "tuned" / "nora.json")
+        assert (about["options"], about["labelled"]) == (tuned.options, 10)
+        again = nora.tune(trained.model, trained.data, truth, "nora", progress=False)
+        assert tuned.options == again.options
+
+        ranked = document("rank", karate, "--method", "nora", "--tuned")
+        assert tuned.options.items() <= ranked["options"].items()
+        plain = document("rank", karate, "--method", "nora")
+        assert plain["options"] != ranked["options"]
+
+    def test_what_is_typed_comes_before_what_was_tuned(self, karate: Path) -> None:
+        beta = document("tune", karate, "--share", 0.3)["options"]["beta"]
+        other = beta + 1
+        ranked = document(
+            "rank", karate, "--method", "nora", "--tuned", "--option", f"beta={other}"
+        )
+        assert ranked["options"]["beta"] == other
+
+    def test_a_method_that_learns_gets_the_labels_it_was_tuned_with(self, karate: Path) -> None:
+        text = ok("tune", karate, "--method", "predict-n", "--share", 0.3, "--trials", 2)
+        assert "2 settings tried" in text
+        assert "--method predict-n --tuned" in text
+        ranked = document("rank", karate, "--method", "predict-n", "--tuned")
+        assert ranked["scored"] == 34
+        tuned = nora.Tuned.load(karate / "tuned" / "predict-n.json")
+        labels = nora.Influence.load(karate / "tuned" / "predict-n-labels.parquet")
+        trained = nora.load_run(karate)
+        expected = nora.influence(
+            trained.model, trained.data, "predict-n", labels=labels, progress=False, **tuned.options
+        )
+        best = expected.top(3)["node"].tolist()
+        assert [row["node"] for row in ranked["top"]][:3] == best
+
+    def test_labels_may_be_given_in_place_of_a_sample(self, karate: Path, tmp_path: Path) -> None:
+        known = tmp_path / "known.parquet"
+        ok("rank", karate, "--nodes", "0,3,9,12,20,33", "--out", known)
+        assert document("tune", karate, "--labels", known)["labelled"] == 6
+        assert document("rank", karate, "--method", "predict-n", "--labels", known)["scored"] == 34
+
+    @pytest.mark.parametrize(
+        ("args", "says"),
+        [
+            (["--method", "exact"], "nothing to tune"),
+            (["--method", "norra"], "Did you mean 'nora'?"),
+            (["--labels", "nowhere.parquet"], "nowhere.parquet"),
+            (["--share", "0"], "share must lie between 0 and 1"),
+            (["--share", "0.01"], "label more nodes"),
+            (["--trials", "0"], "--trials"),
+        ],
+    )
+    def test_bad_input_is_refused_and_nothing_is_kept(
+        self, args: list[str], says: str, karate: Path
+    ) -> None:
+        assert says in refused("tune", karate, *args)
+        assert not (karate / "tuned").exists()
+
+
+class TestRank:
+    def test_published_options_are_used(
+        self, karate: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[tuple[str, ...]] = []
+
+        def publish(*where: str) -> dict[str, Any]:
+            asked.append(where)
+            return {"beta": 7.0}
+
+        monkeypatch.setattr("nora.tuning.published.published_options", publish)
+        ranked = document("rank", karate, "--method", "nora", "--paper")
+        assert asked == [("nora", "gcn", "karate", "node")]
+        assert ranked["options"]["beta"] == 7.0
+
+    def test_what_cannot_be_is_refused_in_one_line(self, karate: Path) -> None:
+        untuned = refused("rank", karate, "--method", "nora", "--tuned")
+        assert "'nora tune' makes one" in untuned
+        both = refused("rank", karate, "--method", "nora", "--tuned", "--paper")
+        assert "--tuned and --paper" in both
+        unknown = refused("rank", karate, "--method", "nora", "--paper")
+        assert "the paper publishes no options of 'nora' for gcn on karate" in unknown
+        assert "labels" in refused("rank", karate, "--method", "predict-n")
+
+
+class TestReproduce:
+    def test_list_names_every_experiment(self) -> None:
+        lines = ok("reproduce", "list").splitlines()
+        assert [line.split()[0] for line in lines] == [entry.name for entry in RECIPES]
+        assert {"citation", "ablation", "skew", "stability", "time"} <= {
+            line.split()[0] for line in lines
+        }
+
+    def test_an_experiment_is_written_and_goes_on_from_its_cache(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        out, cache = tmp_path / "out", tmp_path / "cache"
+        asked = ["reproduce", "ablation", *QUICK, "--cycles", 1, "--cache", cache, "--out", out]
+        first = run(*asked)
+        assert first.exit_code == 0, first.output
+        assert "Means over all cells" in first.stdout
+        assert "train karate-gcn-node cycle 0" in first.stderr
+        written = (out / "ablation.json").read_bytes()
+        about = json.loads(written, parse_constant=pytest.fail)["about"]
+        assert about["command"] == (
+            "nora reproduce ablation --profile quick --datasets karate --models gcn --tasks node "
+            "--cycles 1 --share 0.1 --seed 0"
+        )
+        assert (out / "ablation.md").exists()
+        assert (out / "ablation.png").exists()
+
+        monkeypatch.setattr(laboratory, "train", lambda *_, **__: pytest.fail("trained again"))
+        assert document(*asked)["title"] == "What do NORA's two parts contribute?"
+        assert (out / "ablation.json").read_bytes() == written
+
+    def test_an_interruption_says_where_finished_work_is(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def interrupt(*_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(laboratory, "train", interrupt)
+        cache = tmp_path / "cache"
+        result = run("reproduce", "skew", *QUICK, "--cache", cache, "--out", tmp_path / "out")
+        assert result.exit_code == 130
+        assert f"finished work is kept in {cache}" in result.stderr
+        assert not (tmp_path / "out").exists()
+
+    def test_without_a_cache_folder_the_users_own_is_taken(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        ok("reproduce", "skew", *QUICK, "--cycles", 1, "--out", tmp_path / "out")
+        kept = tmp_path / "nora" / "experiments"
+        assert len(list((kept / "runs").iterdir())) == 1
+
+    @pytest.mark.parametrize(
+        ("args", "says"),
+        [
+            (["citatoin"], "Did you mean 'citation'?"),
+            (["skew", "--profile", "qick"], "Did you mean 'quick'?"),
+            (["skew", "--datasets", "karat"], "Did you mean 'karate'?"),
+            (["skew", "--models", "gnc"], "Did you mean 'gcn'?"),
+            (["skew", "--tasks", "edge"], "it takes node, link or node,link"),
+            (["skew", "--cycles", "6"], "--cycles"),
+            (["skew", "--datasets", " ,"], "no name is given"),
+        ],
+    )
+    def test_bad_input_is_refused_before_any_work(
+        self, args: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(laboratory, "train", lambda *_, **__: pytest.fail("work was begun"))
+        cache = tmp_path / "cache"
+        message = refused("reproduce", *args, "--cache", cache, "--out", tmp_path / "out")
+        assert says in message
+        assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,592 @@
+"""Models that are followed without a fallback, and right; the oracle is made by hand."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from torch_geometric import nn as pyg
+from torch_geometric.data import Data
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.utils import add_self_loops, to_undirected
+
+import by_hand
+import nora
+from hetero_graphs import CLASSES as TYPED_CLASSES
+from hetero_graphs import HIDDEN, WIDTHS, Mixed, library
+
+FEATURES, CLASSES = 5, 3
+
+
+def graph(n: int = 14, edges: int = 30, seed: int = 0) -> Data:
+    """Duplicates, loops and nodes without in-edges; the last node has edges."""
+    random = torch.Generator().manual_seed(seed)
+    index = torch.randint(n, (2, edges), generator=random)
+    index[:, 0] = torch.tensor([n - 1, 0])
+    index[:, 1] = torch.tensor([0, n - 1])
+    x = torch.randn(n, FEATURES, generator=random).double()
+    return Data(x=x, edge_index=index)
+
+
+def followed(
+    model: nn.Module,
+    data: Data,
+    call: Callable[[Any, Any], Tensor] | None = None,
+    by_tape: bool = True,
+    **options: Any,
+) -> None:
+    """It is followed, and every node's influence is the definition's."""
+    model = model.eval()
+    nodes = list(range(data.num_nodes))
+    truth = by_hand.influence(model, data, nodes, call or by_hand.plain)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if by_tape else "ignore", RuntimeWarning)
+        found = nora.influence(model, data, "exact", forward=call, progress=False, **options)
+    torch.testing.assert_close(found.scores, truth, rtol=1e-9, atol=1e-9)
+    assert not by_tape or "fallback" not in found.details
+
+
+class Two(nn.Module):
+    """A convolution behind another one, so that changed rows meet changed neighbourhoods."""
+
+    def __init__(self, conv: nn.Module, width: int = CLASSES, skip: bool = False) -> None:
+        super().__init__()
+        self.first, self.conv = pyg.GraphConv(FEATURES, FEATURES), conv
+        self.end, self.skip = nn.Linear(width, CLASSES), skip
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
+        h = self.first(x, edge_index).tanh()
+        more = (h.relu(),) if self.skip else ()
+        extra = {} if edge_attr is None else {"edge_attr": edge_attr}
+        return self.end(self.conv(h, *more, edge_index, **extra))
+
+
+class Light(nn.Module):
+    """LightGCN's propagation: the mean of what is heard after each hop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(pyg.LGConv() for _ in range(3))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        out = x / 4
+        for conv in self.convs:
+            x = conv(x, edge_index)
+            out = out + x / 4
+        return out
+
+
+class GPR(pyg.MessagePassing):
+    """Generalised PageRank: learnt weights of each hop."""
+
+    def __init__(self, hops: int = 4) -> None:
+        super().__init__(aggr="add")
+        self.temp = nn.Parameter(torch.randn(hops + 1))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        edge_index, norm = gcn_norm(edge_index, None, x.size(0), dtype=x.dtype)
+        hidden = x * self.temp[0]
+        for k in range(len(self.temp) - 1):
+            x = self.propagate(edge_index, x=x, norm=norm)
+            hidden = hidden + self.temp[k + 1] * x
+        return hidden
+
+    def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
+        return norm.view(-1, 1) * x_j
+
+
+class DNA(nn.Module):
+    """Dynamic neighbourhood aggregation over all earlier layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(pyg.DNAConv(8, heads=2, groups=2) for _ in range(2))
+        self.start = nn.Linear(FEATURES, 8)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        past = self.start(x).relu().view(-1, 1, 8)
+        for conv in self.convs:
+            past = torch.cat([past, conv(past, edge_index).relu().view(-1, 1, 8)], dim=1)
+        return past[:, -1]
+
+
+F_, C_ = FEATURES, CLASSES
+CONVOLUTIONS: dict[str, Callable[[], nn.Module]] = {
+    "arma": lambda: Two(pyg.ARMAConv(F_, C_, num_stacks=2, num_layers=2)),
+    "cheb": lambda: Two(pyg.ChebConv(F_, C_, K=3)),
+    "mixhop": lambda: Two(pyg.MixHopConv(F_, C_), 9),
+    "lg": lambda: Two(pyg.LGConv(), F_),
+    "ssg": lambda: Two(pyg.SSGConv(F_, C_, alpha=0.1, K=2)),
+    "eg": lambda: Two(pyg.EGConv(F_, 4, num_heads=2, aggregators=["symnorm", "mean", "max"]), 4),
+    "fa": lambda: Two(pyg.FAConv(F_), F_, skip=True),
+    "gated": lambda: Two(pyg.GatedGraphConv(F_, num_layers=2), F_),
+    "dir-gnn": lambda: Two(pyg.DirGNNConv(pyg.SAGEConv(F_, C_))),
+    "dir-gnn-gcn": lambda: Two(pyg.DirGNNConv(pyg.GCNConv(F_, C_))),
+    "dna": lambda: Two(DNA(), 8),
+    "lightgcn": lambda: Two(Light(), F_),
+    "gpr": lambda: Two(GPR(), F_),
+    "against": lambda: Two(pyg.GCNConv(F_, C_, flow="target_to_source")),
+}
+ATTRIBUTED: dict[str, Callable[[], nn.Module]] = {
+    "pdn": lambda: Two(pyg.PDNConv(F_, C_, edge_dim=4, hidden_channels=6)),
+    "gatv2-edges": lambda: Two(pyg.GATv2Conv(F_, C_, edge_dim=4)),
+    "gatv2-mean-loops": lambda: Two(pyg.GATv2Conv(F_, C_, heads=2, edge_dim=4), 2 * C_),
+    "transformer-edges": lambda: Two(pyg.TransformerConv(F_, C_, edge_dim=4, beta=True)),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name):
+    torch.manual_seed(1)
+    followed(CONVOLUTIONS[name]().double(), graph())
+
+
+@pytest.mark.parametrize("name", ATTRIBUTED)
+def test_convolutions_with_edge_features(name):
+    torch.manual_seed(1)
+    data = graph()
+    data.edge_attr = torch.randn(30, 4).double()
+    followed(ATTRIBUTED[name]().double(), data)
+
+
+@pytest.mark.parametrize("backend", ["vectorised", "compiled"])
+def test_both_backends_follow_them(backend):
+    torch.manual_seed(1)
+    for name in ("arma", "eg", "gated"):
+        followed(CONVOLUTIONS[name]().double(), graph(), backend=backend)
+
+
+class Hyper(nn.Module):
+    """Two hypergraph convolutions; the edges lead from nodes to hyperedges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = pyg.HypergraphConv(F_, 6), pyg.HypergraphConv(6, C_)
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        return self.second(self.first(x, edges).relu(), edges)
+
+
+def test_hypergraphs():
+    torch.manual_seed(1)
+    model = Hyper().double().eval()
+    edges = torch.randint(12, (2, 26))
+    x = torch.randn(12, F_).double()
+    data = Data(x=x, edge_index=edges)
+
+    with torch.no_grad():
+        before = model(x, edges).softmax(-1)
+        truth = []
+        for node in range(12):
+            left = torch.arange(12) != node
+            kept = edges[:, (edges != node).all(dim=0)].clone()
+            kept -= (kept > node).long()
+            truth.append((model(x[left], kept).softmax(-1) - before[left]).abs().sum())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = nora.influence(model, data, "exact", progress=False)
+    torch.testing.assert_close(found.scores, torch.stack(truth), rtol=1e-9, atol=1e-9)
+
+
+class Flipped(Two):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index.flip(0))
+
+
+class Masked(Two):
+    """Loops are dropped, and edges against the numbering of a feature."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        edge_index = edge_index[:, edge_index[0] != edge_index[1]]
+        return super().forward(x, edge_index)
+
+
+class MaskedByData(Two):
+    def forward(self, x: Tensor, edge_index: Tensor, edge_type: Tensor) -> Tensor:
+        return super().forward(x, edge_index[:, edge_type == 0]) + super().forward(
+            x, edge_index[:, edge_type == 1]
+        )
+
+
+class WithLoops(Two):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        edge_index, _ = add_self_loops(edge_index, num_nodes=x.size(0))
+        return super().forward(x, edge_index)
+
+
+class BothWays(Two):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, torch.cat([edge_index, edge_index.flip(0)], dim=1))
+
+
+class SwappedRows(Two):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        row, col = edge_index
+        return super().forward(x, torch.stack([col, row]))
+
+
+class NodeCount(Two):
+    def forward(self, data: Data) -> Tensor:
+        h = super().forward(data.x, data.edge_index)
+        loops, _ = add_self_loops(data.edge_index, num_nodes=data.num_nodes)
+        total = torch.zeros(data.num_nodes, C_, dtype=h.dtype)
+        return h + total.index_add(0, loops[1], h[loops[0]])
+
+
+@pytest.mark.parametrize(
+    "kind", [Flipped, Masked, WithLoops, BothWays, SwappedRows], ids=lambda kind: kind.__name__
+)
+@pytest.mark.parametrize("conv", [pyg.GCNConv, pyg.SAGEConv, pyg.GATConv])
+def test_edges_changed_in_forward(kind, conv):
+    torch.manual_seed(1)
+    followed(kind(conv(F_, C_)).double(), graph())
+
+
+def test_edges_masked_by_their_type():
+    torch.manual_seed(1)
+    data = graph()
+    data.edge_type = torch.randint(2, (30,))
+    followed(MaskedByData(pyg.SAGEConv(F_, C_)).double(), data)
+
+
+def test_the_number_of_nodes_read_from_the_data():
+    torch.manual_seed(1)
+    model = NodeCount(pyg.SAGEConv(F_, C_)).double()
+    followed(model, graph(), lambda m, d: m(d))
+
+
+class InContainers(nn.Module):
+    """Modules where `nn.Module` does not look for them."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        first, second = pyg.SAGEConv(F_, 6).double(), pyg.GCNConv(6, C_).double()
+        scale = torch.linspace(0.5, 1.5, 6).double()
+        if how == "list":
+            self.layers = [first, second]
+            self.run = lambda x, e: self.layers[1](self.layers[0](x, e).relu() * scale, e)
+        elif how == "dict":
+            self.named = {"a": first, "b": [second]}
+            self.run = lambda x, e: self.named["b"][0](self.named["a"](x, e).relu(), e)
+        else:
+            self.run = lambda x, e: second(first(x, e).relu() * scale, e)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.run(x, edge_index)
+
+
+@pytest.mark.parametrize("how", ["list", "dict", "closure"])
+def test_modules_in_containers(how):
+    torch.manual_seed(1)
+    followed(InContainers(how), graph())
+
+
+class Tuple(Two):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Any:
+        h = self.first(x, edge_index).relu()
+        return self.end(self.conv(h, edge_index)), h, {"aux": h.mean()}
+
+
+def test_a_tuple_of_which_one_is_picked():
+    torch.manual_seed(1)
+    model = Tuple(pyg.GATConv(F_, C_)).double()
+    followed(model, graph(), lambda m, d: m(d.x, d.edge_index)[0])
+
+
+class Dead(Two):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.first(x, edge_index).relu()
+        self.conv(h, edge_index.flip(0))
+        (h - h.mean(0)).sort(dim=0)
+        return self.end(self.conv(h, edge_index))
+
+
+def test_code_whose_result_nobody_uses():
+    torch.manual_seed(1)
+    followed(Dead(pyg.SAGEConv(F_, C_)).double(), graph())
+
+
+class Head(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(C_, 7), nn.Linear(7, C_)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(F.elu(self.a(x)))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_scripted_part():
+    torch.manual_seed(1)
+    model = Two(pyg.SAGEConv(F_, C_)).double()
+    model.end = torch.jit.script(Head().double())
+    followed(model, graph())
+
+
+def test_hooks_on_a_layer():
+    torch.manual_seed(1)
+    for conv in (pyg.GCNConv(F_, C_), pyg.SAGEConv(F_, C_)):
+        model = Two(conv).double()
+        model.conv.register_forward_hook(lambda module, args, out: out.tanh() * 2)
+        model.first.register_forward_pre_hook(lambda module, args: (args[0] * 3, *args[1:]))
+        followed(model, graph())
+
+
+class Checkpointed(Two):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = checkpoint(self.first, x, edge_index, use_reentrant=False).relu()
+        return self.end(checkpoint(self.conv, h, edge_index, use_reentrant=False))
+
+
+def test_checkpointing():
+    torch.manual_seed(1)
+    followed(Checkpointed(pyg.SAGEConv(F_, C_)).double(), graph())
+
+
+class Median(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.SAGEConv(F_, C_, aggr="median")
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x, edge_index)
+
+
+def test_median_aggregation():
+    """PyG's median wants sorted edges, and the last node to have one, whoever goes."""
+    torch.manual_seed(1)
+    ring = torch.arange(14)
+    ends = torch.cat([torch.stack([ring, (ring + k) % 14]) for k in (1, 2, 5)], dim=1)
+    edges = to_undirected(ends)
+    edges = edges[:, edges[1].argsort(stable=True)]
+    data = graph()
+    data.edge_index = edges
+    followed(Median().double(), data)
+
+
+class Virtual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Linear(F_, F_)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h + self.mix(h.sum(dim=0, keepdim=True)).relu()
+
+
+class Mean(nn.Module):
+    def forward(self, h: Tensor) -> Tensor:
+        pooled = pyg.global_mean_pool(h, torch.zeros(len(h), dtype=torch.long))
+        return torch.cat([h[:, :2], pooled.expand(len(h), -1)[:, :3]], dim=1)
+
+
+class Around(nn.Module):
+    def __init__(self, between: nn.Module) -> None:
+        super().__init__()
+        self.first, self.between = pyg.SAGEConv(F_, F_), between
+        self.second = pyg.SAGEConv(F_, C_)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.second(self.between(self.first(x, edge_index)), edge_index)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [lambda: pyg.GraphNorm(F_), pyg.PairNorm, lambda: pyg.LayerNorm(F_), Virtual, Mean],
+    ids=["graph-norm", "pair-norm", "layer-norm", "virtual", "mean"],
+)
+def test_global_statistics(between):
+    torch.manual_seed(1)
+    followed(Around(between()).double(), graph())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "close"), [(torch.bfloat16, 0.1), (torch.half, 0.02), (torch.float, 1e-4)]
+)
+def test_models_in_their_own_precision(dtype, close):
+    torch.manual_seed(1)
+    data = graph()
+    data.x = data.x.to(dtype)
+    model = Two(pyg.SAGEConv(F_, C_)).to(dtype)
+    truth = by_hand.influence(model, data, range(14), predict=lambda z: z.float().softmax(-1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = nora.influence(model, data, "exact", progress=False)
+    assert "fallback" not in found.details
+    assert (found.scores - truth).abs().max() <= close
+
+
+# -- links
+
+PAIRS = torch.tensor([[0, 1, 2, 3, 13, 5], [4, 4, 7, 9, 0, 5]])
+
+
+class Coder(nn.Module):
+    """PyG's shape for links: `encode` and `decode`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = pyg.GCNConv(F_, 8), pyg.GCNConv(8, 4)
+        self.score = nn.Linear(8, 1)
+
+    def encode(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.second(self.first(x, edge_index).relu(), edge_index)
+
+    def decode(self, z: Tensor, edge_label_index: Tensor) -> Tensor:
+        both = [z[edge_label_index[0]], z[edge_label_index[1]]]
+        return self.score(torch.cat(both, dim=-1)).view(-1)
+
+
+class Labelled(Coder):
+    """PyG's other shape: `forward` takes the pairs."""
+
+    encode = None  # type: ignore[assignment]
+    decode = None  # type: ignore[assignment]
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_label_index: Tensor) -> Tensor:
+        z = Coder.encode(self, x, edge_index)
+        return (z[edge_label_index[0]] * z[edge_label_index[1]]).sum(dim=-1)
+
+
+class Encoder(Coder):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return Coder.encode(self, x, edge_index)
+
+
+class Bilinear(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 8))
+
+    def forward(self, z: Tensor, pairs: Tensor) -> Tensor:
+        return ((z[pairs[0]] @ self.weight[:4, :4]) * z[pairs[1]]).sum(-1)
+
+
+class Plain(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = pyg.SAGEConv(F_, 8), pyg.SAGEConv(8, 4)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.second(self.first(x, edge_index).relu(), edge_index)
+
+
+def links(model: nn.Module, task: nora.LinkPrediction, score: Callable[..., Tensor]) -> None:
+    model = model.eval()
+    data = graph()
+    truth = by_hand.link_influence(
+        data, PAIRS, range(14), lambda d, p: score(model, d, p).sigmoid()
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = nora.influence(model, data, "exact", task, progress=False)
+    assert "fallback" not in found.details
+    torch.testing.assert_close(found.scores, truth, rtol=1e-9, atol=1e-9)
+
+
+def test_links_of_models_with_encode_and_decode():
+    torch.manual_seed(1)
+    links(
+        Coder().double(),
+        nora.LinkPrediction(PAIRS),
+        lambda m, d, p: m.decode(m.encode(d.x, d.edge_index), p),
+    )
+
+
+@pytest.mark.parametrize("kind", ["gae", "vgae"])
+def test_links_of_autoencoders(kind):
+    torch.manual_seed(1)
+
+    class Variational(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.hidden = pyg.GCNConv(F_, 8)
+            self.mu, self.logstd = pyg.GCNConv(8, 4), pyg.GCNConv(8, 4)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
+            h = self.hidden(x, edge_index).relu()
+            return self.mu(h, edge_index), self.logstd(h, edge_index)
+
+    model = pyg.GAE(Plain()) if kind == "gae" else pyg.VGAE(Variational())
+    links(
+        model.double(),
+        nora.LinkPrediction(PAIRS),
+        lambda m, d, p: m.decode(m.encode(d.x, d.edge_index), p, sigmoid=False),
+    )
+
+
+def test_links_of_models_that_take_the_pairs():
+    torch.manual_seed(1)
+    links(
+        Labelled().double(),
+        nora.LinkPrediction(PAIRS),
+        lambda m, d, p: m(d.x, d.edge_index, p),
+    )
+
+
+def test_links_with_a_decoder_of_ones_own():
+    torch.manual_seed(1)
+    decoder = Bilinear().double()
+    links(
+        Plain().double(),
+        nora.LinkPrediction(PAIRS, decoder),
+        lambda m, d, p: decoder(m(d.x, d.edge_index), p),
+    )
+
+
+# -- node types
+
+PAPERS = nora.NodeClassification(node_type="paper")
+
+
+class Typed(nn.Module):
+    """Something relational, twice; returns the papers' classes."""
+
+    def __init__(self, layer: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.start = nn.ModuleDict({k: nn.Linear(w, HIDDEN) for k, w in WIDTHS.items()})
+        self.layers = nn.ModuleList([layer(), layer()])
+        self.end = nn.Linear(HIDDEN, TYPED_CLASSES)
+
+    def forward(self, x_dict: dict, edge_index_dict: dict) -> Tensor:
+        h = {kind: self.start[kind](x).relu() for kind, x in x_dict.items()}
+        for layer in self.layers:
+            made = layer(h, edge_index_dict)
+            h = {kind: h[kind] if made.get(kind) is None else made[kind].relu() for kind in h}
+        return self.end(h["paper"])
+
+
+def mixed(aggr: str) -> nn.Module:
+    """A `HeteroConv` with another convolution for every edge type."""
+    return Mixed(aggr).layer(aggr)
+
+
+KINDS = library().metadata()
+TYPED = {
+    "hgt": lambda: pyg.HGTConv(HIDDEN, HIDDEN, KINDS),
+    "han": lambda: pyg.HANConv(HIDDEN, HIDDEN, KINDS),
+    "hetero-max": lambda: mixed("max"),
+    "hetero-min": lambda: mixed("min"),
+    "hetero-mean": lambda: mixed("mean"),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_relational_models(name):
+    torch.manual_seed(1)
+    data, model = library(), Typed(TYPED[name]).double().eval()
+
+    def call(m: nn.Module, d: Any) -> Tensor:
+        return m(d.x_dict, d.edge_index_dict)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = nora.influence(model, data, "exact", PAPERS, progress=False)
+    assert "fallback" not in found.details
+    truth = [by_hand.typed_influence(model, data, "paper", kind, call) for kind in data.node_types]
+    torch.testing.assert_close(found.scores, torch.cat(truth), rtol=1e-9, atol=1e-9)

@@ -1,0 +1,87 @@
+"""The experiments on graphs with relations, on a small network of two camps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from camps import camps
+from nora.datasets import DATASETS
+from nora.experiments import lab as laboratory
+from nora.experiments.cells import PROFILES, Cell
+from nora.experiments.conduct import conduct
+from nora.experiments.lab import Lab
+from nora.experiments.twitter import METHODS
+from nora.experiments.twitter_bands import banded, degrees
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with pytest.MonkeyPatch.context() as patch:
+        list(DATASETS)
+        patch.setattr(DATASETS, "_entries", dict(DATASETS._entries))
+        DATASETS.register("camps", "two camps")(camps)
+        folder = tmp_path_factory.mktemp("cache")
+        chosen = (("camps",), ("timme",), ("node", "link"))
+        yield Lab(folder, PROFILES["quick"], *chosen, cycles=2, share=0.3)
+
+
+def test_both_tasks_share_one_training(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = lab.run(Cell("camps", "timme", "node"), 0)
+    monkeypatch.setattr(laboratory, "train", lambda *_, **__: pytest.fail("trained twice"))
+    link = lab.run(Cell("camps", "timme", "link"), 0)
+    assert (node.task.name, link.task.name) == ("node", "link")
+    for key, value in node.model.state_dict().items():
+        assert torch.equal(value, link.model.state_dict()[key])
+    assert link.task.decoder is link.model.decoder
+
+
+@pytest.mark.slow
+def test_the_table_has_all_methods_both_tasks_and_the_models_quality(
+    lab: Lab, tmp_path: Path
+) -> None:
+    conduct("twitter", lab, tmp_path, "nora reproduce twitter", progress=False)
+    tables = json.loads((tmp_path / "twitter.json").read_text())["tables"]
+    agreement, means, models, shares, tuned, everything = tables.values()
+    assert {(row["task"], row["method"]) for row in agreement} == {
+        (task, method) for task in ("node", "link") for method in METHODS
+    }
+    nora = next(r for r in agreement if (r["task"], r["method"]) == ("node", "nora"))
+    assert (nora["paper's P50"], nora["paper's P_20_50"]) == (0.953, 0.849)
+    assert [row["cycle"] for row in models] == ["0", "1", "mean"]
+    assert len(shares) == 6
+    assert len(means) == len(METHODS)
+    assert tuned
+    assert everything
+
+
+@pytest.mark.parametrize("name", ["twitter-degree", "twitter-edges"])
+def test_bands_are_told_and_drawn(lab: Lab, tmp_path: Path, name: str) -> None:
+    report = conduct(name, lab, tmp_path, f"nora reproduce {name}", progress=False)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".json", ".png"}
+    summary, *bands = (table for _, table in report.tables)
+    assert summary["spearman"].between(-1, 1).all()
+    for table in bands:
+        assert table["users"].sum() == 40
+        assert table["influence"].is_monotonic_increasing
+
+
+def test_bands_are_of_equal_size_and_the_most_influential_come_last() -> None:
+    scores = np.arange(10.0)[::-1]
+    found = banded(scores, {"x": np.arange(10.0)}, 5)
+    assert found["users"].tolist() == [2] * 5
+    assert found["x"].tolist() == [8.5, 6.5, 4.5, 2.5, 0.5]
+
+
+def test_degrees_leave_self_loops_out(lab: Lab) -> None:
+    data = lab.dataset("camps").data
+    into, out = degrees(lab, "camps")["reply"]
+    source, target = data["user", "reply", "user"].edge_index
+    other = source != target
+    assert into.sum() == out.sum() == int(other.sum()) < len(source)
+    assert out[8] == int(((source == 8) & other).sum())

@@ -1,0 +1,291 @@
+"""Long runs in pieces: finished work is kept, resumed and merged, and never mixed up."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+import nora
+from graphs import bridge, double, some_pairs, two_camps
+from networks import network
+from nora import LinkPrediction
+from nora.methods import METHODS
+from nora.results import checkpoint as shards
+
+
+class Counted(nn.Module):
+    """Counts the graphs that are smaller than the whole, and can break off at one of them.
+
+    Each question tries one such graph before it begins.
+    """
+
+    def __init__(self, whole: int, break_at: int | None = None) -> None:
+        super().__init__()
+        self.inner = network()
+        self.whole = whole
+        # Out of reach: attributes would be taken back after each pass, and tell models apart.
+        self.notes = SimpleNamespace(removals=0, break_at=break_at)
+
+    @property
+    def removals(self) -> int:
+        return self.notes.removals
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        if x.size(0) < self.whole:
+            if self.notes.removals == self.notes.break_at:
+                raise KeyboardInterrupt
+            self.notes.removals += 1
+        return self.inner(x, edge_index)
+
+
+def counted(model: Counted, data: Data, folder: Path, **changes: object) -> nora.Influence:
+    return nora.influence(model, data, "brute", checkpoint=folder, progress=False, **changes)  # type: ignore[arg-type]
+
+
+def test_an_interrupted_run_keeps_its_work_and_resumes_where_it_stopped(tmp_path: Path) -> None:
+    data = double(two_camps())
+    broken, fresh = Counted(8, break_at=1 + 5), Counted(8)
+    with pytest.raises(KeyboardInterrupt):
+        counted(broken, data, tmp_path / "run")
+    assert broken.removals == 1 + 5
+    resumed = counted(fresh, data, tmp_path / "run")
+    assert fresh.removals == 1 + 3
+    expected = nora.influence(network(), data, "brute", progress=False)
+    assert torch.equal(resumed.scores, expected.scores)
+
+
+def test_a_finished_run_is_read_back_without_any_removal(tmp_path: Path) -> None:
+    data, first, second = double(two_camps()), Counted(8), Counted(8)
+    made = counted(first, data, tmp_path / "run")
+    again = counted(second, data, tmp_path / "run")
+    assert (first.removals, second.removals) == (1 + 8, 1)
+    assert again.scores.dtype == torch.float64
+    assert torch.equal(again.scores, made.scores)
+
+
+def test_nodes_asked_for_later_add_to_those_that_are_there(tmp_path: Path) -> None:
+    data, model = double(two_camps()), Counted(8)
+    counted(model, data, tmp_path / "run", nodes=[0, 1, 2])
+    some = counted(model, data, tmp_path / "run", nodes=[2, 3])
+    assert model.removals == 2 + 4
+    assert (~some.scores.isnan()).nonzero().flatten().tolist() == [2, 3]
+    every = counted(model, data, tmp_path / "run")
+    assert model.removals == 3 + 8
+    assert torch.equal(every.scores, nora.influence(network(), data, "brute").scores)
+
+
+@pytest.mark.parametrize("method", [entry.name for entry in METHODS])
+def test_every_method_gives_the_same_scores_with_a_checkpoint(method: str, tmp_path: Path) -> None:
+    data = double(two_camps())
+    learns = METHODS[method].facts.get("labels") == "required"
+    more = {"labels": torch.arange(float(data.num_nodes)), "progress": False}
+    more = more if learns else {"progress": False}
+    plain = nora.influence(network(), data, method, **more)
+    for _ in range(2):
+        kept = nora.influence(network(), data, method, checkpoint=tmp_path / "run", **more)
+        assert torch.equal(kept.scores, plain.scores)
+        assert kept.scores.dtype == plain.scores.dtype
+
+
+def other_model(model: nn.Module, data: Data) -> dict:
+    return {"model": network(seed=1)}
+
+
+def other_graph(model: nn.Module, data: Data) -> dict:
+    data = data.clone()
+    data.x = data.x + 1e-9
+    return {"data": data}
+
+
+def other_edges(model: nn.Module, data: Data) -> dict:
+    data = data.clone()
+    data.edge_index = data.edge_index.flip(1)
+    return {"data": data}
+
+
+def other_task(model: nn.Module, data: Data) -> dict:
+    return {"task": LinkPrediction(some_pairs(data))}
+
+
+def other_targets(model: nn.Module, data: Data) -> dict:
+    return {"targets": [0, 1]}
+
+
+def other_options(model: nn.Module, data: Data) -> dict:
+    return {"beta": 5.0}
+
+
+def other_method(model: nn.Module, data: Data) -> dict:
+    return {"method": "brute"}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (other_model, "model"),
+        (other_graph, "graph"),
+        (other_edges, "graph"),
+        (other_task, "task"),
+        (other_targets, "targets"),
+        (other_options, "options"),
+        (other_method, "method and options"),
+    ],
+)
+def test_a_folder_of_another_run_is_refused_with_what_differs(
+    change: Callable[[nn.Module, Data], dict], named: str, tmp_path: Path
+) -> None:
+    model, data = network(), double(bridge())
+    asked = {"model": model, "data": data, "method": "nora-t1", "checkpoint": tmp_path / "run"}
+    nora.influence(**asked, progress=False)
+    before = sorted(file.name for file in (tmp_path / "run").iterdir())
+    with pytest.raises(ValueError, match=rf"run belongs to another run: its {named} differ\."):
+        nora.influence(**{**asked, **change(model, data)}, progress=False)
+    assert sorted(file.name for file in (tmp_path / "run").iterdir()) == before
+
+
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(FileExistsError, match="is not empty and not a checkpoint"):
+        nora.influence(network(), double(bridge()), "brute", checkpoint=tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("content", [b"{", b"\x80\x04", b"[1]"])
+def test_a_damaged_manifest_is_named(content: bytes, tmp_path: Path) -> None:
+    nora.influence(network(), double(bridge()), "brute", checkpoint=tmp_path / "run")
+    (tmp_path / "run" / "manifest.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"manifest\.json is not readable as a checkpoint"):
+        nora.influence(network(), double(bridge()), "brute", checkpoint=tmp_path / "run")
+
+
+def test_a_damaged_part_is_named_with_the_remedy(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    made = nora.influence(network(), double(bridge()), "brute", checkpoint=folder)
+    (part,) = folder.glob("part-*.parquet")
+    part.write_bytes(b"\x80\x04cos\nsystem\n")
+    with pytest.raises(ValueError, match=rf"{part.name} is not readable.*[Dd]elete it"):
+        nora.influence(network(), double(bridge()), "brute", checkpoint=folder)
+    part.unlink()
+    again = nora.influence(network(), double(bridge()), "brute", checkpoint=folder)
+    assert torch.equal(again.scores, made.scores)
+
+
+def test_a_full_disk_leaves_no_half_of_a_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(frame: pd.DataFrame, path: Path, **_: object) -> None:
+        path.write_bytes(b"PAR1 half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    data, folder = double(bridge()), tmp_path / "run"
+    with monkeypatch.context() as patched:
+        patched.setattr(pd.DataFrame, "to_parquet", full)
+        with pytest.raises(OSError, match="No space left"):
+            nora.influence(network(), data, "brute", checkpoint=folder, progress=False)
+    assert [file.name for file in folder.iterdir()] == ["manifest.json"]
+    after = nora.influence(network(), data, "brute", checkpoint=folder, progress=False)
+    assert torch.isfinite(after.scores).all()
+
+
+def test_parts_are_written_while_the_work_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "SECONDS_PER_SHARD", 0.0)
+    counted(Counted(8), double(two_camps()), tmp_path / "run")
+    assert len(list((tmp_path / "run").glob("part-*.parquet"))) == 8
+
+
+def test_folders_of_several_processes_merge_into_the_whole(tmp_path: Path) -> None:
+    data = double(two_camps())
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder, nodes in zip(folders, ([0, 1, 2, 3, 4], [4, 5, 6, 7]), strict=True):
+        nora.influence(network(), data, "brute", nodes=nodes, checkpoint=folder, progress=False)
+    whole = nora.merge_checkpoints(folders)
+    expected = nora.influence(network(), data, "brute", progress=False)
+    assert torch.equal(whole.scores, expected.scores)
+    assert (whole.method, whole.task, whole.options) == ("brute", "node", {})
+    half = nora.merge_checkpoints(folders[:1])
+    assert half.scores.isnan().tolist() == [False] * 5 + [True] * 3
+
+
+def test_folders_of_different_runs_do_not_merge(tmp_path: Path) -> None:
+    for seed, name in enumerate("ab"):
+        nora.influence(network(seed=seed), double(bridge()), "brute", checkpoint=tmp_path / name)
+    with pytest.raises(ValueError, match="b belongs to another run: its model differ"):
+        nora.merge_checkpoints([tmp_path / "a", tmp_path / "b"])
+
+
+def test_merging_nothing_or_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="name at least one checkpoint folder"):
+        nora.merge_checkpoints([])
+    with pytest.raises(FileNotFoundError, match=r"is no checkpoint: it has no manifest\.json"):
+        nora.merge_checkpoints([tmp_path])
+
+
+SLOW = textwrap.dedent(
+    """
+    import sys, time
+    import torch
+    sys.path.insert(0, sys.argv[2])
+    import nora
+    from graphs import double, two_camps
+    from networks import network
+    from nora.results import checkpoint as shards
+
+    shards.SECONDS_PER_SHARD = 0.0
+
+    model = network()
+    model.register_forward_pre_hook(lambda _, args: time.sleep(0.2 if len(args[0]) < 8 else 0))
+    nora.influence(model, double(two_camps()), "brute", checkpoint=sys.argv[1], progress=False)
+    """
+)
+
+
+def test_a_killed_process_keeps_its_finished_parts(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, str(folder), str(Path(__file__).parents[1])]
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while len(list(folder.glob("part-*.parquet"))) < 3:
+            assert process.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.kill(process.pid, signal.SIGKILL)
+    finally:
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    done = len(shards.read_parts(folder))
+    assert 3 <= done < 8
+    seen = []
+
+    data, model = double(two_camps()), network()
+    model.register_forward_hook(lambda _, args, output: seen.append(len(args[0])))
+    resumed = nora.influence(model, data, "brute", checkpoint=folder, progress=False)
+    assert seen.count(7) == 1 + 8 - done
+    assert torch.equal(resumed.scores, nora.influence(network(), data, "brute").scores)
+
+
+def test_a_process_killed_before_its_manifest_was_there_can_start_again(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / ".manifest.json.k3y0.json").write_text("{")
+    scores = nora.influence(network(), double(bridge()), "brute", checkpoint=folder).scores
+    assert torch.isfinite(scores).all()
+    assert json.loads((folder / "manifest.json").read_text())["num_nodes"] == 7

@@ -1,0 +1,204 @@
+"""A trained run as a folder: complete or not there, and nothing in it can execute."""
+
+from __future__ import annotations
+
+import errno
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+import nora
+from nora.datasets import Dataset
+
+
+@pytest.fixture(scope="module")
+def run() -> nora.Run:
+    return nora.train(
+        "gat", "karate", epochs=3, cycle=2, seed=1, hidden_channels=4, heads=3, progress=False
+    )
+
+
+@pytest.fixture
+def folder(run: nora.Run, tmp_path: Path) -> Path:
+    return run.save(tmp_path / "karate-gat")
+
+
+def test_a_run_comes_back_as_it_was(run: nora.Run, folder: Path) -> None:
+    back = nora.load_run(folder)
+    before, after = run.model.state_dict(), back.model.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+    assert back.describe() == run.describe()
+    assert not back.model.training
+    torch.testing.assert_close(
+        back.model(back.data.x, back.data.edge_index),
+        run.model(run.data.x, run.data.edge_index),
+        rtol=0,
+        atol=0,
+    )
+
+
+def test_a_link_run_comes_back_with_its_pairs_and_training_edges(tmp_path: Path) -> None:
+    run = nora.train("gcn", "karate", "link", epochs=2, cycle=1, seed=4, progress=False)
+    back = nora.load_run(run.save(tmp_path / "links"))
+    assert isinstance(back.task, nora.LinkPrediction)
+    assert isinstance(run.task, nora.LinkPrediction)
+    assert torch.equal(back.task.pairs, run.task.pairs)
+    assert torch.equal(back.data.edge_index, run.data.edge_index)
+
+
+def test_the_folder_says_in_json_what_it_is(folder: Path) -> None:
+    about = json.loads((folder / "run.json").read_text())
+    assert sorted(file.name for file in folder.iterdir()) == ["model.safetensors", "run.json"]
+    assert about["architecture"] == {
+        "name": "gat",
+        "in_channels": 34,
+        "out_channels": 4,
+        "sizes": {"hidden_channels": 4, "heads": 3},
+    }
+    assert (about["dataset"], about["task"], about["cycle"], about["seed"]) == (
+        "karate",
+        "node",
+        2,
+        1,
+    )
+    assert 0 <= about["metrics"]["test_accuracy"] <= 1
+
+
+def test_an_existing_folder_is_refused_and_left_as_it_was(run: nora.Run, folder: Path) -> None:
+    (folder / "note.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="karate-gat exists already; choose another folder"):
+        run.save(folder)
+    assert (folder / "note.txt").read_text() == "mine"
+    run.save(folder, replace=True)
+    assert not (folder / "note.txt").exists()
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_full_disk_leaves_no_half_of_a_run(
+    run: nora.Run, folder: Path, replace: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    save = safetensors.torch.save_file
+
+    def full(weights: dict, path: Path) -> None:
+        save({key: value[:1].clone() for key, value in weights.items()}, path)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(safetensors.torch, "save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        run.save(folder if replace else folder.parent / "other", replace)
+    assert list(folder.parent.iterdir()) == [folder]
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_a_folder_that_is_no_run_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"not a trained run.*nora train --out"):
+        nora.load_run(tmp_path)
+
+
+class Bomb:
+    """Unpickling it writes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("how", ["pickle", "torch"])
+def test_weights_that_would_execute_are_refused_and_do_not(
+    how: str, folder: Path, tmp_path: Path
+) -> None:
+    mark, weights = tmp_path / "exploded", folder / "model.safetensors"
+    if how == "pickle":
+        weights.write_bytes(pickle.dumps(Bomb(mark)))
+    else:
+        torch.save(Bomb(mark), weights)
+    with pytest.raises(ValueError, match=r"model\.safetensors does not hold this model's weights"):
+        nora.load_run(folder)
+    assert not mark.exists()
+    pickle.loads(pickle.dumps(Bomb(mark)))
+    assert mark.exists(), "the bomb would not have exploded anyway"
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 64, b"\xff" * 8 + b"{}", b"not weights at all"])
+def test_unreadable_weights_are_named(content: bytes, folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(content)
+    with pytest.raises(ValueError, match=r"model\.safetensors does not hold this model's weights"):
+        nora.load_run(folder)
+
+
+def test_missing_weights_are_named(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    with pytest.raises((ValueError, FileNotFoundError), match=r"model\.safetensors"):
+        nora.load_run(folder)
+
+
+def test_weights_of_another_model_are_refused(folder: Path) -> None:
+    other = nora.build_model("gcn", 34, 4).state_dict()
+    safetensors.torch.save_file(other, folder / "model.safetensors")
+    with pytest.raises(ValueError, match=r"does not hold this model's weights: (?s:.*)convs\.0"):
+        nora.load_run(folder)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b"\x80\x04\x95",
+        b"[]",
+        b"{}",
+        b'"text"',
+        b'{"architecture": "gat", "cycle": 0, "seed": 0, "dataset": "karate", "task": "node"}',
+        b'{"architecture": {"name": "gat", "in_channels": 34, "out_channels": 4, "sizes": '
+        b'{"nonsense": 1}}, "cycle": 0, "seed": 0, "dataset": "karate", "task": "node"}',
+    ],
+)
+def test_an_unreadable_description_is_named(content: bytes, folder: Path) -> None:
+    (folder / "run.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"run\.json is not readable as a run"):
+        nora.load_run(folder)
+
+
+def test_an_architecture_that_does_not_exist_is_answered_with_the_nearest(folder: Path) -> None:
+    about = json.loads((folder / "run.json").read_text())
+    about["architecture"]["name"] = "gatt"
+    (folder / "run.json").write_text(json.dumps(about))
+    with pytest.raises(ValueError, match="unknown model 'gatt'"):
+        nora.load_run(folder)
+
+
+def test_a_dataset_that_has_changed_is_noticed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = nora.load_dataset("karate").data.clone()
+    changed.x = changed.x * 2
+    monkeypatch.setattr("nora.training.runs.load_dataset", lambda _: Dataset("karate", changed, 4))
+    with pytest.raises(ValueError, match="trained on another version of 'karate'; train it again"):
+        nora.load_run(folder)
+
+
+class TestAsking:
+    def test_a_run_answers_with_names(self) -> None:
+        run = nora.train("gcn", "karate", epochs=5, progress=False)
+        scores = run.influence(progress=False)
+        assert scores.top(1)["name"].iloc[0].startswith("member ")
+        effect = run.what_if("member 34")
+        assert effect.removed == (33,)
+        assert "name" in effect.to_frame()
+        assert effect.total == pytest.approx(scores[33], rel=1e-4)
+
+    def test_a_name_that_nobody_has_is_refused_with_the_nearest(self) -> None:
+        run = nora.train("gcn", "karate", epochs=5, progress=False)
+        with pytest.raises(
+            ValueError, match=r"no node is named 'membre 3'. Did you mean 'member 3'"
+        ):
+            run.what_if("membre 3")
+        with pytest.raises(TypeError, match=r"run.what_if\('member 3'\)"):
+            nora.what_if(run.model, run.data, "member 3")
