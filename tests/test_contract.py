@@ -16,8 +16,8 @@ from nora.methods import METHODS
 from nora.problem.task import Task
 
 # A method that chooses another one gives what that one gives: tests/methods/test_auto.py.
-NAMES = [entry.name for entry in METHODS if not entry.facts.get("chooses")]
-EXACT = [entry.name for entry in METHODS if entry.facts.get("exact") and entry.name != "brute"]
+NAMES = [entry.name for entry in METHODS if not entry.facts.chooses]
+EXACT = [entry.name for entry in METHODS if entry.facts.exact and entry.name != "brute"]
 
 every_method = pytest.mark.parametrize("method", NAMES)
 every_task = pytest.mark.parametrize("task", ["node", "link"])
@@ -31,7 +31,7 @@ def posed(kind: str, task: str) -> tuple[Data, Task]:
 
 def score(method: str, data: Data, task: Task, **changes: object) -> Influence:
     model = changes.pop("model", None) or network()
-    if METHODS[method].facts.get("labels") == "required":
+    if METHODS[method].facts.labels == "required":
         # The true influence of most nodes, so that a few are held back too.
         known = range(data.num_nodes - 1)
         truth = nora.influence(model, data, "brute", task, nodes=known, progress=False)
@@ -40,7 +40,7 @@ def score(method: str, data: Data, task: Task, **changes: object) -> Influence:
 
 
 def is_fact(method: str, fact: str) -> bool:
-    return METHODS[method].facts.get(fact, True)
+    return getattr(METHODS[method].facts, fact)
 
 
 @every_graph

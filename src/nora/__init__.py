@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nora.questions.group import Group, best_group
     from nora.questions.influence import influence
     from nora.questions.pairwise import influence_matrix, influencers
+    from nora.questions.session import Session
     from nora.questions.top import Top, top
     from nora.questions.what_if import what_if
     from nora.report.page import write_report
@@ -63,6 +64,7 @@ _HOME = {
     "load_run": "training.runs",
     "merge_checkpoints": "results.checkpoint",
     "rule": "engine",
+    "Session": "questions.session",
     "write_report": "report.page",
 }
 
@@ -74,6 +76,7 @@ __all__ = [
     "NodeClassification",
     "NoraExplainer",
     "Run",
+    "Session",
     "Top",
     "Tuned",
     "best_group",

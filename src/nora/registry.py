@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+F = TypeVar("F")
 
 
 def nearest(name: str, known: list[str]) -> str:
@@ -23,32 +25,78 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Entry(Generic[T]):
+class NoFacts:
+    """For families of which there is nothing to say beside a summary."""
+
+
+@dataclass(frozen=True)
+class Entry(Generic[T, F]):
     """One member of a family: its name, what it is, one line about it, and facts others ask for."""
 
     name: str
     value: T
     summary: str
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: F
 
 
-class Registry(Generic[T]):
-    """Members of one family, found by importing every module of `package` on first use."""
+class Registry(Generic[T, F]):
+    """Members of one family, each in a module of `package`, which is imported when asked for.
 
-    def __init__(self, kind: str, package: str) -> None:
+    A member is looked for in the module of its own name first (`nora-t1` in `nora_t1`), so that asking
+    for one does not load what the others need.
+
+    Args:
+        kind: What a member is called in messages.
+        package: Where the members are that come with NORA.
+        facts: What is known of a member of which nothing is said.
+    """
+
+    def __init__(self, kind: str, package: str, facts: F) -> None:
         self.kind = kind
         self.package = package
-        self._entries: dict[str, Entry[T]] = {}
+        self.facts = facts
+        self._entries: dict[str, Entry[T, F]] = {}
+        self._overridden: set[str] = set()
         self._discovered = False
 
-    def register(self, name: str, summary: str, **facts: Any) -> Callable[[T], T]:
-        """Decorator that files its function or class under `name`."""
+    def register(
+        self, name: str, summary: str, facts: F | None = None, *, override: bool = False
+    ) -> Callable[[T], T]:
+        """Decorator that files its function or class under `name`.
+
+        Args:
+            name: Its name in Python and on the command line.
+            summary: One line about it.
+            facts: What others ask about it.
+            override: Take the place of the member that has this name.
+        """
 
         def enter(value: T) -> T:
-            self._entries[name] = Entry(name, value, summary, facts)
+            ours = str(getattr(value, "__module__", "")).startswith(f"{self.package}.")
+            if ours and name in self._overridden:
+                return value  # the user's own came first
+            there = self._entries.get(name) if ours else self._find(name)
+            if there is not None and not override and not _same_source(there.value, value):
+                raise ValueError(
+                    f"there is a {self.kind} {name!r} already; choose another name, or register it with "
+                    "override=True to take its place"
+                )
+            if override:
+                self._overridden.add(name)
+            given = self.facts if facts is None else facts
+            self._entries[name] = Entry(name, value, summary, given)
             return value
 
         return enter
+
+    def _find(self, name: str) -> Entry[T, F] | None:
+        if name not in self._entries and not self._discovered:
+            home = f"{self.package}.{name.replace('-', '_')}"
+            if home.rpartition(".")[2].isidentifier() and importlib.util.find_spec(home):
+                importlib.import_module(home)
+        if name not in self._entries:
+            self._discover()
+        return self._entries.get(name)
 
     def _discover(self) -> None:
         if not self._discovered:
@@ -57,15 +105,24 @@ class Registry(Generic[T]):
             for module in pkgutil.iter_modules(package.__path__):
                 importlib.import_module(f"{self.package}.{module.name}")
 
-    def __getitem__(self, name: str) -> Entry[T]:
-        self._discover()
-        if name not in self._entries:
+    def __getitem__(self, name: str) -> Entry[T, F]:
+        found = self._find(name) if isinstance(name, str) else None
+        if found is None:
             known = sorted(self._entries)
             raise ValueError(
-                f"unknown {self.kind} {name!r}.{nearest(name, known)} Known: {', '.join(known)}"
+                f"unknown {self.kind} {name!r}.{nearest(str(name), known)} Known: {', '.join(known)}"
             )
-        return self._entries[name]
+        return found
 
-    def __iter__(self) -> Iterator[Entry[T]]:
+    def __iter__(self) -> Iterator[Entry[T, F]]:
         self._discover()
         return iter(self._entries[name] for name in sorted(self._entries))
+
+
+def _same_source(one: Any, other: Any) -> bool:
+    """Whether a cell of a notebook, or a module, was run again: the same thing by another object."""
+    places = [
+        (getattr(thing, "__module__", None), getattr(thing, "__qualname__", None))
+        for thing in (one, other)
+    ]
+    return places[0] == places[1] and None not in places[0]

@@ -31,7 +31,7 @@ CELL = Cell("karate", "gcn", "node")
 # A tenth of the club is too few members to learn from.
 SHARES = (0.2, 0.3, 0.4, 0.5)
 # Recipes for graphs with relations have a file of their own.
-RAN = [entry.name for entry in RECIPES if "timme" not in entry.facts.get("models", ())]
+RAN = [entry.name for entry in RECIPES if "timme" not in entry.facts.models]
 
 
 def karate(cache: Path, **changes: Any) -> Lab:

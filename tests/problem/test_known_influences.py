@@ -19,8 +19,8 @@ from nora.problem import build_problem
 from nora.problem.known_influences import label_tensor
 
 NAN, INF = float("nan"), float("inf")
-LEARNING = [entry.name for entry in METHODS if entry.facts.get("labels") == "required"]
-OTHERS = [entry.name for entry in METHODS if entry.facts.get("labels") is None]
+LEARNING = [entry.name for entry in METHODS if entry.facts.labels == "required"]
+OTHERS = [entry.name for entry in METHODS if entry.facts.labels is None]
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -142,7 +142,7 @@ def test_a_question_without_labels_has_no_known_influence() -> None:
 
 @pytest.mark.parametrize("method", OTHERS)
 def test_labels_for_a_method_that_does_not_learn_from_them_get_a_remedy(method: str) -> None:
-    tunable = {"search", "space"} & METHODS[method].facts.keys()
+    tunable = METHODS[method].facts.tunable
     remedy = r"nora\.tune\(" if tunable else "Leave them out"
     with pytest.raises(ValueError, match=rf"'{method}' does not learn from labels.*{remedy}"):
         nora.influence(network(), double(bridge()), method, labels={0: 1.0}, progress=False)

@@ -107,16 +107,14 @@ def test_every_method_leaves_everything_as_found(method: str, task: str) -> None
     model, data = used_model()
     posed = LinkPrediction(some_pairs(data)) if task == "link" else None
     before = state(model, data)
-    learns = METHODS[method].facts.get("labels") == "required"
+    learns = METHODS[method].facts.labels == "required"
     labels = torch.arange(float(data.num_nodes)) if learns else None
     nora.influence(model, data, method, posed, labels=labels, progress=False)
     assert_as_found(before, model, data)
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt])
-@pytest.mark.parametrize(
-    "method", [entry.name for entry in METHODS if entry.facts.get("uses_model", True)]
-)
+@pytest.mark.parametrize("method", [entry.name for entry in METHODS if entry.facts.uses_model])
 def test_every_method_leaves_everything_as_found_when_it_breaks_off(
     method: str, kind: type[BaseException]
 ) -> None:

@@ -254,9 +254,7 @@ def test_a_wrong_return_type_is_noticed(return_type: str, value: float) -> None:
         nora.influence(Constant(torch.full((7, 2), value)), bridge(), "brute", task)
 
 
-@pytest.mark.parametrize(
-    "method", [entry.name for entry in METHODS if entry.facts.get("uses_model", True)]
-)
+@pytest.mark.parametrize("method", [entry.name for entry in METHODS if entry.facts.uses_model])
 def test_a_model_that_is_random_in_eval_mode_is_refused(method: str) -> None:
     class Random(nn.Module):
         def __init__(self) -> None:
@@ -322,7 +320,7 @@ def test_removing_everything_leaves_nothing_to_change() -> None:
 def test_a_graph_of_one_node_scores_zero() -> None:
     data = double(graph([], 1))
     for entry in METHODS:
-        if entry.facts.get("uses_model", True):
+        if entry.facts.uses_model:
             assert nora.influence(network(), data, entry.name, progress=False).scores.tolist() == [
                 0
             ]

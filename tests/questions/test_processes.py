@@ -26,7 +26,7 @@ scores = {
         asked.data,
         entry.name,
         asked.task,
-        labels=torch.arange(34.0) if entry.facts.get("labels") == "required" else None,
+        labels=torch.arange(34.0) if entry.facts.labels == "required" else None,
         progress=False,
     ).scores.double().tolist()
     for entry in METHODS

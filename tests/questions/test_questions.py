@@ -53,7 +53,7 @@ class TestClasses:
         model, (data, _) = network(), posed("two_camps")
         task = NodeClassification(classes=[1])
         labels = None
-        if entry.facts.get("labels"):
+        if entry.facts.labels:
             labels = nora.influence(model, data, "brute", task, nodes=range(7), progress=False)
         made = nora.influence(model, data, entry.name, task, labels=labels, progress=False)
         assert torch.isfinite(made.scores).all()

@@ -92,7 +92,7 @@ def test_nodes_asked_for_later_add_to_those_that_are_there(tmp_path: Path) -> No
 @pytest.mark.parametrize("method", [entry.name for entry in METHODS])
 def test_every_method_gives_the_same_scores_with_a_checkpoint(method: str, tmp_path: Path) -> None:
     data = double(two_camps())
-    learns = METHODS[method].facts.get("labels") == "required"
+    learns = METHODS[method].facts.labels == "required"
     more = {"labels": torch.arange(float(data.num_nodes)), "progress": False}
     more = more if learns else {"progress": False}
     plain = nora.influence(network(), data, method, **more)

@@ -24,7 +24,8 @@ from nora import Influence, Tuned
 from nora.methods.nora import degrees, topology_basis, topology_part, topology_weights
 from nora.problem import Problem, build_problem
 from nora.training.splits import few_shot
-from nora.tuning.nora_search import Found, search_gradient, search_nora, search_topology
+from nora.tuning.searches import Found
+from nora.tuning.searches.nora import search_gradient, search_nora, search_topology
 from nora.tuning.tune import tune_problems
 
 SEARCHES: dict[str, Callable[..., Found]] = {

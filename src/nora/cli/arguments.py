@@ -115,10 +115,10 @@ def parse_options(texts: Iterable[str], method: str) -> dict[str, Any]:
     from nora.questions.influence import bind_options
 
     options = dict(_option(text) for text in texts)
-    function = METHODS[method].value
-    bind_options(function, method, options)
+    entry = METHODS[method]
+    bind_options(entry, options)
     try:
-        hints = get_type_hints(function)
+        hints = get_type_hints(entry.value)
     except NameError:  # annotations imported for type checkers only: the method checks for itself
         hints = {}
     for key, value in options.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from nora.cli.display import Json, print_entries, print_json
@@ -52,9 +53,9 @@ def datasets(json: Json = False) -> None:
     _show(DATASETS, json)
 
 
-def _show(registry: Registry[Any], json: bool) -> None:
+def _show(registry: Registry[Any, Any], json: bool) -> None:
     entries = list(registry)
     if json:
-        print_json([{"name": e.name, "summary": e.summary, **e.facts} for e in entries])
+        print_json([{"name": e.name, "summary": e.summary, **asdict(e.facts)} for e in entries])
     else:
         print_entries(entries)

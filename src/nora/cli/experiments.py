@@ -74,9 +74,9 @@ def reproduce(
 
     size = profile_named(profile)
     chosen: dict[str, tuple[str, ...]] = {
-        "datasets": _names(datasets, entry.facts.get("datasets", ("cora", "citeseer", "pubmed"))),
-        "models": _names(models, entry.facts.get("models", ("gcn", "sage", "gat", "gcnii"))),
-        "tasks": _names(tasks, entry.facts.get("tasks", ("node", "link"))),
+        "datasets": _names(datasets, entry.facts.datasets),
+        "models": _names(models, entry.facts.models),
+        "tasks": _names(tasks, entry.facts.tasks),
     }
     for name in chosen["datasets"]:
         DATASETS[name]

@@ -239,7 +239,7 @@ def _labels(run: Path, method: str, tuned: bool, path: Path | None) -> Influence
 
     if path is not None:
         return nora.Influence.load(path)
-    learns = METHODS[method].facts.get("labels") == "required"
+    learns = METHODS[method].facts.labels == "required"
     return nora.Influence.load(labels_file(run, method)) if tuned and learns else None
 
 

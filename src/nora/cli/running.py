@@ -231,7 +231,7 @@ def _check_methods(method: str, also: list[str]) -> None:
 
     for name in (method, *also):
         parse_options((), name)
-        if METHODS[name].facts.get("labels") == "required":
+        if METHODS[name].facts.labels == "required":
             raise ValueError(
                 f"method {name!r} learns from known influences, which there are none of yet; after this "
                 "run, see 'nora tune' and 'nora rank --labels'"

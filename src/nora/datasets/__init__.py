@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torch_geometric.data import Data
 
-from nora.registry import Registry
+from nora.registry import NoFacts, Registry
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Dataset:
     own: bool = False
 
 
-DATASETS: Registry[Callable[[], Dataset]] = Registry("dataset", __name__)
+DATASETS: Registry[Callable[[], Dataset], NoFacts] = Registry("dataset", __name__, NoFacts())
 
 
 class DatasetUnavailableError(RuntimeError):

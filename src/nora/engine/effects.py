@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,14 +9,15 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Removals
-from nora.engine.engine import CHUNK_BYTES, Chunks, Engine, pick_backend, summed_in
+from nora.engine.engine import CHUNK_BYTES, Chunks, Engine, summed_in
 from nora.engine.plan import UnsupportedError
+from nora.engine.prepared import Prepared
 from nora.engine.steps.step import Tally
-from nora.engine.verification import verify_engine
 from nora.memory import parse_bytes
 from nora.problem import Problem
 from nora.problem.removal import kept
 from nora.problem.task import item_change
+from nora.stacklevel import warn
 
 MEMORY = parse_bytes("2GB")
 
@@ -43,23 +43,24 @@ class Effects:
     engine: Engine | None = None
 
     @staticmethod
-    def prepare(problem: Problem, method: str = "exact", removals: int = 1) -> Effects:
-        """Trace the model, or warn and fall back to the definition. Call it from a public function.
+    def prepare(
+        problem: Problem, prepared: Prepared, method: str = "exact", removals: int = 1
+    ) -> Effects:
+        """By the engine where so many removals are worth it and it can follow the model.
 
         Args:
             problem: The question; `problem.nodes` are those to be removed.
+            prepared: What is prepared for the model and graph.
             method: `exact` or `brute`.
-            removals: How many will be asked for; before many, a few are compared with brute force.
+            removals: How many will be asked for.
         """
         check_method(method)
-        if method == "exact":
+        if method == "exact" and prepared.pays(problem, removals):
             try:
-                engine = Engine.prepare(problem, pick_backend("auto", problem, removals))
-                verify_engine(engine, None, seed=0)
+                engine = prepared.engine(problem, removals=removals)
+                prepared.verify(engine, None, seed=0)
             except UnsupportedError as reason:
-                warnings.warn(
-                    f"exact falls back to brute force: {reason}", RuntimeWarning, stacklevel=3
-                )
+                warn(f"exact falls back to brute force: {reason}", RuntimeWarning)
             else:
                 return Effects(problem, engine.before, engine)
         return Effects(problem, problem.predict())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,6 +25,7 @@ from nora.engine.trace import decodes, trace
 from nora.problem import Problem
 from nora.problem.removal import kept
 from nora.problem.task import LinkPrediction, item_change
+from nora.stacklevel import warn
 
 Backend = Literal["auto", "compiled", "vectorised"]
 # Below this many (nodes × edges), loading the compiled loops costs more than they save.
@@ -92,11 +92,10 @@ def _warn_of_rules(model: nn.Module) -> None:
         if (rule := rule_for(module)) is not None and not rule.__module__.startswith("nora.")
     }
     if own:
-        warnings.warn(
+        warn(
             f"what the rule for {', '.join(sorted(own))} makes of this graph is not what the model gives: "
             "the model is followed without rules, operation by operation",
             RuntimeWarning,
-            stacklevel=2,
         )
 
 
@@ -136,6 +135,15 @@ class Engine:
             plan = _followed(problem)
             before = problem.predict()
         return Engine(problem, plan, before, backend, tolerance, compensate)
+
+    def asked(self, problem: Problem, backend: ModuleType) -> Engine:
+        """The same engine for another question about the same model and graph."""
+        if problem is self.problem and backend is self.backend:
+            return self
+        with torch.no_grad():
+            other = Engine(problem, self.plan, problem.predict(), backend)
+        other.__dict__["cost"] = self.cost
+        return other
 
     def with_tolerance(self, tolerance: float, compensate: tuple[float, ...] = ()) -> Engine:
         """The same engine with another tolerance; what was prepared is shared."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -24,6 +23,7 @@ from nora.engine.tape.record import record
 from nora.engine.tape.tape import Call, Ref
 from nora.engine.tape.tracked import Known, Layout, Matrix, Tracked, Uniform
 from nora.problem import Problem
+from nora.stacklevel import warn
 
 # What PyG calls in a convolution, and a user may have replaced on one of its own.
 REPLACEABLE = (
@@ -130,11 +130,10 @@ class Pieces:
         ) as error:  # whatever a rule meets: it is followed operation by operation instead
             made = None
             if not rule.__module__.startswith("nora."):
-                warnings.warn(
+                warn(
                     f"the rule for {type(call.module).__name__} fails ({type(error).__name__}: {error}): the "
                     "layer is followed operation by operation",
                     RuntimeWarning,
-                    stacklevel=2,
                 )
         if made is None:
             # Whatever it has made so far is forgotten, by name too.

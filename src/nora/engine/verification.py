@@ -37,15 +37,19 @@ def tolerated(dtype: torch.dtype) -> float:
     return {torch.double: 1e-9, torch.float: 1e-4}.get(dtype, 5e-2)
 
 
-def verify_engine(engine: Engine, count: int | None, seed: int) -> dict[str, Any]:
+def removals_to_verify(problem: Problem) -> int:
+    """How many removals to compare: 8 in long runs, one in 5,000 in short ones, at least 2; 4 where quick."""
+    seconds = [found.seconds for found in problem.witnessed.values()]
+    fewest = QUICK if min(seconds, default=0.0) < QUICK_SECONDS else FEWEST
+    return min(max(fewest, len(problem.nodes) // REMOVALS_PER_CHECK), MOST)
+
+
+def verify_engine(engine: Engine, count: int, seed: int) -> dict[str, Any]:
     """Compare every prediction after a few removals with brute force, and the time both take.
 
     Predictions are compared rather than influences: summed over all nodes, brute force's own
     rounding can exceed a small influence. The removals are spread: the node with most edges and one of
     its neighbours, which earlier checks have computed on their way, one with few, and random ones.
-    Without a `count` long runs check 8 and short ones fewer: one in 5,000, at least 2, and 4 where a pass
-    is quick.
-
     Raises:
         UnsupportedError: When they differ; the caller then falls back.
     """
@@ -53,9 +57,6 @@ def verify_engine(engine: Engine, count: int | None, seed: int) -> dict[str, Any
     if len(problem.nodes) == 0:
         return {}
     seconds = [found.seconds for found in problem.witnessed.values()]
-    if count is None:
-        fewest = QUICK if min(seconds, default=0.0) < QUICK_SECONDS else FEWEST
-        count = min(max(fewest, len(problem.nodes) // REMOVALS_PER_CHECK), MOST)
     chosen = spread_removals(engine, count, seed)
     largest = 0.0
     for node in chosen.split(1):
@@ -129,7 +130,7 @@ def spread_removals(engine: Engine, count: int, seed: int) -> Tensor:
     return torch.tensor(distinct[:count], device=nodes.device)
 
 
-def is_worth_preparing(problem: Problem) -> bool:
+def is_worth_preparing(problem: Problem, removals: int) -> bool:
     """Whether preparing an engine is cheap beside a full pass for every removal.
 
     By estimates from sizes alone: a clock would decide otherwise now and then, and the same call would
@@ -145,4 +146,4 @@ def is_worth_preparing(problem: Problem) -> bool:
         + PER_EDGE * (1 + convolutions) * problem.edge_index.size(1)
     )
     preparing = PASSES * a_pass + PER_RECORDED * operations
-    return preparing <= PREPARING_SHARE * a_pass * len(problem.nodes)
+    return preparing <= PREPARING_SHARE * a_pass * removals

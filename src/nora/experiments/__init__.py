@@ -44,7 +44,16 @@ class Recipe(Protocol):
         """Its tables and chart, once all steps are done."""
 
 
-RECIPES: Registry[type[Recipe]] = Registry("experiment", __name__)
+@dataclass(frozen=True)
+class RecipeFacts:
+    """What a recipe runs over when nobody says."""
+
+    datasets: tuple[str, ...] = ("cora", "citeseer", "pubmed")
+    models: tuple[str, ...] = ("gcn", "sage", "gat", "gcnii")
+    tasks: tuple[str, ...] = ("node", "link")
+
+
+RECIPES: Registry[type[Recipe], RecipeFacts] = Registry("experiment", __name__, RecipeFacts())
 
 
 def published() -> dict[str, Any]:

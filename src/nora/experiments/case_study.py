@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from nora.experiments import RECIPES, Report
+from nora.experiments import RECIPES, RecipeFacts, Report
 from nora.experiments.citation import plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
 from nora.questions.what_if import what_if
@@ -15,9 +15,11 @@ TOP = 10
 @RECIPES.register(
     "case",
     "the ten most influential nodes, by name where the dataset has names",
-    datasets=("polarised", "cora", "pubmed"),
-    models=("gcn",),
-    tasks=("node",),
+    RecipeFacts(
+        datasets=("polarised", "cora", "pubmed"),
+        models=("gcn",),
+        tasks=("node",),
+    ),
 )
 class CaseStudy:
     """The top ten of every cell, with degree, class and what their removal flips."""

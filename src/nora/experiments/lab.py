@@ -183,7 +183,7 @@ class Lab:
             return Influence.load(path)
         run = self.run(cell, cycle, hidden)
         options = self.tuned(cell, method).options if _learns(method) else {}
-        needs = METHODS[method].facts.get("labels") == "required"
+        needs = METHODS[method].facts.labels == "required"
         found = influence(
             run.model,
             run.data,
@@ -213,7 +213,7 @@ class Lab:
         path = self._tuned_path(cell, method)
         if path.exists():
             return Tuned.load(path)
-        cycles = range(self.cycles if "search" in METHODS[method].facts else 1)
+        cycles = range(self.cycles if METHODS[method].facts.own_search else 1)
         problems = [self._problem(cell, cycle, self.labels(cell, cycle)) for cycle in cycles]
         found = tune_problems(
             problems, method, trials=self.profile.trials, seed=self.seed, progress=self.progress
@@ -263,13 +263,13 @@ class Lab:
 
 def _trained_as(cell: Cell) -> Cell:
     """The cell whose run this one shares: a model that learns both tasks at once is trained once."""
-    both = "task" in MODELS[cell.model].facts.get("needs", ())
+    both = "task" in MODELS[cell.model].facts.needs
     return replace(cell, task="node") if both else cell
 
 
 def _learns(method: str) -> bool:
     """Whether a method has options that are found from labels."""
-    return bool({"search", "space"} & METHODS[method].facts.keys())
+    return METHODS[method].facts.tunable
 
 
 def _step(label: str, path: Path, do: Callable[[], Any]) -> Step:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from nora.experiments import RECIPES, Report, published
+from nora.experiments import RECIPES, RecipeFacts, Report, published
 from nora.experiments.charts import lines
 from nora.experiments.citation import plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
@@ -19,8 +19,10 @@ METHODS_SHOWN = ("nora", "predict-n", "predict-e")
 @RECIPES.register(
     "labels",
     "do 20, 30 or 40 % labelled nodes help the methods that learn?",
-    datasets=("cora", "citeseer"),
-    models=("gcn", "sage"),
+    RecipeFacts(
+        datasets=("cora", "citeseer"),
+        models=("gcn", "sage"),
+    ),
 )
 class LabelUsage:
     """Pearson of the methods that learn from labels, for growing shares of labelled nodes."""

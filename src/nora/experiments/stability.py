@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.charts import bars
 from nora.experiments.lab import TRUTH, Lab, Step
@@ -39,8 +39,10 @@ def between_models(lab: Lab, dataset: str, task: str) -> float:
 @RECIPES.register(
     "stability",
     "does influence depend on the model's hidden size, or on its kind?",
-    tasks=("node",),
-    models=("gcn", "sage", "gat"),
+    RecipeFacts(
+        tasks=("node",),
+        models=("gcn", "sage", "gat"),
+    ),
 )
 class Stability:
     """Correlation of the truth between hidden sizes and between architectures."""

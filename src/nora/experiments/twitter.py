@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.charts import dots
 from nora.experiments.citation import (
@@ -26,7 +26,7 @@ SKETCHED = 5000
 METHODS = ("cauchy", *COMPARED, *YARDSTICKS)
 # The paper's Twitter graphs, whose other relations are not published any more.
 PAPERS = {"p50": "P50", "p_20_50": "P_20_50"}
-FACTS: dict[str, Any] = {"datasets": ("pure-p",), "models": ("timme",)}
+FACTS = RecipeFacts(datasets=("pure-p",), models=("timme",))
 
 
 def caption(lab: Lab) -> str:
@@ -86,7 +86,7 @@ def shares(lab: Lab) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@RECIPES.register("twitter", "TIMME on Twitter: all methods, both tasks, and the skew", **FACTS)
+@RECIPES.register("twitter", "TIMME on Twitter: all methods, both tasks, and the skew", FACTS)
 class Twitter:
     """Agreement with the truth on PureP, beside the paper's figures on its larger graphs."""
 

@@ -93,7 +93,7 @@ def _by_relation(ways: Ways) -> dict[str, np.ndarray]:
     return {name: into + out for name, (into, out) in ways.items()}
 
 
-@RECIPES.register("twitter-degree", "influence against in- and out-degree, in 100 bands", **FACTS)
+@RECIPES.register("twitter-degree", "influence against in- and out-degree, in 100 bands", FACTS)
 class TwitterDegree:
     """Do influential users listen or speak?"""
 
@@ -123,7 +123,7 @@ class TwitterDegree:
         )
 
 
-@RECIPES.register("twitter-edges", "influence against each relation's degree, 20 bands", **FACTS)
+@RECIPES.register("twitter-edges", "influence against each relation's degree, 20 bands", FACTS)
 class TwitterEdges:
     """Which relation tells influential users?"""
 

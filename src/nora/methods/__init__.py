@@ -2,30 +2,59 @@
 
 A method is a function `(problem, *, options…)` that returns either the scores of all nodes
 `[num_nodes]`, or an iterator of finished parts `(node ids, scores)`, for methods that work node by
-node. An iterator may return a dictionary of facts about the run, kept as `Influence.details`.
+node. A generator may return a dictionary of facts about the run, kept as `Influence.details`.
 
-Facts given on registration:
-    chooses: True when the function returns the choice of another method instead.
-    uses_model: False for structure-only yardsticks, which never run the model.
-    runs_again: True when it runs the model on `G` once more and compares, so that nobody else need do so.
-    uses_targets: False when the method cannot restrict itself to target predictions.
-    exact: True when the scores equal the definition.
-    labels: "required" when the method learns from known influences, "optional" when it can.
-    space: Values to try for its options when it is tuned, `{option: (values…)}`.
-    search: A search of its own, in place of trying the space: see `nora.tuning.tune`.
-    execution_options: Options that change how the work is done, not the scores.
+A method that uses the exact engine is a function `(problem, prepared, *, options…)`: `prepared` is what
+has been prepared for this model and graph, shared by all that is asked of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from torch import Tensor
 
-from nora.registry import Registry
+from nora.registry import Entry, Registry
 
 Part = tuple[Tensor, Tensor]
 Method = Callable[..., Any]
 
-METHODS: Registry[Method] = Registry("method", __name__)
+
+@dataclass(frozen=True)
+class MethodFacts:
+    """What others ask about a method.
+
+    Attributes:
+        chooses: It returns the choice of another method instead of scores.
+        uses_model: It runs the model; False for structure-only yardsticks.
+        uses_engine: It takes what is prepared for the exact engine.
+        runs_again: It runs the model on `G` once more and compares, so that nobody else need do so.
+        uses_targets: It can restrict itself to target predictions.
+        exact: Its scores equal the definition.
+        labels: Whether it learns from known influences.
+        space: Values to try for its options when it is tuned, `{option: (values…)}`.
+        own_search: It is tuned by a search of its own, in `nora.tuning.searches`.
+        execution_options: Options that change how the work is done, not the scores.
+    """
+
+    chooses: bool = False
+    uses_model: bool = True
+    uses_engine: bool = False
+    runs_again: bool = False
+    uses_targets: bool = True
+    exact: bool = False
+    labels: Literal["required", "optional"] | None = None
+    space: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    own_search: bool = False
+    execution_options: tuple[str, ...] = ()
+
+    @property
+    def tunable(self) -> bool:
+        """Whether `nora.tune` finds its options."""
+        return self.own_search or bool(self.space)
+
+
+METHODS: Registry[Method, MethodFacts] = Registry("method", __name__, MethodFacts())
+MethodEntry = Entry[Method, MethodFacts]

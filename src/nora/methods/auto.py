@@ -11,25 +11,25 @@ Whatever is chosen is said, with the reason and the measured accuracy; an estima
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from nora.engine.changed import Removals
-from nora.engine.engine import Engine, pick_backend
+from nora.engine.engine import Engine
 from nora.engine.linear import Linearised
 from nora.engine.plan import UnsupportedError
+from nora.engine.prepared import Prepared
 from nora.engine.steps.step import Tally
 from nora.memory import parse_bytes
-from nora.methods import METHODS
+from nora.methods import METHODS, MethodFacts
 from nora.problem import Problem
 from nora.progress import duration
 from nora.seeds import shuffled
+from nora.stacklevel import warn
 
 TOLERANCES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 # Strata by expected cost (from, to, nodes sampled): the costliest hundredth, the next tenth, the rest.
@@ -53,7 +53,6 @@ class Choice:
         expected_pearson: Its measured correlation with `exact` on a sample; 1 for `exact` itself, NaN
             when it was not measured.
         choosing_seconds: What choosing took.
-        engine: What was prepared for it.
     """
 
     method: str
@@ -62,11 +61,10 @@ class Choice:
     expected_seconds: float = float("nan")
     expected_pearson: float = float("nan")
     choosing_seconds: float = 0.0
-    engine: Engine | None = field(default=None, repr=False)
 
     def facts(self) -> dict[str, Any]:
         """For provenance: what is not known is left out."""
-        told = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "engine"}
+        told = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {key: value for key, value in told.items() if value == value}
 
 
@@ -146,15 +144,23 @@ def _flat(parts: Any) -> Any:
 
 
 @METHODS.register(
-    "auto", "exact where it fits the budget, else the best estimate; says which", chooses=True
+    "auto",
+    "exact where it fits the budget, else the best estimate; says which",
+    MethodFacts(chooses=True, uses_engine=True),
 )
 def auto(
-    problem: Problem, *, budget: float = 60.0, memory: str | float = "2GB", seed: int = 0
+    problem: Problem,
+    prepared: Prepared,
+    *,
+    budget: float = 60.0,
+    memory: str | float = "2GB",
+    seed: int = 0,
 ) -> Choice:
     """Choose a method for the problem.
 
     Args:
         problem: The question, checked.
+        prepared: What is prepared for the exact engine.
         budget: Seconds that scoring may take, choosing included.
         memory: As in `exact`.
         seed: Seed of the sample.
@@ -162,14 +168,16 @@ def auto(
     if not budget > 0:
         raise ValueError(f"budget must be positive, got {budget}")
     start = time.perf_counter()
-    choice = _choose(problem, budget, memory, seed)
+    choice = _choose(problem, prepared, budget, memory, seed)
     spent = time.perf_counter() - start
     if choice.method != "exact" or choice.options.get("tolerance", 0.0) > 0:
-        warnings.warn(f"auto picked an estimate: {choice.reason}", UserWarning, stacklevel=3)
+        warn(f"auto picked an estimate: {choice.reason}", UserWarning)
     return replace(choice, choosing_seconds=spent)
 
 
-def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> Choice:
+def _choose(
+    problem: Problem, prepared: Prepared, budget: float, memory: str | float, seed: int
+) -> Choice:
     start = time.perf_counter()
     with torch.no_grad():
         problem.items(problem.data, problem.task)
@@ -184,7 +192,7 @@ def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> 
             expected_pearson=1.0,
         )
     try:
-        engine = Engine.prepare(problem, pick_backend("auto", problem, count))
+        engine = prepared.engine(problem, removals=count)
     except UnsupportedError as reason:
         return Choice(
             "exact",
@@ -210,11 +218,10 @@ def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> 
             f"exact should take {duration(seconds)}, within the budget of {duration(budget)}",
             seconds,
             1.0,
-            engine=engine,
         )
     found = _tolerable(engine, pilot, truth, bytes_, start + budget - again, seconds, options)
     if found is not None and found.expected_seconds < seconds / 2:
-        return replace(found, engine=engine)
+        return found
     sketch = _sketch_seconds(engine, pilot)
     if not sketch < seconds:
         return Choice(
@@ -224,7 +231,6 @@ def _choose(problem: Problem, budget: float, memory: str | float, seed: int) -> 
             f"take {duration(seconds)}",
             seconds,
             1.0,
-            engine=engine,
         )
     return Choice(
         "cauchy",
@@ -274,6 +280,8 @@ def _compensation(
     pilot: _Pilot, pruned: Engine, scores: np.ndarray, truth: np.ndarray, memory: int
 ) -> tuple[list[float], float]:
     """Influence per message left out, by step, and the correlation this reaches on held-out halves."""
+    from scipy.optimize import nnls  # slow to load, and mostly not needed
+
     lost, root = pilot.lost(pruned, memory), np.sqrt(pilot.weight)
 
     def fitted(some: np.ndarray) -> np.ndarray:

@@ -6,11 +6,13 @@ from collections.abc import Generator
 
 import torch
 
-from nora.methods import METHODS, Part
+from nora.methods import METHODS, MethodFacts, Part
 from nora.problem import Problem
 
 
-@METHODS.register("brute", "the definition: one forward pass per removal (the oracle)", exact=True)
+@METHODS.register(
+    "brute", "the definition: one forward pass per removal (the oracle)", MethodFacts(exact=True)
+)
 def brute(problem: Problem) -> Generator[Part, None, None]:
     """Yield `F(r)` node by node."""
     with torch.no_grad():

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Generator
 from typing import Any
 
@@ -23,14 +22,16 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Removals
-from nora.engine.engine import Backend, Engine, pick_backend
+from nora.engine.engine import Backend
 from nora.engine.linear import Gradients, Linearised
 from nora.engine.plan import UnsupportedError
+from nora.engine.prepared import Prepared
 from nora.engine.steps.step import Tally
 from nora.memory import parse_bytes
-from nora.methods import METHODS, Part
+from nora.methods import METHODS, MethodFacts, Part
 from nora.methods.brute import brute
 from nora.problem import Problem
+from nora.stacklevel import warn
 
 STEPS = 60
 # First order bends scores, it does not turn them round: a power law outside of this is noise.
@@ -40,11 +41,13 @@ BENDS = (0.2, 2.0)
 @METHODS.register(
     "cauchy",
     "first-order sketch: no labels, no tuning, every reach",
-    labels="optional",
-    execution_options=("memory", "workers", "backend"),
+    MethodFacts(
+        uses_engine=True, labels="optional", execution_options=("memory", "workers", "backend")
+    ),
 )
 def cauchy(
     problem: Problem,
+    prepared: Prepared,
     *,
     samples: int = 64,
     seed: int = 0,
@@ -56,6 +59,7 @@ def cauchy(
 
     Args:
         problem: The question.
+        prepared: What is prepared for the exact engine.
         samples: Projections, one backward pass each; the relative error falls with their root.
         seed: Seed of the projections.
         memory: What gradients and chunks may take together, e.g. `"2GB"`.
@@ -68,12 +72,11 @@ def cauchy(
         raise ValueError(f"workers must be at least 1, got {workers}")
     budget = parse_bytes(memory)
     start = time.perf_counter()
-    functions = pick_backend(backend, problem, len(problem.nodes))
     try:
-        engine = Engine.prepare(problem, functions)
+        engine = prepared.engine(problem, backend, len(problem.nodes))
         linearised = Linearised(engine)
     except UnsupportedError as reason:
-        warnings.warn(f"cauchy falls back to brute force: {reason}", RuntimeWarning, stacklevel=4)
+        warn(f"cauchy falls back to brute force: {reason}", RuntimeWarning)
         with torch.no_grad():
             yield from brute(problem)
         return {"fallback": str(reason)}
@@ -96,7 +99,7 @@ def cauchy(
         scores = calibrated(cauchy_scale(draws), problem.labels)
         yield problem.nodes, scores[problem.nodes].to(engine.before.dtype)
     return {
-        "backend": functions.__name__.rpartition(".")[2],
+        "backend": engine.backend.__name__.rpartition(".")[2],
         "relative_standard_error": math.sqrt(2 / samples),
         "sketch_seconds": time.perf_counter() - start,
     }

@@ -6,15 +6,14 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import degree as count
 
-from nora.methods import METHODS
+from nora.methods import METHODS, MethodFacts
 from nora.problem import Problem
 
 
 @METHODS.register(
     "degree",
     "yardstick: edges at the node (in and out, halved)",
-    uses_model=False,
-    uses_targets=False,
+    MethodFacts(uses_model=False, uses_targets=False),
 )
 def degree(problem: Problem) -> Tensor:
     """Edges into plus edges out of each node; an undirected edge, stored twice, counts as one."""

@@ -14,32 +14,37 @@ rates that `auto` finds on a sample.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from nora.engine.engine import Backend, Engine, pick_backend
+from nora.engine.engine import Backend
 from nora.engine.plan import UnsupportedError
-from nora.engine.verification import is_slower, is_worth_preparing, verify_engine
+from nora.engine.prepared import Prepared
+from nora.engine.verification import is_slower
 from nora.memory import parse_bytes
-from nora.methods import METHODS, Part
+from nora.methods import METHODS, MethodFacts, Part
 from nora.methods.brute import brute
 from nora.problem import Problem
 from nora.problem.checks import check_deterministic
+from nora.stacklevel import warn
 
 
 @METHODS.register(
     "exact",
     "the definition's numbers, incrementally: hundreds of times faster than brute",
-    exact=True,
-    runs_again=True,
-    execution_options=("memory", "verify", "workers", "backend", "seed"),
+    MethodFacts(
+        uses_engine=True,
+        exact=True,
+        runs_again=True,
+        execution_options=("memory", "verify", "workers", "backend", "seed"),
+    ),
 )
 def exact(
     problem: Problem,
+    prepared: Prepared,
     *,
     tolerance: float = 0.0,
     compensate: Sequence[float] = (),
@@ -53,6 +58,7 @@ def exact(
 
     Args:
         problem: The question.
+        prepared: What is prepared for the exact engine.
         tolerance: 0 is exact; see the module for what more means.
         compensate: With a tolerance, influence added per typical message left out, for each layer.
         memory: What the chunks in work may take together, e.g. `"2GB"`.
@@ -72,20 +78,17 @@ def exact(
         raise ValueError("compensate makes up for what a tolerance leaves out: give a tolerance")
     budget = parse_bytes(memory)
     as_it_comes = backend == "auto" and verify is None and tolerance == 0
-    if as_it_comes and problem.prepared is None and not is_worth_preparing(problem):
+    if as_it_comes and not prepared.pays(problem, len(problem.nodes)):
         with torch.no_grad():
             check_deterministic(problem)
             yield from brute(problem)
         return {"backend": "brute", "reason": "a full pass for every node takes no longer here"}
-    functions = pick_backend(backend, problem, len(problem.nodes))
     try:
-        if problem.prepared is None:
-            engine = Engine.prepare(problem, functions, tolerance, tuple(compensate))
-        else:
-            engine = problem.prepared.with_tolerance(tolerance, tuple(compensate))
-        checked = {} if verify == 0 else verify_engine(engine, verify, seed)
+        engine = prepared.engine(problem, backend, len(problem.nodes))
+        checked = {} if verify == 0 else prepared.verify(engine, verify, seed)
+        engine = engine.with_tolerance(tolerance, tuple(compensate))
     except UnsupportedError as reason:
-        warnings.warn(f"exact falls back to brute force: {reason}", RuntimeWarning, stacklevel=4)
+        warn(f"exact falls back to brute force: {reason}", RuntimeWarning)
         with torch.no_grad():
             check_deterministic(problem)
             yield from brute(problem)
@@ -108,16 +111,15 @@ def exact(
         # What went well for the verified removals may still meet a case that a step does not know.
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
         rest = problem.nodes[~torch.isin(problem.nodes, torch.cat([*done, problem.nodes[:0]]))]
-        warnings.warn(
+        warn(
             f"exact falls back to brute force for {len(rest)} nodes: a step failed ({told})",
             RuntimeWarning,
-            stacklevel=4,
         )
         with torch.no_grad():
             yield from brute(replace(problem, nodes=rest))
         return {"fallback": told, **checked}
     facts = {
-        "backend": functions.__name__.rpartition(".")[2],
+        "backend": engine.backend.__name__.rpartition(".")[2],
         "removal_seconds": time.perf_counter() - start,
         **checked,
     }

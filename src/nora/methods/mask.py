@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MessagePassing
 
-from nora.methods import METHODS
+from nora.methods import METHODS, MethodFacts
 from nora.problem import Problem
 from nora.problem.message_passing import Ends, LayerInputs, message_edges, message_passing
 from nora.problem.task import item_change
@@ -46,7 +46,9 @@ SPACE = {
 START = 1e-3
 
 
-@METHODS.register("mask", "baseline: optimise a mask on all nodes' messages", space=SPACE)
+@METHODS.register(
+    "mask", "baseline: optimise a mask on all nodes' messages", MethodFacts(space=SPACE)
+)
 def mask(
     problem: Problem,
     *,

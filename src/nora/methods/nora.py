@@ -34,7 +34,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nora.methods import METHODS
+from nora.methods import METHODS, MethodFacts
 from nora.problem import Problem
 from nora.problem.message_passing import LayerInputs, message_edges
 from nora.problem.node_index import Graph
@@ -227,7 +227,7 @@ def _norms(problem: Problem, p: float, weighting: Weighting) -> Tensor:
 @METHODS.register(
     "nora",
     "the paper's approximation: one forward + one backward pass",
-    search="nora.tuning.nora_search:search_nora",
+    MethodFacts(own_search=True),
 )
 def nora(
     problem: Problem,
@@ -252,7 +252,7 @@ def nora(
 @METHODS.register(
     "nora-t1",
     "NORA's gradient part alone (k3' = 0)",
-    search="nora.tuning.nora_search:search_gradient",
+    MethodFacts(own_search=True),
 )
 def nora_t1(
     problem: Problem, *, beta: float = 8.0, p: float = 1.0, weighting: Weighting = "own"
@@ -266,9 +266,7 @@ def nora_t1(
 @METHODS.register(
     "nora-t2",
     "NORA's structural part alone",
-    uses_model=False,
-    uses_targets=False,
-    search="nora.tuning.nora_search:search_topology",
+    MethodFacts(uses_model=False, uses_targets=False, own_search=True),
 )
 def nora_t2(problem: Problem, *, k1: float = 1.0, k2: float = 0.5, k2_prime: float = 0.0) -> Tensor:
     """Scores `[N]` from the degrees alone."""

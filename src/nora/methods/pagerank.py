@@ -6,12 +6,12 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from nora.methods import METHODS
+from nora.methods import METHODS, MethodFacts
 from nora.problem import Problem
 
 
 @METHODS.register(
-    "pagerank", "yardstick: PageRank (NetworkX)", uses_model=False, uses_targets=False
+    "pagerank", "yardstick: PageRank (NetworkX)", MethodFacts(uses_model=False, uses_targets=False)
 )
 def pagerank(problem: Problem, *, damping: float = 0.85) -> Tensor:
     """PageRank of each node; messages flow along edges, so importance flows against them.

@@ -30,7 +30,7 @@ from torch_geometric.nn import GCN
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, degree
 
-from nora.methods import METHODS, Part
+from nora.methods import METHODS, MethodFacts, Part
 from nora.problem import Problem
 from nora.problem.message_passing import message_edges
 from nora.problem.preserve import seeded
@@ -46,12 +46,7 @@ SPACE = {
     "dropout": (0.0, 0.2, 0.5),
     "weight_decay": (0.0, 1e-5),
 }
-FACTS: dict[str, Any] = {
-    "uses_model": False,
-    "uses_targets": False,
-    "labels": "required",
-    "space": SPACE,
-}
+FACTS = MethodFacts(uses_model=False, uses_targets=False, labels="required", space=SPACE)
 
 Normalisation = Literal["symmetric", "sender"]
 Predicted = Generator[Part, None, dict[str, Any]]
@@ -190,7 +185,7 @@ def _finished(problem: Problem, found: Tensor, facts: dict[str, Any]) -> Predict
 
 
 @METHODS.register(
-    "predict-n", "baseline: a GCN that regresses influence from labelled nodes", **FACTS
+    "predict-n", "baseline: a GCN that regresses influence from labelled nodes", FACTS
 )
 def predict_n(
     problem: Problem,
@@ -227,7 +222,7 @@ def predict_n(
     return (yield from _finished(problem, found * spread + mean, facts))
 
 
-@METHODS.register("predict-e", "baseline: a GCN that reads influence off a node's edges", **FACTS)
+@METHODS.register("predict-e", "baseline: a GCN that reads influence off a node's edges", FACTS)
 def predict_e(
     problem: Problem,
     *,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nora.methods import METHODS
+from nora.methods import METHODS, MethodFacts
 from nora.problem import Problem
 
 
-@METHODS.register("random", "yardstick: seeded random scores", uses_model=False, uses_targets=False)
+@METHODS.register(
+    "random", "yardstick: seeded random scores", MethodFacts(uses_model=False, uses_targets=False)
+)
 def random(problem: Problem, *, seed: int = 0) -> Tensor:
     """Uniform scores `[N]`."""
     return torch.rand(problem.num_nodes, generator=torch.Generator().manual_seed(seed))

@@ -2,17 +2,13 @@
 
 `build_model("gcn", …)` makes any of them; `paper_settings` gives the sizes and training settings the
 paper published for a dataset.
-
-Facts given on registration:
-    fit: `module:function` that trains the model, where it is not trained like the others.
-    needs: Sizes that training takes from the data: `num_relations`, the number of edge types;
-        `relations`, their names in a `HeteroData`, and with these the `task`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -20,7 +16,22 @@ from torch import nn
 
 from nora.registry import Registry
 
-MODELS: Registry[Callable[..., nn.Module]] = Registry("model", __name__)
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What others ask about a model.
+
+    Attributes:
+        fit: `module:function` that trains the model, where it is not trained like the others.
+        needs: Sizes that training takes from the data: `num_relations`, the number of edge types;
+            `relations`, their names in a `HeteroData`, and with these the `task`.
+    """
+
+    fit: str | None = None
+    needs: tuple[str, ...] = ()
+
+
+MODELS: Registry[Callable[..., nn.Module], ModelFacts] = Registry("model", __name__, ModelFacts())
 
 
 def build_model(name: str, in_channels: int, out_channels: int, **sizes: Any) -> nn.Module:

@@ -34,7 +34,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import add_self_loops, degree, remove_self_loops, softmax
 
-from nora.models import MODELS
+from nora.models import MODELS, ModelFacts
 from nora.models.stack import Stack
 
 
@@ -137,7 +137,7 @@ class Reweighting(nn.Module):
 @MODELS.register(
     "drgat",
     "DrGAT: normalised attention re-weighted against the first layer, distilled from a teacher",
-    fit="nora.training.distillation:fit",
+    ModelFacts(fit="nora.training.distillation:fit"),
 )
 class DrGAT(Stack):
     """`DrGATConv` layers with `Reweighting` between them; one head in the last layer.

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch_geometric.nn import RGCNConv
 
-from nora.models import MODELS
+from nora.models import MODELS, ModelFacts
 from nora.models.stack import Stack
 
 
@@ -27,7 +27,7 @@ class TypedConv(RGCNConv):
 @MODELS.register(
     "rgcn",
     "relational GCN: a mean of the neighbours for every type of edge",
-    needs=("num_relations",),
+    ModelFacts(needs=("num_relations",)),
 )
 class RGCN(Stack):
     """`RGCNConv` layers; takes `edge_type` where the data has one.

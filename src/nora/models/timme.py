@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch_geometric import EdgeIndex
 from torch_geometric.nn import MessagePassing
 
-from nora.models import MODELS
+from nora.models import MODELS, ModelFacts
 
 # A relation's edges [2, E], or both of its directions ready to be multiplied with (`both_ways`).
 Relation = Tensor | tuple[EdgeIndex, EdgeIndex]
@@ -191,8 +191,7 @@ class RelationDecoder(nn.Module):
 @MODELS.register(
     "timme",
     "TIMME: several relations mixed by attention, party and links trained together",
-    fit="nora.training.joint:fit",
-    needs=("relations", "task"),
+    ModelFacts(fit="nora.training.joint:fit", needs=("relations", "task")),
 )
 class TIMME(nn.Module):
     """Two `TIMMEConv` layers with a skip connection, a party head and a link decoder.

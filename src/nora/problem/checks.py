@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from nora.problem.hetero import HeteroForward
 from nora.problem.preserve import Snapshot, Witnessed
 from nora.problem.removal import isolate_nodes, kept
 from nora.problem.task import LinkPrediction, NodeClassification
+from nora.stacklevel import warn
 
 if TYPE_CHECKING:
     from nora.problem.problem import Problem
@@ -58,22 +58,20 @@ def check_model(problem: Problem, again: bool = True) -> Problem:
             check_deterministic(problem)
         reason = _by_id(problem)
         if reason:
-            warnings.warn(
+            warn(
                 f"the model {type(problem.model).__name__} {reason}: a removed node keeps its id and "
                 "loses its edges (it is isolated), instead of being deleted. Keep what belongs to "
                 "the nodes in the data (data.x, or data.n_id to look it up) to have them deleted",
                 RuntimeWarning,
-                stacklevel=3,
             )
             problem = replace(problem, by_id=True)
         if _reads_no_edges(problem):
-            warnings.warn(
+            warn(
                 f"the model {type(problem.model).__name__} reads no edges of this graph: without any of "
                 "them it predicts the same, so that every influence is 0. Structure that was computed "
                 "beforehand (SIGN's x1, x2, normalised weights) needs transform=…, which computes "
                 "it again without the removed node",
                 RuntimeWarning,
-                stacklevel=3,
             )
     return problem
 

@@ -59,7 +59,6 @@ class Problem:
             and `r` loses its edges. `check_model` finds out.
         original: The model's output on `G`, once `check_model` has computed it.
         labels: True influences `[N]` that are known, NaN elsewhere; None when none are.
-        prepared: An engine that choosing a method has prepared already.
         witnessed: Removals of one node that checks have computed by the definition on their way.
     """
 
@@ -75,7 +74,6 @@ class Problem:
     by_id: bool = False
     original: Tensor | None = None
     labels: Tensor | None = None
-    prepared: Any = None
     passes: Passes = field(default_factory=Passes, repr=False, compare=False)
     witnessed: dict[int, Witnessed] = field(default_factory=dict, repr=False, compare=False)
 

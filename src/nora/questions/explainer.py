@@ -88,7 +88,7 @@ class NoraExplainer(ExplainerAlgorithm):
     ) -> None:
         super().__init__()
         entry = METHODS[method]
-        bind_options(entry.value, method, options)
+        bind_options(entry, options)
         check_labels(entry, labels is not None)
         self.method = method
         self.labels = labels

@@ -27,12 +27,12 @@ import torch
 from torch import nn
 
 from nora.engine.effects import Effects
-from nora.problem import Transform, build_problem
+from nora.problem import Transform
 from nora.problem.calling import Forward
-from nora.problem.checks import check_model
 from nora.problem.node_index import Graph, Nodes, node_columns
 from nora.problem.task import Task
 from nora.progress import progress_bar
+from nora.questions.session import Session
 from nora.results.tables import write_table
 
 Joint = Callable[[Sequence[int]], float]
@@ -162,18 +162,32 @@ def best_group(
         >>> len(group), group.total >= group.alone
         (3, True)
     """
-    problem = build_problem(model, data, task, candidates, targets, forward, transform=transform)
-    count = len(problem.nodes)
+    session = Session(model, data, task, forward=forward, transform=transform, targets=targets)
+    return session.best_group(
+        size, candidates=candidates, method=method, recheck=recheck, progress=progress
+    )
+
+
+def grow_group(
+    session: Session,
+    size: int,
+    candidates: Nodes | None,
+    method: str,
+    recheck: int,
+    progress: bool,
+) -> Group:
+    """See `best_group`."""
+    count = session.num_nodes if candidates is None else len(session.node_index.ids(candidates))
     if not 1 <= size <= count:
         raise ValueError(f"size is {size}; with {count} candidates it must be 1 … {count}")
     if recheck < 0:
         raise ValueError(f"recheck must not be negative, got {recheck}")
-    problem = check_model(problem)
+    problem = session.problem(candidates)
     start = time.perf_counter()
     evaluations = count
 
     with problem.evaluating(), torch.no_grad():
-        effects = Effects.prepare(problem, method, count)
+        effects = Effects.prepare(problem, session.prepared, method, count)
 
         def joint(nodes: Sequence[int]) -> float:
             nonlocal evaluations
@@ -203,6 +217,7 @@ def best_group(
         chosen_by="influence" if better else "greedy",
         task=problem.task.name,
         seconds=time.perf_counter() - start,
+        names=session.names,
     )
 
 

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import inspect
 import time
-import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nora.methods import METHODS, Method, Part
-from nora.problem import Problem, Transform, build_problem
+from nora.engine.prepared import Prepared
+from nora.methods import METHODS, MethodEntry, Part
+from nora.problem import Problem, Transform
 from nora.problem.calling import Forward
-from nora.problem.checks import check_model
 from nora.problem.fingerprint import fingerprint
 from nora.problem.known_influences import Labels
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import NodeClassification, Task
 from nora.progress import progress_bar
-from nora.registry import Entry, nearest
+from nora.questions.session import Session
+from nora.registry import nearest
 from nora.results.checkpoint import Shards, begun_with
 from nora.results.influence import Influence
+from nora.stacklevel import warn
 
 
 def influence(
@@ -73,33 +73,53 @@ def influence(
         >>> len(scores.top(3))
         3
     """
+    METHODS[method]  # a slip in the name is answered before anything else
+    session = Session(model, data, task, forward=forward, transform=transform, targets=targets)
+    return session.influence(
+        method, nodes=nodes, labels=labels, checkpoint=checkpoint, progress=progress, **options
+    )
+
+
+def score_nodes(
+    session: Session,
+    method: str,
+    nodes: Nodes | None,
+    labels: Labels | None,
+    checkpoint: str | Path | None,
+    progress: bool,
+    options: dict[str, Any],
+) -> Influence:
+    """See `influence`."""
     entry = METHODS[method]
-    bound = bind_options(entry.value, method, options)
-    problem = build_problem(model, data, task, nodes, targets, forward, labels, transform)
+    bound = bind_options(entry, options)
     check_labels(entry, labels is not None)
-    if targets is not None and not entry.facts.get("uses_targets", True):
+    if session.restricted and not entry.facts.uses_targets:
         raise ValueError(
             f"method {method!r} does not look at predictions and cannot restrict itself to targets"
         )
-    if entry.facts.get("uses_model", True):
+    problem = session.problem(
+        nodes, labels, uses_model=entry.facts.uses_model, again=not entry.facts.runs_again
+    )
+    if entry.facts.uses_model:
         _check_direct(entry, problem)
-        problem = check_model(problem, again=not entry.facts.get("runs_again", False))
     start = time.perf_counter()
     chosen: dict[str, Any] = {}
-    if entry.facts.get("chooses"):
-        entry, bound, chosen, problem = _choose(entry, problem, bound, checkpoint)
-        method = entry.name
     with problem.evaluating():
+        if entry.facts.chooses:
+            entry, bound, chosen = _choose(entry, problem, session.prepared, bound, checkpoint)
         if checkpoint is None:
             shards, todo = None, problem
         else:
-            how = entry.facts.get("execution_options", ())
+            how = entry.facts.execution_options
             telling = {key: value for key, value in bound.items() if key not in how}
-            shards = Shards.open(Path(checkpoint), fingerprint(problem, method, telling), problem)
+            asked = fingerprint(problem, entry.name, telling)
+            shards = Shards.open(Path(checkpoint), asked, problem)
             todo = shards.remaining(problem)
-        scores, details = collect(entry.value, todo, bound, shards, method, progress)
+        scores, details = collect(entry, todo, bound, session.prepared, shards, progress)
         if shards is not None:
             scores = shards.scores()
+    if entry.facts.runs_again:
+        session.seen_again()
     if isinstance(problem.task, NodeClassification) and problem.task.classes is not None:
         details = {**details, "classes": list(problem.task.classes)}
     if problem.by_id:
@@ -108,19 +128,24 @@ def influence(
     wanted[problem.nodes] = scores[problem.nodes]
     return Influence(
         scores=wanted,
-        method=method,
+        method=entry.name,
         task=problem.task.name,
         options=bound,
         seconds=time.perf_counter() - start,
         details={**details, **chosen},
+        names=session.names,
         node_types=problem.node_index.sizes(),
     )
 
 
 def _choose(
-    entry: Entry[Any], problem: Problem, options: dict[str, Any], checkpoint: str | Path | None
-) -> tuple[Entry[Method], dict[str, Any], dict[str, Any], Problem]:
-    """The method that a choosing method chooses, its options, what to say of it, and the problem.
+    entry: MethodEntry,
+    problem: Problem,
+    prepared: Prepared,
+    options: dict[str, Any],
+    checkpoint: str | Path | None,
+) -> tuple[MethodEntry, dict[str, Any], dict[str, Any]]:
+    """The method that a choosing method chooses, its options, and what to say of it.
 
     A checkpoint that is there goes on with what it was begun with.
     """
@@ -130,23 +155,19 @@ def _choose(
         if name not in ("exact", "cauchy"):
             raise ValueError(f"{checkpoint} holds scores of {name!r}: ask with method={name!r}")
         if name != "exact" or given.get("tolerance"):
-            warnings.warn(
-                f"auto goes on with the estimate {name} {given}", UserWarning, stacklevel=4
-            )
+            warn(f"auto goes on with the estimate {name} {given}", UserWarning)
         given["memory"] = options["memory"]
         facts = {"method": name, "reason": "the checkpoint was begun with it"}
     else:
-        with problem.evaluating():
-            choice = entry.value(problem, **options)
+        choice = entry.value(problem, prepared, **options)
         name, given, facts = choice.method, choice.options, choice.facts()
-        problem = replace(problem, prepared=choice.engine)
     picked = METHODS[name]
-    return picked, bind_options(picked.value, name, given), {"auto": facts}, problem
+    return picked, bind_options(picked, given), {"auto": facts}
 
 
-def _check_direct(entry: Entry[Method], problem: Problem) -> None:
+def _check_direct(entry: MethodEntry, problem: Problem) -> None:
     """Raise when a method needs rows of nodes, and the model returns the pairs' scores."""
-    if problem.direct and not (entry.facts.get("exact") or entry.facts.get("chooses")):
+    if problem.direct and not (entry.facts.exact or entry.facts.chooses):
         raise ValueError(
             f"method {entry.name!r} needs an output per node, but the model scores pairs itself (its "
             "forward takes edge_label_index): use method='exact' or 'brute', or split it into "
@@ -154,44 +175,47 @@ def _check_direct(entry: Entry[Method], problem: Problem) -> None:
         )
 
 
-def check_labels(entry: Entry[Method], given: bool) -> None:
+def check_labels(entry: MethodEntry, given: bool) -> None:
     """Raise when a method that learns from labels has none, or one that does not is given some."""
-    wants = entry.facts.get("labels")
+    wants = entry.facts.labels
     if wants == "required" and not given:
         raise ValueError(
             f"method {entry.name!r} learns from the true influence of some nodes: pass "
             "labels=(ids, influences), e.g. labels=nora.influence(model, data, nodes=sample)"
         )
     if wants is None and given:
-        tunable = {"search", "space"} & entry.facts.keys()
         remedy = (
             f"To find its options by them, use nora.tune(…, method={entry.name!r}, labels=…)"
-            if tunable
+            if entry.facts.tunable
             else "Leave them out"
         )
         raise ValueError(f"method {entry.name!r} does not learn from labels. {remedy}")
 
 
 def collect(
-    method: Method,
+    entry: MethodEntry,
     problem: Problem,
     options: dict[str, Any],
+    prepared: Prepared | None = None,
     shards: Shards | None = None,
-    name: str = "",
     progress: bool = False,
 ) -> tuple[Tensor, dict[str, Any]]:
     """Run the method; keep every finished part at once, so that an interruption loses little."""
-    result = method(problem, **options)
+    if entry.facts.uses_engine:
+        result = entry.value(problem, prepared or Prepared(), **options)
+    else:
+        result = entry.value(problem, **options)
     if isinstance(result, Tensor):
         whole = result.detach().cpu()
         if shards is not None:
             shards.write(problem.nodes, whole[problem.nodes])
         return whole, {}
     scores: Tensor | None = None
-    with progress_bar(f"{name}: removing nodes", len(problem.nodes), progress) as advance:
+    parts = iter(result)
+    with progress_bar(f"{entry.name}: removing nodes", len(problem.nodes), progress) as advance:
         try:
             while True:
-                part: Part = next(result)
+                part: Part = next(parts)
                 ids, values = part[0].cpu(), part[1].detach().cpu()
                 if scores is None:
                     scores = torch.full((problem.num_nodes,), float("nan"), dtype=values.dtype)
@@ -205,24 +229,25 @@ def collect(
             # First what is finished: closing waits for chunks that are still running.
             if shards is not None:
                 shards.flush()
-            result.close()
+            if inspect.isgenerator(parts):
+                parts.close()
     if scores is None:
         scores = torch.full((problem.num_nodes,), float("nan"))
     return scores, details
 
 
-def bind_options(method: Method, name: str, options: dict[str, Any]) -> dict[str, Any]:
+def bind_options(entry: MethodEntry, options: dict[str, Any]) -> dict[str, Any]:
     """The method's options with defaults filled in; an unknown one is an error with a remedy."""
     known = {
         key: parameter.default
-        for key, parameter in inspect.signature(method).parameters.items()
+        for key, parameter in inspect.signature(entry.value).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     for key in options:
         if key not in known:
             takes = ", ".join(known) or "no options"
             raise TypeError(
-                f"method {name!r} has no option {key!r}.{nearest(key, list(known))} "
+                f"method {entry.name!r} has no option {key!r}.{nearest(key, list(known))} "
                 f"It takes: {takes}"
             )
     # NumPy's numbers would not fit into provenance.

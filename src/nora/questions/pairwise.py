@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from nora.engine.effects import Effects
 from nora.engine.steps.step import EVERYWHERE
-from nora.problem import Transform, build_problem
+from nora.problem import Transform
 from nora.problem.calling import Forward
-from nora.problem.checks import check_model
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import LinkPrediction, Task
 from nora.progress import progress_bar
+from nora.questions.session import Session
 from nora.results.influence import Influence
 from nora.results.tables import split_node_ids
 
@@ -62,13 +62,18 @@ def influence_matrix(
         >>> list(changes)
         ['removed', 'node', 'change']
     """
-    problem = build_problem(model, data, task, nodes, targets, forward, transform=transform)
-    if problem.nodes.numel() == 0:
+    session = Session(model, data, task, forward=forward, transform=transform, targets=targets)
+    return session.influence_matrix(nodes, method=method, progress=progress)
+
+
+def changes_of(session: Session, nodes: Nodes, method: str, progress: bool) -> pd.DataFrame:
+    """See `influence_matrix`."""
+    if session.node_index.ids(nodes).numel() == 0:
         raise ValueError("nodes names no node: give the nodes to remove")
-    problem = check_model(problem)
+    problem = session.problem(nodes)
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
     with problem.evaluating(), torch.no_grad():
-        effects = Effects.prepare(problem, method, len(problem.nodes))
+        effects = Effects.prepare(problem, session.prepared, method, len(problem.nodes))
         with progress_bar("matrix: removing nodes", len(problem.nodes), progress) as advance:
             for some, removal, item, change in effects.changes(problem.nodes):
                 parts.append((some[removal], item, change))
@@ -127,9 +132,17 @@ def influencers(
         >>> len(nora.influencers(model, dataset.data, 16, k=3, progress=False))
         3
     """
+    session = Session(model, data, task, forward=forward, transform=transform)
+    return session.influencers(node, k, method=method, progress=progress)
+
+
+def influencers_of(
+    session: Session, node: int | tuple[str, int], k: int, method: str, progress: bool
+) -> pd.DataFrame:
+    """See `influencers`."""
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
-    plain = build_problem(model, data, task, forward=forward, transform=transform)
+    plain = session.problem(uses_model=False)
     ids = plain.node_index.ids(node)
     if ids.numel() != 1:
         raise ValueError(f"node names {ids.numel()} nodes: give one node id, e.g. node=17")
@@ -144,9 +157,9 @@ def influencers(
     mask[items] = True
     if plain.targets is not None and not bool(plain.targets[items].all()):
         raise ValueError(f"node {node} has no prediction: it is not of the type that is classified")
-    problem = check_model(replace(plain, targets=mask))
+    problem = replace(session.problem(), targets=mask)
     with problem.evaluating(), torch.no_grad():
-        effects = Effects.prepare(problem, method, problem.num_nodes)
+        effects = Effects.prepare(problem, session.prepared, method, problem.num_nodes)
         nodes = _within_reach(effects, ends)
         nodes = nodes[nodes != ids]
         scores = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
@@ -155,7 +168,13 @@ def influencers(
                 scores[some] = values.double().cpu()
                 advance(len(some))
     scores[scores <= 0] = float("nan")
-    found = Influence(scores, method, problem.task.name, node_types=problem.node_index.sizes())
+    found = Influence(
+        scores,
+        method,
+        problem.task.name,
+        names=session.names,
+        node_types=problem.node_index.sizes(),
+    )
     return found.top(k)
 
 
@@ -164,12 +183,10 @@ def _within_reach(effects: Effects, ends: Tensor) -> Tensor:
     problem = effects.problem
     if effects.engine is None or effects.engine.plan.output.depth >= EVERYWHERE:
         return torch.arange(problem.num_nodes)
-    source, target = problem.edge_index
+    # Where the plan's own steps carry a change, whichever way its edges are read.
+    source, target = effects.engine.plan.hops()
     near = torch.zeros(problem.num_nodes, dtype=torch.bool, device=source.device)
     near[ends] = True
     for _ in range(effects.engine.plan.output.depth):
-        # Both ways: some convolutions pass messages against the edges.
-        before = near.clone()
-        near[source[before[target]]] = True
-        near[target[before[source]]] = True
+        near[source[near[target]]] = True
     return near.nonzero().flatten().cpu()

@@ -24,13 +24,13 @@ from nora.engine.effects import Effects
 from nora.engine.engine import Engine
 from nora.engine.steps.step import EVERYWHERE
 from nora.methods import METHODS
-from nora.problem import Problem, Transform, build_problem
+from nora.problem import Problem, Transform
 from nora.problem.calling import Forward
-from nora.problem.checks import check_model
 from nora.problem.node_index import Graph, Nodes, node_columns
 from nora.problem.task import LinkPrediction, Task
 from nora.progress import progress_bar
-from nora.questions.influence import influence
+from nora.questions.session import Session
+from nora.results.influence import Influence
 from nora.results.tables import write_table
 
 # Refined between two looks at the clock.
@@ -145,30 +145,23 @@ def top(
         >>> len(best.nodes), best.certified
         (3, 3)
     """
-    problem = build_problem(model, data, task, None, targets, forward, transform=transform)
-    if not 1 <= k <= problem.num_nodes:
-        raise ValueError(f"k must lie between 1 and {problem.num_nodes} nodes, got {k}")
+    session = Session(model, data, task, forward=forward, transform=transform, targets=targets)
+    return session.top(k, budget=budget, screen=screen, progress=progress)
+
+
+def certified_top(session: Session, k: int, budget: float, screen: str, progress: bool) -> Top:
+    """See `top`."""
+    if not 1 <= k <= session.num_nodes:
+        raise ValueError(f"k must lie between 1 and {session.num_nodes} nodes, got {k}")
     if not budget > 0:
         raise ValueError(f"budget must be positive, got {budget}")
     start = time.perf_counter()
-    problem = check_model(problem)
+    problem = session.problem()
     exact = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
     with problem.evaluating(), torch.no_grad():
-        effects = Effects.prepare(problem, "exact", problem.num_nodes)
+        effects = Effects.prepare(problem, session.prepared, "exact", problem.num_nodes)
         bound = reach_bound(problem, effects.engine)
-        if effects.engine is None and METHODS[screen].facts.get("uses_model", True):
-            screen = "pagerank"  # what needs the engine would take as long as scoring all nodes
-        restricted = METHODS[screen].facts.get("uses_targets", True)
-        screened = influence(
-            model,
-            data,
-            screen,
-            task,
-            targets=targets if restricted else None,
-            forward=forward,
-            transform=transform,
-            progress=progress,
-        )
+        screen, screened = _screened(session, screen, effects.engine is not None, progress)
         # What cannot matter comes last, however the screening sees it.
         order = torch.minimum(screened.scores.double(), bound).argsort(descending=True)
         deadline = time.perf_counter() + budget
@@ -192,7 +185,20 @@ def top(
         rest=rest,
         seconds=time.perf_counter() - start,
         screened_by={"method": screen, "seconds": screened.seconds},
+        names=session.names,
     )
+
+
+def _screened(
+    session: Session, screen: str, followed: bool, progress: bool
+) -> tuple[str, Influence]:
+    """The method that orders the candidates, and its scores."""
+    if not followed and METHODS[screen].facts.uses_model:
+        screen = "pagerank"  # what needs the engine would take as long as scoring all nodes
+    if session.restricted and not METHODS[screen].facts.uses_targets:
+        problem = session.problem(uses_model=False)
+        session = Session(problem.model, problem.data, forward=lambda *_: None)
+    return screen, session.influence(screen, progress=progress)
 
 
 def _settled(exact: Tensor, bound: Tensor, k: int) -> bool:

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from nora.engine.effects import Effects, check_method
-from nora.problem import Transform, build_problem
+from nora.problem import Transform
 from nora.problem.calling import Forward
-from nora.problem.checks import check_model
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.removal import EdgeList, edge_pairs
 from nora.problem.removal import remove_edges as without_edges
 from nora.problem.task import LinkPrediction, NodeClassification, Task
+from nora.questions.session import Session
 from nora.results.effect import Effect
 
 
@@ -58,16 +58,22 @@ def what_if(
         >>> nora.what_if(model, dataset.data, remove_edges=[(1, 0)]).removed_edges
         ((0, 1),)
     """
-    problem = build_problem(model, data, task, None, targets, forward, transform=transform)
-    removed = problem.node_index.ids(remove)
-    edges = edge_pairs(data, remove_edges)
+    session = Session(model, data, task, forward=forward, transform=transform, targets=targets)
+    return session.what_if(remove, remove_edges=remove_edges, method=method)
+
+
+def effect_of(session: Session, remove: Nodes, remove_edges: EdgeList, method: str) -> Effect:
+    """See `what_if`."""
+    index = session.node_index
+    removed = index.ids(remove)
+    edges = edge_pairs(session.data, remove_edges)
     if removed.numel() == 0 and not edges:
         raise ValueError(
             "remove names no node and remove_edges no edge: give a node id or a list of them, or "
             "edges, e.g. remove_edges=[(3, 17)]"
         )
     check_method(method)
-    problem = check_model(problem)
+    problem = session.problem()
     classes = None
     if isinstance(problem.task, NodeClassification) and problem.task.classes is not None:
         # Which class a node moves to can be told from all of them only.
@@ -75,13 +81,12 @@ def what_if(
         problem = replace(problem, task=problem.task.on_every_class())
     with problem.evaluating(), torch.no_grad():
         if edges:
-            reduced = replace(problem, data=without_edges(data, edges), original=None)
+            reduced = replace(problem, data=without_edges(session.data, edges), original=None)
             effects = Effects(reduced, problem.predict())
         else:
-            effects = Effects.prepare(problem, method)
+            effects = Effects.prepare(problem, session.prepared, method)
         after, survivors = effects.after(removed)
     counted = survivors if problem.targets is None else survivors & problem.targets
-    index = problem.node_index
     return Effect(
         removed=index.named(removed.tolist()),
         before=effects.before,
@@ -89,6 +94,7 @@ def what_if(
         counted=counted,
         task=problem.task.name,
         pairs=problem.task.pairs if isinstance(problem.task, LinkPrediction) else None,
+        names=session.names,
         classes=classes,
         removed_edges=edges,
         node_types=index.sizes(),

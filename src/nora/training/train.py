@@ -102,7 +102,7 @@ def train(
 
 def _check_kind(model: str, dataset: Dataset) -> None:
     """Raise when model and graph are not both with relations, or both without."""
-    for_relations = [e.name for e in MODELS if "relations" in e.facts.get("needs", ())]
+    for_relations = [e.name for e in MODELS if "relations" in e.facts.needs]
     relational = isinstance(dataset.data, HeteroData)
     if (MODELS[model].name in for_relations) == relational:
         labels = _labels(dataset)
@@ -142,7 +142,7 @@ def _channels(dataset: Dataset, task: str, sizes: dict[str, Any]) -> tuple[int, 
 
 def _needed(model: str, dataset: Dataset, task: str) -> dict[str, Any]:
     """Sizes that follow from data and task, as far as the model asks for them on registration."""
-    needs = MODELS[model].facts.get("needs", ())
+    needs = MODELS[model].facts.needs
     if "relations" in needs:
         return {"relations": [kind[1] for kind in dataset.data.edge_types], "task": task}
     if "num_relations" not in needs:
@@ -154,7 +154,7 @@ def _needed(model: str, dataset: Dataset, task: str) -> dict[str, Any]:
 
 def _fit_of(model: str) -> Callable[..., dict[str, float]]:
     """How a model is fitted: its own way, named on registration as `fit="module:function"`, or ours."""
-    own = MODELS[model].facts.get("fit")
+    own = MODELS[model].facts.fit
     if own is None:
         return fit
     module, _, function = own.partition(":")

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from nora.files import written_atomically
-from nora.methods import METHODS, Method
+from nora.methods import METHODS, MethodEntry
 from nora.problem import Problem, Transform, build_problem
 from nora.problem.calling import Forward
 from nora.problem.checks import check_model
@@ -31,8 +31,8 @@ from nora.problem.node_index import Graph
 from nora.problem.task import Task
 from nora.progress import progress_bar
 from nora.questions.influence import bind_options, collect
-from nora.registry import Entry
 from nora.results.agreement import pearson
+from nora.tuning.searches import SEARCHES
 
 # Below any correlation: what cannot be judged is never chosen before what can.
 UNKNOWN = -2.0
@@ -74,7 +74,7 @@ class Tuned:
             raise FileNotFoundError(f"no such file: {path}; 'nora tune' makes one")
         try:
             tuned = Tuned(**json.loads(path.read_text(encoding="utf-8")))
-            bind_options(METHODS[tuned.method].value, tuned.method, dict(tuned.options))
+            bind_options(METHODS[tuned.method], dict(tuned.options))
         except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} holds no tuned settings: {error}") from error
         return tuned
@@ -119,7 +119,7 @@ def tune(
     """
     entry = check_tunable(method)
     problem = build_problem(model, data, task, forward=forward, labels=labels, transform=transform)
-    if entry.facts.get("uses_model", True):
+    if entry.facts.uses_model:
         problem = check_model(problem)
     return tune_problems([problem], method, trials=trials, seed=seed, progress=progress)
 
@@ -150,9 +150,8 @@ def tune_problems(
         raise ValueError(f"trials must be at least 1, got {trials}")
     start = time.perf_counter()
     with _evaluating(problems):
-        if "search" in entry.facts:
-            module, _, name = entry.facts["search"].partition(":")
-            found = getattr(importlib.import_module(module), name)(problems)
+        if entry.facts.own_search:
+            found = SEARCHES[method].value(problems)
             options, worth, tried = found.options, found.pearson, found.tried
         else:
             options, worth = _try_settings(entry, problems, trials, seed, progress)
@@ -168,15 +167,15 @@ def tune_problems(
     )
 
 
-def check_tunable(method: str) -> Entry[Method]:
+def check_tunable(method: str) -> MethodEntry:
     """The method's entry; raise when there is nothing to tune, or nothing to tune with."""
     entry = METHODS[method]
-    if not {"search", "space"} & entry.facts.keys():
-        able = [other.name for other in METHODS if {"search", "space"} & other.facts.keys()]
+    if not entry.facts.tunable:
+        able = [other.name for other in METHODS if other.facts.tunable]
         raise ValueError(
             f"method {method!r} has nothing to tune; these have: {', '.join(sorted(able))}"
         )
-    if "space" in entry.facts and importlib.util.find_spec("optuna") is None:
+    if entry.facts.space and importlib.util.find_spec("optuna") is None:
         raise ImportError(f"tuning {method!r} needs optuna: pip install 'nora-influence[tune]'")
     return entry
 
@@ -190,7 +189,7 @@ def _evaluating(problems: Sequence[Problem]) -> Iterator[None]:
 
 
 def _try_settings(
-    entry: Entry[Method],
+    entry: MethodEntry,
     problems: Sequence[Problem],
     trials: int,
     seed: int,
@@ -201,8 +200,8 @@ def _try_settings(
 
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    space: dict[str, tuple[Any, ...]] = entry.facts["space"]
-    defaults = bind_options(entry.value, entry.name, {})
+    space = entry.facts.space
+    defaults = bind_options(entry, {})
     fixed = {"seed": seed} if "seed" in defaults else {}
     study = optuna.create_study(
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=5)
@@ -229,19 +228,19 @@ def _with(values: tuple[Any, ...], default: Any) -> tuple[Any, ...]:
     return values if default in values else (*values, default)
 
 
-def _worth(entry: Entry[Method], problems: Sequence[Problem]) -> Callable[[dict[str, Any]], float]:
+def _worth(entry: MethodEntry, problems: Sequence[Problem]) -> Callable[[dict[str, Any]], float]:
     """From options to their worth; `UNKNOWN` where the scores say nothing (all alike)."""
     labels = torch.stack([problem.known_influence() for problem in problems]).mean(dim=0)
     known = ~labels.isnan()
-    learns = entry.facts.get("labels") == "required"
+    learns = entry.facts.labels == "required"
 
     def worth(options: dict[str, Any]) -> float:
-        bound = bind_options(entry.value, entry.name, options)
+        bound = bind_options(entry, options)
         values: list[float] = []
         scores: list[Tensor] = []
         for problem in problems:
             asked = replace(problem, nodes=torch.arange(problem.num_nodes))
-            found, details = collect(entry.value, asked, bound)
+            found, details = collect(entry, asked, bound)
             scores.append(found)
             values.append(details.get("held_back_pearson", float("nan")))
         total = torch.stack(scores).sum(dim=0)

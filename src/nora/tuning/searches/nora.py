@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,21 +27,13 @@ from nora.methods.nora import (
     topology_weights,
 )
 from nora.problem import Problem
+from nora.tuning.searches import SEARCHES, Found
 
 WEIGHTINGS: tuple[Weighting, ...] = ("own", "sum")
 NORMS = (1.0, 2.0, 5.0)
 BETAS = tuple(float(beta) for beta in range(26))
 TENTHS = tuple(k / 10 for k in range(11))
 K3_PRIMES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 40.0, 100.0)
-
-
-@dataclass(frozen=True)
-class Found:
-    """The best options of a search, their worth on the labels, and how many were tried."""
-
-    options: dict[str, Any]
-    pearson: float
-    tried: int
 
 
 @dataclass(frozen=True)
@@ -73,6 +64,7 @@ class _Labelled:
         return torch.where(varies, rows @ truth / size, torch.zeros_like(size))
 
 
+@SEARCHES.register("nora-t1", "the gradient part")
 def search_gradient(problems: Sequence[Problem]) -> Found:
     """Best `weighting`, `p` and `beta` for `nora-t1`."""
     return _search_gradient(problems, _Labelled.of(problems))[0]
@@ -108,6 +100,7 @@ def _search_gradient(
     return Found(options, float(worth[best]), len(settings)), parts
 
 
+@SEARCHES.register("nora-t2", "the structural part")
 def search_topology(problems: Sequence[Problem]) -> Found:
     """Best `k1`, `k2` and `k2_prime` for `nora-t2`."""
     return _search_topology(problems, _Labelled.of(problems))
@@ -135,6 +128,7 @@ def _search_topology(problems: Sequence[Problem], labelled: _Labelled) -> Found:
     return Found({"k1": k1, "k2": k2, "k2_prime": k2_prime}, float(worth[best]), len(grid))
 
 
+@SEARCHES.register("nora", "both parts, then k3'")
 def search_nora(problems: Sequence[Problem]) -> Found:
     """Best options for `nora`: both parts by themselves, then `k3_prime`."""
     labelled = _Labelled.of(problems)

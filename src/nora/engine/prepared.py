@@ -1,0 +1,71 @@
+"""What is prepared once for a model and a graph, and shared by all that is asked of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nora.engine.engine import Backend, Engine, pick_backend
+from nora.engine.plan import UnsupportedError
+from nora.engine.verification import is_worth_preparing, removals_to_verify, verify_engine
+from nora.problem import Problem
+
+
+class Prepared:
+    """The exact engine of one model and graph: made when it is first needed, then kept.
+
+    Questions share it that differ in the nodes removed, the predictions and classes that count, or the
+    known influences. Why a model cannot be followed is kept, too, so that this is found out once.
+
+    Attributes:
+        preparations: How often an engine was made: 0 or 1.
+    """
+
+    def __init__(self) -> None:
+        self.preparations = 0
+        self._engine: Engine | None = None
+        self._refusal: UnsupportedError | None = None
+        self._facts: dict[str, Any] = {}
+        self._asked = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether asking costs nothing any more: the engine is there, or known not to be possible."""
+        return self._engine is not None or self._refusal is not None
+
+    def pays(self, problem: Problem, removals: int) -> bool:
+        """Whether so many removals more are worth an engine, with those asked for before."""
+        self._asked += removals
+        return self.ready or is_worth_preparing(problem, self._asked)
+
+    def engine(self, problem: Problem, backend: Backend = "auto", removals: int = 1) -> Engine:
+        """The engine for this question.
+
+        Raises:
+            UnsupportedError: When the model cannot be followed, with the reason.
+        """
+        functions = pick_backend(backend, problem, removals)
+        if self._refusal is not None:
+            raise self._refusal
+        if self._engine is None:
+            self.preparations += 1
+            try:
+                self._engine = Engine.prepare(problem, functions)
+            except UnsupportedError as reason:
+                self._refusal = reason
+                raise
+        return self._engine.asked(problem, functions)
+
+    def verify(self, engine: Engine, count: int | None, seed: int) -> dict[str, Any]:
+        """Compare removals with the definition, unless as many have been compared before.
+
+        Raises:
+            UnsupportedError: When they differ.
+        """
+        wanted = removals_to_verify(engine.problem) if count is None else count
+        if not self._facts or self._facts.get("verified", 0) < wanted:
+            try:
+                self._facts = verify_engine(engine, wanted, seed)
+            except UnsupportedError as reason:
+                self._refusal = reason
+                raise
+        return self._facts

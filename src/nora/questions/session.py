@@ -1,0 +1,255 @@
+"""A session: a model and a graph, checked and prepared once, asked many times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from nora.engine.prepared import Prepared
+from nora.problem import Problem, Transform, build_problem
+from nora.problem.calling import Forward
+from nora.problem.checks import check_deterministic, check_model
+from nora.problem.known_influences import Labels, label_tensor
+from nora.problem.node_index import Graph, NodeIndex, Nodes
+from nora.problem.removal import EdgeList
+from nora.problem.task import Task
+from nora.results.effect import Effect
+from nora.results.influence import Influence
+
+if TYPE_CHECKING:
+    from nora.results.group import Group
+    from nora.results.top import Top
+
+
+class Session:
+    """Questions about one model and one graph, which share everything that takes time to prepare.
+
+    Each question is also a function (`nora.influence`, `nora.what_if`, …), which tells its arguments; it
+    is the same question to a session of its own.
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph.
+        task: What is predicted; node classification from logits by default.
+        forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
+        transform: `data -> data`, applied to the graph, and again without each node.
+        targets: Count only the change of these predictions: node ids, or for links positions in
+            `task.pairs`.
+        names: The nodes' names, which results then have.
+
+    Example:
+        >>> import nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> session = nora.Session(run.model, run.data)
+        >>> first = session.influence(progress=False).top(1)["node"][0]
+        >>> session.what_if(first).removed == (first,)
+        True
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: Graph,
+        task: Task | None = None,
+        *,
+        forward: Forward | None = None,
+        transform: Transform | None = None,
+        targets: Nodes | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self._problem = build_problem(
+            model, data, task, None, targets, forward, transform=transform
+        )
+        self.names = None if names is None else tuple(map(str, names))
+        if self.names is not None and len(self.names) != self._problem.num_nodes:
+            raise ValueError(f"{len(self.names)} names for {self._problem.num_nodes} nodes")
+        self.prepared = Prepared()
+        self._checked = self._seen_again = False
+        self._stamp = _stamp(self._problem)
+
+    def __repr__(self) -> str:
+        problem = self._problem
+        return (
+            f"Session({type(problem.model).__name__}, {problem.num_nodes} nodes, "
+            f"task={problem.task.name!r})"
+        )
+
+    @property
+    def model(self) -> nn.Module:
+        """The model."""
+        return self._problem.model
+
+    @property
+    def data(self) -> Graph:
+        """The graph."""
+        return self._problem.data
+
+    @property
+    def task(self) -> Task:
+        """What is predicted; its nodes are by global ids (see `nora.problem.node_index`)."""
+        return self._problem.task
+
+    @property
+    def node_index(self) -> NodeIndex:
+        """How the graph's nodes are numbered."""
+        return self._problem.node_index
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the graph."""
+        return self._problem.num_nodes
+
+    @property
+    def restricted(self) -> bool:
+        """Whether only the change of some predictions counts."""
+        return self._problem.targets is not None
+
+    def problem(
+        self,
+        nodes: Nodes | None = None,
+        labels: Labels | None = None,
+        *,
+        uses_model: bool = True,
+        again: bool = True,
+    ) -> Problem:
+        """The question, checked.
+
+        Args:
+            nodes: The nodes to remove, one at a time; all by default.
+            labels: True influences of some nodes.
+            uses_model: Whether the model is run at all; it is checked only then.
+            again: Whether the model must have been run twice already, to see that it is deterministic; a
+                method that does so itself need not ask for it.
+        """
+        if _stamp(self._problem) != self._stamp:
+            raise RuntimeError(
+                "the model's weights or the graph have changed since this session was made, and what is "
+                "prepared is that of before: make a new nora.Session(model, data)"
+            )
+        index = self._problem.node_index
+        asked = self._problem.nodes if nodes is None else index.ids(nodes)
+        known = None if labels is None else label_tensor(labels, index)
+        if uses_model:
+            self._check(replace(self._problem, nodes=asked), again)
+        return replace(self._problem, nodes=asked, labels=known)
+
+    def _check(self, problem: Problem, again: bool) -> None:
+        """Run the model where nobody has yet, and keep what was found out about it."""
+        if not self._checked:
+            found = check_model(problem, again)
+            self._problem = replace(found, nodes=self._problem.nodes)
+            self._checked, self._seen_again = True, again
+        elif again and not self._seen_again:
+            with self._problem.evaluating(), torch.no_grad():
+                check_deterministic(self._problem)
+            self._seen_again = True
+
+    def seen_again(self) -> None:
+        """A method has run the model on the graph once more, and found the same."""
+        self._seen_again = True
+
+    def influence(
+        self,
+        method: str = "auto",
+        *,
+        nodes: Nodes | None = None,
+        labels: Labels | None = None,
+        checkpoint: str | Path | None = None,
+        progress: bool = True,
+        **options: Any,
+    ) -> Influence:
+        """How much would everybody else's prediction change, had each node been removed?
+
+        See `nora.influence`.
+        """
+        from nora.questions.influence import score_nodes
+
+        return score_nodes(self, method, nodes, labels, checkpoint, progress, options)
+
+    def what_if(
+        self, remove: Nodes = (), *, remove_edges: EdgeList = (), method: str = "exact"
+    ) -> Effect:
+        """What would happen, had these nodes and edges been removed together?
+
+        See `nora.what_if`.
+        """
+        from nora.questions.what_if import effect_of
+
+        return effect_of(self, remove, remove_edges, method)
+
+    def top(
+        self, k: int = 100, *, budget: float = 60.0, screen: str = "cauchy", progress: bool = True
+    ) -> Top:
+        """The `k` most influential nodes with exact scores, and a certificate.
+
+        See `nora.top`.
+        """
+        from nora.questions.top import certified_top
+
+        return certified_top(self, k, budget, screen, progress)
+
+    def best_group(
+        self,
+        size: int = 10,
+        *,
+        candidates: Nodes | None = None,
+        method: str = "exact",
+        recheck: int = 5,
+        progress: bool = True,
+    ) -> Group:
+        """Which `size` nodes, removed together, change the other predictions most?
+
+        See `nora.best_group`.
+        """
+        from nora.questions.group import grow_group
+
+        return grow_group(self, size, candidates, method, recheck, progress)
+
+    def influence_matrix(
+        self, nodes: Nodes, *, method: str = "exact", progress: bool = True
+    ) -> pd.DataFrame:
+        """By how much does the removal of each of these nodes change each prediction?
+
+        See `nora.influence_matrix`.
+        """
+        from nora.questions.pairwise import changes_of
+
+        return changes_of(self, nodes, method, progress)
+
+    def influencers(
+        self,
+        node: int | tuple[str, int],
+        k: int = 10,
+        *,
+        method: str = "exact",
+        progress: bool = True,
+    ) -> pd.DataFrame:
+        """Whose removal changes *this* node's prediction most?
+
+        See `nora.influencers`.
+        """
+        from nora.questions.pairwise import influencers_of
+
+        return influencers_of(self, node, k, method, progress)
+
+
+def _stamp(problem: Problem) -> tuple[tuple[int, int], ...]:
+    """Which tensors the model and the graph hold, and how often they were written into."""
+    model = problem.model
+    tensors: Iterable[Any] = (
+        *model.parameters(),
+        *model.buffers(),
+        *(value for store in problem.data.stores for value in store.values()),
+    )
+    return tuple((id(t), _version(t)) for t in tensors if isinstance(t, Tensor))
+
+
+def _version(tensor: Tensor) -> int:
+    """How often a tensor was written into; tensors made in inference mode do not count."""
+    return -1 if tensor.is_inference() else tensor._version
