@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from nora.models import build_model
     from nora.problem.task import LinkPrediction, NodeClassification
     from nora.questions.explainer import NoraExplainer
-    from nora.questions.group import Group, best_group
+    from nora.questions.group import best_group
     from nora.questions.influence import influence
     from nora.questions.pairwise import influence_matrix, influencers
     from nora.questions.session import Session
-    from nora.questions.top import Top, top
+    from nora.questions.top import top
     from nora.questions.what_if import what_if
     from nora.report.page import write_report
     from nora.results.agreement import evaluate
     from nora.results.checkpoint import merge_checkpoints
     from nora.results.effect import Effect
     from nora.results.export import to_networkx
+    from nora.results.group import Group
     from nora.results.influence import Influence
+    from nora.results.top import Top
     from nora.training.runs import Run, load_run
     from nora.training.train import train
     from nora.tuning.tune import Tuned, tune
@@ -41,10 +43,10 @@ __version__ = "0.1.0"
 _HOME = {
     "influence": "questions.influence",
     "top": "questions.top",
-    "Top": "questions.top",
+    "Top": "results.top",
     "what_if": "questions.what_if",
     "best_group": "questions.group",
-    "Group": "questions.group",
+    "Group": "results.group",
     "influence_matrix": "questions.pairwise",
     "influencers": "questions.pairwise",
     "NodeClassification": "problem.task",

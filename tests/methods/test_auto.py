@@ -13,6 +13,7 @@ import nora
 from graphs import double, two_camps
 from networks import network
 from nora.methods import auto as module
+from nora.engine.prepared import Prepared
 from nora.methods.auto import auto
 from nora.problem import Problem, build_problem
 from nora.problem.checks import check_model
@@ -65,7 +66,7 @@ def test_exact_is_chosen_when_the_sample_says_that_it_fits(
     slow(monkeypatch, {0.0: 4.0})
     with warnings.catch_warnings(), problem.evaluating():
         warnings.simplefilter("error")
-        choice = auto(with_slow_forward(problem), budget=15)
+        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
     assert choice.method == "exact"
     assert choice.expected_seconds == pytest.approx(4.0, abs=1.0)
     assert choice.options.get("tolerance", 0.0) == 0.0
@@ -76,7 +77,7 @@ def test_the_smallest_tolerance_that_fits_is_chosen_with_a_warning(
 ) -> None:
     slow(monkeypatch, {0.0: 100.0, 1e-3: 50.0, 3e-3: 5.0, 1e-2: 1.0})
     with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
-        choice = auto(with_slow_forward(problem), budget=15)
+        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
     assert choice.method == "exact"
     assert choice.options["tolerance"] == 3e-3
     assert choice.expected_pearson > 0.99
@@ -88,7 +89,7 @@ def test_the_sketch_is_chosen_when_no_tolerance_fits(
 ) -> None:
     slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
     with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
-        choice = auto(with_slow_forward(problem), budget=15)
+        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
     assert choice.method == "cauchy"
     assert "1000 s" in choice.reason or "17 min" in choice.reason
     assert choice.expected_seconds < 1000
@@ -103,7 +104,7 @@ def test_a_model_that_cannot_be_followed_is_left_to_brute_force(problem: Problem
             return x[:, :2] - float(x[:, :2].mean())
 
     odd = check_model(build_problem(Centred(), problem.data))
-    choice = auto(odd, budget=1)
+    choice = auto(odd, Prepared(), budget=1)
     assert choice.method == "exact"
     assert "only brute force is left" in choice.reason
 

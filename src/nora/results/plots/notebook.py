@@ -18,8 +18,8 @@ from nora.results.influence import Influence
 from nora.results.plots.wording import count, duration, number
 
 if TYPE_CHECKING:
-    from nora.questions.group import Group
-    from nora.questions.top import Top
+    from nora.results.group import Group
+    from nora.results.top import Top
 
 SHOWN = 10
 NAMED, LONGEST = 3, 60

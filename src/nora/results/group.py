@@ -1,0 +1,92 @@
+"""`Group`: nodes whose joint removal changes the other predictions much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nora.problem.node_index import node_columns
+from nora.results.tables import write_table
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Nodes whose joint removal changes the other predictions much.
+
+    Attributes:
+        nodes: In the order in which they were chosen.
+        totals: `F` of the first, of the first two, … of all of them together.
+        influences: `F` of each by itself.
+        alone: `F` of as many nodes, chosen by their influence alone, together.
+        evaluations: Removals that were computed, of single nodes and of groups.
+        chosen_by: `greedy`; or `influence` where greedy search did not find better than that.
+        task: `node` or `link`.
+        seconds: How long it took.
+        names: The names of all nodes of the graph, when they have any.
+
+    Example:
+        >>> group = Group((4, 2), (1.0, 1.5), (1.0, 0.75), alone=1.25, evaluations=9)
+        >>> group.to_frame()["gain"].tolist()
+        [1.0, 0.5]
+    """
+
+    nodes: tuple[Any, ...]
+    totals: tuple[float, ...]
+    influences: tuple[float, ...]
+    alone: float
+    evaluations: int
+    chosen_by: str = "greedy"
+    task: str = "node"
+    seconds: float = 0.0
+    names: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def total(self) -> float:
+        """`F` of the whole group."""
+        return self.totals[-1]
+
+    def __repr__(self) -> str:
+        return (
+            f"Group(nodes={list(self.nodes)}, total={self.total:.6g}, alone={self.alone:.6g}, "
+            f"evaluations={self.evaluations})"
+        )
+
+    def _repr_html_(self) -> str:
+        from nora.results.plots.notebook import group_html
+
+        return group_html(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per node, in the order chosen.
+
+        `node`, `name` if there are names, `influence` by itself, `gain` over those before it, and
+        `total` with them.
+        """
+        frame = pd.DataFrame(
+            {**node_columns(self.nodes), "influence": self.influences, "total": self.totals}
+        )
+        gain = frame["total"].diff().fillna(frame["total"])
+        frame.insert(list(frame.columns).index("total"), "gain", gain)
+        if self.names is not None and "type" not in frame:
+            frame.insert(1, "name", [self.names[node] for node in self.nodes])
+        return frame
+
+    def save(self, path: str | Path) -> Path:
+        """Write `to_frame()` to a `.parquet` or `.csv` file, with how it was found."""
+        provenance = {
+            "kind": "group",
+            "nodes": list(self.nodes),
+            "task": self.task,
+            "total": self.total,
+            "alone": self.alone,
+            "evaluations": self.evaluations,
+            "chosen_by": self.chosen_by,
+            "seconds": self.seconds,
+        }
+        return write_table(self.to_frame(), provenance, Path(path))

@@ -1,0 +1,83 @@
+"""`Top`: the most influential nodes, with what is certain about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nora.problem.node_index import node_columns
+from nora.results.tables import write_table
+
+
+@dataclass(frozen=True, eq=False)
+class Top:
+    """The most influential nodes, with what is certain about them.
+
+    Attributes:
+        nodes: The `k` best found, the first first.
+        scores: Their exact influence.
+        certified: How many of them are certain to be among the true top `k`.
+        refined: How many nodes were scored exactly.
+        num_nodes: How many there are.
+        rest: No node that was not refined can exceed this.
+        seconds: How long it took.
+        screened_by: The method and options of the screening.
+        names: The nodes' names, when they have any.
+    """
+
+    nodes: tuple[Any, ...]
+    scores: tuple[float, ...]
+    certified: int
+    refined: int
+    num_nodes: int
+    rest: float
+    seconds: float
+    screened_by: dict[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] | None = None
+
+    @property
+    def certificate(self) -> str:
+        """What is certain, in one sentence."""
+        refined = f"{self.refined:,} of {self.num_nodes:,} nodes scored exactly"
+        if self.refined == self.num_nodes:
+            return f"all {len(self.nodes)} certified: all {self.num_nodes:,} nodes scored exactly"
+        if self.certified == len(self.nodes):
+            return f"all {len(self.nodes)} certified: {refined}, and no other can exceed {self.rest:.4g}"
+        return (
+            f"{self.certified} of {len(self.nodes)} certified: {refined} within the budget; a node "
+            f"that was not could reach {self.rest:.4g}"
+        )
+
+    def __repr__(self) -> str:
+        return f"Top({len(self.nodes)} nodes, {self.certificate})"
+
+    def _repr_html_(self) -> str:
+        from nora.results.plots.notebook import top_html
+
+        return top_html(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per node: `rank`, `node`, `name` if there are names, `influence`, `certified`."""
+        frame = pd.DataFrame({**node_columns(self.nodes), "influence": self.scores})
+        frame.insert(0, "rank", range(1, len(frame) + 1))
+        if self.names is not None and "type" not in frame:
+            frame.insert(2, "name", [self.names[node] for node in self.nodes])
+        frame["certified"] = frame["influence"] >= self.rest
+        return frame
+
+    def save(self, path: str | Path) -> Path:
+        """Write `to_frame()` to a `.parquet` or `.csv` file, with the certificate."""
+        provenance = {
+            "kind": "top",
+            "certificate": self.certificate,
+            "certified": self.certified,
+            "refined": self.refined,
+            "num_nodes": self.num_nodes,
+            "rest": self.rest,
+            "seconds": self.seconds,
+            "screened_by": self.screened_by,
+        }
+        return write_table(self.to_frame(), provenance, Path(path))
