@@ -43,7 +43,7 @@ from nora.engine.plan import UnsupportedError
 from nora.engine.steps.step import EVERYWHERE
 from nora.problem import Problem, build_problem
 from nora.problem.checks import check_model
-from nora.problem.task import NodeClassification
+from nora.problem.tasks.node_classification import NodeClassification
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))

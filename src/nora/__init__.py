@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from nora.engine import rule
     from nora.ingest import read_graph
     from nora.models import build_model
-    from nora.problem.task import LinkPrediction, NodeClassification
+    from nora.problem.tasks.link_prediction import LinkPrediction
+    from nora.problem.tasks.node_classification import NodeClassification
+    from nora.problem.tasks.node_regression import NodeRegression
     from nora.questions.explainer import NoraExplainer
     from nora.questions.group import best_group
     from nora.questions.influence import influence
@@ -49,8 +51,9 @@ _HOME = {
     "Group": "results.group",
     "influence_matrix": "questions.pairwise",
     "influencers": "questions.pairwise",
-    "NodeClassification": "problem.task",
-    "LinkPrediction": "problem.task",
+    "NodeClassification": "problem.tasks.node_classification",
+    "NodeRegression": "problem.tasks.node_regression",
+    "LinkPrediction": "problem.tasks.link_prediction",
     "Influence": "results.influence",
     "Effect": "results.effect",
     "to_networkx": "results.export",
@@ -76,6 +79,7 @@ __all__ = [
     "Influence",
     "LinkPrediction",
     "NodeClassification",
+    "NodeRegression",
     "NoraExplainer",
     "Run",
     "Session",

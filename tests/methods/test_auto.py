@@ -12,8 +12,8 @@ from torch import Tensor, nn
 import nora
 from graphs import double, two_camps
 from networks import network
-from nora.methods import auto as module
 from nora.engine.prepared import Prepared
+from nora.methods import auto as module
 from nora.methods.auto import auto
 from nora.problem import Problem, build_problem
 from nora.problem.checks import check_model

@@ -118,7 +118,7 @@ def test_autoencoders_are_asked_for_logits_of_the_mean(build: Any) -> None:
         z = model.encoder(data.x, data.edge_index)
         return z[0] if isinstance(z, tuple) else z
 
-    task = LinkPrediction(pairs, nora.problem.task.dot_product)
+    task = LinkPrediction(pairs, nora.problem.tasks.link_prediction.dot_product)
     # Explicitly the dot product: what is said is not guessed.
     expected = nora.influence(model, data, "brute", task, forward=mean, progress=False).scores
     assert torch.allclose(found, expected)

@@ -20,7 +20,7 @@ from networks import Patchwork, patchwork
 from nora import LinkPrediction
 from nora.methods import METHODS
 from nora.problem.preserve import evaluating, random_state_kept, seeded
-from nora.problem.task import dot_product
+from nora.problem.tasks.link_prediction import dot_product
 
 HOOKS = [
     "_forward_hooks",

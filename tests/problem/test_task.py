@@ -20,7 +20,8 @@ from hetero_graphs import network as typed_network
 from networks import network
 from nora import LinkPrediction, NodeClassification
 from nora.problem.preserve import seeded
-from nora.problem.task import dot_product, item_change
+from nora.problem.task import item_change
+from nora.problem.tasks.link_prediction import dot_product
 from nora.results.effect import Effect
 
 PAIRS = torch.tensor([[0, 1, 2], [1, 2, 0]])

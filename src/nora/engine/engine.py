@@ -24,7 +24,8 @@ from nora.engine.steps.step import EVERYWHERE, Chunk, Tally
 from nora.engine.trace import decodes, trace
 from nora.problem import Problem
 from nora.problem.removal import kept
-from nora.problem.task import LinkPrediction, item_change
+from nora.problem.task import item_change
+from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.stacklevel import warn
 
 Backend = Literal["auto", "compiled", "vectorised"]

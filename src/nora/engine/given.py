@@ -14,7 +14,8 @@ from nora.engine.tape.tracked import Known, Layout, Matrix, Tracked
 from nora.problem import Problem
 from nora.problem.edge_sets import edge_set_keys, matrix_entries
 from nora.problem.node_index import Graph, node_index_of
-from nora.problem.task import LinkPrediction, Task
+from nora.problem.task import Task
+from nora.problem.tasks.link_prediction import LinkPrediction
 
 PAIRS, RELATION = "the pairs", "the relation of each pair"
 

@@ -26,6 +26,7 @@ from nora.engine.engine import Engine
 from nora.engine.plan import UnsupportedError, same
 from nora.engine.steps.step import Chunk, Rows, Step, Tally
 from nora.engine.trace import decodes
+from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.sparse import csr_matrix
 
 Place = tuple[int, int]
@@ -104,9 +105,11 @@ class Linearised:
             if output is None or not output.requires_grad:
                 raise UnsupportedError("the model's output does not depend on any message")
             task = engine.problem.task
-            self.prediction = (
-                task.from_scores(output) if decodes(engine.problem) else task.predict(output)  # type: ignore[union-attr]
-            )
+            if decodes(engine.problem):
+                assert isinstance(task, LinkPrediction)
+                self.prediction = task.from_scores(output)
+            else:
+                self.prediction = task.predict(output)
 
     def bytes_per_projection(self) -> int:
         """Memory of one projection's gradients."""

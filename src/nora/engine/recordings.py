@@ -18,7 +18,8 @@ from nora.problem import Problem
 from nora.problem.edge_sets import graph_edges
 from nora.problem.node_index import Graph
 from nora.problem.samples import disjoint_pieces
-from nora.problem.task import LinkPrediction, Task
+from nora.problem.task import Task
+from nora.problem.tasks.link_prediction import LinkPrediction
 
 # Edges that a piece of a large graph begins with, and what counts as large.
 PIECE = 40

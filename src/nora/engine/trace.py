@@ -30,7 +30,8 @@ from nora.problem import Problem
 from nora.problem.checks import check_same
 from nora.problem.node_index import Graph
 from nora.problem.preserve import Witnessed
-from nora.problem.task import LinkPrediction, Task, dot_product
+from nora.problem.task import Task
+from nora.problem.tasks.link_prediction import LinkPrediction, dot_product
 
 assert kinds  # importing them enters them
 

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import GAE
 
-from nora.problem.task import LinkPrediction, Task, dot_product
+from nora.problem.task import Task
+from nora.problem.tasks.link_prediction import LinkPrediction, dot_product
 
 Forward = Callable[[nn.Module, Any], Any]
 PAIRS = "edge_label_index"

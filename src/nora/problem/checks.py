@@ -17,7 +17,7 @@ from nora.problem.edge_sets import Kind, Rewriting, node_counts, rewrite
 from nora.problem.hetero import HeteroForward
 from nora.problem.preserve import Snapshot, Witnessed
 from nora.problem.removal import isolate_nodes, kept
-from nora.problem.task import LinkPrediction, NodeClassification
+from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.stacklevel import warn
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _wanted(problem: Problem) -> str | None:
     """The type of the nodes that are classified, where nodes have types."""
     forward = problem.forward
     wanted = forward.wanted if isinstance(forward, HeteroForward) else ()
-    return wanted[0] if wanted and isinstance(problem.task, NodeClassification) else None
+    return wanted[0] if wanted and problem.task.item == "node" else None
 
 
 def _telling_rows(problem: Problem) -> Tensor | None:
@@ -128,21 +128,11 @@ def _telling_rows(problem: Problem) -> Tensor | None:
 
 
 def _check_labels(problem: Problem, output: Tensor) -> None:
-    """Raise when the labels say that a node may have several, and the task does not."""
-    task = problem.task
-    if not isinstance(task, NodeClassification) or task.mode is not None or output.dim() != 2:
-        return
+    """Raise when the graph's labels speak against the task."""
     wanted = _wanted(problem)
     y = (problem.data if wanted is None else problem.data[wanted]).get("y")
-    if not isinstance(y, Tensor) or y.dim() != 2 or y.size(1) != output.size(1) or y.size(1) < 2:
-        return
-    known = y[~y.isnan().any(dim=1)] if y.is_floating_point() else y
-    if bool(((known == 0) | (known == 1)).all()) and bool((known.sum(dim=1) != 1).any()):
-        raise ValueError(
-            f"data.y gives a node several of {y.size(1)} labels or none: pass "
-            "task=nora.NodeClassification(mode='multilabel') to take each label by itself, or "
-            "mode='multiclass' if the classes exclude each other"
-        )
+    if isinstance(y, Tensor):
+        problem.task.check_labels(y, output)
 
 
 def check_deterministic(problem: Problem) -> None:

@@ -17,7 +17,8 @@ from nora.problem.calling import HeteroDecoder
 from nora.problem.hetero import HeteroForward
 from nora.problem.node_index import node_index_of
 from nora.problem.problem import Problem
-from nora.problem.task import LinkPrediction, NodeClassification
+from nora.problem.tasks.link_prediction import LinkPrediction
+from nora.problem.tasks.node_classification import NodeClassification
 
 
 def digest(parts: Iterable[Any]) -> str:
@@ -109,7 +110,7 @@ def fingerprint(problem: Problem, method: str, options: Mapping[str, Any]) -> di
         options: Its options, without those that change only how the work is done.
     """
     task = problem.task
-    described: list[Any] = [task.name, task.return_type]
+    described: list[Any] = [task.name, getattr(task, "return_type", None)]
     if isinstance(task, LinkPrediction):
         described += [task.pairs, *_function_parts(task.decoder)]
         described += [] if task.relation is None else [task.relation]

@@ -17,7 +17,8 @@ from torch_geometric.data import HeteroData
 
 from nora.problem.edge_sets import graph_edges
 from nora.problem.node_index import NodeIndex, Nodes, node_index_of
-from nora.problem.task import LinkPrediction, NodeClassification, Task
+from nora.problem.task import NodeTask, Task
+from nora.problem.tasks.link_prediction import LinkPrediction
 
 Call = Callable[[nn.Module, Any], Any]
 
@@ -81,7 +82,9 @@ def hetero_forward(task: Task, index: NodeIndex, call: Call) -> HeteroForward:
     if isinstance(task, LinkPrediction):
         ends = end_types(task, index)
         return HeteroForward(call, tuple(t for t in index.types if t in ends))
-    node_type = task.node_type or _only(index, "NodeClassification(node_type={0!r})")[0]
+    assert isinstance(task, NodeTask)
+    remedy = f"{type(task).__name__}(node_type={{0!r}})"
+    node_type = task.node_type or _only(index, remedy)[0]
     index.check_type(node_type)
     return HeteroForward(call, (node_type,))
 
@@ -124,7 +127,6 @@ def with_global_ids(task: Task, index: NodeIndex) -> Task:
 
 def hetero_targets(task: Task, index: NodeIndex, wanted: tuple[str, ...], targets: Nodes) -> Tensor:
     """Positions of the target nodes by global ids; only nodes that are classified can be targets."""
-    assert isinstance(task, NodeClassification)
     ids = index.ids(targets, "target node", wanted[0])
     outside = ~index.mask(wanted[0])[ids]
     if bool(outside.any()):

@@ -36,7 +36,9 @@ from nora.problem.known_influences import Labels, label_tensor
 from nora.problem.node_index import Graph, NodeIndex, Nodes, global_edges, node_index_of
 from nora.problem.preserve import Passes, Witnessed, evaluating
 from nora.problem.removal import isolate_nodes, kept, node_ids, remove_nodes
-from nora.problem.task import LinkPrediction, NodeClassification, Task, dot_product, item_change
+from nora.problem.task import Task, item_change
+from nora.problem.tasks.link_prediction import LinkPrediction, dot_product
+from nora.problem.tasks.node_classification import NodeClassification
 
 Transform = Callable[[Any], Any]
 
@@ -254,9 +256,9 @@ def build_problem(
             "data must be a torch_geometric.data.Data or HeteroData, got " + type(data).__name__
         )
     task = NodeClassification() if task is None else task
-    if not isinstance(task, NodeClassification | LinkPrediction):
+    if not isinstance(task, Task):
         raise TypeError(
-            "task must be a NodeClassification or a LinkPrediction, got "
+            "task must be a NodeClassification, a NodeRegression or a LinkPrediction, got "
             f"{type(task).__name__}; e.g. task=nora.LinkPrediction(pairs)"
         )
     if transform is not None and not callable(transform):
@@ -279,7 +281,11 @@ def build_problem(
         call = how.call if how.direct else hetero_forward(task, index, how.call)
         task = with_global_ids(hetero_decoder(how.task, ends), index)
     else:
-        kinds = task.node_types if isinstance(task, LinkPrediction) else task.node_type
+        kinds = (
+            task.node_types
+            if isinstance(task, LinkPrediction)
+            else getattr(task, "node_type", None)
+        )
         if kinds is not None:
             raise ValueError(
                 f"the task is about nodes of type {kinds!r}, but data has no node types"

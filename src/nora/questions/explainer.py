@@ -37,7 +37,9 @@ from nora.methods import METHODS
 from nora.problem.calling import Forward
 from nora.problem.known_influences import Labels
 from nora.problem.preserve import evaluating
-from nora.problem.task import Decoder, LinkPrediction, NodeClassification, Task
+from nora.problem.task import Task
+from nora.problem.tasks.link_prediction import Decoder, LinkPrediction
+from nora.problem.tasks.node_classification import NodeClassification
 from nora.questions.influence import bind_options, check_labels, influence
 
 PAIRS = "edge_label_index"

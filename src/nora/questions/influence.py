@@ -17,7 +17,7 @@ from nora.problem.calling import Forward
 from nora.problem.fingerprint import fingerprint
 from nora.problem.known_influences import Labels
 from nora.problem.node_index import Graph, Nodes
-from nora.problem.task import NodeClassification, Task
+from nora.problem.task import Task
 from nora.progress import progress_bar
 from nora.questions.session import Session
 from nora.registry import nearest
@@ -120,8 +120,8 @@ def score_nodes(
             scores = shards.scores()
     if entry.facts.runs_again:
         session.seen_again()
-    if isinstance(problem.task, NodeClassification) and problem.task.classes is not None:
-        details = {**details, "classes": list(problem.task.classes)}
+    if problem.task.counted_classes is not None:
+        details = {**details, "classes": list(problem.task.counted_classes)}
     if problem.by_id:
         details = {**details, "removal": "isolated"}
     wanted = torch.full_like(scores, float("nan"))

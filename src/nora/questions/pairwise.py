@@ -14,7 +14,8 @@ from nora.engine.steps.step import EVERYWHERE
 from nora.problem import Transform
 from nora.problem.calling import Forward
 from nora.problem.node_index import Graph, Nodes
-from nora.problem.task import LinkPrediction, Task
+from nora.problem.task import Task
+from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.progress import progress_bar
 from nora.questions.session import Session
 from nora.results.influence import Influence

@@ -23,7 +23,8 @@ from nora.methods import METHODS
 from nora.problem import Problem, Transform
 from nora.problem.calling import Forward
 from nora.problem.node_index import Graph, Nodes
-from nora.problem.task import LinkPrediction, Task
+from nora.problem.task import Task
+from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.progress import progress_bar
 from nora.questions.session import Session
 from nora.results.influence import Influence
@@ -154,6 +155,8 @@ def reach_bound(problem: Problem, engine: Engine | None) -> Tensor:
     known of the reach, and everything may change.
     """
     weight, n = _weights(problem).numpy(), problem.num_nodes
+    if not np.isfinite(weight).all():
+        return torch.full((n,), float("inf"), dtype=torch.double)  # values may move by any amount
     if engine is None or problem.by_id or engine.plan.output.depth >= EVERYWHERE:
         return torch.from_numpy(weight.sum() - weight)
     # Where the plan's own steps carry a change, whichever way its edges are read.

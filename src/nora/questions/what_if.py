@@ -13,7 +13,8 @@ from nora.problem.calling import Forward
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.removal import EdgeList, edge_pairs
 from nora.problem.removal import remove_edges as without_edges
-from nora.problem.task import LinkPrediction, NodeClassification, Task
+from nora.problem.task import Task
+from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.questions.session import Session
 from nora.results.effect import Effect
 
@@ -74,11 +75,9 @@ def effect_of(session: Session, remove: Nodes, remove_edges: EdgeList, method: s
         )
     check_method(method)
     problem = session.problem()
-    classes = None
-    if isinstance(problem.task, NodeClassification) and problem.task.classes is not None:
-        # Which class a node moves to can be told from all of them only.
-        classes = tuple(problem.task.classes)
-        problem = replace(problem, task=problem.task.on_every_class())
+    # Which class a node moves to can be told from all of them only.
+    classes = problem.task.counted_classes
+    problem = replace(problem, task=problem.task.on_every_class())
     with problem.evaluating(), torch.no_grad():
         if edges:
             reduced = replace(problem, data=without_edges(session.data, edges), original=None)
@@ -98,6 +97,6 @@ def effect_of(session: Session, remove: Nodes, remove_edges: EdgeList, method: s
         classes=classes,
         removed_edges=edges,
         node_types=index.sizes(),
-        multilabel=getattr(problem.task, "mode", None) == "multilabel",
+        multilabel=problem.task.predicts == "labels",
         removal="isolated" if problem.by_id else "deleted",
     )

@@ -20,7 +20,9 @@ from nora.datasets import Dataset, load_dataset
 from nora.files import folder_written_atomically
 from nora.models import build_model
 from nora.problem.fingerprint import graph_fingerprint
-from nora.problem.task import LinkPrediction, NodeClassification, Task
+from nora.problem.task import Task
+from nora.problem.tasks.link_prediction import LinkPrediction
+from nora.problem.tasks.node_classification import NodeClassification
 from nora.registry import nearest
 from nora.results.effect import Effect
 from nora.results.influence import Influence

@@ -20,7 +20,7 @@ from nora.datasets import Dataset, load_dataset
 from nora.models import MODELS, build_model
 from nora.problem.calling import Forward, default_forward
 from nora.problem.preserve import evaluating, seeded
-from nora.problem.task import dot_product
+from nora.problem.tasks.link_prediction import dot_product
 from nora.progress import progress_bar
 from nora.sparse import sparse_where_sparse
 from nora.training.runs import Run, posed_data, posed_task, split_of

@@ -1,0 +1,1 @@
+"""What can be predicted: one file per task."""
