@@ -1,0 +1,146 @@
+"""A session: prepared once, asked many times, and never with what has changed meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import nora
+from graphs import double, two_camps
+from networks import network
+
+
+class Counted(torch.nn.Module):
+    """A model that counts how often it is run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = network()
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        # Not on the model: its attributes are put back after every pass.
+        PASSES["run"] = PASSES.get("run", 0) + 1
+        return self.inner(x, edge_index)
+
+
+PASSES: dict[str, int] = {}
+
+
+@pytest.fixture
+def data() -> Data:
+    return double(two_camps())
+
+
+@pytest.fixture
+def model() -> torch.nn.Module:
+    PASSES.clear()
+    return Counted().double().eval()
+
+
+def test_all_questions_share_one_preparation(model: torch.nn.Module, data: Data) -> None:
+    session = nora.Session(model, data)
+    session.influence("exact", progress=False)
+    first = PASSES["run"]
+    session.what_if([0, 3])
+    session.what_if(1)
+    session.top(3, progress=False)
+    session.best_group(2, progress=False)
+    session.influencers(2, progress=False)
+    session.influence_matrix([1, 2], progress=False)
+    session.influence("cauchy", progress=False)
+    assert session.prepared.preparations == 1
+    assert PASSES["run"] - first <= 2
+
+
+def test_answers_are_those_of_the_functions(model: torch.nn.Module, data: Data) -> None:
+    session = nora.Session(model, data, targets=[0, 1, 2])
+    asked = {"targets": [0, 1, 2]}
+    for method in ("exact", "brute", "cauchy", "nora"):
+        ours = session.influence(method, progress=False).scores
+        alone = nora.influence(model, data, method, progress=False, **asked).scores
+        torch.testing.assert_close(ours, alone)
+    torch.testing.assert_close(
+        session.what_if([4, 5]).after, nora.what_if(model, data, [4, 5], **asked).after,
+        equal_nan=True,
+    )  # fmt: skip
+    assert session.best_group(2, progress=False).nodes == (
+        nora.best_group(model, data, 2, progress=False, **asked).nodes
+    )
+    assert session.top(3, progress=False).nodes == (
+        nora.top(model, data, 3, progress=False, **asked).nodes
+    )
+
+
+def test_questions_of_one_session_do_not_change_each_other(
+    model: torch.nn.Module, data: Data
+) -> None:
+    task = nora.NodeClassification(classes=[1])
+    session = nora.Session(model, data, task)
+    before = session.influence("exact", progress=False).scores
+    session.influencers(2, progress=False)  # counts one prediction only
+    session.what_if(1)  # tells all classes
+    session.influence("exact", nodes=[3], progress=False)
+    torch.testing.assert_close(session.influence("exact", progress=False).scores, before)
+    torch.testing.assert_close(before, nora.influence(model, data, "brute", task).scores)
+
+
+def test_names_are_in_every_result(model: torch.nn.Module, data: Data) -> None:
+    names = [f"n{node}" for node in range(data.num_nodes)]
+    session = nora.Session(model, data, names=names)
+    assert session.influence("exact", progress=False).names == tuple(names)
+    assert session.what_if(1).names == tuple(names)
+    assert session.top(2, progress=False).to_frame()["name"][0].startswith("n")
+    assert "name" in session.best_group(2, progress=False).to_frame()
+    assert "name" in session.influencers(2, progress=False)
+    with pytest.raises(ValueError, match="1 names for"):
+        nora.Session(model, data, names=["x"])
+
+
+@pytest.mark.parametrize("what", ["weights", "features", "edges", "buffer"])
+def test_what_has_changed_meanwhile_is_refused(
+    what: str, model: torch.nn.Module, data: Data
+) -> None:
+    model.register_buffer("scale", torch.ones(1))
+    session = nora.Session(model, data)
+    session.what_if(1)
+    with torch.no_grad():
+        if what == "weights":
+            next(model.parameters()).mul_(2)
+        elif what == "features":
+            data.x[0] += 1
+        elif what == "edges":
+            data.edge_index = data.edge_index[:, :-2]
+        else:
+            model.scale.fill_(3)
+    with pytest.raises(RuntimeError, match=r"changed since this session was made.*new nora.Session"):
+        session.what_if(1)
+
+
+def test_a_model_that_cannot_be_followed_is_told_of_and_tried_once(data: Data) -> None:
+    class Sorted(torch.nn.Module):
+        def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+            total = x.new_zeros(x.shape).index_add(0, edge_index[1], x[edge_index[0]])
+            return torch.linalg.qr(total @ total.t() + torch.eye(len(x)))[0][:, :2] + total[:, :2]
+
+    session = nora.Session(Sorted(), data)
+    with pytest.warns(RuntimeWarning, match="falls back"):
+        found = session.influence("exact", progress=False)
+    with pytest.warns(RuntimeWarning, match="falls back"):
+        session.what_if(1)
+    assert session.prepared.preparations == 1
+    torch.testing.assert_close(found.scores, session.influence("brute", progress=False).scores)
+
+
+def test_warnings_point_at_the_line_that_asked(data: Data) -> None:
+    class Everyone(torch.nn.Module):
+        def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+            return x[:, :2]
+
+    for ask in (
+        lambda: nora.influence(Everyone(), data, "brute", progress=False),
+        lambda: nora.Session(Everyone(), data).what_if(1),
+    ):
+        with pytest.warns(RuntimeWarning, match="reads no edges") as caught:
+            ask()
+        assert caught[0].filename == __file__
