@@ -113,7 +113,9 @@ def test_what_has_changed_meanwhile_is_refused(
             data.edge_index = data.edge_index[:, :-2]
         else:
             model.scale.fill_(3)
-    with pytest.raises(RuntimeError, match=r"changed since this session was made.*new nora.Session"):
+    with pytest.raises(
+        RuntimeError, match=r"changed since this session was made.*new nora.Session"
+    ):
         session.what_if(1)
 
 

@@ -78,7 +78,7 @@ def verify_engine(engine: Engine, count: int, seed: int) -> dict[str, Any]:
             raise UnsupportedError("without a node the model returns another number of rows")
         error = float((found - truth).abs().nan_to_num(torch.inf).max()) if truth.numel() else 0.0
         largest = max(largest, error)
-        if not error <= tolerated(truth.dtype):
+        if not error <= tolerated(truth.dtype) * problem.task.scale(engine.before):
             name = problem.node_index.named([int(node)])[0]
             raise UnsupportedError(
                 f"without node {name} its predictions would differ from the definition's by up to "

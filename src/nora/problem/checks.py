@@ -145,7 +145,7 @@ def check_same(problem: Problem, output: Tensor) -> None:
     again, before = problem.predicted(output, problem.task), problem.predict()
     difference = (before.float() - again.float()).abs()
     # Scatter on several threads may add in another order: allow rounding, nothing more.
-    allowed = max(1e-4, 4 * torch.finfo(before.dtype).eps)
+    allowed = max(1e-4, 4 * torch.finfo(before.dtype).eps) * problem.task.scale(before)
     if difference.numel() and not float(difference.max()) <= allowed:
         raise ValueError(
             f"the model {type(problem.model).__name__} is not deterministic in eval mode: two "

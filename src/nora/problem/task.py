@@ -74,6 +74,10 @@ class Task(ABC):
     def largest_change(self, columns: int) -> float:
         """No removal changes a prediction of so many columns by more than this; infinity if unbounded."""
 
+    def scale(self, prediction: Tensor) -> float:
+        """How large predictions are, beside which rounding is judged: 1 for probabilities."""
+        return 1.0
+
     def check_labels(self, labels: Tensor, output: Tensor) -> None:  # noqa: B027 (most have nothing to say)
         """Raise when the graph's labels speak against the task."""
 

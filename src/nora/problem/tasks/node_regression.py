@@ -39,6 +39,10 @@ class NodeRegression(NodeTask):
         """A number may move as far as it likes."""
         return float("inf")
 
+    def scale(self, prediction: Tensor) -> float:
+        """The largest number there is."""
+        return float(prediction.abs().max()) if prediction.numel() else 1.0
+
     def check(self, output: Tensor, num_nodes: int, rows: Tensor | None = None) -> None:
         """Raise when `output` is not one row of finite numbers per node."""
         if output.dim() not in (1, 2) or output.size(0) != num_nodes:
