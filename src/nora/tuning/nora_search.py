@@ -28,6 +28,7 @@ from nora.methods.nora import (
     topology_weights,
 )
 from nora.problem import Problem
+from nora.results.agreement import pearson_of_rows
 
 WEIGHTINGS: tuple[Weighting, ...] = ("own", "sum")
 NORMS = (1.0, 2.0, 5.0)
@@ -65,12 +66,7 @@ class _Labelled:
 
     def pearson(self, scores: Tensor) -> Tensor:
         """Correlation of each row of `scores` `[settings, n]` with the labels; 0 for constant rows."""
-        scores = scores.double()
-        rows = scores - scores.mean(dim=1, keepdim=True)
-        truth = self.influence - self.influence.mean()
-        varies = scores.amax(dim=1) > scores.amin(dim=1)
-        size = (rows.norm(dim=1) * truth.norm()).clamp(min=1e-300)
-        return torch.where(varies, rows @ truth / size, torch.zeros_like(size))
+        return torch.from_numpy(pearson_of_rows(scores, self.influence)).nan_to_num(0.0)
 
 
 def search_gradient(problems: Sequence[Problem]) -> Found:
