@@ -52,16 +52,3 @@ def progress_bar(
             bar.update(task, advance=steps, rate=rate, **values)
 
         yield advance
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words a person reads at a glance.
-
-    >>> duration(0.0042), duration(75), duration(9000)
-    ('4 ms', '1.2 min', '2.5 h')
-    """
-    if seconds < 1:
-        return f"{1000 * seconds:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.2g} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from nora import Influence, evaluate
-from nora.results.agreement import agreement, overlap, pearson
+from nora.results.agreement import agreement, overlap, pearson, pearson_of_rows
 
 METRICS = ["pearson", "spearman", "kendall", "top_1%", "top_3%", "top_10%"]
 
@@ -223,3 +225,24 @@ def test_scores_of_different_graphs_are_not_averaged() -> None:
         evaluate([scored([1, 2]), scored([1, 2, 3])], scored([1, 2, 3]))
     with pytest.raises(ValueError, match="there are no scores"):
         evaluate([], scored([1, 2, 3]))
+
+
+def test_a_weight_counts_an_entry_as_often() -> None:
+    scores, truth = related(30)
+    weight = np.random.default_rng(1).integers(1, 5, 30)
+    repeated = pearson(np.repeat(scores, weight), np.repeat(truth, weight))
+    assert pearson(scores, truth, weight) == pytest.approx(repeated)
+
+
+def test_rows_are_correlated_one_by_one_and_constant_ones_not_at_all() -> None:
+    scores, truth = related(30)
+    rows = pearson_of_rows(np.stack([scores, np.full(30, 0.1), -truth]), truth)
+    assert rows[0] == pytest.approx(np.corrcoef(scores, truth)[0, 1])
+    assert math.isnan(rows[1])
+    assert rows[2] == pytest.approx(-1)
+
+
+def test_agreement_is_imported_without_the_slow_part_of_scipy() -> None:
+    code = "import sys, nora.results.agreement; print('scipy.stats' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"

@@ -11,6 +11,7 @@ import typer
 from nora.cli.arguments import check_folder, parse_options
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.removal import readable
+from nora.wording import duration
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +61,7 @@ def demo(
         return
     accuracy = found.run.metrics["test_accuracy"]
     say(f"A GCN places {len(found.scores):,} accounts in two camps ({accuracy:.0%} right on test).")
-    say(f"Method {method!r} scored the removal of every one in {found.scores.seconds:.1f} s.\n")
+    say(f"Method {method!r} scored the removal of every one in {duration(found.scores.seconds)}.\n")
     print_table(best, "The most influential accounts")
     first = best["name"][0]
     if len(flips):

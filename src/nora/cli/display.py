@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nora.wording import cell
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -73,16 +75,8 @@ def print_table(frame: pd.DataFrame, title: str = "") -> None:
         numeric = kind.kind in "iuf"
         table.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
     for row in frame.itertuples(index=False):
-        table.add_row(*(Text(_cell(value)) for value in row))
+        table.add_row(*(Text(cell(value)) for value in row))
     _console().print(table)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.4f}" if abs(value) >= 0.01 or value == 0 else f"{value:.3g}"
-    if isinstance(value, bool):
-        return "yes" if value else ""
-    return str(value)
 
 
 def print_entries(entries: Sequence[Any]) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from nora.cli.arguments import check_table, parse_nodes, parse_targets
 from nora.cli.display import Json, print_json, print_table, records, say
+from nora.wording import duration
 
 
 def group(
@@ -87,6 +88,6 @@ def group(
         f"Together these {len(found)} change the others by {found.total:.4f}; the {len(found)} most "
         f"influential by themselves, together, by {found.alone:.4f}",
     )
-    say(f"{found.evaluations:,} removals computed in {found.seconds:.1f} s")
+    say(f"{found.evaluations:,} removals computed in {duration(found.seconds)}")
     if out is not None:
         say(f"The group is in {out}")

@@ -19,6 +19,7 @@ from nora.cli.arguments import (
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.tuning import FOLDER as TUNED
 from nora.cli.tuning import labels_file
+from nora.wording import duration
 
 if TYPE_CHECKING:
     from nora import Influence, Run
@@ -184,7 +185,7 @@ def _certify(
         )
         return
     print_table(found.to_frame(), f"The {len(found.nodes)} most influential nodes")
-    say(f"{found.certificate[0].upper()}{found.certificate[1:]} ({found.seconds:.1f} s).")
+    say(f"{found.certificate[0].upper()}{found.certificate[1:]} ({duration(found.seconds)}).")
     if out is not None:
         say(f"Written to {out}")
 
@@ -283,7 +284,7 @@ def _report(
         return
     if "auto" in scores.details:
         say(f"auto: {scores.method}, because {scores.details['auto']['reason']}.")
-    took = f", {scores.seconds:.1f} s" if scores.seconds else ""
+    took = f", {duration(scores.seconds)}" if scores.seconds else ""
     columns = [column for column in best if column != "rank"]
     print_table(
         best[["rank", *columns]],

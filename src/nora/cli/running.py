@@ -25,6 +25,7 @@ from nora.cli.results import (
 )
 from nora.cli.understood import graph_facts, in_words, what_counts
 from nora.ingest.formats import GRAPHS, TABLES, existing
+from nora.wording import duration
 
 if TYPE_CHECKING:
     from nora import Run
@@ -319,7 +320,7 @@ def _finish(answer: Answer, folder: Path, times: Times, json: bool) -> None:
     pruned = scores.options.get("tolerance")
     how = f"{scores.method}, pruned at {pruned:g}" if pruned else scores.method
     columns = ["rank", "name", "influence"]
-    took = f"{len(scores):,} nodes in {scores.seconds:.1f} s"
+    took = f"{len(scores):,} nodes in {duration(scores.seconds)}"
     print_table(best[columns], f"\nThe most influential nodes ({how}; {took})")
     say(f"In {folder}:")
     width = max(map(len, FILES))

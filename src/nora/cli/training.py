@@ -9,6 +9,7 @@ import typer
 
 from nora.cli.arguments import check_folder
 from nora.cli.display import Json, print_json, say
+from nora.wording import duration
 
 
 def train(
@@ -84,7 +85,9 @@ def train(
         for key, value in metrics.items()
         if key.endswith(("accuracy", "auc"))
     )
-    say(f"{model} on {dataset}: {quality} ({metrics['epochs']} epochs, {metrics['seconds']:.1f} s)")
+    say(
+        f"{model} on {dataset}: {quality} ({metrics['epochs']} epochs, {duration(metrics['seconds'])})"
+    )
     say(f"Run in {folder}. Next: nora rank {folder}")
 
 

@@ -10,6 +10,7 @@ import typer
 
 from nora.cli.arguments import check_folder
 from nora.cli.display import Json, print_json, say
+from nora.wording import duration
 
 if TYPE_CHECKING:
     from nora import Influence, Run
@@ -68,7 +69,7 @@ def tune(
     say(f"{method}: {options}")
     say(
         f"Pearson {found.pearson:.3f} on {found.labelled:,} labelled nodes; {found.tried:,} settings "
-        f"tried in {found.seconds:.1f} s."
+        f"tried in {duration(found.seconds)}."
     )
     say(f"Kept in {path}. Next: nora rank {run} --method {method} --tuned")
 

@@ -19,6 +19,7 @@ from nora.experiments.charts import panels
 from nora.experiments.citation import plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
 from nora.experiments.twitter import FACTS, caption
+from nora.results.agreement import spearman
 
 DEGREE_BANDS, EDGE_BANDS = 100, 20
 # In- and out-degrees by relation.
@@ -77,8 +78,7 @@ class Bands:
             frames[f"{cell.dataset} · {cell.task}"] = frame = banded(scores, found, count)
             tables.append((f"{cell.dataset}, {cell.task}: {len(frame)} bands", frame))
             for name, values in found.items():
-                rank = pd.Series(values).corr(pd.Series(scores), method="spearman")
-                rows.append((cell.dataset, cell.task, name, float(rank)))
+                rows.append((cell.dataset, cell.task, name, spearman(values, scores)))
         summary = pd.DataFrame(rows, columns=["dataset", "task", "degree", "spearman"])
         return Bands([("Rank correlation with influence", summary), *tables], frames)
 

@@ -27,9 +27,10 @@ from nora.engine.steps.step import Tally
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts
 from nora.problem import Problem
-from nora.progress import duration
+from nora.results.agreement import pearson
 from nora.seeds import shuffled
 from nora.stacklevel import warn
+from nora.wording import duration
 
 TOLERANCES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 # Strata by expected cost (from, to, nodes sampled): the costliest hundredth, the next tenth, the rest.
@@ -129,13 +130,6 @@ class _Pilot:
         nodes = torch.cat(self.nodes)
         found = dict(_flat(engine.by_chunks(ask, nodes, memory)))
         return np.array([found[node] for node in nodes.tolist()])
-
-    def pearson(self, a: np.ndarray, b: np.ndarray) -> float:
-        """Correlation over all nodes: each sampled node counts for those it stands for."""
-        weight = self.weight
-        a, b = a - np.average(a, weights=weight), b - np.average(b, weights=weight)
-        size = np.sqrt(np.sum(weight * a * a) * np.sum(weight * b * b))
-        return float(np.sum(weight * a * b) / size) if size > 0 else float("nan")
 
 
 def _flat(parts: Any) -> Any:
@@ -292,7 +286,7 @@ def _compensation(
     guessed = scores.copy()
     for part in (half, ~half):
         guessed[~part] += lost[~part] @ fitted(part)
-    return fitted(np.full(len(truth), True)).tolist(), pilot.pearson(guessed, truth)
+    return fitted(np.full(len(truth), True)).tolist(), pearson(guessed, truth, pilot.weight)
 
 
 def _sketch_seconds(engine: Engine, pilot: _Pilot) -> float:

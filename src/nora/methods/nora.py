@@ -53,6 +53,8 @@ class Degrees:
 
 def degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
     """Count edges out of and into every node, self-loops left out."""
+    # The paper's d_r, told apart by direction and counted on the messages; what people call a node's
+    # degree is `nora.problem.degree`.
     edges = message_edges(problem)
     edges = edges[:, edges[0] != edges[1]]
     ones = torch.ones(edges.size(1), dtype=dtype, device=edges.device)

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 from nora.report.consequences import NOTICEABLE, Consequence
 from nora.report.subject import Subject
 from nora.results.plots.distribution import Comparison, Concentration, compared
-from nora.results.plots.wording import count, number, ordinal, percent
+from nora.wording import count, number, ordinal, percent
 
 # Few ties are at most the median, and at most this share of the mean.
 FEW = 2 / 3

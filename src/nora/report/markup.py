@@ -9,7 +9,7 @@ from typing import Any
 
 from nora.report.findings import Finding
 from nora.report.subject import Subject
-from nora.results.plots.wording import number
+from nora.wording import number
 
 LISTED = 25
 

@@ -29,7 +29,7 @@ from nora.report.provenance import provenance
 from nora.report.quality import quality, weaknesses
 from nora.report.subject import Subject, gather
 from nora.results.influence import Influence
-from nora.results.plots.wording import count, duration, sentence
+from nora.wording import count, duration, sentence
 
 TITLE = "Had this node been gone, whose prediction would change?"
 

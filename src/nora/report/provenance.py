@@ -11,7 +11,7 @@ from typing import Any
 
 from nora.report.subject import Subject
 from nora.results.influence import Influence
-from nora.results.plots.wording import count, duration, number, percent, sentence
+from nora.wording import count, duration, number, percent, sentence
 
 _SHARES = ("accuracy", "f1", "precision", "recall", "fidelity", "agreement")
 

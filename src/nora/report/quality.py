@@ -9,7 +9,7 @@ import numpy as np
 
 from nora.report.provenance import metric, term
 from nora.report.subject import Subject
-from nora.results.plots.wording import percent
+from nora.wording import percent
 
 # A model this little ahead of guessing has not learned the graph.
 AHEAD = 0.05

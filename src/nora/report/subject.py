@@ -18,10 +18,10 @@ from torch_geometric.data import Data
 
 from nora.problem import Transform
 from nora.problem.calling import Forward
+from nora.problem.degree import degrees
 from nora.problem.task import Task
 from nora.questions.influence import influence
 from nora.questions.what_if import what_if
-from nora.report.counts import degrees
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 
@@ -128,7 +128,7 @@ def gather(
         scores=given,
         influence=main.scores.detach().cpu().double().numpy(),
         rank=rank,
-        degree=degrees(whole),
+        degree=degrees(whole).double().numpy(),
         pagerank=_pagerank(whole),
         effects=found if effects else {},
         items=len(before),

@@ -1,18 +1,25 @@
-"""How well one set of scores agrees with another."""
+"""How well one set of scores agrees with another: correlations, top-k overlap, trend."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from torch import Tensor
 
 from nora.problem.removal import node_ids
 from nora.results.influence import Influence
 
+Scores: TypeAlias = np.ndarray | Tensor
 SHARES = (0.01, 0.03, 0.10)
+
+
+def in_common(a: np.ndarray, b: np.ndarray, k: int) -> int:
+    """How many of the first `k` of `a` are also among the first `k` of `b`; ties in order of id."""
+    first_a, first_b = (np.argsort(-one, kind="stable")[:k] for one in (a, b))
+    return len(np.intersect1d(first_a, first_b))
 
 
 def overlap(a: np.ndarray, b: np.ndarray, share: float) -> float:
@@ -22,14 +29,62 @@ def overlap(a: np.ndarray, b: np.ndarray, share: float) -> float:
     0.5
     """
     k = max(1, round(share * len(a)))
-    top_a = np.argsort(-a, kind="stable")[:k]
-    top_b = np.argsort(-b, kind="stable")[:k]
-    return len(np.intersect1d(top_a, top_b)) / k
+    return in_common(a, b, k) / k
 
 
-def pearson(scores: Tensor, truth: Tensor) -> float:
-    """Pearson correlation of two vectors `[n]`; NaN when one of them is constant."""
-    return _pearson(_numpy(scores), _numpy(truth))
+def pearson(scores: Scores, truth: Scores, weight: Scores | None = None) -> float:
+    """Pearson correlation of two vectors `[n]`; NaN when one of them is constant.
+
+    Args:
+        scores: One vector.
+        truth: The other.
+        weight: How often each entry counts; once by default.
+
+    Example:
+        >>> twice = pearson(np.array([1.0, 2, 2, 4]), np.array([2.0, 1, 1, 5]))
+        >>> counted = pearson(np.array([1.0, 2, 4]), np.array([2.0, 1, 5]), np.array([1.0, 2, 1]))
+        >>> abs(twice - counted) < 1e-12
+        True
+    """
+    return float(pearson_of_rows(scores, truth, weight))
+
+
+def pearson_of_rows(rows: Scores, truth: Scores, weight: Scores | None = None) -> np.ndarray:
+    """Pearson correlation of each row of `[…, n]` with `truth` `[n]`; NaN for constant ones."""
+    a, b = _numpy(rows), _numpy(truth)
+    if a.shape[-1] == 0:
+        return np.full(a.shape[:-1], np.nan)
+    # Asked of the numbers themselves: the mean of equal ones may round.
+    varies = (np.ptp(a, axis=-1) > 0) & (np.ptp(b) > 0)
+    counts = None if weight is None else _numpy(weight)
+    a = a - np.average(a, axis=-1, weights=counts)[..., None]
+    b = b - np.average(b, weights=counts)
+    if counts is not None:
+        a, b = a * np.sqrt(counts), b * np.sqrt(counts)
+    size = np.linalg.norm(a, axis=-1) * np.linalg.norm(b)
+    return np.where(varies, a @ b / np.where(varies, size, 1.0), np.nan)
+
+
+def spearman(scores: Scores, truth: Scores) -> float:
+    """Rank correlation of two vectors `[n]`; NaN when one of them is constant."""
+    from scipy.stats import rankdata
+
+    return pearson(rankdata(_numpy(scores)), rankdata(_numpy(truth)))
+
+
+def log_trend(influence: Scores, other: Scores) -> tuple[float, float] | None:
+    """Slope and level of log influence over the log of another score, both positive `[n]`.
+
+    None where the other is the same for all nodes.
+
+    >>> [round(part, 6) for part in log_trend(np.array([3.0, 12, 27]), np.array([1.0, 2, 3]))]
+    [2.0, 1.098612]
+    """
+    x, y = np.log(_numpy(other)), np.log(_numpy(influence))
+    if len(np.unique(x)) < 2:
+        return None
+    slope, level = np.polyfit(x, y, 1)
+    return float(slope), float(level)
 
 
 def agreement(scores: Tensor, truth: Tensor) -> dict[str, float]:
@@ -76,6 +131,9 @@ def evaluate(
         >>> float(evaluate(found, truth, resamples=0).loc["spearman", "value"])
         1.0
     """
+    # What takes most of the time of importing SciPy is imported where it is used.
+    from scipy.stats import kendalltau
+
     if resamples < 0 or not 0 < confidence < 1:
         raise ValueError("resamples must be ≥ 0 and confidence between 0 and 1")
     a, b = mean_scores(scores), mean_scores(truth)
@@ -87,7 +145,7 @@ def evaluate(
     a, b = a[counted], b[counted]
     if len(a) < 2:
         raise ValueError(f"evaluation needs at least two nodes that count, got {len(a)}")
-    found = {**_metrics(a, b), "kendall": float(stats.kendalltau(a, b)[0])}
+    found = {**_metrics(a, b), "kendall": float(kendalltau(a, b)[0])}
     random = np.random.default_rng(seed)
     draws = pd.DataFrame(
         _metrics(a[picked], b[picked])
@@ -97,7 +155,7 @@ def evaluate(
         # Kendall's tau takes n log n with a large constant: a tenth of the resamples will do.
         draws["kendall"] = pd.Series(
             [
-                stats.kendalltau(a[picked], b[picked])[0]
+                kendalltau(a[picked], b[picked])[0]
                 for picked in (
                     random.integers(len(a), size=len(a)) for _ in range(max(2, resamples // 10))
                 )
@@ -128,8 +186,10 @@ def mean_scores(scores: Influence | Sequence[Influence]) -> np.ndarray:
     return np.mean([_numpy(one.scores) for one in several], axis=0)
 
 
-def _numpy(values: Tensor) -> np.ndarray:
-    return values.detach().cpu().double().numpy()
+def _numpy(values: Scores) -> np.ndarray:
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().double().numpy()
+    return np.asarray(values, dtype=float)
 
 
 def _name(share: float) -> str:
@@ -138,18 +198,7 @@ def _name(share: float) -> str:
 
 def _metrics(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
     return {
-        "pearson": _pearson(a, b),
-        "spearman": _spearman(a, b),
+        "pearson": pearson(a, b),
+        "spearman": spearman(a, b),
         **{_name(share): overlap(a, b, share) for share in SHARES},
     }
-
-
-def _pearson(a: np.ndarray, b: np.ndarray) -> float:
-    if len(a) == 0 or np.ptp(a) == 0 or np.ptp(b) == 0:  # the mean of equal numbers may round
-        return float("nan")
-    a, b = a - a.mean(), b - b.mean()
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
-
-
-def _spearman(a: np.ndarray, b: np.ndarray) -> float:
-    return _pearson(stats.rankdata(a), stats.rankdata(b))

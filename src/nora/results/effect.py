@@ -12,10 +12,19 @@ import torch
 from torch import Tensor
 
 from nora.problem.task import item_change
-from nora.results.tables import split_node_ids, write_table
+from nora.results.tables import (
+    facts_of,
+    read_table,
+    read_tensors,
+    rebuilt,
+    split_node_ids,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+TENSORS = ("before", "after", "counted", "pairs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,13 +161,21 @@ class Effect:
         return effect_plot(self, k, class_names)
 
     def save(self, path: str | Path) -> Path:
-        """Write `to_frame()` to a `.parquet` or `.csv` file, with what was removed."""
-        provenance = {
-            "kind": "effect",
-            "removed": list(self.removed),
-            "removed_edges": [list(edge) for edge in self.removed_edges],
-            "classes": None if self.classes is None else list(self.classes),
-            "task": self.task,
-            "total": self.total,
-        }
-        return write_table(self.to_frame(), provenance, Path(path))
+        """Write `to_frame()` to a `.parquet` or `.csv` file, with what was removed.
+
+        All predictions go to `<name>.predictions.safetensors` beside it; the table is readable without
+        them, and `load` needs them.
+        """
+        tensors = {name: tensor for name in TENSORS if (tensor := getattr(self, name)) is not None}
+        provenance = {**facts_of(self, *TENSORS), "total": self.total}
+        return write_table(self.to_frame(), provenance, Path(path), tensors)
+
+    @staticmethod
+    def load(path: str | Path) -> Effect:
+        """Read what `save` wrote: the table and the predictions beside it."""
+        frame, provenance = read_table(Path(path), "effect")
+        tensors = read_tensors(Path(path))
+        effect = rebuilt(Effect, provenance, **tensors)
+        if int(effect.counted.sum()) != len(frame):
+            raise ValueError(f"the predictions beside {path} belong to another file")
+        return effect

@@ -25,6 +25,7 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from nora.files import written_atomically
+from nora.problem.degree import degrees, is_directed
 from nora.problem.node_index import Graph, global_edges, node_index_of
 from nora.results.influence import Influence
 
@@ -102,10 +103,7 @@ def to_networkx(
         frame = replace(scored, node_types=None).to_frame().set_index("node")
         _put(graph, "influence", frame["influence"].to_dict())
         _put(graph, "rank", frame["rank"].to_dict())
-    degree = dict(graph.degree)
-    for node in nx.nodes_with_selfloops(graph):
-        degree[node] -= 2
-    _put(graph, "degree", degree)
+    _put(graph, "degree", dict(enumerate(degrees(data).tolist())))
     if predictions is not None:
         _check_length("predictions", predictions, num_nodes)
         if predictions.dim() == 2:
@@ -204,15 +202,12 @@ def _edges(data: Data, num_nodes: int) -> tuple[bool, Iterator[tuple[int, int, d
         attributes["type"] = _merged_types(kind, copy_of, len(key))
     if (count > 1).any():
         attributes["count"] = count
-    reverse = np.argsort(target * num_nodes + source)
-    undirected = np.array_equal((target * num_nodes + source)[reverse], key) and all(
-        _agree(value, value[reverse]) for value in (count, *attributes.values())
-    )
-    shown = np.flatnonzero(source <= target) if undirected else np.arange(len(key))
+    directed = is_directed(data)
+    shown = np.arange(len(key)) if directed else np.flatnonzero(source <= target)
     columns = {name: value[shown].tolist() for name, value in attributes.items()}
     rows = zip(*columns.values(), strict=True) if columns else (() for _ in shown)
     pairs = zip(source[shown].tolist(), target[shown].tolist(), rows, strict=True)
-    return not undirected, (
+    return directed, (
         (tail, head, dict(zip(columns, row, strict=True))) for tail, head, row in pairs
     )
 
@@ -240,12 +235,6 @@ def _merged_types(kind: np.ndarray, copy_of: np.ndarray, num_edges: int) -> np.n
     for edge, one in zip(pairs[0].tolist(), types.tolist(), strict=True):
         merged[edge].append(str(one))
     return np.array([", ".join(types) for types in merged], dtype=object)
-
-
-def _agree(one: np.ndarray, other: np.ndarray) -> bool:
-    if one.dtype.kind == "f":  # a sum may differ by the order of its terms
-        return bool(np.allclose(one, other, rtol=1e-6, atol=0, equal_nan=True))
-    return bool((one == other).all())
 
 
 def _classes(ids: Tensor, class_names: Sequence[str] | None) -> dict[int, Any]:

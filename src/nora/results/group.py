@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from nora.problem.node_index import node_columns
-from nora.results.tables import write_table
+from nora.results.tables import facts_of, read_table, rebuilt, write_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +79,13 @@ class Group:
 
     def save(self, path: str | Path) -> Path:
         """Write `to_frame()` to a `.parquet` or `.csv` file, with how it was found."""
-        provenance = {
-            "kind": "group",
-            "nodes": list(self.nodes),
-            "task": self.task,
-            "total": self.total,
-            "alone": self.alone,
-            "evaluations": self.evaluations,
-            "chosen_by": self.chosen_by,
-            "seconds": self.seconds,
-        }
+        provenance = {**facts_of(self, "totals", "influences"), "total": self.total}
         return write_table(self.to_frame(), provenance, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> Group:
+        """Read what `save` wrote."""
+        frame, provenance = read_table(Path(path), "group")
+        columns = {"totals": "total", "influences": "influence"}
+        found = {name: tuple(frame[column].tolist()) for name, column in columns.items()}
+        return rebuilt(Group, provenance, **found)

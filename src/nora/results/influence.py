@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
-from nora.results.tables import read_table, split_node_ids, write_table
+from nora.problem.node_index import NodeIndex, Nodes
+from nora.results.tables import facts_of, read_table, rebuilt, split_node_ids, write_table
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -35,11 +37,17 @@ class Influence:
         names: The nodes' names, when they have any.
         node_types: How many nodes of each type there are, one type after the other in `scores`; None
             in a graph of one type.
+        spread: Standard deviation of each score `[num_nodes]` over the runs that `mean` averaged.
+
+    `scores[17]` is a node's score. `scores[10:20]`, `scores[[3, 17]]` and `scores[mask]` are the same
+    result for these nodes only: ids, names and types stay, and the other nodes' scores are NaN.
 
     Example:
         >>> scores = Influence(torch.tensor([0.5, 2.0, 1.0]), "brute")
         >>> scores.top(2)["node"].tolist()
         [1, 2]
+        >>> scores[:2].scores.tolist()
+        [0.5, 2.0, nan]
         >>> scores = replace(scores, node_types={"author": 1, "paper": 2})
         >>> scores["paper", 0], scores.of("author").scores.tolist()
         (2.0, [0.5])
@@ -53,23 +61,57 @@ class Influence:
     details: Mapping[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] | None = None
     node_types: Mapping[str, int] | None = None
+    spread: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.names is not None and len(self.names) != len(self.scores):
             raise ValueError(f"{len(self.names)} names for {len(self.scores)} nodes")
         if self.node_types is not None and sum(self.node_types.values()) != len(self.scores):
             raise ValueError(f"node types {dict(self.node_types)} for {len(self.scores)} nodes")
+        if self.spread is not None and self.spread.shape != self.scores.shape:
+            raise ValueError(f"spread of {len(self.spread)} nodes for {len(self.scores)} scores")
 
     def __len__(self) -> int:
         return len(self.scores)
 
-    def __getitem__(self, node: int | tuple[str, int]) -> float:
-        if isinstance(node, tuple):
-            return self.of(node[0])[node[1]]
-        if self.node_types is not None:
-            example = (next(iter(self.node_types)), int(node))
-            raise KeyError(f"nodes have types here: give e.g. {example}")
-        return float(self.scores[node])
+    def __iter__(self) -> Iterator[float]:
+        return iter(self.scores.tolist())
+
+    @overload
+    def __getitem__(self, nodes: int | tuple[str, int]) -> float: ...
+    @overload
+    def __getitem__(
+        self, nodes: slice | tuple[str, Any] | Iterable[Any] | Tensor | np.ndarray
+    ) -> Influence: ...
+    def __getitem__(self, nodes: Nodes) -> float | Influence:
+        kind, within = nodes if _has_type(nodes) else (None, nodes)
+        if kind is not None and not _is_one(within):
+            return self._only(self._ids(kind, within))
+        if kind is not None:
+            return self.of(kind)[within]
+        if self.node_types is not None and (_is_one(nodes) or isinstance(nodes, slice)):
+            example = next(iter(self.node_types))
+            raise KeyError(f"nodes have types here: give e.g. ({example!r}, {nodes})")
+        if _is_one(nodes):
+            return float(self.scores[nodes])
+        return self._only(self._ids(None, nodes))
+
+    def _ids(self, kind: str | None, nodes: Nodes) -> Tensor:
+        """Global ids of several nodes, of one type where one is named."""
+        types = self.node_types or {}
+        index = NodeIndex(tuple(types), tuple(types.values()) or (len(self),))
+        if isinstance(nodes, slice):
+            every = torch.arange(len(self))
+            return (every if kind is None else every[index.span(kind)])[nodes]
+        return index.ids(nodes if kind is None else (kind, nodes))
+
+    def _only(self, nodes: Tensor) -> Influence:
+        """The same for these nodes; the others count as not asked for."""
+        gone = torch.ones(len(self), dtype=torch.bool, device=self.scores.device)
+        gone[nodes] = False
+        nan = float("nan")
+        spread = None if self.spread is None else self.spread.masked_fill(gone, nan)
+        return replace(self, scores=self.scores.masked_fill(gone, nan), spread=spread)
 
     def of(self, node_type: str) -> Influence:
         """The scores of one node type alone, numbered as the graph numbers them."""
@@ -78,7 +120,9 @@ class Influence:
             if name == node_type:
                 span = slice(start, start + count)
                 names = None if self.names is None else self.names[span]
-                return replace(self, scores=self.scores[span], names=names, node_types=None)
+                spread = None if self.spread is None else self.spread[span]
+                scores = self.scores[span]
+                return replace(self, scores=scores, names=names, node_types=None, spread=spread)
             start += count
         raise KeyError(f"no node type {node_type!r}; there are {list(self.node_types or ())}")
 
@@ -97,23 +141,29 @@ class Influence:
     def to_frame(self) -> pd.DataFrame:
         """One row per scored node: `node`, `name` if there are names, `influence`, `rank`.
 
-        In a graph with several node types `type` comes first, and `node` counts within it.
+        A mean of several runs has `spread` after `influence`. In a graph with several node types `type`
+        comes first, and `node` counts within it.
         """
         values = self.scores.detach().cpu().double().numpy()
         scored = np.flatnonzero(~np.isnan(values))
         frame = pd.DataFrame({"node": scored, "influence": values[scored]})
+        if self.spread is not None:
+            frame["spread"] = self.spread.detach().cpu().double().numpy()[scored]
         if self.names is not None:
             frame.insert(1, "name", [self.names[node] for node in scored])
         frame = split_node_ids(frame, self.node_types)
         frame["rank"] = frame["influence"].rank(ascending=False, method="first").astype(int)
         return frame
 
+    def sort(self) -> pd.DataFrame:
+        """`to_frame()` with the most influential first; equal scores in order of node id."""
+        return self.to_frame().sort_values("rank").reset_index(drop=True)
+
     def top(self, k: int = 10) -> pd.DataFrame:
-        """The `k` most influential nodes, the first first; equal scores in order of node id."""
+        """The first `k` of `sort()`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
-        frame = self.to_frame().sort_values("rank").head(k)
-        return frame.reset_index(drop=True)
+        return self.sort().head(k)
 
     def to_networkx(self, data: Graph, **known: Any) -> nx.Graph | nx.DiGraph:
         """The graph with these scores on its nodes: see `nora.to_networkx`."""
@@ -143,68 +193,132 @@ class Influence:
         Raises:
             ValueError: When the parts differ in method, task, options or size, or disagree.
         """
-        parts = list(parts)
-        if not parts:
-            raise ValueError("nothing to merge")
+        parts = _alike(parts, ("method", "task", "options"), "merge")
         first = parts[0]
         scores = first.scores.clone()
-        for part in parts[1:]:
-            for what in ("method", "task", "options"):
-                if getattr(part, what) != getattr(first, what):
-                    raise ValueError(
-                        f"parts differ in {what}: {getattr(first, what)} and {getattr(part, what)}"
-                    )
-            if part.details.get("classes") != first.details.get("classes"):
-                raise ValueError("parts differ in the classes that count")
-            if part.node_types != first.node_types:
-                raise ValueError("parts differ in the graph's node types")
-            if len(part) != len(first):
-                raise ValueError(f"parts have {len(first)} and {len(part)} nodes")
+        spread = torch.full_like(scores, float("nan"))
+        for part in parts:
             new, both = ~part.scores.isnan(), ~(part.scores.isnan() | scores.isnan())
             if not torch.allclose(part.scores[both], scores[both], rtol=1e-3, atol=1e-5):
                 raise ValueError("parts give different scores to the same node")
             scores[new] = part.scores[new]
-        return replace(first, scores=scores, seconds=sum(part.seconds for part in parts))
+            if part.spread is not None:
+                spread[new] = part.spread[new].to(spread.dtype)
+        return replace(
+            first,
+            scores=scores,
+            seconds=sum(part.seconds for part in parts),
+            spread=None if all(part.spread is None for part in parts) else spread,
+        )
+
+    @staticmethod
+    def mean(parts: Iterable[Influence]) -> Influence:
+        """Average runs of the same method on the same graph, e.g. of several seeds or models.
+
+        The result has the mean scores in double precision, NaN where a part has none, and their
+        `spread`; the options that all parts share; and in `details` how many there were, as
+        `mean_of`.
+
+        Raises:
+            ValueError: When the parts differ in method, task or size.
+
+        Example:
+            >>> seeds = [Influence(torch.tensor([1.0, score]), "exact") for score in (2.0, 4.0)]
+            >>> Influence.mean(seeds).scores.tolist()
+            [1.0, 3.0]
+        """
+        parts = _alike(parts, ("method", "task"), "average")
+        first = parts[0]
+        stacked = torch.stack([part.scores.double() for part in parts])
+        shared = {
+            key: value
+            for key, value in first.options.items()
+            if all(key in part.options and part.options[key] == value for part in parts)
+        }
+        counted = {"classes": first.details["classes"]} if "classes" in first.details else {}
+        return replace(
+            first,
+            scores=stacked.mean(dim=0),
+            options=shared,
+            seconds=sum(part.seconds for part in parts),
+            details={**counted, "mean_of": len(parts)},
+            # One run says nothing about how much runs differ.
+            spread=stacked.std(dim=0) if len(parts) > 1 else None,
+        )
 
     def save(self, path: str | Path) -> Path:
-        """Write all scored nodes to a `.parquet` or `.csv` file; provenance is kept."""
+        """Write all scored nodes to a `.parquet` or `.csv` file; `load` has everything back."""
         return write_table(self.to_frame(), self.provenance(), Path(path))
 
     def provenance(self) -> dict[str, Any]:
         """How the scores were made, as it is kept beside them."""
-        return {
-            "kind": "influence",
-            "method": self.method,
-            "task": self.task,
-            "options": dict(self.options),
-            "seconds": self.seconds,
-            "details": dict(self.details),
+        kept = {
+            **facts_of(self, "scores", "spread", "names"),
             "num_nodes": len(self),
-            "node_types": None if self.node_types is None else dict(self.node_types),
             "dtype": str(self.scores.dtype).removeprefix("torch."),
         }
+        if self.spread is not None:
+            kept["spread_dtype"] = str(self.spread.dtype).removeprefix("torch.")
+        # The table names the nodes that were scored.
+        if self.names is not None and bool(self.scores.isnan().any()):
+            kept["names"] = list(self.names)
+        return kept
 
     @staticmethod
     def load(path: str | Path) -> Influence:
         """Read what `save` wrote."""
         frame, provenance = read_table(Path(path), "influence")
-        dtype = getattr(torch, provenance["dtype"])
-        scores = torch.full((provenance["num_nodes"],), float("nan"), dtype=dtype)
         types = provenance.get("node_types")
         if types is not None:
             starts = dict(zip(types, np.cumsum([0, *types.values()]), strict=False))
             frame["node"] += frame["type"].map(starts).astype("int64")
-        nodes = torch.as_tensor(frame["node"].to_numpy(copy=True))
-        scores[nodes] = torch.as_tensor(frame["influence"].to_numpy(copy=True)).to(dtype)
-        names: tuple[str, ...] | None = None
-        if "name" in frame:
-            named = [""] * len(scores)
-            for node, name in zip(frame["node"], frame["name"], strict=True):
-                named[node] = str(name)
-            names = tuple(named)
-        return Influence(
-            scores=scores,
-            names=names,
-            node_types=types,
-            **{key: provenance[key] for key in ("method", "task", "options", "seconds", "details")},
+        nodes = frame["node"].to_numpy()
+
+        def column(name: str, dtype: str) -> Tensor:
+            values = np.full(provenance["num_nodes"], np.nan)
+            values[nodes] = frame[name]
+            return torch.from_numpy(values).to(getattr(torch, dtype))
+
+        names = provenance.get("names")
+        if names is None and "name" in frame:
+            names = [""] * provenance["num_nodes"]
+            for node, name in zip(nodes, frame["name"], strict=True):
+                names[node] = str(name)
+        return rebuilt(
+            Influence,
+            provenance,
+            scores=column("influence", provenance["dtype"]),
+            spread=column("spread", provenance["spread_dtype"]) if "spread" in frame else None,
+            names=None if names is None else tuple(names),
         )
+
+
+def _has_type(nodes: Nodes) -> bool:
+    return isinstance(nodes, tuple) and len(nodes) == 2 and isinstance(nodes[0], str)
+
+
+def _is_one(nodes: Nodes) -> bool:
+    """Whether this is a single number rather than several, or a mask."""
+    shape = getattr(nodes, "shape", None)
+    return isinstance(nodes, Integral) if shape is None else len(shape) == 0
+
+
+def _alike(parts: Iterable[Influence], fields: tuple[str, ...], what: str) -> list[Influence]:
+    """The parts as a list, once it is clear that they belong together."""
+    given = list(parts)
+    if not given:
+        raise ValueError(f"nothing to {what}")
+    first = given[0]
+    for part in given[1:]:
+        for name in fields:
+            if getattr(part, name) != getattr(first, name):
+                raise ValueError(
+                    f"parts differ in {name}: {getattr(first, name)} and {getattr(part, name)}"
+                )
+        if part.details.get("classes") != first.details.get("classes"):
+            raise ValueError("parts differ in the classes that count")
+        if part.node_types != first.node_types:
+            raise ValueError("parts differ in the graph's node types")
+        if len(part) != len(first):
+            raise ValueError(f"parts have {len(first)} and {len(part)} nodes")
+    return given

@@ -1,21 +1,40 @@
-"""Tables on disk: Parquet files carry how they were made inside, CSV files in `<name>.meta.json` beside."""
+"""Results on disk: a table that anybody can read, and what else it takes to have the result back.
+
+Parquet files carry how they were made inside, CSV files in `<name>.meta.json` beside. Tensors that are not
+in the table stand in `<name>.predictions.safetensors` beside either.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from nora.files import written_atomically
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Result = TypeVar("Result", bound="DataclassInstance")
+
 _KEY = b"nora"
 # Python's own float reads every digit back; pandas' parser may miss the last bit.
-_COLUMNS: dict[Any, Any] = {"type": str, "node": int, "name": str, "influence": float}
-_DTYPES = {"node": "int64", "influence": "float64"}
+_COLUMNS: dict[Any, Any] = {
+    "type": str,
+    "node": int,
+    "name": str,
+    "influence": float,
+    "spread": lambda cell: float(cell or "nan"),
+    "total": float,
+}
+_DTYPES = dict.fromkeys(("influence", "spread", "total"), "float64") | {"node": "int64"}
 
 
 def split_node_ids(frame: pd.DataFrame, node_types: Mapping[str, int] | None) -> pd.DataFrame:
@@ -43,23 +62,89 @@ def _sidecar(path: Path) -> Path:
     return path.with_name(path.name + ".meta.json")
 
 
-def write_table(frame: pd.DataFrame, provenance: dict[str, Any], path: Path) -> Path:
-    """Write a frame to a `.parquet` or `.csv` file, with how it was made."""
-    text = json.dumps(provenance, indent=2)
-    if _suffix(path) == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+def _predictions(path: Path) -> Path:
+    return path.with_name(path.name + ".predictions.safetensors")
 
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: text})
-        with written_atomically(path) as temporary:
+
+def facts_of(result: DataclassInstance, *elsewhere: str) -> dict[str, Any]:
+    """The fields of a result as its provenance keeps them, without those that stand elsewhere."""
+    values = {field.name: getattr(result, field.name) for field in fields(result)}
+    return {
+        "kind": type(result).__name__.lower(),
+        **{
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in values.items()
+            if name not in elsewhere
+        },
+    }
+
+
+def rebuilt(kind: type[Result], provenance: dict[str, Any], **elsewhere: Any) -> Result:
+    """The result that `facts_of` was asked about; JSON made lists of its tuples."""
+    known = {
+        field.name: _tuples(provenance[field.name])
+        for field in fields(kind)
+        if field.name in provenance and field.name not in elsewhere
+    }
+    return kind(**known, **elsewhere)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def nodes_in(frame: pd.DataFrame) -> tuple[Any, ...]:
+    """The nodes of a table as results name them: `17`, or `("author", 17)` where there are types."""
+    nodes = frame["node"].tolist()
+    return tuple(zip(frame["type"], nodes, strict=True)) if "type" in frame else tuple(nodes)
+
+
+def write_table(
+    frame: pd.DataFrame,
+    provenance: dict[str, Any],
+    path: Path,
+    tensors: Mapping[str, Tensor] | None = None,
+) -> Path:
+    """Write a frame to a `.parquet` or `.csv` file, with how it was made, and tensors beside it."""
+    text, suffix = json.dumps(provenance, indent=2), _suffix(path)
+    # None takes its place before all are written.
+    with ExitStack() as files:
+        if tensors:
+            from safetensors.torch import save_file
+
+            # Copies: safetensors refuses tensors that share their memory.
+            copies = {key: one.detach().cpu().contiguous().clone() for key, one in tensors.items()}
+            save_file(copies, files.enter_context(written_atomically(_predictions(path))))
+        temporary = files.enter_context(written_atomically(path))
+        if suffix == ".parquet":
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            table = table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: text})
             pq.write_table(table, temporary)
-    else:
-        # Neither takes its place before both are written.
-        with written_atomically(path) as table, written_atomically(_sidecar(path)) as beside:
+        else:
+            beside = files.enter_context(written_atomically(_sidecar(path)))
             beside.write_text(text, encoding="utf-8")
-            frame.to_csv(table, index=False)
+            frame.to_csv(temporary, index=False)
     return path
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read the tensors that `write_table` wrote beside `path`."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    beside = _predictions(path)
+    if not beside.exists():
+        raise FileNotFoundError(
+            f"{path} has the table only: to be loaded it needs all predictions, which save writes "
+            f"to {beside.name} beside it"
+        )
+    try:
+        return load_file(beside)
+    except SafetensorError as error:
+        raise ValueError(f"{beside} is not readable: {error}") from error
 
 
 def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:

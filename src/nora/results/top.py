@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from nora.problem.node_index import node_columns
-from nora.results.tables import write_table
+from nora.results.tables import facts_of, nodes_in, read_table, rebuilt, write_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +70,12 @@ class Top:
 
     def save(self, path: str | Path) -> Path:
         """Write `to_frame()` to a `.parquet` or `.csv` file, with the certificate."""
-        provenance = {
-            "kind": "top",
-            "certificate": self.certificate,
-            "certified": self.certified,
-            "refined": self.refined,
-            "num_nodes": self.num_nodes,
-            "rest": self.rest,
-            "seconds": self.seconds,
-            "screened_by": self.screened_by,
-        }
+        provenance = {**facts_of(self, "nodes", "scores"), "certificate": self.certificate}
         return write_table(self.to_frame(), provenance, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> Top:
+        """Read what `save` wrote."""
+        frame, provenance = read_table(Path(path), "top")
+        scores = tuple(frame["influence"].tolist())
+        return rebuilt(Top, provenance, nodes=nodes_in(frame), scores=scores)

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
+from nora.results.agreement import SHARES, in_common, log_trend, pearson, spearman
 from nora.results.influence import Influence
 from nora.results.plots.style import notable
 
-SHARES = (0.01, 0.03, 0.10)
 CURVE_POINTS = 160
 # Running a model twice may change its predictions so much in all.
 ROUNDING = 1e-6
@@ -87,36 +86,18 @@ def compare(influence: np.ndarray, other: np.ndarray) -> Comparison | None:
         return None
     a, b = influence[both], other[both]
     first = min(10, len(both))
-    shared = np.intersect1d(_first(a, first), _first(b, first))
     seen = (a > 0) & (b > 0)
     frame = pd.DataFrame({"influence": a[seen], "degree": b[seen]}, index=both[seen])
     return Comparison(
-        spearman=_correlation(rankdata(a), rankdata(b)),
-        pearson=_correlation(a, b),
-        shared=len(shared),
+        spearman=spearman(a, b),
+        pearson=pearson(a, b),
+        shared=in_common(a, b, first),
         first=first,
         notable=tuple(int(node) for node in notable(frame)) if len(frame) > 1 else (),
-        trend=_trend(a[seen], b[seen]),
+        trend=log_trend(a[seen], b[seen]),
     )
 
 
 def compared(main: Influence, other: Influence) -> Comparison | None:
     """The same for two sets of scores."""
     return compare(main.scores.detach().cpu().double().numpy(), other.scores.cpu().double().numpy())
-
-
-def _first(values: np.ndarray, k: int) -> np.ndarray:
-    return np.argsort(-values, kind="stable")[:k]
-
-
-def _correlation(a: np.ndarray, b: np.ndarray) -> float:
-    a, b = a - a.mean(), b - b.mean()
-    scale = np.sqrt((a**2).sum() * (b**2).sum())
-    return float((a * b).sum() / scale) if scale > 0 else float("nan")
-
-
-def _trend(influence: np.ndarray, other: np.ndarray) -> tuple[float, float] | None:
-    if len(np.unique(other)) < 2:
-        return None
-    slope, level = np.polyfit(np.log(other), np.log(influence), 1)
-    return float(slope), float(level)

@@ -27,7 +27,7 @@ from nora.results.plots.picture import (
     remark,
     written,
 )
-from nora.results.plots.wording import count, number
+from nora.wording import count, number
 
 ROW = 0.29  # inches per arrow
 NAMED = 3

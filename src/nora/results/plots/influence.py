@@ -14,7 +14,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nora.problem.node_index import Graph, global_edges
+from nora.problem.degree import degrees
+from nora.problem.node_index import Graph
 from nora.results.influence import Influence
 from nora.results.plots.distribution import Concentration, concentration
 from nora.results.plots.picture import (
@@ -31,7 +32,7 @@ from nora.results.plots.picture import (
 )
 from nora.results.plots.style import notable
 from nora.results.plots.text_places import Label, place_labels
-from nora.results.plots.wording import count, number, percent
+from nora.wording import count, number, percent
 
 ROW = 0.27  # inches per bar
 # The Lorenz panel: where its axis ends, and the size of its texts as shares of width and height.
@@ -69,7 +70,7 @@ def influence_plot(scores: Influence, k: int = 15, data: Graph | None = None) ->
         return figure
     if data.num_nodes != len(scores):
         raise ValueError(f"data has {data.num_nodes} nodes, but the scores are of {len(scores)}")
-    _draw_degrees(figure, right, nodes.assign(degree=_degree(data)[nodes.index]), scores)
+    _draw_degrees(figure, right, nodes.assign(degree=degrees(data).numpy()[nodes.index]), scores)
     return figure
 
 
@@ -166,10 +167,3 @@ def _draw_degrees(figure: Figure, axes: Axes, nodes: pd.DataFrame, scores: Influ
         Label(x, y, written(node_name(scores, node), 20)) for node, x, y in chosen.itertuples()
     ]
     place_labels(axes, labels, seen[["spread", "influence"]].to_numpy())
-
-
-def _degree(data: Graph) -> np.ndarray:
-    """Edges at each node as the method `degree` counts them: in and out, halved, no loops."""
-    source, target = global_edges(data).cpu().numpy()
-    ends = np.concatenate([source[source != target], target[source != target]])
-    return np.bincount(ends, minlength=int(data.num_nodes or 0)) / 2

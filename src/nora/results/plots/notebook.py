@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from nora.results.effect import Effect
 from nora.results.influence import Influence
-from nora.results.plots.wording import count, duration, number
+from nora.wording import cell, count, duration, number
 
 if TYPE_CHECKING:
     from nora.results.group import Group
@@ -45,7 +44,7 @@ def html_table(frame: pd.DataFrame, title: str, about: Iterable[str] = ()) -> st
     rows = "".join(
         "<tr>"
         + "".join(
-            f'<td style="{_CELL};text-align:{side}">{_cell(value)}</td>'
+            f'<td style="{_CELL};text-align:{side}">{escape(_short(cell(value)))}</td>'
             for side, value in zip(sides.values(), row, strict=True)
         )
         + "</tr>"
@@ -114,14 +113,3 @@ def _named(effect: Effect, node: Any, what: str = "node ") -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bool) or type(value).__name__ == "bool_":
-        return "yes" if value else ""
-    if isinstance(value, Integral):
-        return str(value)
-    if isinstance(value, Real):
-        size = abs(float(value))
-        return f"{value:,.4f}" if size >= 0.01 or size == 0 else f"{value:.3g}"
-    return escape(_short(str(value)))

@@ -18,8 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from torch import Tensor
 
+from nora.results.agreement import log_trend
 from nora.results.influence import Influence
-from nora.results.plots.style import COLOURS, GREY, notable, trend
+from nora.results.plots.style import COLOURS, GREY, notable
 from nora.results.plots.text_places import Label, place_labels
 
 NAMED = 6
@@ -87,9 +88,11 @@ def _draw_scatter(axes: Axes, nodes: pd.DataFrame, method: str) -> pd.DataFrame:
     axes.scatter(seen["spread"], seen["influence"], s=15, c=seen["colour"], alpha=0.65, lw=0)
     axes.set(xlabel="degree (spread a little)", ylabel=f"influence ({method})")
     if len(seen):  # empty logarithmic axes cannot be drawn
-        slope, level = trend(seen)
-        ends = np.array([seen["degree"].min(), seen["degree"].max()])
-        axes.plot(ends, np.exp(level) * ends**slope, color=GREY, lw=1.2, ls="--", zorder=1)
+        trend = log_trend(seen["influence"].to_numpy(), seen["degree"].to_numpy())
+        if trend is not None:
+            slope, level = trend
+            ends = np.array([seen["degree"].min(), seen["degree"].max()])
+            axes.plot(ends, np.exp(level) * ends**slope, color=GREY, lw=1.2, ls="--", zorder=1)
         axes.set(xscale="log", yscale="log")
     axes.set_title("Influence against degree", loc="left", fontsize=12)
     axes.xaxis.set_major_formatter("{x:g}")

@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from nora.files import written_atomically
+from nora.results.agreement import log_trend
 
 # Amber and teal, then the rest of Okabe and Ito's colours: neighbours differ in lightness too, so
 # that they stay apart for colour-blind readers and in print.
@@ -30,7 +31,11 @@ def notable(nodes: pd.DataFrame) -> pd.Index:
     Args:
         nodes: Columns `degree` and `influence`, both positive.
     """
-    slope, level = trend(nodes)
+    # Without a trend all nodes are compared with the same level, whichever.
+    slope, level = log_trend(nodes["influence"].to_numpy(), nodes["degree"].to_numpy()) or (
+        0.0,
+        0.0,
+    )
     surprise = np.log(nodes["influence"]) - (level + slope * np.log(nodes["degree"]))
     # Among small nodes large ratios are common and mean little.
     important = nodes["influence"] >= nodes["influence"].quantile(0.95)
@@ -39,12 +44,3 @@ def notable(nodes: pd.DataFrame) -> pd.Index:
     above = surprise[important].nlargest(3).index
     below = surprise[hubs].nsmallest(2).index
     return first.append([above, below]).drop_duplicates()
-
-
-def trend(nodes: pd.DataFrame) -> tuple[float, float]:
-    """Slope and level of log influence over log degree."""
-    x, y = np.log(nodes["degree"].to_numpy()), np.log(nodes["influence"].to_numpy())
-    if len(np.unique(x)) < 2:
-        return 0.0, float(y.mean()) if len(y) else 0.0
-    slope, level = np.polyfit(x, y, 1)
-    return float(slope), float(level)

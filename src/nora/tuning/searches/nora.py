@@ -27,6 +27,7 @@ from nora.methods.nora import (
     topology_weights,
 )
 from nora.problem import Problem
+from nora.results.agreement import pearson_of_rows
 from nora.tuning.searches import SEARCHES, Found
 
 WEIGHTINGS: tuple[Weighting, ...] = ("own", "sum")
@@ -56,12 +57,7 @@ class _Labelled:
 
     def pearson(self, scores: Tensor) -> Tensor:
         """Correlation of each row of `scores` `[settings, n]` with the labels; 0 for constant rows."""
-        scores = scores.double()
-        rows = scores - scores.mean(dim=1, keepdim=True)
-        truth = self.influence - self.influence.mean()
-        varies = scores.amax(dim=1) > scores.amin(dim=1)
-        size = (rows.norm(dim=1) * truth.norm()).clamp(min=1e-300)
-        return torch.where(varies, rows @ truth / size, torch.zeros_like(size))
+        return torch.from_numpy(pearson_of_rows(scores, self.influence)).nan_to_num(0.0)
 
 
 @SEARCHES.register("nora-t1", "the gradient part")

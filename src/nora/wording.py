@@ -1,9 +1,11 @@
-"""Numbers as people write them: three digits that matter, thousands apart, 1st, 2nd, 3rd."""
+"""Numbers as people write them: three digits that matter, thousands apart, 1st, 2nd, 3rd, 2 min 5 s."""
 
 from __future__ import annotations
 
 import re
 from math import isfinite, log10
+from numbers import Integral, Real
+from typing import Any
 
 
 def number(value: float) -> str:
@@ -63,12 +65,28 @@ def duration(seconds: float) -> str:
     """
     if seconds < 0.01:
         return f"{1000 * seconds:.0f} ms"
-    if seconds < 60:
+    if seconds < 59.5:
         return f"{seconds:.2g} s"
     whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def cell(value: Any) -> str:
+    """A value in a table: four decimals, or three digits of what is small; yes or nothing.
+
+    >>> cell(1234.5), cell(0.00123456), cell(7), cell(True), cell(False), cell("Ada")
+    ('1,234.5000', '0.00123', '7', 'yes', '', 'Ada')
+    """
+    if (
+        isinstance(value, bool) or type(value).__name__ == "bool_"
+    ):  # NumPy's own is none of Python's
+        return "yes" if value else ""
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        size = float(value)
+        return f"{size:,.4f}" if abs(size) >= 0.01 or size == 0 else f"{size:.3g}"
+    return str(value)
 
 
 def sentence(text: str) -> str:
