@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nora.analysis import Analysis, analyse
     from nora.datasets import load_dataset
     from nora.engine import rule
     from nora.ingest import read_graph
@@ -64,9 +65,12 @@ _HOME = {
     "merge_checkpoints": "results.checkpoint",
     "rule": "engine",
     "write_report": "report.page",
+    "analyse": "analysis",
+    "Analysis": "analysis",
 }
 
 __all__ = [
+    "Analysis",
     "Effect",
     "Group",
     "Influence",
@@ -76,6 +80,7 @@ __all__ = [
     "Run",
     "Top",
     "Tuned",
+    "analyse",
     "best_group",
     "build_model",
     "evaluate",

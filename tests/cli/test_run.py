@@ -19,8 +19,8 @@ import pytest
 import torch
 
 import nora
+from nora.analysis.folder import FILES
 from nora.cli.arguments import parse_nodes
-from nora.cli.results import FILES
 from nora.ingest import encode
 from shell import document, ok, refused, run
 
@@ -445,7 +445,7 @@ class TestRefused:
         def full(*_: object, **__: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("nora.results.export.write_graph", full)
+        monkeypatch.setattr("nora.analysis.writing.write_graph", full)
         message = refused_after_output(*inputs(folder), "--out", tmp_path / "o", "--epochs", 2)
         assert "No space left on device" in message
         assert list(tmp_path.iterdir()) == []
