@@ -302,6 +302,7 @@ class TestWeakModels:
         )  # fmt: skip
         assert result.exit_code == 0, result.output
         assert "warning: the model is too weak for its influences to be trusted" in result.stderr
+        assert "another --model or --encoding may help" in result.stderr
         about = json.loads((out / "run.json").read_text())
         assert about["trust"]["weak"] is True
         assert "too weak" in about["warnings"][0]
