@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nora.analysis import Analysis, analyse
     from nora.datasets import load_dataset
     from nora.engine import rule
     from nora.ingest import read_graph
@@ -71,9 +72,12 @@ _HOME = {
     "rule": "engine",
     "Session": "questions.session",
     "write_report": "report.page",
+    "analyse": "analysis",
+    "Analysis": "analysis",
 }
 
 __all__ = [
+    "Analysis",
     "Effect",
     "Group",
     "Influence",
@@ -85,6 +89,7 @@ __all__ = [
     "Session",
     "Top",
     "Tuned",
+    "analyse",
     "best_group",
     "build_model",
     "evaluate",

@@ -54,3 +54,12 @@ def folder_written_atomically(path: Path, replace: bool = False) -> Iterator[Pat
             temporary.replace(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise unless `folder` is there and writable, or can be made."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(f"{there} is a file, so nothing can be written inside it")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(f"{there} is not writable; choose another place")

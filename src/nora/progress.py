@@ -11,13 +11,13 @@ Advance = Callable[..., None]
 
 @contextmanager
 def progress_bar(
-    description: str, total: float, show: bool = True, fields: str = ""
+    description: str, total: float | None, show: bool = True, fields: str = ""
 ) -> Iterator[Advance]:
     """A bar with rate and time left; yields `advance(steps, **fields)`.
 
     Args:
         description: What is being done.
-        total: How many steps there are.
+        total: How many steps there are; None where nobody knows.
         show: False for no bar at all.
         fields: Format of extra columns, e.g. `"loss {task.fields[loss]}"`.
     """

@@ -7,6 +7,9 @@ from math import isfinite, log10
 from numbers import Integral, Real
 from typing import Any
 
+# `--task`, `task='link'`, `directed=True`, `labels=`; but `p=0.4` is no option.
+_OPTION = r"(?<![^\s(])(?:--\w|[a-z_]+=(?:['\"\[]|True\b|(?=[\s,.;:)]|$)))"
+
 
 def number(value: float) -> str:
     """Three significant digits, thousands apart.
@@ -90,17 +93,17 @@ def cell(value: Any) -> str:
 
 
 def sentence(text: str) -> str:
-    """A remark made for the command line, for readers of a page: whole sentences, no options.
+    """A remark for readers of a page: whole sentences, no advice on flags and parameters.
 
     >>> sentence("the model is weak, e.g. on hubs. Another --model may help")
     'The model is weak, e.g. on hubs.'
-    >>> sentence("edges go both ways (see --directed)")
-    'Edges go both ways.'
+    >>> sentence("edges go both ways (see directed=True)"), sentence("chance is likely (p=0.4)")
+    ('Edges go both ways.', 'Chance is likely (p=0.4).')
     """
-    text = re.sub(r"\s*\([^()]*(?<![^\s(])--\w[^()]*\)", "", text)
+    text = re.sub(rf"\s*\([^()]*{_OPTION}[^()]*\)", "", text)
     parts = re.split(r"(?<=[.!?])\s+(?=[A-Z])", text.strip())
     # A remark that is about nothing but options is better than none.
-    kept = [part for part in parts if not re.search(r"(?<!\S)--\w", part)] or parts
+    kept = [part for part in parts if not re.search(_OPTION, part)] or parts
     text = " ".join(kept)
     ended = text.endswith((".", "!", "?", "…")) or not text
     return text[:1].upper() + text[1:] + ("" if ended else ".")

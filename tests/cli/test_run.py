@@ -19,8 +19,8 @@ import pytest
 import torch
 
 import nora
+from nora.analysis.folder import FILES
 from nora.cli.arguments import parse_nodes
-from nora.cli.results import FILES
 from nora.ingest import encode
 from shell import document, ok, refused, run
 
@@ -302,6 +302,7 @@ class TestWeakModels:
         )  # fmt: skip
         assert result.exit_code == 0, result.output
         assert "warning: the model is too weak for its influences to be trusted" in result.stderr
+        assert "another --model or --encoding may help" in result.stderr
         about = json.loads((out / "run.json").read_text())
         assert about["trust"]["weak"] is True
         assert "too weak" in about["warnings"][0]
@@ -445,7 +446,7 @@ class TestRefused:
         def full(*_: object, **__: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("nora.results.export.write_graph", full)
+        monkeypatch.setattr("nora.analysis.writing.write_graph", full)
         message = refused_after_output(*inputs(folder), "--out", tmp_path / "o", "--epochs", 2)
         assert "No space left on device" in message
         assert list(tmp_path.iterdir()) == []

@@ -230,7 +230,7 @@ class TestRefused:
             ("source,target,weight\na,b,inf\n", r"line 2: the weight 'inf' is not finite"),
             (
                 "source,target,weight\na,b,0\nb,c,0.0\n",
-                r"e\.csv: all weights are 0.*--ignore weight",
+                r"e\.csv: all weights are 0.*ignore=\['weight'\]",
             ),
             ("source,target,type\na,b,x\nb,c,\n", r"line 3: the type is blank"),
             ('source,target\n"a\nx",b\nc,\n', r"e\.csv, line 4: the target id is blank"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from nora.files import check_folder
 from nora.registry import nearest
 
 if TYPE_CHECKING:
@@ -192,12 +192,3 @@ def check_table(path: Path | None) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a .csv or .parquet file")
     check_folder(path.parent)
-
-
-def check_folder(folder: Path) -> None:
-    """Raise unless `folder` is there and writable, or can be made."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not there.is_dir():
-        raise NotADirectoryError(f"{there} is a file, so nothing can be written inside it")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(f"{there} is not writable; choose another place")

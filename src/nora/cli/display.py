@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nora.strict_json import json_text
 from nora.wording import cell
 
 if TYPE_CHECKING:
@@ -38,23 +37,6 @@ def help_text(command: Callable[..., None]) -> str:
 def print_json(document: Any) -> None:
     """Print `document` as strict JSON."""
     typer.echo(json_text(document))
-
-
-def json_text(document: Any) -> str:
-    """`document` as strict JSON: what JSON cannot hold (NaN, infinity) becomes null."""
-    return json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # NumPy and torch, scalars and arrays
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
+
+from nora.cli.flags import flags_of, in_flags
 
 # Click's UsageError, whether typer brings its own copy of click or depends on it.
 USAGE_ERROR: Any = typer.BadParameter.__base__
@@ -31,12 +33,18 @@ class Group(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Parse the command's own arguments and run it."""
-        with _reported(ctx.params.get("debug", False)), _warnings_in_one_line():
+
+        def reworded(message: str) -> str:
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            return in_flags(message, flags_of(command)) if command else message
+
+        debug = ctx.params.get("debug", False)
+        with _reported(debug, reworded), _warnings_in_one_line(reworded):
             return super().invoke(ctx)
 
 
 @contextmanager
-def _reported(debug: bool = False) -> Iterator[None]:
+def _reported(debug: bool = False, reworded: Callable[[str], str] = str) -> Iterator[None]:
     try:
         yield
     except USAGE_ERROR as error:
@@ -50,7 +58,7 @@ def _reported(debug: bool = False) -> Iterator[None]:
     except Exception as error:
         if debug or not isinstance(error, _user_errors()):
             raise
-        _fail(_message(error), 2)
+        _fail(reworded(_message(error)), 2)
 
 
 def _user_errors() -> tuple[type[Exception], ...]:
@@ -75,11 +83,11 @@ def _fail(message: str, status: int) -> NoReturn:
 
 
 @contextmanager
-def _warnings_in_one_line() -> Iterator[None]:
+def _warnings_in_one_line(reworded: Callable[[str], str]) -> Iterator[None]:
     """Warnings without file names and source lines, which mean nothing to a user."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        typer.echo("warning: " + " ".join(str(message).split()), err=True)
+        typer.echo("warning: " + " ".join(reworded(str(message)).split()), err=True)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

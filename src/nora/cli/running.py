@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import parse_options
+from nora.analysis.checks import check_files, check_task
+from nora.analysis.folder import ABOUT, FILES, check_results
 from nora.cli.display import Json, print_json, print_table, records, say
-from nora.cli.results import (
-    FILES,
-    Answer,
-    Times,
-    check_results,
-    describe,
-    input_file,
-    write_results,
-)
-from nora.cli.understood import graph_facts, in_words, what_counts
-from nora.ingest.formats import GRAPHS, TABLES, existing
+from nora.cli.flags import flags_of, in_flags
 from nora.wording import duration
 
 if TYPE_CHECKING:
-    from nora import Run
-    from nora.ingest import Reading
-    from nora.training.trust import Trust
+    from nora import Analysis
 
 SHOWN = 5
-FEWEST_LABELLED = 5
 
 
 def run(
+    context: typer.Context,
     edges: Annotated[
         Path,
         typer.Option(
@@ -134,189 +121,54 @@ def run(
       nora run --edges network.graphml --model sage --encoding random-walk
     """
     folder = out or Path(f"{edges.stem}-influence")
-    if task not in (None, "node", "link"):
-        raise ValueError(f"--task is {task!r}; it must be 'node' or 'link'")
+    check_task(task)
     # typer, too, could ask whether files are readable (`readable=True`), but not say why they are not.
-    given = {"edges": edges, "features": features, "labels": labels}
-    for role, path in given.items():
-        if path is not None:
-            existing(path, (*TABLES, *GRAPHS) if role == "edges" else TABLES)
+    check_files(edges, features, labels)
     check_results(folder, force)
     # From here on torch is needed, which takes seconds to load.
-    _check_methods(method, also or [])
-    tell: Callable[[str], None] = (lambda _: None) if json else say
-
     import nora
-    from nora.ingest import read_graph
-    from nora.training.trust import judge
 
-    if model is not None:
-        nora.models.MODELS[model]
-    times, cautions = Times(), []
-    with times.stage("reading"):
-        reading = read_graph(
-            edges,
-            features,
-            labels,
-            directed=directed,
-            encoding=encoding,
-            ignore=[name.strip() for name in (ignore or "").split(",") if name.strip()],
-            label_column=label_column,
-        )
-        inputs = [input_file(role, path) for role, path in given.items() if path is not None]
-    task = _task(reading, task)
-    reading = _fair(reading, task, seed)
-    model = model or ("rgcn" if reading.dataset.edge_type_names else "gcn")
-    graph = graph_facts(reading, directed)
-    tell(f"Read {edges.name}: {in_words(graph)}.")
-    for note in reading.notes:
-        tell(f"  · {note}")
+    flags = flags_of(context.command)
 
-    with times.stage("training"):
-        trained = nora.train(model, reading.dataset, task, seed=seed, epochs=epochs)
-    notes = (*reading.notes, *what_counts(trained))
-    for note in notes[len(reading.notes) :]:
-        tell(f"  · {note}")
-    trust = judge(trained)
-    quality = _quality(trust, trained)
-    tell(f"\nThe model ({model}) {quality}.")
-    if trust.weak:
-        cautions.append(_too_weak(trust, quality))
-        warnings.warn(cautions[0], UserWarning, stacklevel=2)
+    def tell(text: str) -> None:
+        if not json:
+            say(in_flags(text, flags))
 
-    names = reading.dataset.node_names
-    network, data, asked = trained.model, trained.data, trained.task
-    with times.stage("ranking"), _kept(cautions):
-        scores = nora.influence(network, data, method, asked)
-    if "auto" in scores.details:
-        tell(f"auto: {scores.method}, because {scores.details['auto']['reason']}.")
-    with times.stage("other methods"), _kept(cautions):
-        others = [nora.influence(network, data, name, asked) for name in also or ()]
-    with times.stage("effects"):
-        first = scores.top(top)["node"].tolist()
-        effects = [nora.what_if(network, data, node, asked) for node in first]
-    answer = Answer(
-        run=trained,
-        scores=replace(scores, names=names),
-        others=tuple(replace(other, names=names) for other in others),
-        effects=tuple(replace(effect, names=names) for effect in effects),
-        trust=trust,
-        notes=notes,
-        warnings=tuple(cautions),
-        about={
-            "seed": seed,
-            "options": {
-                "task": task,
-                "model": model,
-                "directed": directed,
-                "encoding": reading.encoding,
-                "ignore": ignore,
-                "label_column": label_column,
-                "method": method,
-                "also": also or [],
-                "top": top,
-                "epochs": epochs,
-            },
-            "inputs": inputs,
-            "graph": graph,
-            "architecture": trained.architecture,
-        },
+    analysis = nora.analyse(
+        edges,
+        features,
+        labels,
+        model=model,
+        task=task,
+        directed=directed,
+        encoding=encoding,
+        ignore=[name.strip() for name in (ignore or "").split(",") if name.strip()],
+        label_column=label_column,
+        method=method,
+        also=also or (),
+        top=top,
+        seed=seed,
+        epochs=epochs,
+        tell=tell,
+    )
+    analysis = replace(
+        analysis,
+        notes=tuple(in_flags(note, flags) for note in analysis.notes),
+        warnings=tuple(in_flags(warning, flags) for warning in analysis.warnings),
     )
     tell("Writing the results …")
-    write_results(answer, folder, times)
-    _finish(answer, folder, times, json)
+    analysis.save(folder, force)
+    _finish(analysis, folder, json)
 
 
-def _check_methods(method: str, also: list[str]) -> None:
-    from nora.methods import METHODS
-
-    for name in (method, *also):
-        parse_options((), name)
-        if METHODS[name].facts.labels == "required":
-            raise ValueError(
-                f"method {name!r} learns from known influences, which there are none of yet; after this "
-                "run, see 'nora tune' and 'nora rank --labels'"
-            )
-    if len({method, *also}) < 1 + len(also):
-        raise ValueError("--also names a method twice, or the one that --method names")
-
-
-def _task(reading: Reading, task: str | None) -> str:
-    """The task asked for, or the one that the files allow."""
-    dataset = reading.dataset
-    if task is None:
-        task = "node" if dataset.num_classes else "link"
-    if task == "link":
-        return task
-    labelled = int((dataset.data.y >= 0).sum())
-    strangers = f". {reading.unmatched}: do the ids match?" if reading.unmatched else ""
-    if not dataset.num_classes:
-        raise ValueError("to predict labels there must be some: give --labels, or --task link")
-    if dataset.num_classes < 2:
-        raise ValueError(
-            f"all labels are {(dataset.class_names or ('the same',))[0]!r}: there is nothing to tell "
-            f"apart{strangers or '.'} Give labels of at least two classes, or --task link"
-        )
-    if labelled < FEWEST_LABELLED:
-        raise ValueError(
-            f"{labelled} node{'s are' if labelled > 1 else ' is'} labelled; at least "
-            f"{FEWEST_LABELLED} are needed to train and test{strangers}"
-        )
-    return task
-
-
-def _fair(reading: Reading, task: str, seed: int) -> Reading:
-    """Features made from the graph must not give away the edges held out for the test."""
-    if task != "link" or reading.encoding is None:
-        return reading
-    from nora.ingest import encoded_again
-    from nora.training.runs import posed_data, split_of
-
-    split = split_of(reading.dataset, "link", 0, seed)
-    return encoded_again(reading, posed_data(reading.dataset, split))
-
-
-def _quality(trust: Trust, trained: Run) -> str:
-    if trust.metric == "accuracy":
-        names = trained.dataset.class_names or ()
-        constant = f"always answering {names[trust.answer]!r}" if trust.answer is not None else "-"
-        return (
-            f"is right about {trust.value:.1%} of {trust.tested:,} held-out nodes; {constant} "
-            f"would be about {trust.baseline:.1%}"
-        )
-    return (
-        f"tells held-out edges from non-edges with an AUC of {trust.value:.3f} on {trust.tested:,} "
-        "pairs; guessing would have 0.5"
-    )
-
-
-def _too_weak(trust: Trust, quality: str) -> str:
-    more = "labels" if trust.metric == "accuracy" else "edges"
-    return (
-        f"the model is too weak for its influences to be trusted: it {quality}, and {trust.reason}. The "
-        "ranking says what moves this model, not what matters in the data. Better features, more "
-        f"{more}, or another --model or --encoding may help"
-    )
-
-
-@contextmanager
-def _kept(cautions: list[str]) -> Iterator[None]:
-    """Keep warnings for the report, and show them all the same."""
-    with warnings.catch_warnings(record=True) as caught:
-        yield
-    for one in caught:
-        warnings.warn(one.message, one.category, stacklevel=2)
-        if issubclass(one.category, UserWarning) and str(one.message) not in cautions:
-            cautions.append(str(one.message))
-
-
-def _finish(answer: Answer, folder: Path, times: Times, json: bool) -> None:
+def _finish(analysis: Analysis, folder: Path, as_json: bool) -> None:
     """The headline, where the files are, and what to do next."""
-    best = answer.scores.top(SHOWN)
-    if json:
-        print_json({"out": str(folder), **describe(answer, times), "top": records(best)})
+    best = analysis.top(SHOWN)
+    if as_json:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        print_json({"out": str(folder), **about, "top": records(best)})
         return
-    scores = answer.scores
+    scores = analysis.scores
     pruned = scores.options.get("tolerance")
     how = f"{scores.method}, pruned at {pruned:g}" if pruned else scores.method
     columns = ["rank", "name", "influence"]

@@ -51,7 +51,7 @@ def label_at(rows: Rows, named: str | None, notes: list[str]) -> int:
         names = ", ".join(filter(None, table.columns)) or f"{len(table.columns)} without names"
         raise ValueError(
             f"{table.name}: which column holds the label? It has {names}. Call it 'label', or "
-            "name it with --label-column"
+            "name it with label_column="
         )
     notes += about_guess(table, others[0], "label")
     return others[0]

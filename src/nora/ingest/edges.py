@@ -52,9 +52,9 @@ class Edges:
     notes: tuple[str, ...]
 
 
-def edge_table(path: Path, ignore: Iterable[str] = ()) -> Table:
+def edge_table(source: Path | pd.DataFrame, ignore: Iterable[str] = ()) -> Table:
     """Read an edge table; one without a header has its ends in the first two columns."""
-    table = read_table(path, _names_an_end, _names_an_end, ignore)
+    table = read_table(source, _names_an_end, _names_an_end, ignore, "edges")
     if len(table.columns) < 2:
         raise ValueError(
             f"{table.name} has one column: an edge needs two, e.g. source,target (parted by commas, "
@@ -162,7 +162,7 @@ def _weights(table: Table, at: int) -> np.ndarray:
     if not values.any():
         raise ValueError(
             f"{table.name}: all weights are 0, so that no edge would count; mend them, or leave them "
-            f"out with --ignore {table.columns[at]}"
+            f"out with ignore={[table.columns[at]]}"
         )
     return values
 
@@ -172,7 +172,7 @@ def _kinds(table: Table, at: int, notes: list[str]) -> tuple[np.ndarray | None, 
     if names <= DRAWN:
         notes.append(
             f"the column {table.columns[at]!r} of {table.name} says whether edges are directed: not used "
-            "(see --directed)"
+            "(see directed=True)"
         )
         return None, ()
     table.check_filled(at, "type")

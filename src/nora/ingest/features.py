@@ -8,7 +8,6 @@ without a known cell is left out.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -158,10 +157,10 @@ def _too_wordy(name: str, wordy: list[tuple[str, list[str]]]) -> str:
         for called, kinds in wordy
     )
     these = "a column" if len(wordy) == 1 else f"{len(wordy):,} columns"
-    listed = shlex.quote(",".join(called for called, _ in wordy))
+    listed = [called for called, _ in wordy]
     return (
         f"{name}: {these} cannot become features: {each}; at most {MOST_WORDS} can. Leave "
-        f"{'it' if len(wordy) == 1 else 'them'} out with --ignore {listed}, or join rare words under one"
+        f"{'it' if len(wordy) == 1 else 'them'} out with ignore={listed}, or join rare words under one"
     )
 
 

@@ -34,7 +34,7 @@ def graph_tables(
         raise ValueError(f"{name} is empty: it has no edges")
     if graph.is_directed() and not directed:
         notes.append(
-            f"the edges of {name} are directed; they are read as going both ways (see --directed)"
+            f"the edges of {name} are directed; they are read as going both ways (see directed=True)"
         )
     ends = [(str(source), str(target)) for source, target in graph.edges()]
     edges = _table(

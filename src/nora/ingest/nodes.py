@@ -36,14 +36,17 @@ class Rows:
         return self.table.cells[self.id_at]
 
 
-def node_table(path: Path, ids: list[str], ignore: Iterable[str] = ()) -> Table:
-    """Read a table about nodes; its first row is a header unless it begins with a node's id."""
+def node_table(
+    source: Path | pd.DataFrame, ids: list[str], ignore: Iterable[str] = (), name: str = "nodes"
+) -> Table:
+    """Read a table about nodes; a file's first row is a header unless it begins with a node's id."""
     known = {plain(one) for one in ids}
     table = read_table(
-        path,
+        source,
         lambda row: canonical(row[0]) in ID or plain(row[0]) not in known,
         lambda row: any(canonical(cell) in {*ID, *LABEL} for cell in row),
         ignore,
+        name,
     )
     if len(table.columns) < 2:
         raise ValueError(

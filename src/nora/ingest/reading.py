@@ -23,7 +23,8 @@ from nora.ingest.nodes import about, about_guess, id_column, node_table
 from nora.ingest.table import Table, title
 from nora.registry import nearest
 
-Place = str | Path
+# A file, or a table that is in memory already.
+Source = str | Path | pd.DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +47,9 @@ class Reading:
 
 
 def read_graph(
-    edges: Place,
-    features: Place | None = None,
-    labels: Place | None = None,
+    edges: Source,
+    features: Source | None = None,
+    labels: Source | None = None,
     *,
     directed: bool = False,
     encoding: str = "auto",
@@ -56,12 +57,12 @@ def read_graph(
     label_column: str | None = None,
     name: str | None = None,
 ) -> Reading:
-    """Read a graph from files.
+    """Read a graph from files, or from pandas DataFrames with the same columns.
 
     Args:
         edges: A table of edges (`.csv`, `.tsv`, `.txt`, `.parquet`) with the columns `source` and
             `target`, optionally `weight` and `type`; or a `.graphml` or `.gexf` file, whose node
-            attributes are features and labels.
+            attributes are features and labels. Of a DataFrame, a named index is a column.
         features: A table with the column `id` and one column per feature.
         labels: A table with the columns `id` and `label`; blank or missing means unknown.
         directed: Keep the direction of edges; else every edge goes both ways.
@@ -70,7 +71,7 @@ def read_graph(
         ignore: Names of columns, of any of the files, to leave out.
         label_column: The column that holds the labels: of `labels` if given, else of `features`, else
             a node attribute; by default the one called `label` or `class`.
-        name: The dataset's name; the edge file's by default.
+        name: The dataset's name; the edge file's by default, `edges` of a DataFrame.
 
     Returns:
         The dataset and what there is to say about it.
@@ -84,9 +85,9 @@ def read_graph(
         >>> reading.dataset.node_names, reading.dataset.data.num_edges
         (('007', 'bob', 'eve'), 4)
     """
-    path = existing(edges)
+    source = edges if isinstance(edges, pd.DataFrame) else existing(edges)
     notes: list[str] = []
-    files = _read(path, features, labels, directed, tuple(ignore), label_column, notes)
+    files = _read(source, features, labels, directed, tuple(ignore), label_column, notes)
     found = edges_of(files.edges, files.ends, directed, files.edges.called(ignore))
     notes += found.notes
     ids = list(found.ids)
@@ -111,7 +112,7 @@ def read_graph(
     if found.kind is not None:
         data.edge_type = torch.from_numpy(found.kind)
     dataset = Dataset(
-        name or path.stem,
+        name or (source.stem if isinstance(source, Path) else "edges"),
         data,
         num_classes=len(classes.names) if classes else 0,
         node_names=tuple(ids),
@@ -153,29 +154,30 @@ class _Files:
 
 
 def _read(
-    path: Path,
-    features: Place | None,
-    labels: Place | None,
+    source: Path | pd.DataFrame,
+    features: Source | None,
+    labels: Source | None,
     directed: bool,
     ignore: tuple[str, ...],
     label_column: str | None,
     notes: list[str],
 ) -> _Files:
     tables: dict[str, IdColumns] = {}
-    if path.suffix.lower() in GRAPHS:
-        edge_rows, attributes, found_notes = graph_tables(path, directed, label_column)
+    if isinstance(source, Path) and source.suffix.lower() in GRAPHS:
+        edge_rows, attributes, found_notes = graph_tables(source, directed, label_column)
         tables["attributes"] = attributes, (id_column(attributes, []),)
         notes += found_notes
     else:
-        edge_rows = edge_table(path, ignore)
+        edge_rows = edge_table(source, ignore)
     ends = ends_of(edge_rows, notes)
     for at, what in zip(ends, ("source id", "target id"), strict=True):
         edge_rows.check_filled(at, what)
     tables["edges"] = edge_rows, ends
     known = pd.unique(np.concatenate([edge_rows.cells[at] for at in ends])).tolist()
-    for key, place in (("features", features), ("labels", labels)):
-        if place is not None:
-            table = node_table(existing(place, TABLES), known, ignore)
+    for key, given in (("features", features), ("labels", labels)):
+        if given is not None:
+            opened = given if isinstance(given, pd.DataFrame) else existing(given, TABLES)
+            table = node_table(opened, known, ignore, key)
             at = id_column(table, known)
             table.check_filled(at, "id")
             notes += about_guess(table, at, "id")
@@ -245,7 +247,7 @@ def _about_nodes(
             if other is not None:
                 notes.append(
                     f"{title(table, other)!r} of {table.name} is used as a feature; if it tells the "
-                    f"label, leave it out with --ignore {title(table, other)}"
+                    f"label, leave it out with ignore={[title(table, other)]}"
                 )
             if classes is None:
                 classes = labels_of(rows, labelled, len(ids))

@@ -1,4 +1,4 @@
-"""A user's file as columns of text, every cell with a place to point to when something is wrong.
+"""A user's file or frame as columns of text, every cell with a place to point to when something is wrong.
 
 Everything is read as text, so that the id `007` stays `007` and nobody called `NA` goes missing; the
 modules that know what a column means turn it into numbers. Reading is vectorised: which line a bad cell
@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -36,7 +37,7 @@ class Table:
     """Columns of text.
 
     Attributes:
-        name: The file's name, for messages.
+        name: The file's name (of a frame, its part: `edges`), for messages.
         columns: The columns' names, stripped; empty where they have none.
         cells: One array of strings `[rows]` per column, stripped of surrounding blanks.
         place: From a row to where it is, e.g. `edges.csv, line 7`.
@@ -110,26 +111,53 @@ def canonical(column: str) -> str:
 
 
 def read_table(
-    path: Path, is_header: Header, recognised: Header, ignore: Iterable[str] = ()
+    source: Path | pd.DataFrame,
+    is_header: Header,
+    recognised: Header,
+    ignore: Iterable[str] = (),
+    name: str = "table",
 ) -> Table:
-    """Read a CSV, TSV or Parquet file.
+    """Read a CSV, TSV or Parquet file, or a frame.
 
     Args:
-        path: The file; its suffix says what it is.
+        source: The file, whose suffix says what it is; or a frame, of which a named index is a column.
         is_header: Whether a first row names the columns; asked for text files only.
         recognised: Whether a first row holds a column name that means something here: tells
             between two delimiters that are both possible.
         ignore: Columns that need not be readable.
+        name: What a frame is called in messages.
     """
-    suffix = path.suffix.lower()
+    if isinstance(source, pd.DataFrame):
+        return _frame_table(source, name, set(ignore))
+    suffix = source.suffix.lower()
     if suffix not in TABLES:
         raise ValueError(
-            f"cannot read {path.name!r}: a table is a file named {', '.join(TABLES[:-1])} or "
+            f"cannot read {source.name!r}: a table is a file named {', '.join(TABLES[:-1])} or "
             f"{TABLES[-1]}"
         )
     if suffix == ".parquet":
-        return _parquet(path, set(ignore))
-    return _text_table(path, is_header, recognised)
+        return _parquet(source, set(ignore))
+    return _text_table(source, is_header, recognised)
+
+
+def _frame_table(frame: pd.DataFrame, name: str, ignore: set[str]) -> Table:
+    # An index without a name is mere row numbers, with gaps where rows were filtered.
+    frame = frame if frame.index.name is None else frame.reset_index()
+    columns: dict[str, pa.Array] = {}
+    for at, column in enumerate(map(str, frame.columns)):
+        if column in columns:
+            raise ValueError(f"{name}: two columns are called {column!r}; rename one of them")
+        if column.strip() in ignore:
+            columns[column] = pa.nulls(len(frame))
+            continue
+        try:
+            columns[column] = pa.array(frame.iloc[:, at], from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            raise ValueError(
+                f"{name}: column {column!r} holds values of several types; make them text with "
+                f".astype(str), or leave it out (ignore={[column]})"
+            ) from None
+    return _arrow_table(pa.table(columns), name, ignore)
 
 
 def _parquet(path: Path, ignore: set[str]) -> Table:
@@ -139,6 +167,10 @@ def _parquet(path: Path, ignore: set[str]) -> Table:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
         raise ValueError(f"{path.name} is not a readable Parquet file: {error}") from error
+    return _arrow_table(table, path.name, ignore)
+
+
+def _arrow_table(table: pa.Table, file: str, ignore: set[str]) -> Table:
     cells = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         if name.strip() in ignore:
@@ -148,14 +180,14 @@ def _parquet(path: Path, ignore: set[str]) -> Table:
             cells.append(_strings(pc.cast(column, pa.string())))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise ValueError(
-                f"{path.name}: column {name!r} holds {column.type}, which is no text and no "
-                f"number; leave it out (--ignore {name})"
+                f"{file}: column {name!r} holds {column.type}, which is no text and no "
+                f"number; leave it out (ignore={[name]})"
             ) from None
     return _filled_rows(
-        path.name,
+        file,
         tuple(name.strip() for name in table.column_names),
         cells,
-        lambda row: f"{path.name}, row {row + 1}",
+        lambda row: f"{file}, row {row + 1}",
     )
 
 

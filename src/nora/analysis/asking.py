@@ -1,0 +1,59 @@
+"""The one place where an analysis asks about its model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nora.report.page import write_report
+from nora.results.effect import Effect
+from nora.results.influence import Influence
+from nora.training.runs import Run
+
+if TYPE_CHECKING:
+    from nora.analysis.result import Analysis
+
+
+def influence_of_all(run: Run, method: str, progress: bool) -> Influence:
+    """Every node's influence, with names."""
+    return run.influence(method, progress=progress)
+
+
+def effect_of(run: Run, node: int) -> Effect:
+    """What the removal of one node changes, with names."""
+    return run.what_if(node)
+
+
+def write_page(analysis: Analysis, path: Path, folder: Path) -> None:
+    """Write the report that is to be found in `folder`."""
+    run, dataset = analysis.run, analysis.run.dataset
+    write_report(
+        path,
+        run.model,
+        run.data,
+        (analysis.scores, *analysis.others),
+        run.task,
+        names=analysis.scores.names,
+        class_names=dataset.class_names,
+        labels=dataset.data.y if run.task.name == "node" else None,
+        title=page_title(folder),
+        metrics={**run.metrics, "baseline": analysis.trust.baseline},
+        notes=analysis.notes,
+        warnings=analysis.warnings,
+        seed=run.seed,
+        graph=dataset.data,
+        model_name=run.architecture["name"],
+        run=str(folder / "run"),
+    )
+
+
+def page_title(folder: Path) -> str | None:
+    """The page's title, by the folder's name where that says something.
+
+    >>> page_title(Path("trade-influence")), page_title(Path("results"))
+    ('trade: whose absence would change whose prediction?', None)
+    """
+    name = folder.absolute().name.removesuffix("-influence")
+    if name.lower() in ("edges", "graph", "nora", "out", "output", "result", "results"):
+        return None
+    return f"{name}: whose absence would change whose prediction?"

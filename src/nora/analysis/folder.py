@@ -1,0 +1,71 @@
+"""The folder of results: what is in it, and where it may go.
+
+Light, so that a place that cannot be written to is refused before torch is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from nora.files import check_folder
+
+MADE_BY = "nora run"
+ABOUT = "run.json"
+# What a folder of results holds, in the order in which a reader may want it.
+FILES = {
+    "report.html": "the findings as a page; open it in a browser",
+    "scores.csv": "every node with influence, rank, degree and prediction",
+    "scores.csv.meta.json": "how these scores were made",
+    "scores.parquet": "the same table for programs",
+    "effects": "for the first nodes, who changes without them",
+    "graph.graphml": "the graph with the scores, for Gephi, Cytoscape, NetworkX",
+    "graph.gexf": "the same for Gephi",
+    "run": "the trained model and its graph, for 'nora what-if' and 'nora rank'",
+    ABOUT: "how all this came about: files, seeds, versions, notes, times",
+}
+
+
+def check_results(folder: Path, force: bool) -> None:
+    """Raise unless results can go to `folder`: replacing deletes, so only ever what we have made."""
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; name a folder for the results")
+    check_folder(folder.absolute().parent)
+    if not folder.exists() or not any(folder.iterdir()):
+        _try_to_write(folder)
+        return
+    try:
+        made = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["made_by"] == MADE_BY
+    except (OSError, ValueError, KeyError, TypeError):
+        made = False
+    if not made:
+        raise FileExistsError(
+            f"{folder} is not empty and was not made by 'nora run', so force=True does not replace "
+            "it; choose another folder"
+        )
+    others = sorted(file.name for file in folder.iterdir() if file.name not in FILES)
+    if others:
+        raise FileExistsError(
+            f"{folder} holds files of yours ({', '.join(others[:3])}), so force=True does not replace it"
+        )
+    if not force:
+        raise FileExistsError(f"{folder} is not empty; choose another folder, or add force=True")
+    _try_to_write(folder)
+
+
+def _try_to_write(folder: Path) -> None:
+    """Raise when a folder cannot be made there, before hours of work show it; leave nothing."""
+    parent = folder.absolute().parent
+    missing = [place for place in (parent, *parent.parents) if not place.exists()]
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        Path(tempfile.mkdtemp(dir=parent, prefix=f".{folder.name}.")).rmdir()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(f"cannot write to {folder} ({reason}); choose another folder") from error
+    finally:
+        with suppress(OSError):  # never made, or somebody else writes there by now
+            for place in missing:
+                place.rmdir()

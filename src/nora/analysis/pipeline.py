@@ -1,0 +1,242 @@
+"""Files in, answer out: read a graph, train a model, score every removal, look at the first."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nora.analysis.asking import effect_of, influence_of_all
+from nora.analysis.checks import check_files, check_task
+from nora.analysis.result import Analysis
+from nora.analysis.stages import Stages
+from nora.analysis.summary import model_notes, quality, summarise_graph, weakness
+from nora.ingest import Reading, encoded_again, read_graph
+from nora.ingest.reading import Source
+from nora.methods import METHODS
+from nora.models import MODELS
+from nora.questions.influence import bind_options
+from nora.training.runs import posed_data, split_of
+from nora.training.train import train
+from nora.training.trust import judge
+
+FEWEST_LABELLED = 5
+log = logging.getLogger(__name__)
+
+
+def analyse(
+    edges: Source,
+    features: Source | None = None,
+    labels: Source | None = None,
+    *,
+    model: str | None = None,
+    task: str | None = None,
+    directed: bool = False,
+    encoding: str = "auto",
+    ignore: str | Sequence[str] = (),
+    label_column: str | None = None,
+    method: str = "auto",
+    also: str | Sequence[str] = (),
+    top: int = 10,
+    seed: int = 0,
+    epochs: int = 200,
+    progress: bool = True,
+    tell: Callable[[str], None] | None = None,
+) -> Analysis:
+    """Rank the nodes of your own graph: read it, train a model, score every removal.
+
+    What `nora run` does. A model is trained to predict the labels (or, without labels, the edges);
+    then every node is removed in turn to see how the predictions for all others change. Where the
+    model is too weak for its influences to be trusted, a warning is given.
+
+    Args:
+        edges: A file or a pandas DataFrame with the columns `source` and `target`, optionally
+            `weight` and `type`; or a `.graphml` or `.gexf` file. See `nora.read_graph`.
+        features: What is known of each node: `id`, then one column each.
+        labels: The classes to predict: `id`, `label`; blank is unknown.
+        model: A name from `nora models`; `gcn` by default, `rgcn` for typed edges.
+        task: `node` (predict labels) or `link` (predict edges); by default `node` if there are labels.
+        directed: Edges go from source to target only.
+        encoding: Features for nodes without any: `auto`, `degree`, `onehot`, `random`, `random-walk`,
+            or several joined by `+`.
+        ignore: Columns to leave out.
+        label_column: The column of `labels` or `features`, or the node attribute, to predict.
+        method: A name from `nora methods`.
+        also: Other methods to compare with.
+        top: Of how many of the first nodes the effects are kept.
+        seed: The same seed gives the same results.
+        epochs: Most passes in training.
+        progress: Show progress bars.
+        tell: Called with each message on the way; by default they go to the logger `nora.analysis`.
+
+    Returns:
+        Everything that was found; `.top(k)` for the first nodes, `.save(folder)` for the files.
+
+    Example:
+        >>> ties = pd.DataFrame({"source": list("aaabbcdddeef"), "target": list("bcdcddefgfgg")})
+        >>> analysis = analyse(ties, epochs=5, top=2, progress=False)
+        >>> analysis.graph.nodes, len(analysis.effects), analysis.run.task.name
+        (7, 2, 'link')
+    """
+    tell = tell or (lambda text: log.info(text.strip()))
+    ignore, also = _several(ignore), _several(also)
+    check_task(task)
+    given = {"edges": edges, "features": features, "labels": labels}
+    check_files(**given)
+    _check_methods(method, also)
+    if model is not None:
+        MODELS[model]
+    if top < 1:
+        raise ValueError(f"top must be at least 1, got {top}")
+
+    stages, cautions = Stages(progress), []
+    with stages.shown("reading"):
+        reading = read_graph(
+            edges,
+            features,
+            labels,
+            directed=directed,
+            encoding=encoding,
+            ignore=ignore,
+            label_column=label_column,
+        )
+        inputs = tuple(_identity(role, one) for role, one in given.items() if one is not None)
+    task = _task(reading, task)
+    reading = _fair(reading, task, seed)
+    model = model or ("rgcn" if reading.dataset.edge_type_names else "gcn")
+    graph = summarise_graph(reading, directed)
+    tell(f"Read {'edges' if isinstance(edges, pd.DataFrame) else Path(edges).name}: {graph}.")
+    for note in reading.notes:
+        tell(f"  · {note}")
+
+    with stages.measured("training"):
+        run = train(model, reading.dataset, task, seed=seed, epochs=epochs, progress=progress)
+    notes = (*reading.notes, *model_notes(run))
+    for note in notes[len(reading.notes) :]:
+        tell(f"  · {note}")
+    trust = judge(run)
+    tell(f"\nThe model ({model}) {quality(trust, run)}.")
+    if trust.weak:
+        cautions.append(weakness(trust, quality(trust, run)))
+        warnings.warn(cautions[0], UserWarning, stacklevel=2)
+
+    with stages.measured("ranking"), _kept(cautions):
+        scores = influence_of_all(run, method, progress)
+    if "auto" in scores.details:
+        tell(f"auto: {scores.method}, because {scores.details['auto']['reason']}.")
+    with stages.measured("other methods"), _kept(cautions):
+        others = tuple(influence_of_all(run, name, progress) for name in also)
+    first = scores.top(top)["node"].tolist()
+    effects = []
+    with stages.shown("effects", len(first)) as advance:
+        for node in first:
+            effects.append(effect_of(run, node))
+            advance(1)
+    return Analysis(
+        graph=graph,
+        run=run,
+        scores=scores,
+        others=others,
+        effects=tuple(effects),
+        trust=trust,
+        notes=notes,
+        warnings=tuple(cautions),
+        options={
+            "task": task,
+            "model": model,
+            "directed": directed,
+            "encoding": reading.encoding,
+            "ignore": ignore,
+            "label_column": label_column,
+            "method": method,
+            "also": also,
+            "top": top,
+            "epochs": epochs,
+        },
+        inputs=inputs,
+        seconds=stages.seconds,
+    )
+
+
+def _several(given: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several, as several.
+
+    >>> _several("bio"), _several(["bio", "url"])
+    (('bio',), ('bio', 'url'))
+    """
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _check_methods(method: str, also: Sequence[str]) -> None:
+    for name in (method, *also):
+        bind_options(METHODS[name], {})
+        if METHODS[name].facts.labels == "required":
+            raise ValueError(
+                f"method {name!r} learns from known influences, which there are none of yet; save the "
+                "run that comes of this, and see nora.tune"
+            )
+    if len({method, *also}) < 1 + len(also):
+        raise ValueError("also= names a method twice, or the one that method= names")
+
+
+def _identity(role: str, source: Source) -> dict[str, Any]:
+    """What identifies a file that was read."""
+    if isinstance(source, pd.DataFrame):
+        return {
+            "role": role,
+            "rows": len(source),
+            "columns": [str(name) for name in source.columns],
+        }
+    path = Path(source)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"role": role, "file": str(path), "bytes": path.stat().st_size, "sha256": digest}
+
+
+def _task(reading: Reading, task: str | None) -> str:
+    """The task asked for, or the one that the files allow."""
+    dataset = reading.dataset
+    if task is None:
+        task = "node" if dataset.num_classes else "link"
+    if task == "link":
+        return task
+    labelled = int((dataset.data.y >= 0).sum())
+    strangers = f". {reading.unmatched}: do the ids match?" if reading.unmatched else ""
+    if not dataset.num_classes:
+        raise ValueError("to predict labels there must be some: give labels=, or task='link'")
+    if dataset.num_classes < 2:
+        raise ValueError(
+            f"all labels are {(dataset.class_names or ('the same',))[0]!r}: there is nothing to tell "
+            f"apart{strangers or '.'} Give labels of at least two classes, or task='link'"
+        )
+    if labelled < FEWEST_LABELLED:
+        raise ValueError(
+            f"{labelled} node{'s are' if labelled > 1 else ' is'} labelled; at least "
+            f"{FEWEST_LABELLED} are needed to train and test{strangers}"
+        )
+    return task
+
+
+def _fair(reading: Reading, task: str, seed: int) -> Reading:
+    """Features made from the graph must not give away the edges held out for the test."""
+    if task != "link" or reading.encoding is None:
+        return reading
+    split = split_of(reading.dataset, "link", 0, seed)
+    return encoded_again(reading, posed_data(reading.dataset, split))
+
+
+@contextmanager
+def _kept(cautions: list[str]) -> Iterator[None]:
+    """Keep warnings for the report, and show them all the same."""
+    with warnings.catch_warnings(record=True) as caught:
+        yield
+    for one in caught:
+        warnings.warn(one.message, one.category, stacklevel=2)
+        if issubclass(one.category, UserWarning) and str(one.message) not in cautions:
+            cautions.append(str(one.message))

@@ -1,0 +1,87 @@
+"""What an analysis has found out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nora.analysis.folder import check_results
+from nora.analysis.summary import GraphSummary, quality
+from nora.analysis.writing import write_results
+from nora.results.effect import Effect
+from nora.results.influence import Influence
+from nora.training.runs import Run
+from nora.training.trust import Trust
+
+NAMED_IN_REPR = 5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Analysis:
+    """What `nora.analyse` has found out.
+
+    Attributes:
+        graph: What was read.
+        run: The trained model with its graph, to ask further questions.
+        scores: Every node's influence, with names.
+        others: Those of other methods, to compare.
+        effects: What the removal of each of the first nodes changes, the first first.
+        trust: How good the model is; `trust.weak` where its influences say nothing about the data.
+        notes: What was found and decided on the way, a sentence each.
+        warnings: What a reader must know first.
+        options: What was asked for, with what was chosen where nothing was said.
+        inputs: What identifies the files: role, path, size and SHA-256; of a DataFrame rows and columns.
+        seconds: How long each stage took.
+    """
+
+    graph: GraphSummary
+    run: Run
+    scores: Influence
+    others: tuple[Influence, ...]
+    effects: tuple[Effect, ...]
+    trust: Trust
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    options: Mapping[str, Any]
+    inputs: tuple[Mapping[str, Any], ...]
+    seconds: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        best = self.top(NAMED_IN_REPR)
+        first = ", ".join(
+            f"{name} {influence:.3g}"
+            for name, influence in zip(best["name"], best["influence"], strict=True)
+        )
+        lines = [
+            f"Analysis of {self.graph}",
+            f"  the model ({self.run.architecture['name']}) {quality(self.trust, self.run)}",
+            f"  most influential ({self.scores.method}): {first}",
+            *(f"  warning: {text}" for text in self.warnings),
+        ]
+        return "\n".join(lines)
+
+    def top(self, k: int = 10) -> pd.DataFrame:
+        """The `k` most influential nodes, with names."""
+        return self.scores.top(k)
+
+    def save(self, folder: str | Path, force: bool = False, progress: bool = True) -> Path:
+        """Write the page, the tables, the graph for Gephi and the trained run into `folder`.
+
+        The folder is there complete or not at all, and nothing of yours is ever overwritten.
+
+        Args:
+            folder: A new or an empty one.
+            force: Replace earlier results, and nothing else.
+            progress: Show progress bars.
+
+        Returns:
+            The folder.
+        """
+        folder = Path(folder)
+        check_results(folder, force)
+        write_results(self, folder, progress)
+        return folder

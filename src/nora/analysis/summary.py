@@ -1,0 +1,129 @@
+"""The graph that was read and the model that was trained, as facts and in words."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nora.ingest import Reading
+from nora.training.runs import Run
+from nora.training.trust import Trust
+
+
+@dataclass(frozen=True)
+class GraphSummary:
+    """Facts about a graph, for `run.json`; as text, one line for people.
+
+    Attributes:
+        nodes: How many.
+        edges: How many; an undirected one counts once.
+        directed: Whether edges go one way only.
+        weighted: Whether edges have weights.
+        edge_types: The names of their types, if they have any.
+        features: How many features a node has, those made from the graph included.
+        classes: How many nodes are labelled with each class.
+        unlabelled: How many nodes have no label.
+
+    Example:
+        >>> print(GraphSummary(9, 1, False, False, (), 1, {"0": 5, "1": 4}, 0))
+        9 nodes, 1 undirected edge, 1 feature, 2 classes ('0': 5, '1': 4)
+    """
+
+    nodes: int
+    edges: int
+    directed: bool
+    weighted: bool
+    edge_types: tuple[str, ...]
+    features: int
+    classes: Mapping[str, int]
+    unlabelled: int
+
+    def __str__(self) -> str:
+        kind = "directed" if self.directed else "undirected"
+        parts = [
+            _counted(self.nodes, "node"),
+            _counted(self.edges, f"{kind} edge"),
+            _counted(self.features, "feature"),
+        ]
+        if self.edge_types:
+            parts[1] += f" of the types {', '.join(self.edge_types[:8])}"
+        if self.classes:
+            most = sorted(self.classes.items(), key=lambda item: -item[1])[:8]
+            sizes = ", ".join(f"{name!r}: {count:,}" for name, count in most)
+            more = ", …" if len(self.classes) > len(most) else ""
+            unknown = f"; {self.unlabelled:,} unknown" if self.unlabelled else ""
+            which = "class" if len(self.classes) == 1 else "classes"
+            parts.append(f"{len(self.classes):,} {which} ({sizes}{more}{unknown})")
+        return ", ".join(parts)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def summarise_graph(reading: Reading, directed: bool) -> GraphSummary:
+    """The facts about a graph that was read."""
+    dataset = reading.dataset
+    data = dataset.data
+    source, target = data.edge_index
+    loops = int((source == target).sum())
+    y = data.y
+    return GraphSummary(
+        nodes=int(data.num_nodes or 0),
+        edges=data.num_edges if directed else (data.num_edges - loops) // 2 + loops,
+        directed=directed,
+        weighted=data.get("edge_weight") is not None,
+        edge_types=dataset.edge_type_names or (),
+        features=int(data.x.size(1)),
+        classes={
+            name: int((y == number).sum()) for number, name in enumerate(dataset.class_names or ())
+        },
+        unlabelled=int((y < 0).sum()),
+    )
+
+
+def model_notes(run: Run) -> list[str]:
+    """Which of weights, types and labels the model looks at, and which not."""
+    takes = inspect.signature(run.model.forward).parameters
+    name = run.architecture["name"]
+    found = []
+    if run.data.get("edge_type") is not None and "edge_type" not in takes:
+        found.append(f"{name} does not look at the types of edges; rgcn does (model='rgcn')")
+    weight = run.data.get("edge_weight")
+    if weight is not None and "edge_weight" not in takes:
+        found.append(f"{name} does not look at the weights of edges; gcn and gcnii do")
+    elif weight is not None:
+        low, high = float(weight.min()), float(weight.max())
+        found.append(
+            f"the weights of edges count, as they are (from {low:g} to {high:g}); to leave them out, "
+            "name their column in ignore="
+        )
+    if run.task.name == "link" and run.dataset.class_names:
+        found.append("labels are not used: the task is to predict edges (task='link')")
+    return found
+
+
+def quality(trust: Trust, run: Run) -> str:
+    """How good the model is, beside what anybody could do: the second half of a sentence."""
+    if trust.metric == "accuracy":
+        names = run.dataset.class_names or ()
+        constant = f"always answering {names[trust.answer]!r}" if trust.answer is not None else "-"
+        return (
+            f"is right about {trust.value:.1%} of {trust.tested:,} held-out nodes; {constant} "
+            f"would be about {trust.baseline:.1%}"
+        )
+    return (
+        f"tells held-out edges from non-edges with an AUC of {trust.value:.3f} on {trust.tested:,} "
+        "pairs; guessing would have 0.5"
+    )
+
+
+def weakness(trust: Trust, quality: str) -> str:
+    """What to warn of when the model is weak."""
+    more = "labels" if trust.metric == "accuracy" else "edges"
+    return (
+        f"the model is too weak for its influences to be trusted: it {quality}, and {trust.reason}. The "
+        "ranking says what moves this model, not what matters in the data. Better features, more "
+        f"{more}, or another model= or encoding= may help"
+    )

@@ -1,0 +1,113 @@
+"""Writing the folder of results: tables, graph files, a page to show, and how it all came about."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+
+from nora import __version__
+from nora.analysis.asking import write_page
+from nora.analysis.folder import ABOUT, MADE_BY
+from nora.analysis.stages import Stages
+from nora.analysis.tables import changes, effect_file, predictions, scores_table
+from nora.files import folder_written_atomically
+from nora.results.export import to_networkx, write_graph
+from nora.results.influence import Influence
+from nora.results.tables import write_table
+from nora.strict_json import json_text
+
+if TYPE_CHECKING:
+    from nora.analysis.result import Analysis
+
+
+def write_results(analysis: Analysis, folder: Path, progress: bool) -> None:
+    """Write everything into `folder`, which is there complete or not at all."""
+    stages = Stages(progress, dict(analysis.seconds))
+    run, scores, dataset = analysis.run, analysis.scores, analysis.run.dataset
+    with folder_written_atomically(folder, replace=folder.exists()) as new:
+        with stages.shown("writing tables and graph"):
+            run.save(new / "run")
+            graph = to_networkx(
+                dataset.data,
+                scores,
+                predictions=predictions(analysis),
+                names=scores.names,
+                class_names=dataset.class_names,
+            )
+            table = scores_table(analysis, dict(graph.nodes(data="degree")))
+            for name in ("scores.parquet", "scores.csv"):
+                write_table(table, scores.provenance(), new / name)
+            (new / "effects").mkdir()
+            for rank, effect in enumerate(analysis.effects, start=1):
+                name = effect_file(rank, scores.names or (), effect.removed[0])
+                changes(effect, dataset.class_names).to_csv(new / "effects" / name, index=False)
+            graph = _named(graph, scores.names or (), dataset.edge_type_names)
+            for name in ("graph.graphml", "graph.gexf"):
+                write_graph(graph, new / name)
+        with stages.shown("writing the report"):
+            write_page(analysis, new / "report.html", folder)
+        text = json_text(describe(analysis, stages.seconds))
+        (new / ABOUT).write_text(text + "\n", encoding="utf-8")
+
+
+def describe(analysis: Analysis, seconds: Mapping[str, float]) -> dict[str, Any]:
+    """What `run.json` holds."""
+    trust, scores, options = analysis.trust, analysis.scores, analysis.options
+    return {
+        "made_by": MADE_BY,
+        "versions": versions(),
+        "seed": analysis.run.seed,
+        "options": {**options, "ignore": ",".join(options["ignore"]) or None},
+        "inputs": analysis.inputs,
+        "graph": asdict(analysis.graph),
+        "architecture": analysis.run.architecture,
+        "notes": analysis.notes,
+        "warnings": analysis.warnings,
+        "metrics": analysis.run.metrics,
+        "trust": {
+            "metric": trust.metric,
+            "test": trust.value,
+            "baseline": trust.baseline,
+            "tested": trust.tested,
+            "weak": trust.weak,
+            "reason": trust.reason,
+        },
+        "method": _method(scores),
+        "also": [_method(other) for other in analysis.others],
+        "seconds": seconds,
+    }
+
+
+def _method(scores: Influence) -> dict[str, Any]:
+    return {
+        "name": scores.method,
+        "options": scores.options,
+        "seconds": scores.seconds,
+        "details": scores.details,
+    }
+
+
+def _named(graph: Any, names: tuple[str, ...], types: tuple[str, ...] | None) -> Any:
+    """The graph with the user's ids for its nodes, and names for the types of its edges."""
+    if types:
+        for *_, attributes in graph.edges(data=True):
+            # Several, where edges of different types join the same two nodes.
+            parts = str(attributes.get("type", "")).split(", ")
+            attributes["type"] = ", ".join(types[int(part)] for part in parts if part)
+    return nx.relabel_nodes(graph, dict(enumerate(names))) if names else graph
+
+
+def versions() -> dict[str, str]:
+    """Of everything that can change a number."""
+    packages = ("torch", "torch_geometric", "numpy", "scipy", "pandas", "networkx")
+    return {
+        "nora": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }

@@ -1,0 +1,195 @@
+"""`nora.analyse`: what `nora run` does, from Python."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+from itertools import combinations
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+import nora
+from nora.analysis.folder import FILES
+from shell import document
+
+CAMP = 24
+OPTIONS = {"epochs": 20, "top": 3, "method": "brute", "also": ["degree"], "progress": False}
+
+
+@pytest.fixture(scope="module")
+def frames() -> dict[str, pd.DataFrame]:
+    """Two camps, dense within; the weights of edges and who is in which camp."""
+    draw = random.Random(2)
+    ties = [
+        (f"p{i}", f"p{j}", draw.randint(1, 3))
+        for i, j in combinations(range(2 * CAMP), 2)
+        if draw.random() < (0.3 if i // CAMP == j // CAMP else 0.02)
+    ]
+    return {
+        "edges": pd.DataFrame(ties, columns=["source", "target", "weight"]),
+        "labels": pd.DataFrame(
+            {"id": [f"p{i}" for i in range(2 * CAMP)], "label": ["left"] * CAMP + ["right"] * CAMP}
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def files(frames: dict, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("files")
+    for role, frame in frames.items():
+        frame.to_csv(place / f"{role}.csv", index=False)
+    return {role: place / f"{role}.csv" for role in frames}
+
+
+@pytest.fixture(scope="module")
+def analysis(files: dict) -> nora.Analysis:
+    return nora.analyse(**files, **OPTIONS)
+
+
+def without_times(about: dict) -> dict:
+    also = [{**one, "seconds": 0} for one in about["also"]]
+    metrics = {**about["metrics"], "seconds": 0}
+    method = {**about["method"], "seconds": 0, "details": sorted(about["method"]["details"])}
+    same = {key: value for key, value in about.items() if key not in ("notes", "seconds")}
+    return {**same, "also": also, "metrics": metrics, "method": method}
+
+
+def test_it_is_what_the_command_does(analysis: nora.Analysis, files: dict, tmp_path: Path) -> None:
+    saved = analysis.save(tmp_path / "saved", progress=False)
+    assert {file.name for file in saved.iterdir()} == set(FILES)
+    given = [part for role, path in files.items() for part in (f"--{role}", path)]
+    out = tmp_path / "out"
+    document(
+        "run", *given, "--out", out, "--method", "brute", "--epochs", 20, "--top", 3,
+        "--also", "degree",
+    )  # fmt: skip
+    ours, theirs = (json.loads((folder / "run.json").read_text()) for folder in (saved, out))
+    assert list(ours) == list(theirs)
+    assert list(ours["seconds"]) == list(theirs["seconds"])
+    assert without_times(ours) == without_times(theirs)
+    # Each is told of the options in its own words.
+    assert ours["notes"][-1].endswith("name their column in ignore=")
+    assert theirs["notes"][-1].endswith("name their column in --ignore")
+    one, other = (pd.read_parquet(folder / "scores.parquet") for folder in (saved, out))
+    pd.testing.assert_frame_equal(one, other)
+    for effect in (saved / "effects").iterdir():
+        assert effect.read_bytes() == (out / "effects" / effect.name).read_bytes()
+
+
+def test_frames_give_the_same_as_files(analysis: nora.Analysis, frames: dict) -> None:
+    found = nora.analyse(**frames, **OPTIONS)
+    assert torch.equal(found.scores.scores, analysis.scores.scores)
+    assert found.graph == analysis.graph
+    columns = ["source", "target", "weight"]
+    assert found.inputs[0] == {"role": "edges", "rows": len(frames["edges"]), "columns": columns}
+
+
+def test_everything_that_was_found_is_at_hand(analysis: nora.Analysis) -> None:
+    assert analysis.graph.nodes == 2 * CAMP
+    assert analysis.graph.classes == {"left": CAMP, "right": CAMP}
+    assert analysis.graph.weighted
+    best = analysis.top(3)
+    assert list(best["node"]) == [effect.removed[0] for effect in analysis.effects]
+    assert analysis.effects[0].total == pytest.approx(best["influence"][0], rel=1e-3)
+    assert best["name"][0] == analysis.run.dataset.node_names[best["node"][0]]
+    assert [other.method for other in analysis.others] == ["degree"]
+    assert analysis.options["model"] == "gcn"
+    assert analysis.options["task"] == "node"
+    text = repr(analysis)
+    assert "48 nodes" in text
+    assert "the model (gcn) is right about" in text
+    assert best["name"][0] in text
+    assert max(map(len, text.splitlines())) < 200
+
+
+def test_results_are_written_whole_and_over_nothing_of_the_users(
+    analysis: nora.Analysis,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="not made by 'nora run', so force=True does not"):
+        analysis.save(tmp_path, force=True)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    out = analysis.save(tmp_path / "o", progress=False)
+    assert capsys.readouterr().err == ""
+    with pytest.raises(FileExistsError, match="choose another folder, or add force=True"):
+        analysis.save(out)
+    before = (out / "run.json").read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("nora.analysis.writing.write_graph", full)
+    with pytest.raises(OSError, match="No space left"):
+        analysis.save(out, force=True, progress=False)
+    assert (out / "run.json").read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["mine.txt", "o"]
+
+
+def test_messages_go_to_a_callable_or_the_log_and_never_to_the_screen(
+    files: dict, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture
+) -> None:
+    told: list[str] = []
+    nora.analyse(**files, method="brute", epochs=5, top=1, progress=False, tell=told.append)
+    assert told[0].startswith("Read edges.csv: 48 nodes, ")
+    assert any("The model (gcn) is right about" in text for text in told)
+    with caplog.at_level(logging.INFO, logger="nora.analysis"):
+        nora.analyse(**files, method="brute", epochs=5, top=1, progress=False)
+    assert [record.getMessage() for record in caplog.records] == [text.strip() for text in told]
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert "edges.csv" not in shown.err
+
+
+def test_every_stage_shows_its_progress(
+    frames: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    options = {**OPTIONS, "progress": True}
+    nora.analyse(**frames, **options).save(tmp_path / "o")
+    shown = capsys.readouterr().err
+    for stage in ("reading", "training", "removing nodes", "effects", "writing the report"):
+        assert stage in shown
+    nora.analyse(**frames, **OPTIONS)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"labels": None, "task": "node"}, r"give labels=, or task='link'"),
+        ({"task": "edge"}, r"got task='edge'; it must be 'node' or 'link'"),
+        ({"also": "auto"}, r"also= names a method twice, or the one that method= names"),
+        ({"method": "predict-n"}, r"learns from known influences"),
+        ({"model": "gcm"}, r"unknown model 'gcm'"),
+        ({"top": 0}, r"top must be at least 1, got 0"),
+        ({"ignore": "nosuch"}, r"no column is called 'nosuch'"),
+    ],
+)
+def test_what_is_wrong_is_told_in_the_words_of_python(
+    wrong: dict, message: str, frames: dict
+) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        nora.analyse(**{**frames, **wrong})
+    assert "--" not in str(error.value)
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(FileNotFoundError, match=r"no such file: nosuch\.csv"):
+        nora.analyse("nosuch.csv")
+
+
+def test_a_weak_model_is_warned_about_where_it_was_asked_for(frames: dict) -> None:
+    draw = random.Random(1)
+    labels = frames["labels"].assign(label=[draw.choice("ab") for _ in range(2 * CAMP)])
+    with pytest.warns(UserWarning, match="too weak.*another model= or encoding= may help") as seen:
+        found = nora.analyse(frames["edges"], labels=labels, epochs=3, top=1, progress=False)
+    assert found.trust.weak
+    assert "warning: the model is too weak" in repr(found)
+    assert seen[0].filename == __file__
