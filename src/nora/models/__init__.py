@@ -4,7 +4,6 @@
 paper published for a dataset.
 
 Facts given on registration:
-    fit: `module:function` that trains the model, where it is not trained like the others.
     needs: Sizes that training takes from the data: `num_relations`, the number of edge types;
         `relations`, their names in a `HeteroData`, and with these the `task`.
 """

@@ -13,9 +13,9 @@ import nora
 from camps import camps
 from nora.datasets import Dataset
 from nora.models.timme import TIMME
-from nora.training import joint
+from nora.training.auc import roc_auc
+from nora.training.fits import joint
 from nora.training.relational_splits import RelationalSplit, split_relations
-from nora.training.train import roc_auc
 
 SETTINGS = {"epochs": 60, "hidden_channels": 8, "progress": False}
 
