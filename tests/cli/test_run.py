@@ -212,7 +212,8 @@ class TestQuestionsAfterwards:
     ) -> None:
         out, _ = results
         assert {file.name for file in (out / "run").iterdir()} == {
-            *("model.safetensors", "run.json", "dataset.safetensors", "dataset.json")
+            *("model.safetensors", "run.json", "split.safetensors"),
+            *("dataset.safetensors", "dataset.json"),
         }
 
     def test_others_may_read_the_run_if_the_umask_lets_them(

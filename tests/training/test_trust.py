@@ -10,7 +10,7 @@ import torch
 import nora
 from nora.datasets import Dataset
 from nora.training.runs import split_of
-from nora.training.trust import judge
+from nora.training.trust import assess
 
 
 def with_accuracy(labels: list[int], accuracy: float) -> nora.Run:
@@ -33,8 +33,8 @@ def with_accuracy(labels: list[int], accuracy: float) -> nora.Run:
 )
 def test_accuracy_is_judged_beside_the_most_common_class(more: float, reason: str) -> None:
     run = with_accuracy([0, 1], 0.0)
-    share = judge(run).baseline
-    trust = judge(replace(run, metrics={"test_accuracy": share + more}))
+    share = assess(run).baseline
+    trust = assess(replace(run, metrics={"test_accuracy": share + more}))
     assert trust.tested == 200
     y = run.dataset.data.y[split_of(run.dataset, "node", 0, 0).test]
     assert share == y.bincount().max() / 200
@@ -44,11 +44,11 @@ def test_accuracy_is_judged_beside_the_most_common_class(more: float, reason: st
 
 def test_many_nodes_make_a_small_difference_sure_but_not_large() -> None:
     run = with_accuracy([0] * 9 + [1], 0.5)
-    share = judge(run).baseline
+    share = assess(run).baseline
     better = replace(run, metrics={"test_accuracy": share + 0.08 * (1 - share)})
-    assert judge(better).weak
+    assert assess(better).weak
     good = replace(run, metrics={"test_accuracy": share + 0.8 * (1 - share)})
-    assert not judge(good).weak
+    assert not assess(good).weak
 
 
 def test_what_was_not_tested_is_not_trusted() -> None:
@@ -57,11 +57,11 @@ def test_what_was_not_tested_is_not_trusted() -> None:
     data.y[:2] = torch.tensor([0, 1])
     run = nora.train("gcn", Dataset("two labels", data, 2), epochs=2, progress=False)
     assert split_of(run.dataset, "node", 0, 0).test.numel() == 0
-    assert judge(run).reason == "nothing could be held out to test it on"
+    assert assess(run).reason == "nothing could be held out to test it on"
 
 
 @pytest.mark.parametrize(("auc", "weak"), [(0.5, True), (0.58, True), (0.9, False)])
 def test_links_are_judged_beside_guessing(auc: float, weak: bool) -> None:
     run = nora.train("gcn", "karate", "link", epochs=2, progress=False)
-    trust = judge(replace(run, metrics={"test_auc": auc}))
+    trust = assess(replace(run, metrics={"test_auc": auc}))
     assert (trust.metric, trust.baseline, trust.weak) == ("auc", 0.5, weak)

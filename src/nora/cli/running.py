@@ -147,7 +147,7 @@ def run(
 
     import nora
     from nora.ingest import read_graph
-    from nora.training.trust import judge
+    from nora.training.trust import assess
 
     if model is not None:
         nora.models.MODELS[model]
@@ -176,7 +176,7 @@ def run(
     notes = (*reading.notes, *what_counts(trained))
     for note in notes[len(reading.notes) :]:
         tell(f"  · {note}")
-    trust = judge(trained)
+    trust = assess(trained)
     quality = _quality(trust, trained)
     tell(f"\nThe model ({model}) {quality}.")
     if trust.weak:

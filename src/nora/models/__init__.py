@@ -6,6 +6,7 @@ paper published for a dataset.
 Facts given on registration:
     needs: Sizes that training takes from the data: `num_relations`, the number of edge types;
         `relations`, their names in a `HeteroData`, and with these the `task`.
+    node_type: The one node type that a model of relations takes.
 """
 
 from __future__ import annotations

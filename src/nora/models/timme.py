@@ -192,6 +192,7 @@ class RelationDecoder(nn.Module):
     "timme",
     "TIMME: several relations mixed by attention, party and links trained together",
     needs=("relations", "task"),
+    node_type="user",
 )
 class TIMME(nn.Module):
     """Two `TIMMEConv` layers with a skip connection, a party head and a link decoder.

@@ -6,6 +6,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
@@ -78,6 +79,7 @@ def train(
         dataset=dataset,
         data=data,
         task=posed_task(task, split, network),
+        split=split,
         cycle=cycle,
         seed=seed,
         training={key: value for key, value in asdict(settings).items() if key != "progress"},
@@ -90,6 +92,8 @@ def _check_kind(model: str, dataset: Dataset) -> None:
     for_relations = [e.name for e in MODELS if "relations" in e.facts.get("needs", ())]
     relational = isinstance(dataset.data, HeteroData)
     if (MODELS[model].name in for_relations) == relational:
+        if relational:
+            _check_nodes(model, dataset)
         labels = _labels(dataset)
         if relational and (labels is None or not bool((labels >= 0).any())):
             raise ValueError(
@@ -106,6 +110,24 @@ def _check_kind(model: str, dataset: Dataset) -> None:
         f"{model} is for graphs with several relations (HeteroData), which {dataset.name!r} is not; "
         "e.g. train it on 'pure-p'"
     )
+
+
+def _check_nodes(model: str, dataset: Dataset) -> None:
+    """Raise when the nodes of a graph with relations are not what the model takes."""
+    wanted, data = MODELS[model].facts["node_type"], dataset.data
+    if data.node_types != [wanted]:
+        found = ", ".join(map(repr, data.node_types))
+        raise ValueError(
+            f"{model} takes nodes of the type {wanted!r} and no others; {dataset.name!r} has the types "
+            f"{found}. A single type can be renamed: data.rename('its name', {wanted!r})"
+        )
+    x, count = data[wanted].get("x"), int(data[wanted].num_nodes or 0)
+    numbers = isinstance(x, Tensor) and x.dtype == torch.long and x.shape == (count,)
+    if not numbers or not bool(((x >= 0) & (x < count)).all()):
+        raise ValueError(
+            f"{model} looks nodes up by their numbers: x of {wanted!r} in {dataset.name!r} must hold "
+            f"the numbers 0 … {count - 1}, e.g. torch.arange({count})"
+        )
 
 
 def _labels(dataset: Dataset) -> Tensor | None:

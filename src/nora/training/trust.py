@@ -17,7 +17,7 @@ from math import isnan, sqrt
 
 from scipy.stats import binom
 
-from nora.training.runs import Run, split_of
+from nora.training.runs import Run
 from nora.training.splits import NodeSplit
 
 CHANCE, DEVIATIONS, GAP = 0.05, 1.645, 0.1
@@ -49,15 +49,15 @@ class Trust:
         return bool(self.reason)
 
 
-def judge(run: Run) -> Trust:
+def assess(run: Run) -> Trust:
     """How far a trained run can be trusted.
 
     Example:
         >>> import nora
-        >>> judge(nora.train("gcn", "polarised", epochs=30, progress=False)).weak
+        >>> assess(nora.train("gcn", "polarised", epochs=30, progress=False)).weak
         False
     """
-    split = split_of(run.dataset, run.task.name, run.cycle, run.seed)
+    split = run.split
     if isinstance(split, NodeSplit):
         count = run.dataset.data.y[split.test].bincount(minlength=1)
         tested, most = int(count.sum()), int(count.max())
