@@ -161,13 +161,14 @@ def write_results(answer: Answer, folder: Path, times: Times) -> None:
                 class_names=dataset.class_names,
                 labels=dataset.data.y if run.task.name == "node" else None,
                 title=_title(folder),
-                metrics={**run.metrics, "baseline": answer.trust.baseline},
+                metrics=run.metrics,
                 notes=answer.notes,
                 warnings=answer.warnings,
                 seed=run.seed,
                 graph=dataset.data,
                 model_name=run.architecture["name"],
                 run=str(folder / "run"),
+                trust=answer.trust,
             )
         text = json_text(describe(answer, times))
         (new / ABOUT).write_text(text + "\n", encoding="utf-8")
@@ -187,6 +188,7 @@ def describe(answer: Answer, times: Times) -> dict[str, Any]:
             "metric": trust.metric,
             "test": trust.value,
             "baseline": trust.baseline,
+            "yardstick": trust.yardstick,
             "tested": trust.tested,
             "weak": trust.weak,
             "reason": trust.reason,

@@ -27,9 +27,7 @@ from nora.cli.understood import graph_facts, in_words, what_counts
 from nora.ingest.formats import GRAPHS, TABLES, existing
 
 if TYPE_CHECKING:
-    from nora import Run
     from nora.ingest import Reading
-    from nora.training.trust import Trust
 
 SHOWN = 5
 FEWEST_LABELLED = 5
@@ -164,7 +162,6 @@ def run(
         )
         inputs = [input_file(role, path) for role, path in given.items() if path is not None]
     task = _task(reading, task)
-    reading = _fair(reading, task, seed)
     model = model or ("rgcn" if reading.dataset.edge_type_names else "gcn")
     graph = graph_facts(reading, directed)
     tell(f"Read {edges.name}: {in_words(graph)}.")
@@ -177,10 +174,9 @@ def run(
     for note in notes[len(reading.notes) :]:
         tell(f"  · {note}")
     trust = assess(trained)
-    quality = _quality(trust, trained)
-    tell(f"\nThe model ({model}) {quality}.")
+    tell(f"\nThe model ({model}) {trust.finding}.")
     if trust.weak:
-        cautions.append(_too_weak(trust, quality))
+        cautions.append(trust.caution)
         warnings.warn(cautions[0], UserWarning, stacklevel=2)
 
     names = reading.dataset.node_names
@@ -262,40 +258,6 @@ def _task(reading: Reading, task: str | None) -> str:
             f"{FEWEST_LABELLED} are needed to train and test{strangers}"
         )
     return task
-
-
-def _fair(reading: Reading, task: str, seed: int) -> Reading:
-    """Features made from the graph must not give away the edges held out for the test."""
-    if task != "link" or reading.encoding is None:
-        return reading
-    from nora.ingest import encoded_again
-    from nora.training.runs import posed_data, split_of
-
-    split = split_of(reading.dataset, "link", 0, seed)
-    return encoded_again(reading, posed_data(reading.dataset, split))
-
-
-def _quality(trust: Trust, trained: Run) -> str:
-    if trust.metric == "accuracy":
-        names = trained.dataset.class_names or ()
-        constant = f"always answering {names[trust.answer]!r}" if trust.answer is not None else "-"
-        return (
-            f"is right about {trust.value:.1%} of {trust.tested:,} held-out nodes; {constant} "
-            f"would be about {trust.baseline:.1%}"
-        )
-    return (
-        f"tells held-out edges from non-edges with an AUC of {trust.value:.3f} on {trust.tested:,} "
-        "pairs; guessing would have 0.5"
-    )
-
-
-def _too_weak(trust: Trust, quality: str) -> str:
-    more = "labels" if trust.metric == "accuracy" else "edges"
-    return (
-        f"the model is too weak for its influences to be trusted: it {quality}, and {trust.reason}. The "
-        "ranking says what moves this model, not what matters in the data. Better features, more "
-        f"{more}, or another --model or --encoding may help"
-    )
 
 
 @contextmanager

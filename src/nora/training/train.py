@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -11,10 +12,13 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from nora.datasets import Dataset, load_dataset
+from nora.ingest.encodings import encoded_from
 from nora.models import MODELS, build_model
 from nora.problem.preserve import seeded
 from nora.training.fits import Settings, fit_for
+from nora.training.run_split import Split
 from nora.training.runs import Run, posed_data, posed_task, split_of
+from nora.training.splits import LinkSplit
 
 
 def train(
@@ -58,7 +62,7 @@ def train(
     _check_kind(model, dataset)
     if task == "node" and (_labels(dataset) is None or dataset.num_classes < 2):
         raise ValueError(f"dataset {dataset.name!r} has no labels; train with task='link'")
-    split = split_of(dataset, task, cycle, seed)
+    dataset, split = _fair(dataset, split_of(dataset, task, cycle, seed))
     data = posed_data(dataset, split)
     inputs, width = _channels(dataset, task, sizes)
     sizes = {**_needed(model, dataset, task), **sizes}
@@ -85,6 +89,19 @@ def train(
         training={key: value for key, value in asdict(settings).items() if key != "progress"},
         metrics=metrics,
     )
+
+
+def _fair(dataset: Dataset, split: Split) -> tuple[Dataset, Split]:
+    """Both with features that tell nothing of held-out links: made again from the edges that are left.
+
+    The run keeps these features, so that whoever asks it sees what the model was trained on.
+    """
+    if dataset.encoding is None or not isinstance(split, LinkSplit):
+        return dataset, split
+    x = encoded_from(dataset, split.data)
+    whole, seen = copy.copy(dataset.data), copy.copy(split.data)
+    whole.x = seen.x = x
+    return replace(dataset, data=whole), replace(split, data=seen)
 
 
 def _check_kind(model: str, dataset: Dataset) -> None:
