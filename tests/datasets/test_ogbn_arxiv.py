@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
+import json
 import shutil
 import socket
 import subprocess
@@ -65,6 +67,7 @@ def nothing_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         pytest.fail("a question was asked on standard input")
 
     monkeypatch.setattr("urllib.request.urlopen", refuse)
+    monkeypatch.setattr(ogbn_arxiv, "PUBLISHED", (8, len(CITATIONS)))
     monkeypatch.setattr(builtins, "input", ask)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "given").mkdir()
@@ -165,11 +168,29 @@ def test_a_download_is_unpacked_into_the_cache_once(
     cached = nothing_there / "cache" / "nora" / "ogbn_arxiv"
     assert sorted(path.name for path in cached.iterdir()) == [
         "RELEASE_v1.txt",
+        "download.json",
         "mapping",
         "raw",
         "split",
     ]
     assert list(cached.parent.iterdir()) == [cached]
+    about = json.loads((cached / "download.json").read_text())
+    assert about["url"].startswith("https://snap.stanford.edu/")
+    assert about["bytes"] == archive.stat().st_size
+    assert about["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
+    write(cached / "raw" / "node-label.csv.gz", LABELS[::-1])
+    with pytest.raises(DatasetUnavailableError, match=r"node-label\.csv\.gz in .* changed since"):
+        nora.load_dataset("ogbn-arxiv")
+
+
+def test_files_of_another_graph_are_refused(nothing_there: Path) -> None:
+    folder = make(nothing_there / "given" / "ogbn_arxiv")
+    write(folder / "raw" / "edge.csv.gz", CITATIONS[:-1])
+    write(folder / "raw" / "num-edge-list.csv.gz", [len(CITATIONS) - 1])
+    with pytest.raises(
+        ValueError, match="holds 8 papers and 5 citations, as published there are 8 and 6"
+    ):
+        nora.load_dataset("ogbn-arxiv")
 
 
 def test_an_archive_that_lacks_a_file_is_not_taken(
@@ -208,6 +229,8 @@ def test_importing_ogb_asks_no_network_and_leaves_no_thread(nothing_there: Path)
         "def refuse(*_): raise SystemExit('the network was asked')\n"
         "socket.socket.connect = refuse; socket.getaddrinfo = refuse\n"
         "import nora\n"
+        "from nora.datasets import ogbn_arxiv\n"
+        "ogbn_arxiv.PUBLISHED = (8, 6)\n"
         "print(nora.load_dataset('ogbn-arxiv').data.num_nodes)\n"
         "print([thread.name for thread in threading.enumerate() if not thread.daemon])\n"
         "print('outdated' in sys.modules)"

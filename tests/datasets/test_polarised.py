@@ -9,13 +9,13 @@ import torch
 from torch_geometric.utils import degree
 
 import nora
-from nora.datasets.polarised import polarised
+from nora.datasets.polarised import _drawn
 from nora.problem.fingerprint import graph_fingerprint
 
 
 def test_it_is_the_same_every_time_and_in_every_process() -> None:
     here = nora.load_dataset("polarised")
-    fresh = polarised.__wrapped__()
+    fresh = _drawn.__wrapped__()
     assert graph_fingerprint(fresh.data) == graph_fingerprint(here.data)
     assert fresh.node_names == here.node_names
     code = (

@@ -12,9 +12,9 @@ from torch_geometric.utils import barabasi_albert_graph
 
 import nora
 from graphs import GRAPHS
-from nora.ingest import encode, encoded_again, read_graph
+from nora.ingest import encode, read_graph
 from nora.ingest import encodings as module
-from nora.ingest.encodings import chosen_encoding, return_probabilities
+from nora.ingest.encodings import chosen_encoding, encoded_from, return_probabilities
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -86,15 +86,18 @@ def test_every_encoding_is_finite_on_every_graph() -> None:
             assert x.isfinite().all(), kind
 
 
-def test_held_out_edges_are_kept_out_of_made_features(edges: Path, write: Write) -> None:
+def test_made_features_can_be_made_from_some_of_the_edges(edges: Path, write: Write) -> None:
     features = write("f.csv", "id,vip\na,1\nb,0\nc,0\nd,1\n")
-    reading = read_graph(edges, features, encoding="degree+random-walk")
-    seen = reading.dataset.data.clone()
+    dataset = read_graph(edges, features, encoding="degree+random-walk").dataset
+    assert (dataset.encoding, dataset.given_features) == ("degree+random-walk", 1)
+    assert torch.equal(encoded_from(dataset, dataset.data), dataset.data.x)
+    seen = dataset.data.clone()
     seen.edge_index = torch.tensor([[0, 1], [1, 0]])
-    again = encoded_again(reading, seen).dataset.data
-    assert torch.equal(again.x[:, 0], reading.dataset.data.x[:, 0])
-    assert torch.equal(again.x[:, 1:], encode("degree+random-walk", seen.edge_index, 4))
-    assert torch.equal(again.edge_index, reading.dataset.data.edge_index)
+    x = encoded_from(dataset, seen)
+    assert torch.equal(x[:, 0], dataset.data.x[:, 0])
+    assert torch.equal(x[:, 1:], encode("degree+random-walk", seen.edge_index, 4))
+    given = read_graph(edges, features).dataset
+    assert torch.equal(encoded_from(given, seen), given.data.x)
 
 
 def test_camps_without_features_are_told_apart(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import nora
 from nora.report.consequences import consequence
 from nora.report.page import TITLE, write_report
 from nora.results.plots.style import COLOURS
+from nora.training.trust import verdict
 
 ASSETS = Path(nora.__file__).parent / "report" / "assets"
 EVIL = "</script><script>alert(1)</script>&\u2028"
@@ -144,7 +145,41 @@ def test_a_model_no_better_than_guessing_is_called_weak(run, scores, tmp_path):
     page = write_report(
         tmp_path / "a.html", run.model, run.data, scores, metrics=metrics, effects=0
     )
-    assert "always to guess" in words(page)
+    assert "too weak for its influences to be trusted: it is right about 51.0%" in words(page)
+
+
+def test_a_warning_about_something_else_does_not_hide_that_the_model_is_weak(run, scores, tmp_path):
+    page = write_report(
+        tmp_path / "a.html",
+        run.model,
+        run.data,
+        scores,
+        metrics={"test_accuracy": 0.51},
+        warnings=["the weights were tweaked"],
+        effects=0,
+    )
+    assert "The weights were tweaked." in words(page)
+    assert "too weak for its influences to be trusted" in words(page)
+
+
+def test_the_verdict_that_is_given_is_the_one_that_is_told_once(run, scores, tmp_path):
+    given = (run.model, run.data, scores)
+    metrics = {"test_accuracy": 0.51, "test_auc": 0.2}
+    good = verdict("accuracy", 0.9, 0.6, "always answering 'amber'", 200)
+    page = write_report(tmp_path / "a.html", *given, metrics=metrics, trust=good, effects=0)
+    assert "Read with care" not in words(page)
+    assert "test accuracy 90 % baseline: commonest class 60 %" in words(page)
+    weak = verdict("accuracy", 0.9, 0.95, "always answering 'amber'", 200)
+    page = write_report(tmp_path / "b.html", *given, trust=weak, warnings=[weak.caution], effects=0)
+    assert words(page).count("too weak for its influences to be trusted") == 1
+
+
+def test_only_what_the_task_asks_for_counts_against_a_model(run, scores, tmp_path):
+    metrics = {"test_accuracy": 0.95, "test_auc": 0.4}
+    page = write_report(
+        tmp_path / "a.html", run.model, run.data, scores, metrics=metrics, effects=0
+    )
+    assert "Read with care" not in words(page)
 
 
 def test_links_are_reported(tmp_path):

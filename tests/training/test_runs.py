@@ -5,14 +5,23 @@ from __future__ import annotations
 import errno
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
+from torch_geometric.data import Data, HeteroData
 
 import nora
+from camps import camps
 from nora.datasets import Dataset
+from nora.problem.fingerprint import graph_fingerprint
+from nora.training.run_split import Split
+from nora.training.runs import split_of
+from nora.training.splits import NodeSplit
+from nora.training.trust import assess
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +62,11 @@ def test_a_link_run_comes_back_with_its_pairs_and_training_edges(tmp_path: Path)
 
 def test_the_folder_says_in_json_what_it_is(folder: Path) -> None:
     about = json.loads((folder / "run.json").read_text())
-    assert sorted(file.name for file in folder.iterdir()) == ["model.safetensors", "run.json"]
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "model.safetensors",
+        "run.json",
+        "split.safetensors",
+    ]
     assert about["architecture"] == {
         "name": "gat",
         "in_channels": 34,
@@ -182,6 +195,117 @@ def test_a_dataset_that_has_changed_is_noticed(
     monkeypatch.setattr("nora.training.runs.load_dataset", lambda _: Dataset("karate", changed, 4))
     with pytest.raises(ValueError, match="trained on another version of 'karate'; train it again"):
         nora.load_run(folder)
+
+
+def same_split(one: Split, other: Split) -> bool:
+    """Whether two splits have the same parts, and messages pass along the same edges."""
+    return graph_fingerprint(posed(one)) == graph_fingerprint(posed(other)) and all(
+        torch.equal(getattr(one, key), getattr(other, key))
+        for key, value in vars(one).items()
+        if isinstance(value, torch.Tensor)
+    )
+
+
+def posed(split: Split) -> Data:
+    return Data() if isinstance(split, NodeSplit) else split.data
+
+
+@pytest.mark.parametrize("task", ["node", "link"])
+def test_the_split_is_the_one_of_the_training_whoever_draws_another(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = nora.train("gcn", "karate", task, epochs=2, cycle=1, seed=4, progress=False)
+    assert same_split(run.split, split_of(run.dataset, task, 1, 4))
+    run.save(tmp_path / "run")
+    monkeypatch.setattr("nora.seeds.torch.randperm", lambda *_, **__: pytest.fail("drawn again"))
+    back = nora.load_run(tmp_path / "run")
+    assert same_split(back.split, run.split)
+    assess(back)
+
+
+def test_a_run_saved_without_its_split_has_that_of_its_cycle_and_seed(folder: Path) -> None:
+    split = nora.load_run(folder).split
+    (folder / "split.safetensors").unlink()
+    assert same_split(nora.load_run(folder).split, split)
+
+
+def test_a_split_of_another_graph_is_refused(folder: Path, tmp_path: Path) -> None:
+    run = nora.train("gcn", "karate", "link", epochs=1, progress=False)
+    links = run.save(tmp_path / "links")
+    edges = safetensors.torch.load_file(links / "split.safetensors")
+    safetensors.torch.save_file(
+        {**edges, "message": edges["message"][1:].clone()}, links / "split.safetensors"
+    )
+    with pytest.raises(ValueError, match="a graph of 155 edges, this one has 156"):
+        nora.load_run(links)
+    (folder / "split.safetensors").replace(links / "split.safetensors")
+    with pytest.raises(ValueError, match=r"is not the split of a link task: no 'message'"):
+        nora.load_run(links)
+
+
+class TestGraphsOfOnesOwn:
+    @pytest.mark.parametrize("task", ["node", "link"])
+    def test_relations_come_back_with_everything_they_have(self, task: str, tmp_path: Path) -> None:
+        dataset = replace(camps(), node_names=tuple(f"user {number}" for number in range(40)))
+        data = dataset.data
+        data["user"].city = ["Bonn", "Ulm"] * 20
+        data["user", "reply", "user"].since = 2019
+        data.source = {"place": "here", "lines": [1, 2.5, None]}
+        data.mean = torch.tensor([0.5])
+        run = nora.train("timme", dataset, task, epochs=2, hidden_channels=4, progress=False)
+        back = nora.load_run(run.save(tmp_path / "run"))
+        assert back.describe() == run.describe()
+        assert back.dataset.own and back.dataset == replace(
+            dataset, data=back.dataset.data, own=True
+        )
+        found = back.dataset.data
+        assert graph_fingerprint(found) == graph_fingerprint(data)
+        assert (found.node_types, found.edge_types) == (data.node_types, data.edge_types)
+        assert found["user"].city == data["user"].city
+        assert found["user"].num_nodes == 40
+        assert found["user", "reply", "user"].since == 2019
+        assert found.source == data.source and torch.equal(found.mean, data.mean)
+        assert same_split(back.split, run.split)
+        assert same_split(back.split.nodes, run.split.nodes)
+        before, after = (one.influence(nodes=[0, 5], progress=False) for one in (run, back))
+        torch.testing.assert_close(before.scores, after.scores, equal_nan=True)
+
+    @pytest.mark.parametrize("data", [camps().data, nora.load_dataset("karate").data])
+    @pytest.mark.parametrize("what", [{1, 2}, torch.eye(2).to_sparse()])
+    def test_what_cannot_be_kept_is_named_and_nothing_is_written(
+        self, data: Data, what: object, tmp_path: Path
+    ) -> None:
+        store, model = (data["user"], "timme") if isinstance(data, HeteroData) else (data, "gcn")
+        run = nora.train(model, Dataset("mine", data, 4), epochs=1, progress=False)
+        store.seen = what
+        with pytest.raises(
+            TypeError, match=r"data(\['user'\])?\.seen is a (set|sparse tensor).*del"
+        ):
+            run.save(tmp_path / "run")
+        assert list(tmp_path.iterdir()) == []
+        del store["seen"]
+        nora.load_run(run.save(tmp_path / "run"))
+
+    def test_plain_attributes_come_back(self, tmp_path: Path) -> None:
+        data = nora.load_dataset("karate").data
+        data.club, data.num_nodes = "Zachary's", 34
+        run = nora.train("gcn", Dataset("mine", data, 4), epochs=1, progress=False)
+        assert nora.load_run(run.save(tmp_path / "run")).data.club == "Zachary's"
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda data: data.rename("user", "person"), r"nodes of the type 'user'.*'person'"),
+            (lambda data: setattr(data["bot"], "x", torch.arange(3)), r"'user'.*'user', 'bot'"),
+            (lambda data: setattr(data["user"], "x", torch.rand(40, 2)), r"x .*numbers 0 … 39"),
+            (lambda data: data["user"].__delattr__("x"), r"x .*numbers 0 … 39.*torch.arange\(40\)"),
+        ],
+    )
+    def test_relations_that_timme_cannot_take_are_told(self, change: Any, message: str) -> None:
+        data = camps().data
+        data = change(data) or data
+        with pytest.raises(ValueError, match=message):
+            nora.train("timme", Dataset("mine", data, 2), epochs=1, progress=False)
 
 
 class TestAsking:

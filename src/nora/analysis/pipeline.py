@@ -16,15 +16,14 @@ from nora.analysis.asking import effect_of, influence_of_all
 from nora.analysis.checks import check_files, check_task
 from nora.analysis.result import Analysis
 from nora.analysis.stages import Stages
-from nora.analysis.summary import model_notes, quality, summarise_graph, weakness
-from nora.ingest import Reading, encoded_again, read_graph
+from nora.analysis.summary import model_notes, summarise_graph
+from nora.ingest import Reading, read_graph
 from nora.ingest.reading import Source
 from nora.methods import METHODS
 from nora.models import MODELS
 from nora.questions.influence import bind_options
-from nora.training.runs import posed_data, split_of
 from nora.training.train import train
-from nora.training.trust import judge
+from nora.training.trust import assess
 
 FEWEST_LABELLED = 5
 log = logging.getLogger(__name__)
@@ -108,7 +107,6 @@ def analyse(
         )
         inputs = tuple(_identity(role, one) for role, one in given.items() if one is not None)
     task = _task(reading, task)
-    reading = _fair(reading, task, seed)
     model = model or ("rgcn" if reading.dataset.edge_type_names else "gcn")
     graph = summarise_graph(reading, directed)
     tell(f"Read {'edges' if isinstance(edges, pd.DataFrame) else Path(edges).name}: {graph}.")
@@ -120,10 +118,10 @@ def analyse(
     notes = (*reading.notes, *model_notes(run))
     for note in notes[len(reading.notes) :]:
         tell(f"  · {note}")
-    trust = judge(run)
-    tell(f"\nThe model ({model}) {quality(trust, run)}.")
+    trust = assess(run)
+    tell(f"\nThe model ({model}) {trust.finding}.")
     if trust.weak:
-        cautions.append(weakness(trust, quality(trust, run)))
+        cautions.append(trust.caution)
         warnings.warn(cautions[0], UserWarning, stacklevel=2)
 
     with stages.measured("ranking"), _kept(cautions):
@@ -221,14 +219,6 @@ def _task(reading: Reading, task: str | None) -> str:
             f"{FEWEST_LABELLED} are needed to train and test{strangers}"
         )
     return task
-
-
-def _fair(reading: Reading, task: str, seed: int) -> Reading:
-    """Features made from the graph must not give away the edges held out for the test."""
-    if task != "link" or reading.encoding is None:
-        return reading
-    split = split_of(reading.dataset, "link", 0, seed)
-    return encoded_again(reading, posed_data(reading.dataset, split))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from nora.analysis.folder import check_results
-from nora.analysis.summary import GraphSummary, quality
+from nora.analysis.summary import GraphSummary
 from nora.analysis.writing import write_results
 from nora.results.effect import Effect
 from nora.results.influence import Influence
@@ -58,7 +58,7 @@ class Analysis:
         )
         lines = [
             f"Analysis of {self.graph}",
-            f"  the model ({self.run.architecture['name']}) {quality(self.trust, self.run)}",
+            f"  the model ({self.run.architecture['name']}) {self.trust.finding}",
             f"  most influential ({self.scores.method}): {first}",
             *(f"  warning: {text}" for text in self.warnings),
         ]

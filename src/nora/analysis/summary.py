@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from nora.ingest import Reading
 from nora.training.runs import Run
-from nora.training.trust import Trust
 
 
 @dataclass(frozen=True)
@@ -102,28 +101,3 @@ def model_notes(run: Run) -> list[str]:
     if run.task.name == "link" and run.dataset.class_names:
         found.append("labels are not used: the task is to predict edges (task='link')")
     return found
-
-
-def quality(trust: Trust, run: Run) -> str:
-    """How good the model is, beside what anybody could do: the second half of a sentence."""
-    if trust.metric == "accuracy":
-        names = run.dataset.class_names or ()
-        constant = f"always answering {names[trust.answer]!r}" if trust.answer is not None else "-"
-        return (
-            f"is right about {trust.value:.1%} of {trust.tested:,} held-out nodes; {constant} "
-            f"would be about {trust.baseline:.1%}"
-        )
-    return (
-        f"tells held-out edges from non-edges with an AUC of {trust.value:.3f} on {trust.tested:,} "
-        "pairs; guessing would have 0.5"
-    )
-
-
-def weakness(trust: Trust, quality: str) -> str:
-    """What to warn of when the model is weak."""
-    more = "labels" if trust.metric == "accuracy" else "edges"
-    return (
-        f"the model is too weak for its influences to be trusted: it {quality}, and {trust.reason}. The "
-        "ranking says what moves this model, not what matters in the data. Better features, more "
-        f"{more}, or another model= or encoding= may help"
-    )

@@ -74,6 +74,7 @@ def describe(analysis: Analysis, seconds: Mapping[str, float]) -> dict[str, Any]
             "metric": trust.metric,
             "test": trust.value,
             "baseline": trust.baseline,
+            "yardstick": trust.yardstick,
             "tested": trust.tested,
             "weak": trust.weak,
             "reason": trust.reason,

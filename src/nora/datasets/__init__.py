@@ -29,6 +29,9 @@ class Dataset:
         link_ratios: The same for edges.
         negatives: Sampled non-edges per edge in link prediction.
         edge_type_names: The names of the types in `data.edge_type`, when edges have types.
+        encoding: What made features from the graph's edges (`nora.ingest.encodings`), None where nothing
+            did: the last columns of `x`, which training for links makes again without held-out edges.
+        given_features: How many of the first columns of `x` were not made by `encoding`.
         own: Whether the graph is the caller's own: a saved run then carries it.
     """
 
@@ -41,6 +44,8 @@ class Dataset:
     link_ratios: tuple[float, float, float] = (0.8, 0.1, 0.1)
     negatives: int = 1
     edge_type_names: tuple[str, ...] | None = None
+    encoding: str | None = None
+    given_features: int = 0
     own: bool = False
 
 

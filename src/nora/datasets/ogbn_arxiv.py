@@ -2,17 +2,24 @@
 
 Citations are used in both directions, as in the paper's experiments. ogb's own dataset class asks
 questions on standard input and unpickles what it has cached; its readers do neither, so the raw
-files are read directly and nothing is written beside them.
+files are read directly and nothing is written beside those that were given.
+
+Neither ogb nor its site publishes a checksum of the archive. So it comes over https, what it holds is
+compared with the published numbers of papers and citations, and its size and the SHA-256 of it and of
+each file are kept beside the files (`download.json`): every later use is compared with them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,8 +35,11 @@ from nora.datasets import (
 )
 from nora.files import folder_written_atomically
 
-URL = "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
+URL = "https://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
 FOLDER, CLASSES, SECONDS_TO_ANSWER = "ogbn_arxiv", 40, 30.0
+# Papers and citations, as https://ogb.stanford.edu/docs/nodeprop says.
+PUBLISHED = (169_343, 1_166_243)
+RECORD = "download.json"
 PARTS = ("train", "valid", "test")
 FILES = (
     *(
@@ -54,6 +64,11 @@ def ogbn_arxiv() -> Dataset:
     folder = _folder()
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         data = read_graph_pyg(str(folder / "raw"))[0]
+    if (found := (data.num_nodes, data.num_edges)) != PUBLISHED:
+        raise ValueError(
+            f"{folder} holds {found[0]:,} papers and {found[1]:,} citations, as published there are "
+            f"{PUBLISHED[0]:,} and {PUBLISHED[1]:,}: are its files complete? Get them again from {URL}"
+        )
     data.edge_index = to_undirected(data.edge_index, num_nodes=data.num_nodes)
     data.y = torch.from_numpy(_column(folder / "raw" / "node-label.csv.gz"))
     sizes = [len(_column(folder / "split" / "time" / f"{part}.csv.gz")) for part in PARTS]
@@ -76,6 +91,7 @@ def _folder() -> Path:
     places = [base / FOLDER for base in (given_folder(), cache_folder()) if base]
     for place in places:
         if not _missing(place):
+            _check_unchanged(place)
             return place
     target = places[-1]
     try:
@@ -100,6 +116,11 @@ def _download(target: Path) -> None:
             folder_written_atomically(target, replace=True) as temporary,
         ):
             archive = Path(download_url(URL, str(temporary)))
+            about: dict[str, Any] = {
+                "url": URL,
+                "bytes": archive.stat().st_size,
+                "sha256": _sha256(archive),
+            }
             extract_zip(str(archive), str(temporary))
             archive.unlink()
             for part in (temporary / "arxiv").iterdir():
@@ -107,8 +128,29 @@ def _download(target: Path) -> None:
             (temporary / "arxiv").rmdir()
             if missing := _missing(temporary):
                 raise FileNotFoundError(f"the archive lacks {', '.join(missing)}")
+            about["files"] = {file: _sha256(temporary / file) for file in FILES}
+            text = json.dumps(about, indent=2)
+            (temporary / RECORD).write_text(text + "\n", encoding="utf-8")
     finally:
         socket.setdefaulttimeout(waiting)
+
+
+def _check_unchanged(folder: Path) -> None:
+    """Raise when files are not those that were downloaded; files from elsewhere have no record."""
+    if not (folder / RECORD).exists():
+        return
+    recorded = json.loads((folder / RECORD).read_text(encoding="utf-8"))["files"]
+    changed = [file for file in FILES if recorded.get(file) != _sha256(folder / file)]
+    if changed:
+        raise DatasetUnavailableError(
+            f"{', '.join(changed)} in {folder} changed since the download; remove {folder}, and it is "
+            "downloaded again"
+        )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _column(path: Path) -> np.ndarray:

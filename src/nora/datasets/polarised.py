@@ -9,6 +9,7 @@ look at whom they are tied to.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -23,9 +24,14 @@ CAMPS = ("amber", "teal")
 
 
 @DATASETS.register("polarised", "generated social network: 1,000 accounts in two camps (embedded)")
-@cache
 def polarised() -> Dataset:
-    """The same network every time: it is drawn from a fixed seed."""
+    """The same network every time, drawn from a fixed seed; a copy of one's own, to do with as one likes."""
+    drawn = _drawn()
+    return replace(drawn, data=drawn.data.clone())
+
+
+@cache
+def _drawn() -> Dataset:
     random = np.random.default_rng(SEED)
     camp = random.permutation(np.arange(ACCOUNTS) % 2)
     activity = random.pareto(1.6, ACCOUNTS) + 0.3

@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nora.ingest.encodings import ENCODINGS, encode
-    from nora.ingest.reading import Reading, encoded_again, read_graph
+    from nora.ingest.reading import Reading, read_graph
 
-__all__ = ["ENCODINGS", "Reading", "encode", "encoded_again", "read_graph"]
+__all__ = ["ENCODINGS", "Reading", "encode", "read_graph"]
 
 _HOME = {
     "ENCODINGS": "encodings",
     "encode": "encodings",
     "Reading": "reading",
-    "encoded_again": "reading",
     "read_graph": "reading",
 }
 

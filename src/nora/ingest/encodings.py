@@ -10,8 +10,9 @@ Degree and random walk say what a node's place is *like*; they cannot tell two c
 apart. `onehot` and `random` can, because neighbours share what they are made of. `auto` therefore joins
 one of these (`onehot` up to 3,000 nodes) with both others. Parts can be joined by hand with `+`.
 
-Encodings are features: made once, from the whole graph, and like all features they stay as they are
-when a node is removed.
+Encodings are features: made once, and like all features they stay as they are when a node is removed.
+They are made from the whole graph, but for link prediction from the edges that messages pass along:
+made from an edge that is held out, they would give it away (`encoded_from`, which training uses).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
+from nora.datasets import Dataset
 from nora.ingest.features import standardised
 from nora.registry import nearest
 
@@ -83,6 +86,19 @@ def encode(
             walks = return_probabilities(edge_index, num_nodes, edge_weight)
             parts.append(_columns_standardised(walks))
     return torch.cat(parts, dim=1)
+
+
+def encoded_from(dataset: Dataset, seen: Data) -> Tensor:
+    """Features `[num_nodes, F]` of a dataset, those made by its encoding from the edges of `seen` only.
+
+    The number of made features may differ, as that of orders of magnitude of degrees does.
+    """
+    if dataset.encoding is None:
+        return dataset.data.x
+    given = dataset.data.x[:, : dataset.given_features]
+    num_nodes = int(dataset.data.num_nodes or 0)
+    made = encode(dataset.encoding, seen.edge_index, num_nodes, seen.get("edge_weight"))
+    return torch.cat([given, made], dim=1)
 
 
 def _columns_standardised(values: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +118,8 @@ def read_graph(
         node_names=tuple(ids),
         class_names=classes.names if classes else None,
         edge_type_names=found.kinds or None,
+        encoding=made,
+        given_features=own.x.shape[1] if own else 0,
         own=True,
     )
     return Reading(
@@ -127,19 +129,6 @@ def read_graph(
         own.names if own else (),
         unmatched=classes.unmatched if classes else "",
     )
-
-
-def encoded_again(reading: Reading, data: Data) -> Reading:
-    """The reading with its encoding made from the edges of `data` instead of all.
-
-    For link prediction: features made from an edge would give away that it is there.
-    """
-    if reading.encoding is None:
-        return reading
-    whole = reading.dataset.data.clone()
-    x = encode(reading.encoding, data.edge_index, whole.num_nodes, data.get("edge_weight"))
-    whole.x = torch.cat([whole.x[:, : len(reading.feature_names)], x], dim=1)
-    return replace(reading, dataset=replace(reading.dataset, data=whole))
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,13 +22,13 @@ class ModelFacts:
     """What others ask about a model.
 
     Attributes:
-        fit: `module:function` that trains the model, where it is not trained like the others.
         needs: Sizes that training takes from the data: `num_relations`, the number of edge types;
             `relations`, their names in a `HeteroData`, and with these the `task`.
+        node_type: The one node type that a model of relations takes.
     """
 
-    fit: str | None = None
     needs: tuple[str, ...] = ()
+    node_type: str | None = None
 
 
 MODELS: Registry[Callable[..., nn.Module], ModelFacts] = Registry("model", __name__, ModelFacts())

@@ -19,7 +19,6 @@ dimension by dimension, and mixes the two:
     h_l ← (1−|s_l|) h_l + |s_l| h_1
 
 then batch norm, ReLU and dropout. The start state is fixed, so that evaluation is deterministic.
-It is trained as a teacher and then as its student, see `nora.training.distillation`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import add_self_loops, degree, remove_self_loops, softmax
 
-from nora.models import MODELS, ModelFacts
+from nora.models import MODELS
 from nora.models.stack import Stack
 
 
@@ -137,7 +136,6 @@ class Reweighting(nn.Module):
 @MODELS.register(
     "drgat",
     "DrGAT: normalised attention re-weighted against the first layer, distilled from a teacher",
-    ModelFacts(fit="nora.training.distillation:fit"),
 )
 class DrGAT(Stack):
     """`DrGATConv` layers with `Reweighting` between them; one head in the last layer.

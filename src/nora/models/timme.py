@@ -14,8 +14,8 @@ are two layers; the first one's output is added to the second's. The features ar
 the first layer is a lookup of the user's own row in a table: `x` holds the users' numbers, which stay
 with them when others are removed.
 
-Two kinds of heads share this embedding and are trained together (`nora.training.joint`): a linear map to the
-party, and a `RelationDecoder` for the links of every relation.
+Two kinds of heads share this embedding and are trained together: a linear map to the party, and a
+`RelationDecoder` for the links of every relation.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class RelationDecoder(nn.Module):
 @MODELS.register(
     "timme",
     "TIMME: several relations mixed by attention, party and links trained together",
-    ModelFacts(fit="nora.training.joint:fit", needs=("relations", "task")),
+    ModelFacts(needs=("relations", "task"), node_type="user"),
 )
 class TIMME(nn.Module):
     """Two `TIMMEConv` layers with a skip connection, a party head and a link decoder.

@@ -26,9 +26,10 @@ from nora.problem.task import Task
 from nora.report.contents import Contents, is_exact, page_contents
 from nora.report.markup import cautions, embedded_json, finding_cards, first_nodes, key_figures
 from nora.report.provenance import provenance
-from nora.report.quality import quality, weaknesses
+from nora.report.quality import quality, trust_in
 from nora.report.subject import Subject, gather
 from nora.results.influence import Influence
+from nora.training.trust import Trust
 from nora.wording import count, duration, sentence
 
 TITLE = "Had this node been gone, whose prediction would change?"
@@ -55,6 +56,7 @@ def write_report(
     graph: Data | None = None,
     model_name: str | None = None,
     run: str | None = None,
+    trust: Trust | None = None,
 ) -> Path:
     """Write one self-contained page: findings, ranking, the graph, and what each removal changes.
 
@@ -81,6 +83,7 @@ def write_report(
             links was trained on: for degrees, PageRank, the number of edges and the drawing.
         model_name: What the model is called, e.g. `gcn`.
         run: The folder of the trained run, for the commands that the page suggests.
+        trust: The verdict on the model (`nora.training.trust.assess(run)`); of `metrics` by default.
 
     Returns:
         The path.
@@ -99,17 +102,19 @@ def write_report(
     )
     contents = page_contents(subject, seed, run)
     metrics = metrics or {}
-    # Whoever wrote the warnings may have judged the model already.
-    judged = any("weak" in text for text in warnings)
-    weak = () if judged else weaknesses(subject, metrics)
+    trust = trust_in(subject, metrics) if trust is None else trust
+    weak = [trust.caution] if trust is not None and trust.weak else []
+    told = dict.fromkeys((*warnings, *weak))  # the caller may warn of the same
     title = TITLE if title is None else title
     page = _fill(
         _asset("page.html"),
         {
             "title": escape(title),
             "lead": escape(_lead(subject)),
-            "cautions": cautions([sentence(text) for text in (*warnings, *weak)]),
-            "key_figures": key_figures(_key_figures(subject, contents, metrics, model_name)),
+            "cautions": cautions([sentence(text) for text in told]),
+            "key_figures": key_figures(
+                _key_figures(subject, contents, quality(trust, metrics), model_name)
+            ),
             "findings": finding_cards(contents.findings, subject),
             "first_nodes": first_nodes(subject),
             "provenance": key_figures(provenance(subject, metrics, notes, seed, model_name)),
@@ -180,7 +185,7 @@ def _definition(subject: Subject) -> str:
 
 
 def _key_figures(
-    subject: Subject, contents: Contents, metrics: Mapping[str, Any], model_name: str | None
+    subject: Subject, contents: Contents, quality: list[tuple[str, str]], model_name: str | None
 ) -> list[tuple[str, str]]:
     figures = [("Nodes", f"{subject.num_nodes:,}"), ("Edges", f"{contents.edges:,}")]
     if subject.task == "link":
@@ -189,6 +194,6 @@ def _key_figures(
         figures.append(("Classes", f"{len(subject.class_names):,}"))
     if model_name:
         figures.append(("Model", model_name))
-    figures.extend(quality(subject, metrics))
+    figures.extend(quality)
     figures.append(("Method", subject.scores[0].method))
     return figures

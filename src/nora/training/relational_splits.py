@@ -6,6 +6,7 @@ the link task, and messages pass along training links only in either.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +22,7 @@ class RelationalSplit:
 
     Attributes:
         data: The graph with training links (and self-loops) only.
+        message: Which edges of the whole graph these are, `[E]` for each edge type in order.
         nodes: The labelled nodes.
         train, val, test: Pairs `[2, P]` of all relations, one relation after the other.
         train_labels, val_labels, test_labels: 1 for links, 0 for sampled non-links, `[P]`.
@@ -28,6 +30,7 @@ class RelationalSplit:
     """
 
     data: HeteroData
+    message: tuple[Tensor, ...]
     nodes: NodeSplit
     train: Tensor
     val: Tensor
@@ -72,25 +75,17 @@ def split_relations(
         negatives: Sampled non-links per link.
     """
     (users,) = data.node_stores
-    message = data.clone()
     parts: list[LinkSplit] = []
     for number, kind in enumerate(data.edge_types):
-        # Which links stay is all that is asked: attributes are cut below, whatever PyG takes them for.
-        count = data[kind].edge_index.size(1)
+        # Which links stay is all that is asked: attributes are cut by `message_graph`.
         one = Data(edge_index=data[kind].edge_index, num_nodes=users.num_nodes)
-        one.edge_attr = torch.arange(count)
         own_seed = seed * len(data.edge_types) + number
         try:
             split = split_links(one, link_ratios, cycle, own_seed, negatives, undirected=False)
         except ValueError as error:
             raise ValueError(f"relation {kind[1]!r}: {error}") from error
-        stays = split.data.edge_attr
-        for key, value in data[kind].items():
-            if key == "edge_index":
-                message[kind][key] = value[:, stays]
-            elif isinstance(value, Tensor) and value.dim() and value.size(0) == count:
-                message[kind][key] = value[stays]
         parts.append(split)
+    message = tuple(split.message for split in parts)
     together: dict[str, Tensor] = {}
     for part in ("train", "val", "test"):
         pairs = [getattr(split, part) for split in parts]
@@ -99,5 +94,23 @@ def split_relations(
         together[f"{part}_labels"] = torch.cat([getattr(s, f"{part}_labels") for s in parts])
         together[f"{part}_relation"] = torch.arange(len(parts)).repeat_interleave(sizes)
     return RelationalSplit(
-        data=message, nodes=split_nodes(users.y, node_ratios, cycle, seed), **together
+        data=message_graph(data, message),
+        nodes=split_nodes(users.y, node_ratios, cycle, seed),
+        message=message,
+        **together,
     )
+
+
+def message_graph(data: HeteroData, message: Sequence[Tensor]) -> HeteroData:
+    """The graph with some of its edges: those of `message`, `[E]` for each edge type in order.
+
+    Everything that has a row per edge is cut, whatever PyG takes it for.
+    """
+    kept = data.clone()
+    for kind, stays in zip(data.edge_types, message, strict=True):
+        for key, value in data[kind].items():
+            if key == "edge_index":
+                kept[kind][key] = value[:, stays]
+            elif isinstance(value, Tensor) and value.dim() and value.size(0) == stays.numel():
+                kept[kind][key] = value[stays]
+    return kept

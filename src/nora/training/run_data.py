@@ -1,6 +1,9 @@
 """A dataset of the user's own as files, so that a run can carry it: nothing in them can execute.
 
-`dataset.safetensors` holds the graph's tensors, `dataset.json` the names and everything else.
+`dataset.safetensors` holds the graph's tensors, `dataset.json` the names and everything else. In a
+graph of several types (`HeteroData`), the attribute `x` of the second type in the list `types` is
+called `1/x`; that list begins with null, the attributes of the graph as a whole. Lists and tuples
+both come back as lists; what could not come back is refused.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from nora.datasets import DATASETS, Dataset
-from nora.files import written_atomically
+from nora.training.run_tensors import read_tensors, write_tensors
 
 TENSORS, FACTS = "dataset.safetensors", "dataset.json"
 
@@ -26,53 +30,77 @@ def is_carried(dataset: Dataset) -> bool:
     >>> is_carried(load_dataset("karate"))
     False
     """
-    known = dataset.name in {entry.name for entry in DATASETS}
-    return isinstance(dataset.data, Data) and (dataset.own or not known)
+    return dataset.own or dataset.name not in {entry.name for entry in DATASETS}
 
 
 def write_dataset(dataset: Dataset, folder: Path) -> None:
     """Write the tensors of the graph and the facts about it into `folder`."""
-    from safetensors.torch import save_file
-
-    # Copies: safetensors refuses tensors that share their memory.
-    tensors = {
-        key: value.detach().cpu().contiguous().clone()
-        for key, value in dataset.data.to_dict().items()
-        if isinstance(value, Tensor)
-    }
-    # By itself, safetensors writes files that nobody else can read.
-    with written_atomically(folder / TENSORS) as temporary:
-        save_file(tensors, temporary)
     facts = {
         field.name: getattr(dataset, field.name)
         for field in fields(dataset)
         if field.name not in ("data", "own")
     }
-    facts["num_nodes"] = int(dataset.data.num_nodes or 0)
+    data = dataset.data
+    facts["num_nodes"] = int(data.num_nodes or 0)
+    typed = isinstance(data, HeteroData)
+    if typed:
+        facts["types"] = [store._key for store in data.stores]
+    tensors, facts["attributes"] = {}, {}
+    for number, store in enumerate(data.stores):
+        for key, value in store.items():
+            name = f"{number}/{key}" if typed else key
+            if isinstance(value, Tensor) and value.layout == torch.strided:
+                tensors[name] = value
+            elif _is_plain(value):
+                facts["attributes"][name] = value
+            else:
+                kind = "sparse tensor" if isinstance(value, Tensor) else type(value).__name__
+                place = "data" if store._key is None else f"data[{store._key!r}]"
+                raise TypeError(
+                    f"{place}.{key} is a {kind}, which a saved run cannot keep: it keeps dense "
+                    "tensors, numbers, texts and lists of these. Turn it into one of them, or delete "
+                    f"it (del {place}[{key!r}])"
+                )
+    write_tensors(tensors, folder / TENSORS)
     text = json.dumps(facts, ensure_ascii=False)
     (folder / FACTS).write_text(text + "\n", encoding="utf-8")
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether JSON keeps it.
+
+    >>> _is_plain({"names": ["a", "b"]}), _is_plain({1, 2})
+    (True, False)
+    """
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(one) for key, one in value.items())
+    return value is None or isinstance(value, bool | int | float | str)
+
+
 def read_dataset(folder: Path) -> Dataset:
     """Read what `write_dataset` wrote."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-        num_nodes = facts.pop("num_nodes")
-        dataset = Dataset(data=Data(), own=True, **{key: _tuple(v) for key, v in facts.items()})
+        num_nodes, attributes = facts.pop("num_nodes"), facts.pop("attributes", {})
+        types = [_tuple(one) for one in facts.pop("types", [None])]
+        data = Data() if types == [None] else HeteroData()
+        dataset = Dataset(data=data, own=True, **{key: _tuple(v) for key, v in facts.items()})
+        stores = [data if kind is None else data[kind] for kind in types]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{folder / FACTS} is not readable as a dataset: {error!r}") from error
-    (folder / TENSORS).open("rb").close()  # "Permission denied" is not "does not hold a graph"
+    tensors = read_tensors(folder / TENSORS, "a graph")
     try:
-        tensors = load_file(folder / TENSORS)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{folder / TENSORS} does not hold a graph: {error}") from error
-    for key, value in tensors.items():
-        dataset.data[key] = value
-    if "x" not in tensors:
-        dataset.data.num_nodes = num_nodes
+        for name, value in (*tensors.items(), *attributes.items()):
+            number, _, key = (
+                name.rpartition("/") if isinstance(data, HeteroData) else ("", "", name)
+            )
+            setattr(stores[int(number or 0)], key, value)
+    except (ValueError, IndexError) as error:
+        raise ValueError(f"{folder / TENSORS} is not of {folder / FACTS}: {error!r}") from error
+    if isinstance(data, Data) and "x" not in tensors:
+        data.num_nodes = num_nodes
     if dataset.node_names is not None and len(dataset.node_names) != num_nodes:
         raise ValueError(f"{folder / FACTS} names {len(dataset.node_names)} of {num_nodes} nodes")
     return dataset

@@ -1,8 +1,8 @@
 """A trained run: a model together with the data, split and seed it came from, as a folder.
 
-The folder holds `model.safetensors` (weights; nothing in it can execute) and `run.json` (architecture,
-dataset, task, split, seed, metrics); for a graph of the user's own also the graph (`run_data`). It
-is written under another name first, so that it is complete or not there.
+The folder holds `model.safetensors` (weights; nothing in it can execute), `run.json` (architecture,
+dataset, task, seed, metrics) and `split.safetensors` (`run_split`); for a graph of the user's own also
+the graph (`run_data`). It is written under another name first, so that it is complete or not there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from nora.results.effect import Effect
 from nora.results.influence import Influence
 from nora.training.relational_splits import RelationalSplit, split_relations
 from nora.training.run_data import TENSORS, is_carried, read_dataset, write_dataset
-from nora.training.splits import LinkSplit, NodeSplit, split_links, split_nodes
+from nora.training.run_split import FILE, Split, read_split, write_split
+from nora.training.splits import NodeSplit, split_links, split_nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,7 @@ class Run:
         dataset: The dataset.
         data: The graph the model sees: for links, with training edges only.
         task: The task to ask about; for links, over all positives and negatives.
+        split: Which nodes or links were trained on, validated on and held out for the test.
         cycle: Which cyclic split.
         seed: The seed.
         training: Training settings.
@@ -52,6 +54,7 @@ class Run:
     dataset: Dataset
     data: Data
     task: Task
+    split: Split
     cycle: int = 0
     seed: int = 0
     training: dict[str, Any] = field(default_factory=dict)
@@ -118,6 +121,7 @@ class Run:
             save_file(weights, temporary / "model.safetensors")
             text = json.dumps(self.describe(), indent=2)
             (temporary / "run.json").write_text(text + "\n", encoding="utf-8")
+            write_split(self.split, temporary)
             if is_carried(self.dataset):
                 write_dataset(self.dataset, temporary)
         return Path(folder)
@@ -154,7 +158,9 @@ def load_run(folder: str | Path) -> Run:
             f"{path / 'model.safetensors'} does not hold this model's weights: {error}"
         ) from error
     dataset = read_dataset(path) if (path / TENSORS).exists() else load_dataset(name)
-    split = split_of(dataset, task, **where)
+    # Runs saved before they carried their split have the one of their cycle and seed.
+    carried = (path / FILE).exists()
+    split = read_split(dataset, task, path) if carried else split_of(dataset, task, **where)
     data = posed_data(dataset, split)
     if about.get("graph") != graph_fingerprint(data):
         raise ValueError(
@@ -166,6 +172,7 @@ def load_run(folder: str | Path) -> Run:
         dataset=dataset,
         data=data,
         task=posed_task(task, split, model),
+        split=split,
         training=about.get("training", {}),
         metrics=about.get("metrics", {}),
         **where,
@@ -184,14 +191,11 @@ def about_task(run: Run, task: str) -> Run:
     made = {**run.architecture, "sizes": {**run.architecture["sizes"], "task": task}}
     model = build_model(made["name"], made["in_channels"], made["out_channels"], **made["sizes"])
     model.load_state_dict(run.model.state_dict())
-    split = split_of(run.dataset, task, run.cycle, run.seed)
-    posed = posed_task(task, split, model)
+    posed = posed_task(task, run.split, model)
     return replace(run, model=model.eval(), architecture=made, task=posed)
 
 
-def split_of(
-    dataset: Dataset, task: str, cycle: int, seed: int
-) -> NodeSplit | LinkSplit | RelationalSplit:
+def split_of(dataset: Dataset, task: str, cycle: int, seed: int) -> Split:
     """The dataset's cyclic split for a task; of a graph with relations, the one for both tasks."""
     if isinstance(dataset.data, HeteroData):
         ratios = dataset.node_ratios, dataset.link_ratios
@@ -201,12 +205,12 @@ def split_of(
     return split_links(dataset.data, dataset.link_ratios, cycle, seed, dataset.negatives)
 
 
-def posed_data(dataset: Dataset, split: NodeSplit | LinkSplit | RelationalSplit) -> Data:
+def posed_data(dataset: Dataset, split: Split) -> Data:
     """The graph the model may see."""
     return dataset.data if isinstance(split, NodeSplit) else split.data
 
 
-def posed_task(task: str, split: NodeSplit | LinkSplit | RelationalSplit, model: nn.Module) -> Task:
+def posed_task(task: str, split: Split, model: nn.Module) -> Task:
     """The task to ask about: all nodes, or all positive and negative pairs (of all relations)."""
     if task == "node" or isinstance(split, NodeSplit):
         return NodeClassification()

@@ -73,11 +73,13 @@ class LinkSplit:
 
     Attributes:
         data: The graph with training edges only.
+        message: Which edges of the whole graph these are, `[E]`.
         train, val, test: Pairs `[2, P]`, positives first.
         train_labels, val_labels, test_labels: 1 for edges, 0 for sampled non-edges, `[P]`.
     """
 
     data: Data
+    message: Tensor
     train: Tensor
     val: Tensor
     test: Tensor
@@ -147,4 +149,4 @@ def split_links(
     if undirected:
         all_keys = edge_index.amin(dim=0) * num_nodes + edge_index.amax(dim=0)
     message = loop | ~torch.isin(all_keys, held_out)
-    return LinkSplit(data.edge_subgraph(message), *pairs, *labels)
+    return LinkSplit(data.edge_subgraph(message), message, *pairs, *labels)

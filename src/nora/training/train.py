@@ -1,30 +1,24 @@
-"""Training: full-batch Adam with early stopping, on one cyclic split."""
+"""Training: a model by name, on one cyclic split of a dataset."""
 
 from __future__ import annotations
 
 import copy
-import importlib
 import time
-from collections.abc import Callable
-from math import isnan
+from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
 import torch
-import torch.nn.functional as F
-from scipy.stats import rankdata
-from torch import Tensor, nn
-from torch_geometric.data import Data, HeteroData
+from torch import Tensor
+from torch_geometric.data import HeteroData
 
 from nora.datasets import Dataset, load_dataset
+from nora.ingest.encodings import encoded_from
 from nora.models import MODELS, build_model
-from nora.problem.calling import Forward, default_forward
-from nora.problem.preserve import evaluating, seeded
-from nora.problem.tasks.link_prediction import dot_product
-from nora.progress import progress_bar
-from nora.sparse import sparse_where_sparse
+from nora.problem.preserve import seeded
+from nora.training.fits import Settings, fit_for
+from nora.training.run_split import Split
 from nora.training.runs import Run, posed_data, posed_task, split_of
-from nora.training.splits import LinkSplit, NodeSplit
+from nora.training.splits import LinkSplit
 
 
 def train(
@@ -68,14 +62,15 @@ def train(
     _check_kind(model, dataset)
     if task == "node" and (_labels(dataset) is None or dataset.num_classes < 2):
         raise ValueError(f"dataset {dataset.name!r} has no labels; train with task='link'")
-    split = split_of(dataset, task, cycle, seed)
+    dataset, split = _fair(dataset, split_of(dataset, task, cycle, seed))
     data = posed_data(dataset, split)
     inputs, width = _channels(dataset, task, sizes)
     sizes = {**_needed(model, dataset, task), **sizes}
+    settings = Settings(epochs, patience, lr, weight_decay, progress)
     start = time.perf_counter()
     with seeded(seed * 5 + cycle):
         network = build_model(model, inputs, width, **sizes)
-        metrics = _fit_of(model)(network, data, split, epochs, patience, lr, weight_decay, progress)
+        metrics = fit_for(network)(network, data, split, settings)
     metrics["seconds"] = time.perf_counter() - start
     return Run(
         model=network.eval(),
@@ -88,16 +83,25 @@ def train(
         dataset=dataset,
         data=data,
         task=posed_task(task, split, network),
+        split=split,
         cycle=cycle,
         seed=seed,
-        training={
-            "epochs": epochs,
-            "patience": patience,
-            "lr": lr,
-            "weight_decay": weight_decay,
-        },
+        training={key: value for key, value in asdict(settings).items() if key != "progress"},
         metrics=metrics,
     )
+
+
+def _fair(dataset: Dataset, split: Split) -> tuple[Dataset, Split]:
+    """Both with features that tell nothing of held-out links: made again from the edges that are left.
+
+    The run keeps these features, so that whoever asks it sees what the model was trained on.
+    """
+    if dataset.encoding is None or not isinstance(split, LinkSplit):
+        return dataset, split
+    x = encoded_from(dataset, split.data)
+    whole, seen = copy.copy(dataset.data), copy.copy(split.data)
+    whole.x = seen.x = x
+    return replace(dataset, data=whole), replace(split, data=seen)
 
 
 def _check_kind(model: str, dataset: Dataset) -> None:
@@ -105,6 +109,8 @@ def _check_kind(model: str, dataset: Dataset) -> None:
     for_relations = [e.name for e in MODELS if "relations" in e.facts.needs]
     relational = isinstance(dataset.data, HeteroData)
     if (MODELS[model].name in for_relations) == relational:
+        if relational:
+            _check_nodes(model, dataset)
         labels = _labels(dataset)
         if relational and (labels is None or not bool((labels >= 0).any())):
             raise ValueError(
@@ -121,6 +127,24 @@ def _check_kind(model: str, dataset: Dataset) -> None:
         f"{model} is for graphs with several relations (HeteroData), which {dataset.name!r} is not; "
         "e.g. train it on 'pure-p'"
     )
+
+
+def _check_nodes(model: str, dataset: Dataset) -> None:
+    """Raise when the nodes of a graph with relations are not what the model takes."""
+    wanted, data = MODELS[model].facts.node_type, dataset.data
+    if data.node_types != [wanted]:
+        found = ", ".join(map(repr, data.node_types))
+        raise ValueError(
+            f"{model} takes nodes of the type {wanted!r} and no others; {dataset.name!r} has the types "
+            f"{found}. A single type can be renamed: data.rename('its name', {wanted!r})"
+        )
+    x, count = data[wanted].get("x"), int(data[wanted].num_nodes or 0)
+    numbers = isinstance(x, Tensor) and x.dtype == torch.long and x.shape == (count,)
+    if not numbers or not bool(((x >= 0) & (x < count)).all()):
+        raise ValueError(
+            f"{model} looks nodes up by their numbers: x of {wanted!r} in {dataset.name!r} must hold "
+            f"the numbers 0 … {count - 1}, e.g. torch.arange({count})"
+        )
 
 
 def _labels(dataset: Dataset) -> Tensor | None:
@@ -150,109 +174,3 @@ def _needed(model: str, dataset: Dataset, task: str) -> dict[str, Any]:
     kind = dataset.data.get("edge_type")
     used = 0 if kind is None or not kind.numel() else int(kind.max()) + 1
     return {"num_relations": max(1, used, len(dataset.edge_type_names or ()))}
-
-
-def _fit_of(model: str) -> Callable[..., dict[str, float]]:
-    """How a model is fitted: its own way, named on registration as `fit="module:function"`, or ours."""
-    own = MODELS[model].facts.fit
-    if own is None:
-        return fit
-    module, _, function = own.partition(":")
-    return getattr(importlib.import_module(module), function)
-
-
-def fit(
-    network: nn.Module,
-    data: Data,
-    split: NodeSplit | LinkSplit,
-    epochs: int,
-    patience: int,
-    lr: float,
-    weight_decay: float,
-    progress: bool,
-    objective: Callable[[Tensor], Tensor] | None = None,
-) -> dict[str, float]:
-    """Fit `network` in place on one split, with early stopping; returns epochs and metrics.
-
-    `objective` is what to minimise, given the output on all nodes; by default the task's own loss.
-    """
-    objective = objective or (lambda output: _loss(output, data, split))
-    forward = default_forward(network, data)
-    seen = copy.copy(data)
-    seen.x = _sparse_where_sparse(data.x, network)
-    optimizer = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
-    best, best_epoch, weights = -1.0, 0, copy.deepcopy(network.state_dict())
-    metric = "accuracy" if isinstance(split, NodeSplit) else "auc"
-    with progress_bar(
-        "training", epochs, progress, "loss {task.fields[loss]}  {task.fields[metric]}"
-    ) as advance:
-        epoch = 0
-        for epoch in range(1, epochs + 1):
-            network.train()
-            optimizer.zero_grad()
-            loss = objective(forward(network, seen))
-            loss.backward()
-            optimizer.step()
-            value = _metric(network, forward, seen, split, "val")
-            if value > best or isnan(value):  # nothing to validate on: take the last
-                best, best_epoch = value, epoch
-                weights = copy.deepcopy(network.state_dict())
-            advance(1, loss=f"{loss.item():.3f}", metric=f"validation {metric} {value:.3f}")
-            if epoch - best_epoch >= patience:
-                break
-    network.load_state_dict(weights)
-    return {
-        "epochs": epoch,
-        "best_epoch": best_epoch,
-        **{
-            f"{part}_{metric}": _metric(network, forward, seen, split, part)
-            for part in ("train", "val", "test")
-        },
-    }
-
-
-def _sparse_where_sparse(x: Tensor, network: nn.Module) -> Tensor:
-    """Sparse features where the model's first map is linear: much faster."""
-    sparse = sparse_where_sparse(x)
-    if sparse is x:
-        return x
-    try:
-        with evaluating(network), torch.no_grad():
-            network(sparse, torch.empty(2, 0, dtype=torch.long))
-    except (RuntimeError, NotImplementedError, ValueError):
-        return x  # aggregates before its linear map, as GraphSAGE does
-    return sparse
-
-
-def _loss(output: Tensor, data: Data, split: NodeSplit | LinkSplit) -> Tensor:
-    if isinstance(split, NodeSplit):
-        return F.cross_entropy(output[split.train], data.y[split.train])
-    score = dot_product(output, split.train)
-    return F.binary_cross_entropy_with_logits(score, split.train_labels)
-
-
-@torch.no_grad()
-def _metric(
-    network: nn.Module, forward: Forward, data: Data, split: NodeSplit | LinkSplit, part: str
-) -> float:
-    network.eval()
-    output = forward(network, data)
-    if isinstance(split, NodeSplit):
-        ids = getattr(split, part)
-        return float((output[ids].argmax(dim=-1) == data.y[ids]).float().mean())
-    score = dot_product(output, getattr(split, part))
-    return roc_auc(score, getattr(split, f"{part}_labels"))
-
-
-def roc_auc(score: Tensor, label: Tensor) -> float:
-    """Probability that a random positive scores above a random negative (ties count half).
-
-    >>> roc_auc(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([1.0, 0.0, 0.0]))
-    1.0
-    """
-    positive = label.cpu().numpy() > 0.5
-    ranks = rankdata(score.detach().cpu().numpy())
-    count, rest = int(positive.sum()), int((~positive).sum())
-    if count == 0 or rest == 0:
-        return float("nan")
-    return float((np.sum(ranks[positive]) - count * (count + 1) / 2) / (count * rest))

@@ -19,39 +19,31 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from nora.models.drgat import DrGAT
 from nora.problem.calling import default_forward
 from nora.problem.preserve import evaluating
+from nora.training.fits import FITS, FitFacts, Settings
+from nora.training.fits.plain import fit_to_task
 from nora.training.splits import LinkSplit, NodeSplit
-from nora.training.train import fit as train_network
 
 WEIGHT, TEMPERATURE = 0.95, 0.7
 
 
-def fit(
-    network: nn.Module,
-    data: Data,
-    split: NodeSplit | LinkSplit,
-    epochs: int,
-    patience: int,
-    lr: float,
-    weight_decay: float,
-    progress: bool,
+@FITS.register("distillation", "a teacher first, then its student", FitFacts(models=(DrGAT,)))
+def fit_with_teacher(
+    network: nn.Module, data: Data, split: NodeSplit | LinkSplit, settings: Settings
 ) -> dict[str, float]:
     """Fit a teacher of the same architecture, then `network` in place as its student.
 
-    The teacher is a copy of `network` as given; it is trained by `train.fit` and thrown away.
+    The teacher is a copy of `network` as given; it is trained by `fit_to_task` and thrown away.
     Link prediction has no classes whose probabilities a teacher could pass on: there this is
-    `train.fit`, without a teacher.
+    `fit_to_task`, without a teacher.
 
     Args:
         network: The student, with fresh weights.
         data: The graph, `data.y` `[N]` the labels.
         split: Which labels may be seen, and when.
-        epochs: Most passes over the data, for each of the two.
-        patience: Stop when the validation metric has not improved for so many epochs.
-        lr: Adam's learning rate.
-        weight_decay: Adam's weight decay.
-        progress: Show a progress bar for each of the two.
+        settings: For each of the two.
 
     Returns:
         The student's epochs and metrics, the teacher's as `teacher_val_accuracy` and so on.
@@ -62,11 +54,10 @@ def fit(
         >>> [key for key in run.metrics if key.startswith("teacher")]
         ['teacher_epochs', 'teacher_train_accuracy', 'teacher_val_accuracy', 'teacher_test_accuracy']
     """
-    settings = (epochs, patience, lr, weight_decay, progress)
     if isinstance(split, LinkSplit):
-        return train_network(network, data, split, *settings)
+        return fit_to_task(network, data, split, settings)
     teacher = copy.deepcopy(network)
-    taught = train_network(teacher, data, split, *settings)
+    taught = fit_to_task(teacher, data, split, settings)
     with evaluating(teacher), torch.no_grad():
         opinion = default_forward(teacher, data)(teacher, data)
 
@@ -74,7 +65,7 @@ def fit(
         truth = F.cross_entropy(output[split.train], data.y[split.train])
         return WEIGHT * divergence(output, opinion, TEMPERATURE) + (1 - WEIGHT) * truth
 
-    learnt = train_network(network, data, split, *settings, objective=objective)
+    learnt = fit_to_task(network, data, split, settings, objective=objective)
     return learnt | {f"teacher_{k}": v for k, v in taught.items() if k != "best_epoch"}
 
 

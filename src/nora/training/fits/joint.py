@@ -23,21 +23,18 @@ from torch_geometric.data import HeteroData
 
 from nora.models.timme import TIMME, both_ways
 from nora.progress import progress_bar
+from nora.training.auc import roc_auc
+from nora.training.fits import FITS, SHOWN, FitFacts, Settings
 from nora.training.relational_splits import RelationalSplit
-from nora.training.train import roc_auc
 
 EMBEDDING_PENALTY = 0.01
 
 
-def fit(
-    network: TIMME,
-    data: HeteroData,
-    split: RelationalSplit,
-    epochs: int,
-    patience: int,
-    lr: float,
-    weight_decay: float,
-    progress: bool,
+@FITS.register(
+    "joint", "parties and the links of all relations together", FitFacts(models=(TIMME,))
+)
+def fit_jointly(
+    network: TIMME, data: HeteroData, split: RelationalSplit, settings: Settings
 ) -> dict[str, float]:
     """Fit `network` in place on one split, with early stopping.
 
@@ -49,13 +46,13 @@ def fit(
         kind: both_ways(edge_index, data["user"].num_nodes)
         for kind, edge_index in data.edge_index_dict.items()
     }
-    optimizer = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
+    optimizer = torch.optim.Adam(
+        network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
+    )
     best, best_epoch, weights = -1.0, 0, copy.deepcopy(network.state_dict())
-    with progress_bar(
-        "training", epochs, progress, "loss {task.fields[loss]}  {task.fields[metric]}"
-    ) as advance:
+    with progress_bar("training", settings.epochs, settings.progress, SHOWN) as advance:
         epoch = 0
-        for epoch in range(1, epochs + 1):
+        for epoch in range(1, settings.epochs + 1):
             network.train()
             optimizer.zero_grad()
             loss = _loss(network, network.embed(data.x_dict, edges), data["user"].y, split)
@@ -71,7 +68,7 @@ def fit(
                 loss=f"{loss.item():.3f}",
                 metric=f"validation accuracy {accuracy:.3f}, auc {_mean(aucs):.3f}",
             )
-            if epoch - best_epoch >= patience:
+            if epoch - best_epoch >= settings.patience:
                 break
     network.load_state_dict(weights)
     metrics: dict[str, float] = {"epochs": epoch, "best_epoch": best_epoch}

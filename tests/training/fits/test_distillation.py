@@ -12,8 +12,8 @@ from torch import Tensor, nn
 import nora
 from nora.datasets import Dataset
 from nora.problem.preserve import seeded
-from nora.training import distillation
-from nora.training import train as training
+from nora.training.fits import Settings, distillation
+from nora.training.fits.plain import fit_to_task
 from nora.training.runs import posed_data, split_of
 
 SETTINGS: dict[str, Any] = {"epochs": 6, "hidden_channels": 8, "progress": False}
@@ -35,14 +35,14 @@ def test_the_student_minimises_mostly_the_distance_to_its_teacher(
 ) -> None:
     fitted: list[nn.Module] = []
     objectives: list[Any] = []
-    real = distillation.train_network
+    real = distillation.fit_to_task
 
     def watched(network: nn.Module, *args: Any, objective: Any = None) -> dict[str, float]:
         fitted.append(network)
         objectives.append(objective)
         return real(network, *args, objective=objective)
 
-    monkeypatch.setattr(distillation, "train_network", watched)
+    monkeypatch.setattr(distillation, "fit_to_task", watched)
     run = nora.train("drgat", "polarised", **SETTINGS)
     teacher, student = fitted
     assert student is run.model
@@ -90,7 +90,7 @@ def test_links_have_no_classes_to_teach_and_are_fitted_as_usual() -> None:
     data = posed_data(run.dataset, split)
     with seeded(0):
         plain = nora.build_model("drgat", data.x.size(1), 8, hidden_channels=8)
-        training.fit(plain, data, split, 6, 50, 0.01, 1e-5, False)
+        fit_to_task(plain, data, split, Settings(epochs=6, progress=False))
     pairs = zip(weights(run.model), weights(plain), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
 
@@ -115,7 +115,7 @@ def test_it_trains_on_the_oldest_papers_of_the_arxiv_graph(
     """With stand-in features: that it learns at this size, not how well it does on ogbn-arxiv."""
     if not (data_folder / "ogbn_arxiv_graph").is_dir():
         pytest.skip(f"no ogbn_arxiv_graph in {data_folder}")
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
     import arxiv
 
     data, _, _ = arxiv.load()

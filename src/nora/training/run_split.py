@@ -1,0 +1,73 @@
+"""A run's split as a file, so that it is what it was in training, whatever made it.
+
+`split.safetensors` holds the parts and, for links, which edges messages pass along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import Tensor
+from torch_geometric.data import HeteroData
+
+from nora.datasets import Dataset
+from nora.training.relational_splits import RelationalSplit, message_graph
+from nora.training.run_tensors import read_tensors, write_tensors
+from nora.training.splits import LinkSplit, NodeSplit
+
+FILE = "split.safetensors"
+PARTS = ("train", "val", "test")
+LABELS = tuple(f"{part}_labels" for part in PARTS)
+RELATION = tuple(f"{part}_relation" for part in PARTS)
+
+Split = NodeSplit | LinkSplit | RelationalSplit
+
+
+def write_split(split: Split, folder: Path) -> None:
+    """Write the parts of a split into `folder`; the graph itself is the dataset's matter."""
+    names = {NodeSplit: PARTS, LinkSplit: (*PARTS, *LABELS, "message")}.get(
+        type(split), (*PARTS, *LABELS, *RELATION)
+    )
+    tensors = {name: getattr(split, name) for name in names}
+    if isinstance(split, RelationalSplit):
+        tensors |= {f"nodes/{part}": getattr(split.nodes, part) for part in PARTS}
+        tensors |= {f"message/{number}": one for number, one in enumerate(split.message)}
+    write_tensors(tensors, folder / FILE)
+
+
+def read_split(dataset: Dataset, task: str, folder: Path) -> Split:
+    """Read what `write_split` wrote of a split of `dataset` for `task`."""
+    tensors = read_tensors(folder / FILE, "a split")
+    data = dataset.data
+    try:
+        if isinstance(data, HeteroData):
+            stores = data.edge_stores
+            message = tuple(tensors[f"message/{number}"] for number in range(len(stores)))
+            _check_fits(folder, message, [store.edge_index for store in stores])
+            return RelationalSplit(
+                data=message_graph(data, message),
+                nodes=NodeSplit(*(tensors[f"nodes/{part}"] for part in PARTS)),
+                message=message,
+                **{name: tensors[name] for name in (*PARTS, *LABELS, *RELATION)},
+            )
+        parts = [tensors[part] for part in PARTS]
+        if task == "node":
+            return NodeSplit(*parts)
+        stays = tensors["message"]
+        _check_fits(folder, [stays], [data.edge_index])
+        labels = [tensors[name] for name in LABELS]
+        return LinkSplit(data.edge_subgraph(stays), stays, *parts, *labels)
+    except KeyError as error:
+        raise ValueError(
+            f"{folder / FILE} is not the split of a {task} task: no {error}"
+        ) from error
+
+
+def _check_fits(folder: Path, message: Sequence[Tensor], edges: Sequence[Tensor]) -> None:
+    for stays, edge_index in zip(message, edges, strict=True):
+        if stays.shape != (edge_index.size(1),):
+            raise ValueError(
+                f"{folder / FILE} is the split of a graph of {stays.numel():,} edges, this one has "
+                f"{edge_index.size(1):,}; train the run again"
+            )
