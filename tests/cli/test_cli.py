@@ -163,7 +163,7 @@ class TestTrain:
 
         def record(*args: Any, **settings: Any) -> None:
             asked.update(settings)
-            raise ValueError("enough")
+            raise OSError("enough")
 
         monkeypatch.setattr(nora, "train", record, raising=False)
         refused("train", "--dataset", "cora", "--paper", "--layers", 3, "--out", tmp_path / "run")

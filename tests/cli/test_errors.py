@@ -73,6 +73,13 @@ def test_what_our_checks_refuse_is_one_line(
     assert says in refused("rank", karate, *options)
 
 
+def test_seeds_that_no_generator_takes_are_one_line(karate: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    huge = refused("train", "--dataset", "karate", "--seed", 10**20, "--out", out)
+    assert "seed must fit into 64 bits" in huge
+    assert "--seed" in refused("tune", karate, "--method", "mask", "--seed", -1)
+
+
 def test_a_mistake_in_a_command_keeps_its_traceback(
     karate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
