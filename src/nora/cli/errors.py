@@ -1,13 +1,23 @@
-"""How the command line fails: one line on standard error and a status, no traceback.
+"""How the command line fails.
 
-    2    the user can mend it: a wrong argument, a missing file, a full disk
+    2    the user can mend it, and one line on standard error says how: a wrong argument, a missing
+         file, a full disk, an extra that is not installed
+    1    a bug of ours: Python's traceback, and a line that asks to report it
     130  interrupted
 
-Anything else is a bug of ours and keeps its traceback; `nora --debug` shows it for all of them.
+`nora --debug` shows the traceback in any case.
+
+What is the user's to mend? Errors of files and the network are, whoever raises them. A `ValueError` or
+`TypeError` is where one of our own checks raised it; from anywhere else (`len(None)`, a shape that NumPy
+refuses) it is a bug. So it is asked whether the traceback ends at a `raise` statement of this package.
+Exception classes of our own instead would have to be thought of at each of some hundred checks, and a
+check that forgot would call a user's mistake a bug; a `raise` cannot be forgotten.
 """
 
 from __future__ import annotations
 
+import dis
+import platform
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,14 +27,18 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from nora import __version__
 from nora.cli.flags import flags_of, in_flags
 
 # Click's UsageError, whether typer brings its own copy of click or depends on it.
 USAGE_ERROR: Any = typer.BadParameter.__base__
+# Packages that are there on demand, with the extra that brings them.
+EXTRAS = {"ogb": "ogb", "optuna": "tune"}
+RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 class Group(TyperGroup):
-    """The command group whose commands report their errors in one line."""
+    """The command group whose commands fail as told above."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Parse the options before the command's name."""
@@ -53,27 +67,56 @@ def _reported(debug: bool = False, reworded: Callable[[str], str] = str) -> Iter
     except KeyboardInterrupt as interruption:
         typer.echo(f"interrupted: {str(interruption) or 'nothing was written'}", err=True)
         raise typer.Exit(130) from None
-    except BrokenPipeError:
-        raise  # a reader like `head` has seen enough; typer ends quietly
+    except (typer.Exit, typer.Abort, BrokenPipeError):
+        # Not errors: typer ends quietly, also when a reader like `head` has seen enough.
+        raise
     except Exception as error:
-        if debug or not isinstance(error, _user_errors()):
+        advice = _advice(error)
+        if advice is None:
+            error.add_note(_request())  # Python shows it below the traceback
+        if advice is None or debug:
             raise
-        _fail(reworded(_message(error)), 2)
+        _fail(reworded(advice), 2)
 
 
-def _user_errors() -> tuple[type[Exception], ...]:
-    """Errors that the public API raises for bad input."""
+def _advice(error: Exception) -> str | None:
+    """What to tell the user; None for a bug."""
+    if isinstance(error, OSError):
+        where = f": {error.filename}" if error.filename else ""
+        return f"{error.strerror}{where}" if error.strerror else str(error) or type(error).__name__
     # Looked up rather than imported: the module imports torch, and cannot have raised otherwise.
     datasets = sys.modules.get("nora.datasets")
     unavailable = (datasets.DatasetUnavailableError,) if datasets else ()
-    return (ValueError, TypeError, OSError, *unavailable)
+    checks = (ValueError, TypeError, ImportError, *unavailable)
+    if isinstance(error, checks) and str(error) and _is_raised_by_us(error):
+        return str(error)
+    package = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    if package in EXTRAS:
+        remedy = f"pip install 'nora-influence[{EXTRAS[package]}]'"
+        return f"this needs the package {package}, which is not installed: {remedy}"
+    return None
 
 
-def _message(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        where = f": {error.filename}" if error.filename else ""
-        return f"{error.strerror}{where}"
-    return str(error) or type(error).__name__
+def _is_raised_by_us(error: Exception) -> bool:
+    """Whether the traceback ends at a `raise` statement of this package."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    # The instruction rather than the line of source: that need not be installed, and may hold more.
+    code, module = trace.tb_frame.f_code.co_code, trace.tb_frame.f_globals.get("__name__", "")
+    return module.partition(".")[0] == "nora" and code[trace.tb_lasti] == RAISE
+
+
+def _request() -> str:
+    versions = [f"nora {__version__}", f"Python {platform.python_version()}"]
+    loaded = (sys.modules.get(name) for name in ("torch", "torch_geometric"))
+    versions += [f"{module.__name__} {module.__version__}" for module in loaded if module]
+    return (
+        "This looks like a bug in NORA. Please report it, with the command and all of the above "
+        f"({', '.join(versions)}, {platform.system()})."
+    )
 
 
 def _fail(message: str, status: int) -> NoReturn:

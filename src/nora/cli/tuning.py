@@ -34,7 +34,9 @@ def tune(
     trials: Annotated[
         int, typer.Option(min=1, metavar="N", help="Settings to try (NORA searches by itself).")
     ] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of the sample and of the trials.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed of the sample and of the trials.")
+    ] = 0,
     json: Json = False,
 ) -> None:
     """Find a method's options from the true influence of a few nodes.

@@ -59,7 +59,7 @@ def ogbn_arxiv() -> Dataset:
     except ImportError as error:
         raise DatasetUnavailableError(
             "ogbn-arxiv is read by the package ogb, which is not installed: "
-            "pip install nora-influence[ogb]"
+            "pip install 'nora-influence[ogb]'"
         ) from error
     folder = _folder()
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):

@@ -1,17 +1,15 @@
 """`report.html`: one file that shows whose absence would change whose prediction, to show to others.
 
 The page is complete in itself: its script, its style and all data are inside, and its content
-security policy forbids it to load anything else. Names and texts are data from anywhere, so they are
-escaped in the markup, and the script only ever sets them as text.
+security policy forbids it to load anything else. Names and texts are data from anywhere, so the
+template escapes them, and the script only ever sets them as text.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -24,14 +22,15 @@ from nora.problem import Transform
 from nora.problem.calling import Forward
 from nora.problem.task import Task
 from nora.report.contents import Contents, is_exact, page_contents
-from nora.report.markup import cautions, embedded_json, finding_cards, first_nodes, key_figures
 from nora.report.provenance import provenance
 from nora.report.quality import quality, trust_in
 from nora.report.subject import Subject, gather
 from nora.results.influence import Influence
+from nora.templates import render
 from nora.training.trust import Trust
-from nora.wording import count, duration, sentence
+from nora.wording import count, duration, number, sentence
 
+LISTED = 25
 TITLE = "Had this node been gone, whose prediction would change?"
 
 
@@ -106,21 +105,22 @@ def write_report(
     weak = [trust.caution] if trust is not None and trust.weak else []
     told = dict.fromkeys((*warnings, *weak))  # the caller may warn of the same
     title = TITLE if title is None else title
-    page = _fill(
-        _asset("page.html"),
-        {
-            "title": escape(title),
-            "lead": escape(_lead(subject)),
-            "cautions": cautions([sentence(text) for text in told]),
-            "key_figures": key_figures(
-                _key_figures(subject, contents, quality(trust, metrics), model_name)
-            ),
-            "findings": finding_cards(contents.findings, subject),
-            "first_nodes": first_nodes(subject),
-            "provenance": key_figures(provenance(subject, metrics, notes, seed, model_name)),
-            "definition": escape(_definition(subject)),
-            "data": embedded_json({"title": title, **contents.value}),
-        },
+    page = render(
+        "nora.report",
+        "page.html",
+        title=title,
+        lead=_lead(subject),
+        cautions=[sentence(text) for text in told],
+        key_figures=_key_figures(subject, contents, quality(trust, metrics), model_name),
+        findings=contents.findings,
+        subject=subject,
+        first_nodes=_first_nodes(subject),
+        provenance=provenance(subject, metrics, notes, seed, model_name),
+        definition=_definition(subject),
+        data={"title": title, **contents.value},
+        style=_asset("report.css"),
+        theme=_asset("theme.js"),
+        script=_asset("report.js"),
     )
     path = Path(path)
     with written_atomically(path) as temporary:
@@ -129,29 +129,11 @@ def write_report(
     return path
 
 
-def _asset(name: str) -> str:
-    return (files("nora.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _fill(template: str, values: Mapping[str, str]) -> str:
-    """Put values in place of `{{name}}`, in one pass: what is put in is not looked at again."""
-    style, theme, script = _asset("report.css"), _asset("theme.js"), _asset("report.js")
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src {_digest(theme)} {_digest(script)}",
-            f"style-src {_digest(style)}",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
-    )
-    every = {**values, "policy": policy, "style": style, "theme": theme, "script": script}
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: every[found[1]], template)
-
-
-def _digest(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+def _asset(name: str) -> dict[str, str]:
+    """A bundled file, and the digest by which the page's policy knows it."""
+    text = (files("nora.report") / "assets" / name).read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return {"text": text, "digest": digest}
 
 
 def _lead(subject: Subject) -> str:
@@ -197,3 +179,16 @@ def _key_figures(
     figures.extend(quality)
     figures.append(("Method", subject.scores[0].method))
     return figures
+
+
+def _first_nodes(subject: Subject) -> list[tuple[int, str, str, str]]:
+    """Rank, name, influence and degree of the first nodes, for readers without scripts."""
+    return [
+        (
+            int(subject.rank[node]),
+            subject.name(node),
+            number(float(subject.influence[node])),
+            number(float(subject.degree[node])),
+        )
+        for node in subject.order[:LISTED]
+    ]

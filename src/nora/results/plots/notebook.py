@@ -1,20 +1,20 @@
 """Results as notebooks show them: a small table with a caption, complete in itself.
 
 Colours are those of the notebook, light or dark: lines and secondary text are its own text colour made
-fainter. Everything that comes from outside is escaped.
+fainter. The template escapes everything that comes from outside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from nora.results.effect import Effect
 from nora.results.influence import Influence
-from nora.wording import cell, count, duration, number
+from nora.templates import render
+from nora.wording import count, duration, number
 
 if TYPE_CHECKING:
     from nora.results.group import Group
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 NAMED, LONGEST = 3, 60
-_TABLE = "border-collapse:collapse;color:inherit;font-variant-numeric:tabular-nums"
-_CAPTION = "caption-side:top;text-align:left;color:inherit;padding:0.3em 0"
-_HEAD = "padding:0.2em 0.8em;border-bottom:1px solid currentColor;font-weight:600"
-_CELL = "padding:0.15em 0.8em"
 
 
 def html_table(frame: pd.DataFrame, title: str, about: Iterable[str] = ()) -> str:
@@ -34,27 +30,18 @@ def html_table(frame: pd.DataFrame, title: str, about: Iterable[str] = ()) -> st
     >>> "&lt;b&gt;" in html_table(pd.DataFrame({"name": ["<b>"]}), "Names")
     True
     """
-    sides = {
-        column: "right" if kind.kind in "iuf" else "left" for column, kind in frame.dtypes.items()
-    }
-    head = "".join(
-        f'<th scope="col" style="{_HEAD};text-align:{side}">{escape(str(column))}</th>'
-        for column, side in sides.items()
-    )
-    rows = "".join(
-        "<tr>"
-        + "".join(
-            f'<td style="{_CELL};text-align:{side}">{escape(_short(cell(value)))}</td>'
-            for side, value in zip(sides.values(), row, strict=True)
-        )
-        + "</tr>"
-        for row in frame.itertuples(index=False)
-    )
-    faint = escape(" · ".join(about))
-    caption = f'<strong>{escape(title)}</strong><br><span style="opacity:0.7">{faint}</span>'
-    return (
-        f'<table style="{_TABLE}"><caption style="{_CAPTION}">{caption}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    columns = [
+        (str(column), "right" if kind.kind in "iuf" else "left")
+        for column, kind in frame.dtypes.items()
+    ]
+    rows = [[_short(cell(value)) for value in row] for row in frame.itertuples(index=False)]
+    return render(
+        "nora.results.plots",
+        "table.html",
+        title=title,
+        about=" · ".join(about),
+        columns=columns,
+        rows=rows,
     )
 
 
