@@ -264,7 +264,7 @@ class TestSeveralLabels:
     def test_a_flip_is_another_set_of_labels(self) -> None:
         before = torch.tensor([[0.9, 0.2, 0.6], [0.9, 0.2, 0.6], [0.1, 0.1, 0.1]])
         after = torch.tensor([[0.9, 0.4, 0.4], [0.55, 0.2, 0.6], [0.1, 0.1, 0.1]])
-        effect = Effect((), before, after, torch.ones(3, dtype=torch.bool), multilabel=True)
+        effect = Effect((), before, after, torch.ones(3, dtype=torch.bool), predicts="labels")
         frame = effect.to_frame()
         assert frame["flipped"].tolist() == [True, False, False]
         assert frame["label"].tolist() == [2, 0, 0]

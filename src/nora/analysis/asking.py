@@ -6,22 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nora.report.page import write_report
-from nora.results.effect import Effect
-from nora.results.influence import Influence
-from nora.training.runs import Run
 
 if TYPE_CHECKING:
     from nora.analysis.result import Analysis
-
-
-def influence_of_all(run: Run, method: str, progress: bool) -> Influence:
-    """Every node's influence, with names."""
-    return run.influence(method, progress=progress)
-
-
-def effect_of(run: Run, node: int) -> Effect:
-    """What the removal of one node changes, with names."""
-    return run.what_if(node)
 
 
 def write_page(analysis: Analysis, path: Path, folder: Path) -> None:
@@ -45,6 +32,7 @@ def write_page(analysis: Analysis, path: Path, folder: Path) -> None:
         graph=dataset.data,
         model_name=run.architecture["name"],
         run=str(folder / "run"),
+        session=analysis.session,
     )
 
 

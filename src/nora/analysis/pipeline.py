@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 
-from nora.analysis.asking import effect_of, influence_of_all
 from nora.analysis.checks import check_files, check_task
 from nora.analysis.result import Analysis
 from nora.analysis.stages import Stages
@@ -124,21 +123,23 @@ def analyse(
         cautions.append(trust.caution)
         warnings.warn(cautions[0], UserWarning, stacklevel=2)
 
+    session = run.session()
     with stages.measured("ranking"), _kept(cautions):
-        scores = influence_of_all(run, method, progress)
+        scores = session.influence(method, progress=progress)
     if "auto" in scores.details:
         tell(f"auto: {scores.method}, because {scores.details['auto']['reason']}.")
     with stages.measured("other methods"), _kept(cautions):
-        others = tuple(influence_of_all(run, name, progress) for name in also)
+        others = tuple(session.influence(name, progress=progress) for name in also)
     first = scores.top(top)["node"].tolist()
     effects = []
     with stages.shown("effects", len(first)) as advance:
         for node in first:
-            effects.append(effect_of(run, node))
+            effects.append(session.what_if(node))
             advance(1)
     return Analysis(
         graph=graph,
         run=run,
+        session=session,
         scores=scores,
         others=others,
         effects=tuple(effects),

@@ -12,6 +12,7 @@ import pandas as pd
 from nora.analysis.folder import check_results
 from nora.analysis.summary import GraphSummary
 from nora.analysis.writing import write_results
+from nora.questions.session import Session
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 from nora.training.runs import Run
@@ -27,6 +28,7 @@ class Analysis:
     Attributes:
         graph: What was read.
         run: The trained model with its graph, to ask further questions.
+        session: For further questions, with what is prepared.
         scores: Every node's influence, with names.
         others: Those of other methods, to compare.
         effects: What the removal of each of the first nodes changes, the first first.
@@ -40,6 +42,7 @@ class Analysis:
 
     graph: GraphSummary
     run: Run
+    session: Session
     scores: Influence
     others: tuple[Influence, ...]
     effects: tuple[Effect, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -101,12 +101,11 @@ def _find_out(seed: int, method: str) -> _Findings:
     import nora
 
     run = nora.train("gcn", "polarised", seed=seed)
-    scores = nora.influence(run.model, run.data, method, run.task)
-    degree = nora.influence(run.model, run.data, "degree", run.task, progress=False).scores
+    session = run.session()
+    scores = session.influence(method)
+    degree = session.influence("degree", progress=False).scores
     first = int(scores.top(1)["node"][0])
-    effect = nora.what_if(run.model, run.data, first, run.task)
-    names = run.dataset.node_names
-    return _Findings(run, replace(scores, names=names), degree, replace(effect, names=names))
+    return _Findings(run, scores, degree, session.what_if(first))
 
 
 def _write(found: _Findings, folder: Path) -> dict[str, Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -55,16 +54,12 @@ def group(
     trained = nora.load_run(run)
     names = trained.dataset.node_names
     count = int(trained.data.num_nodes or 0)
-    found = nora.best_group(
-        trained.model,
-        trained.data,
+    counted = None if targets is None else parse_targets(targets, trained)
+    found = trained.session(targets=counted).best_group(
         size,
-        trained.task,
         candidates=None if candidates is None else parse_nodes(candidates, names, count),
-        targets=None if targets is None else parse_targets(targets, trained),
         recheck=recheck,
     )
-    found = replace(found, names=names)
     if out is not None:
         found.save(out)
     if json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -124,14 +123,11 @@ def rank(
         return
     options = {**_settings(trained, run, method, tuned, paper), **given}
     try:
-        scores = nora.influence(
-            trained.model,
-            trained.data,
+        counted = None if targets is None else parse_targets(targets, trained)
+        scores = trained.session(targets=counted).influence(
             method,
-            trained.task,
             labels=_labels(run, method, tuned, labels),
             nodes=_wanted(nodes, part, trained),
-            targets=None if targets is None else parse_targets(targets, trained),
             checkpoint=checkpoint,
             **options,
         )
@@ -143,7 +139,7 @@ def rank(
         raise KeyboardInterrupt(
             f"finished work is kept in {checkpoint}; the same command goes on from there"
         ) from None
-    _report(replace(scores, names=trained.dataset.node_names), top, out, json, {"run": str(run)})
+    _report(scores, top, out, json, {"run": str(run)})
 
 
 def _certify(
@@ -156,17 +152,9 @@ def _certify(
     json: bool,
 ) -> None:
     """The top `k` with exact scores and a certificate."""
-    import nora
-
-    found = nora.top(
-        trained.model,
-        trained.data,
-        min(k, int(trained.data.num_nodes or 0)),
-        trained.task,
-        budget=budget,
-        targets=None if targets is None else parse_targets(targets, trained),
-    )
-    found = replace(found, names=trained.dataset.node_names)
+    counted = None if targets is None else parse_targets(targets, trained)
+    session = trained.session(targets=counted)
+    found = session.top(min(k, session.num_nodes), budget=budget)
     if out is not None:
         found.save(out)
     if json:

@@ -33,9 +33,7 @@ def who(
     asked = parse_nodes([node], names, int(trained.data.num_nodes or 0))
     if len(set(asked)) > 1:
         raise ValueError(f"--node {node!r} names {len(asked)} nodes; ask about one at a time")
-    found = nora.influencers(trained.model, trained.data, asked[0], top, trained.task)
-    if names is not None:
-        found.insert(1, "name", [names[other] for other in found["node"]])
+    found = trained.session().influencers(asked[0], top)
     if json:
         print_json(
             {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,14 +55,10 @@ def what_if(
     trained = nora.load_run(run)
     names = trained.dataset.node_names
     count = int(trained.data.num_nodes or 0)
-    effect = nora.what_if(
-        trained.model,
-        trained.data,
+    effect = trained.session().what_if(
         parse_nodes(remove, names, count) if remove else (),
-        trained.task,
         remove_edges=parse_edges(remove_edge or (), names, count),
     )
-    effect = replace(effect, names=names)
     if out is not None:
         effect.save(out)
     most, flipped = effect.top(top), len(effect.flips())
@@ -95,11 +90,10 @@ def _title(effect: Effect, flipped: int) -> str:
 
     gone = [name(node) for node in effect.removed]
     gone += [f"the edge {name(a)} – {name(b)}" for a, b in effect.removed_edges]
-    what, to = ("nodes", "to another class") if effect.task == "node" else ("pairs", "across 0.5")
     changed = int((effect.change > 0).sum())
     return (
-        f"Without {', '.join(gone)}: {changed:,} {what} change, by {effect.total:.4f} in all; "
-        f"{flipped:,} of them {to}"
+        f"Without {', '.join(gone)}: {changed:,} {effect.item}s change, by {effect.total:.4f} in all; "
+        f"{flipped:,} of them {effect.flipping}"
     )
 
 

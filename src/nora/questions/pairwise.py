@@ -138,7 +138,7 @@ def influencers(
 
 
 def influencers_of(
-    session: Session, node: int | tuple[str, int], k: int, method: str, progress: bool
+    session: Session, node: Nodes, k: int, method: str, progress: bool
 ) -> pd.DataFrame:
     """See `influencers`."""
     if k < 1:

@@ -19,6 +19,7 @@ from nora.problem.known_influences import Labels, label_tensor
 from nora.problem.node_index import Graph, NodeIndex, Nodes
 from nora.problem.removal import EdgeList
 from nora.problem.task import Task
+from nora.registry import nearest
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 
@@ -41,7 +42,7 @@ class Session:
         transform: `data -> data`, applied to the graph, and again without each node.
         targets: Count only the change of these predictions: node ids, or for links positions in
             `task.pairs`.
-        names: The nodes' names, which results then have.
+        names: The nodes' names, which results then have; nodes may be given by name.
 
     Example:
         >>> import nora
@@ -110,6 +111,19 @@ class Session:
         """Whether only the change of some predictions counts."""
         return self._problem.targets is not None
 
+    def ids(self, nodes: Any) -> Nodes:
+        """Nodes as given, names replaced by ids."""
+        if self.names is None or self.node_index.types:
+            return nodes
+        given = [nodes] if isinstance(nodes, str) else nodes
+        if not isinstance(given, list | tuple) or not any(isinstance(one, str) for one in given):
+            return nodes
+        known = {name: node for node, name in enumerate(self.names)}
+        for one in given:
+            if isinstance(one, str) and one not in known:
+                raise ValueError(f"no node is named {one!r}.{nearest(one, list(self.names))}")
+        return [known[one] if isinstance(one, str) else one for one in given]
+
     def problem(
         self,
         nodes: Nodes | None = None,
@@ -133,7 +147,7 @@ class Session:
                 "prepared is that of before: make a new nora.Session(model, data)"
             )
         index = self._problem.node_index
-        asked = self._problem.nodes if nodes is None else index.ids(nodes)
+        asked = self._problem.nodes if nodes is None else index.ids(self.ids(nodes))
         known = None if labels is None else label_tensor(labels, index)
         if uses_model:
             self._check(replace(self._problem, nodes=asked), again)
@@ -181,7 +195,7 @@ class Session:
         """
         from nora.questions.what_if import effect_of
 
-        return effect_of(self, remove, remove_edges, method)
+        return effect_of(self, self.ids(remove), remove_edges, method)
 
     def top(
         self, k: int = 100, *, budget: float = 60.0, screen: str = "cauchy", progress: bool = True
@@ -209,7 +223,7 @@ class Session:
         """
         from nora.questions.group import grow_group
 
-        return grow_group(self, size, candidates, method, recheck, progress)
+        return grow_group(self, size, self.ids(candidates), method, recheck, progress)
 
     def influence_matrix(
         self, nodes: Nodes, *, method: str = "exact", progress: bool = True
@@ -220,11 +234,11 @@ class Session:
         """
         from nora.questions.pairwise import changes_of
 
-        return changes_of(self, nodes, method, progress)
+        return changes_of(self, self.ids(nodes), method, progress)
 
     def influencers(
         self,
-        node: int | tuple[str, int],
+        node: int | str | tuple[str, int],
         k: int = 10,
         *,
         method: str = "exact",
@@ -236,7 +250,7 @@ class Session:
         """
         from nora.questions.pairwise import influencers_of
 
-        return influencers_of(self, node, k, method, progress)
+        return influencers_of(self, self.ids(node), k, method, progress)
 
 
 def _stamp(problem: Problem) -> tuple[tuple[int, int], ...]:

@@ -97,6 +97,6 @@ def effect_of(session: Session, remove: Nodes, remove_edges: EdgeList, method: s
         classes=classes,
         removed_edges=edges,
         node_types=index.sizes(),
-        multilabel=problem.task.predicts == "labels",
+        predicts=problem.task.predicts,
         removal="isolated" if problem.by_id else "deleted",
     )

@@ -41,9 +41,9 @@ def consequence(effect: Effect) -> Consequence:
     class predicted after; on links both are the link's probability.
     """
     frame = effect.to_frame()
-    if effect.multilabel:
+    if effect.predicts == "labels":
         frame["from"] = frame["to"] = frame["label"]
-    elif effect.task == "node":
+    elif effect.predicts == "classes":
         kept = effect.counted.nonzero().flatten().cpu()
         before, after = effect.before.cpu()[kept], effect.after.cpu()[kept]
         frame["before"] = before.max(dim=-1).values.numpy()

@@ -21,6 +21,7 @@ from nora.files import written_atomically
 from nora.problem import Transform
 from nora.problem.calling import Forward
 from nora.problem.task import Task
+from nora.questions.session import Session
 from nora.report.contents import Contents, is_exact, page_contents
 from nora.report.provenance import provenance
 from nora.report.quality import quality, trust_in
@@ -55,6 +56,7 @@ def write_report(
     graph: Data | None = None,
     model_name: str | None = None,
     run: str | None = None,
+    session: Session | None = None,
     trust: Trust | None = None,
 ) -> Path:
     """Write one self-contained page: findings, ranking, the graph, and what each removal changes.
@@ -82,6 +84,7 @@ def write_report(
             links was trained on: for degrees, PageRank, the number of edges and the drawing.
         model_name: What the model is called, e.g. `gcn`.
         run: The folder of the trained run, for the commands that the page suggests.
+        session: A session of this model, graph and task, so that nothing is prepared again.
         trust: The verdict on the model (`nora.training.trust.assess(run)`); of `metrics` by default.
 
     Returns:
@@ -96,9 +99,9 @@ def write_report(
         ...     "</html>" in page.read_text(encoding="utf-8")
         True
     """
-    subject = gather(
-        model, data, scores, task, names, class_names, labels, effects, forward, graph, transform
-    )
+    if session is None:
+        session = Session(model, data, task, forward=forward, transform=transform)
+    subject = gather(session, scores, names, class_names, labels, effects, graph)
     contents = page_contents(subject, seed, run)
     metrics = metrics or {}
     trust = trust_in(subject, metrics) if trust is None else trust

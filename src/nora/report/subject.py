@@ -16,12 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from nora.problem import Transform
-from nora.problem.calling import Forward
 from nora.problem.degree import degrees
 from nora.problem.task import Task
-from nora.questions.influence import influence
-from nora.questions.what_if import what_if
+from nora.questions.session import Session
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 
@@ -77,19 +74,16 @@ class Subject:
 
 
 def gather(
-    model: nn.Module,
-    data: Data,
+    session: Session,
     scores: Influence | Sequence[Influence],
-    task: Task | None,
     names: Sequence[str] | None,
     class_names: Sequence[str] | None,
     labels: Tensor | Sequence[int] | None,
     effects: int,
-    forward: Forward | None,
     graph: Data | None = None,
-    transform: Transform | None = None,
 ) -> Subject:
     """Check the input and find out what the page tells; see `nora.write_report`."""
+    data = session.data
     if not isinstance(data, Data):
         raise TypeError(
             "a report draws one kind of node: data must be a torch_geometric.data.Data, got "
@@ -101,19 +95,16 @@ def gather(
     whole = data if graph is None else graph
     if whole.num_nodes != num_nodes:
         raise ValueError(f"graph has {whole.num_nodes} nodes, data has {num_nodes}")
-    given = _check_scores(scores, task, num_nodes)
+    given = _check_scores(scores, session.task, num_nodes)
     main = given[0]
     frame = main.to_frame()
     rank = np.zeros(num_nodes, dtype=np.int64)
     rank[frame["node"]] = frame["rank"]
     # One removal is asked for in any case: its `before` are the model's predictions.
     first = main.top(max(effects, 1))["node"].tolist()
-    found = {
-        node: what_if(model, data, node, task, forward=forward, transform=transform)
-        for node in first
-    }
+    found = {node: session.what_if(node) for node in first}
     before = found[first[0]].before.detach().cpu()
-    told = main.task == "node" and not found[first[0]].multilabel
+    told = found[first[0]].predicts == "classes"
     predicted = before.argmax(dim=-1).numpy() if told else None
     known = _labels(data, labels, num_nodes)
     named = main.names if names is None else tuple(map(str, names))
@@ -140,7 +131,7 @@ def gather(
 
 
 def _check_scores(
-    scores: Influence | Sequence[Influence], task: Task | None, num_nodes: int
+    scores: Influence | Sequence[Influence], task: Task, num_nodes: int
 ) -> tuple[Influence, ...]:
     given = (scores,) if isinstance(scores, Influence) else tuple(scores)
     if not given or not all(isinstance(one, Influence) for one in given):
@@ -150,10 +141,15 @@ def _check_scores(
     for one in given:
         if len(one) != num_nodes:
             raise ValueError(f"scores of {len(one)} nodes for a graph of {num_nodes}")
-    asked = "node" if task is None else task.name
-    if given[0].task != asked:
-        remedy = "pass the task they were made with" if task is None else "pass scores of this task"
-        raise ValueError(f"the scores are of a {given[0].task} task, task is {asked!r}: {remedy}")
+    if given[0].task != task.name:
+        raise ValueError(
+            f"the scores are of a {given[0].task} task, task is {task.name!r}: pass the task they were "
+            "made with"
+        )
+    if task.predicts == "values":
+        raise ValueError(
+            "a report tells classes and links; of numbers, see Influence.plot and to_frame"
+        )
     if bool(given[0].scores.isnan().all()):
         raise ValueError("there is nothing to report: no node has a score")
     return given
@@ -161,7 +157,8 @@ def _check_scores(
 
 def _pagerank(graph: Data) -> np.ndarray:
     # It looks at no model; how one would be called is of no concern.
-    found = influence(nn.Identity(), graph, "pagerank", forward=lambda *_: None, progress=False)
+    session = Session(nn.Identity(), graph, forward=lambda *_: None)
+    found = session.influence("pagerank", progress=False)
     return found.scores.cpu().double().numpy()
 
 

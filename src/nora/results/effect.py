@@ -24,6 +24,11 @@ from nora.results.tables import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+FLIPPING = {
+    "classes": "to another class",
+    "labels": "to other labels",
+    "links": "across 0.5",
+}
 TENSORS = ("before", "after", "counted", "pairs")
 
 
@@ -42,7 +47,8 @@ class Effect:
         classes: The classes whose change counts; None for all.
         removed_edges: The removed edges; in an undirected graph each is both directions.
         node_types: As in `Influence`; items and pairs then count all nodes, type after type.
-        multilabel: Whether a node may have any of the classes, each decided by itself.
+        predicts: What a prediction tells: one of several `classes`, any of several `labels`, `links`, or
+            `values`.
         removal: What became of the removed nodes: `deleted`, or `isolated` where the model has weights
             by node id.
     """
@@ -57,8 +63,22 @@ class Effect:
     classes: tuple[int, ...] | None = None
     removed_edges: tuple[tuple[int, int], ...] = ()
     node_types: Mapping[str, int] | None = None
-    multilabel: bool = False
+    predicts: str = ""
     removal: str = "deleted"
+
+    def __post_init__(self) -> None:
+        if not self.predicts:
+            object.__setattr__(self, "predicts", "classes" if self.pairs is None else "links")
+
+    @property
+    def item(self) -> str:
+        """What a prediction is of: a `node`, or a `pair`."""
+        return "node" if self.pairs is None else "pair"
+
+    @property
+    def flipping(self) -> str:
+        """Where predictions go that flip, in words; empty where none can."""
+        return FLIPPING.get(self.predicts, "")
 
     @property
     def change(self) -> Tensor:
@@ -75,13 +95,12 @@ class Effect:
         return float(self.change.sum())
 
     def __repr__(self) -> str:
-        what = "nodes" if self.task == "node" else "pairs"
         changed = int((self.change > 0).sum())
         edges = f"removed_edges={list(self.removed_edges)}, " if self.removed_edges else ""
         classes = "" if self.classes is None else f"classes={list(self.classes)}, "
         return (
             f"Effect(removed={list(self.removed)}, {edges}{classes}total={self.total:.6g}, "
-            f"{what} changed={changed}, flipped={len(self.flips())})"
+            f"{self.item}s changed={changed}, flipped={len(self.flips())})"
         )
 
     def _repr_html_(self) -> str:
@@ -95,7 +114,8 @@ class Effect:
         Nodes: `node`, `change`, `from_class`, `to_class`, `flipped`. Pairs: `source`, `target`,
         `change`, `before`, `after`, `flipped` (the probability crosses one half). Nodes with any of
         several labels: `node`, `change`, `label` (the one that moves most), its probability `before`
-        and `after`, `flipped` (another set of labels is predicted).
+        and `after`, `flipped` (another set of labels is predicted). Nodes with numbers: `node`, `change`,
+        `before`, `after`, and with several of them `output` (the one that moves most).
         """
         items = self.counted.nonzero().flatten()
         before, after = self.before[items], self.after[items]
@@ -103,12 +123,16 @@ class Effect:
         if before.element_size() < 4:
             before, after = before.float(), after.float()
         columns: dict[str, Any] = {"node": items}
-        if self.multilabel:
+        if self.predicts == "labels":
             moved, flipped = self.labels_moved(before, after)
             each = torch.arange(len(items), device=items.device)
             rest = {"label": moved, "before": before[each, moved], "after": after[each, moved]}
             rest |= {"flipped": flipped}
-        elif self.task == "node":
+        elif self.predicts == "values":
+            moved = (before - after).abs().argmax(dim=-1, keepdim=True)
+            rest = {} if before.size(1) == 1 else {"output": moved.squeeze(1)}
+            rest |= {"before": before.gather(1, moved)[:, 0], "after": after.gather(1, moved)[:, 0]}
+        elif self.predicts == "classes":
             start, end = before.argmax(dim=-1), after.argmax(dim=-1)
             rest = {"from_class": start, "to_class": end, "flipped": start != end}
         else:
@@ -151,7 +175,8 @@ class Effect:
     def flips(self) -> pd.DataFrame:
         """The items whose predicted class (or link decision) changes, largest change first."""
         frame = self.to_frame()
-        frame = frame[frame["flipped"]].sort_values("change", ascending=False, kind="stable")
+        flipped = frame["flipped"] if "flipped" in frame else pd.Series(False, frame.index)
+        frame = frame[flipped].sort_values("change", ascending=False, kind="stable")
         return frame.reset_index(drop=True)
 
     def plot(self, k: int = 15, class_names: Sequence[str] | None = None) -> Figure:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 from torch_geometric.data import Data, HeteroData
@@ -23,13 +23,15 @@ from nora.problem.fingerprint import graph_fingerprint
 from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.problem.tasks.node_classification import NodeClassification
-from nora.registry import nearest
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 from nora.training.relational_splits import RelationalSplit, split_relations
 from nora.training.run_data import TENSORS, is_carried, read_dataset, write_dataset
 from nora.training.run_split import FILE, Split, read_split, write_split
 from nora.training.splits import NodeSplit, split_links, split_nodes
+
+if TYPE_CHECKING:
+    from nora.questions.session import Session
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,39 +80,27 @@ class Run:
             "metrics": self.metrics,
         }
 
-    def influence(self, method: str = "auto", **options: Any) -> Influence:
-        """`nora.influence` of this run's model, graph and task, with the nodes' names."""
-        from nora.questions.influence import influence
-
-        found = influence(self.model, self.data, method, self.task, **options)
-        return replace(found, names=self.dataset.node_names)
-
-    def what_if(self, remove: Any = (), **options: Any) -> Effect:
-        """`nora.what_if` of this run's model, graph and task; nodes may be given by name.
+    def session(self, *, targets: Any = None) -> Session:
+        """A session about this run's model, graph and task, which knows the nodes' names.
 
         Example:
             >>> import nora
-            >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
-            >>> run.what_if(["member 1", 33]).removed
+            >>> session = nora.train("gcn", "karate", epochs=5, progress=False).session()
+            >>> session.what_if(["member 1", 33]).removed
             (0, 33)
         """
-        from nora.questions.what_if import what_if
+        from nora.questions.session import Session
 
-        effect = what_if(self.model, self.data, self._ids(remove), self.task, **options)
-        return replace(effect, names=self.dataset.node_names)
+        names = self.dataset.node_names
+        return Session(self.model, self.data, self.task, targets=targets, names=names)
 
-    def _ids(self, nodes: Any) -> Any:
-        """Names replaced by ids."""
-        if isinstance(nodes, str):
-            nodes = [nodes]
-        if not isinstance(nodes, list | tuple) or not any(isinstance(one, str) for one in nodes):
-            return nodes
-        names = self.dataset.node_names or ()
-        known = {name: node for node, name in enumerate(names)}
-        for one in nodes:
-            if isinstance(one, str) and one not in known:
-                raise ValueError(f"no node is named {one!r}.{nearest(one, list(names))}")
-        return [known[one] if isinstance(one, str) else one for one in nodes]
+    def influence(self, method: str = "auto", *, targets: Any = None, **asked: Any) -> Influence:
+        """`Session.influence` of a session of its own."""
+        return self.session(targets=targets).influence(method, **asked)
+
+    def what_if(self, remove: Any = (), *, targets: Any = None, **asked: Any) -> Effect:
+        """`Session.what_if` of a session of its own."""
+        return self.session(targets=targets).what_if(remove, **asked)
 
     def save(self, folder: str | Path, replace: bool = False) -> Path:
         """Write the run to `folder`; an existing folder is an error unless `replace`."""

@@ -77,10 +77,11 @@ def effect_plot(effect: Effect, k: int = 15, class_names: Sequence[str] | None =
         axes.set_axis_off()
         return figure
     _draw(axes, arrows)
-    link = effect.task == "link"
+    link = effect.predicts == "links"
     moves = "the class it moves towards" if effect.classes is None else "the class at the right"
-    axes.set_xlabel(f"probability of {'the link' if link else moves}", color=INK)
-    if link or effect.before.size(1) == 2:
+    told = f"probability of {'the link' if link else moves}"
+    axes.set_xlabel("prediction" if effect.predicts == "values" else told, color=INK)
+    if link or (effect.predicts == "classes" and effect.before.size(1) == 2):
         axes.axvline(0.5, color=GREY, lw=1, ls="--", zorder=1)
     flip = "crosses 0.5" if link else "changes class"
     figure.legend(handles=_handles(arrows, flip), loc="outside lower right", ncols=4, frameon=False)
@@ -92,7 +93,8 @@ def _arrows(effect: Effect, k: int, class_names: Sequence[str] | None) -> list[_
         raise ValueError(f"k must be at least 1, got {k}")
     change = effect.change
     most = change.argsort(descending=True, stable=True)[:k]
-    arrow = _of_pair if effect.task == "link" else partial(_of_node, class_names=class_names)
+    by_class = partial(_of_node, class_names=class_names)
+    arrow = {"links": _of_pair, "values": _of_value}.get(effect.predicts, by_class)
     return [arrow(effect, item) for item in most[change[most] > 0].tolist()]
 
 
@@ -106,12 +108,20 @@ def _of_pair(effect: Effect, item: int) -> _Arrow:
     return _Arrow(" – ".join(ends), before, after, flipped, said)
 
 
+def _of_value(effect: Effect, node: int) -> _Arrow:
+    before, after = effect.before[node], effect.after[node]
+    output = int((before - after).abs().argmax())
+    said = "" if len(before) == 1 else f"output {output} "
+    name = written(node_name(effect, node))
+    return _Arrow(name, float(before[output]), float(after[output]), False, said)
+
+
 def _of_node(effect: Effect, node: int, class_names: Sequence[str] | None) -> _Arrow:
     def called(one: int) -> str:
         return written(str(class_names[one]) if class_names is not None else f"class {one}", 18)
 
     before, after = effect.before[node], effect.after[node]
-    if effect.multilabel:
+    if effect.predicts == "labels":
         label, flipped = (int(one) for one in effect.labels_moved(before, after))
         way = "gains" if after[label] > before[label] else "loses"
         said = f"{way} {called(label)} "
@@ -137,11 +147,9 @@ def _title(effect: Effect) -> str:
         gone.append("edge " + " – ".join(written(node_name(effect, end, ""), 12) for end in edge))
     more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
     changed, flipped = int((effect.change > 0).sum()), len(effect.flips())
-    what, to = ("node", "to another class") if effect.task == "node" else ("pair", "across 0.5")
-    to = "to other labels" if effect.multilabel else to
-    does = f"{count(changed, what)} {'changes' if changed == 1 else 'change'}"
-    if changed:
-        does += f", {f'{flipped:,}' if flipped else 'none'} of them {to}"
+    does = f"{count(changed, effect.item)} {'changes' if changed == 1 else 'change'}"
+    if changed and effect.flipping:
+        does += f", {f'{flipped:,}' if flipped else 'none'} of them {effect.flipping}"
     return f"Without {', '.join(gone[:NAMED])}{more}\n{does}"
 
 
@@ -158,7 +166,8 @@ def _draw(axes: Axes, arrows: list[_Arrow]) -> None:
     low, high = min(ends), max(ends)
     room = 0.06 * (high - low)
     # Small changes would be dots on an axis from 0 to 1.
-    axes.set_xlim((-0.03, 1.03) if high - low > 0.4 else (low - room, high + room))
+    whole = high - low > 0.4 and low >= 0 and high <= 1
+    axes.set_xlim((-0.03, 1.03) if whole else (low - room, high + room))
     said = axes.secondary_yaxis("right")
     said.set_yticks(range(len(arrows)), [arrow.said for arrow in arrows], fontsize=9)
     said.spines["right"].set_visible(False)

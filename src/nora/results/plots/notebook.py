@@ -14,7 +14,7 @@ import pandas as pd
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 from nora.templates import render
-from nora.wording import count, duration, number
+from nora.wording import cell, count, duration, number
 
 if TYPE_CHECKING:
     from nora.results.group import Group
@@ -63,9 +63,9 @@ def effect_html(effect: Effect) -> str:
     ]
     more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
     changed, flips = int((effect.change > 0).sum()), len(effect.flips())
-    to = "to another class" if effect.task == "node" else "across 0.5"
+    turned = f", {flips:,} {effect.flipping}" if effect.flipping else ""
     about = [
-        f"{count(changed, effect.task if effect.task == 'node' else 'pair')} changed, {flips:,} {to}",
+        f"{count(changed, effect.item)} changed" + turned,
         f"{number(effect.total)} in all",
         f"{effect.task} task",
     ]
