@@ -272,6 +272,7 @@ def test_an_ogbn_arxiv_cell_works_from_end_to_end(
     ]
     make(tmp_path / "given" / "ogbn_arxiv")
     monkeypatch.setenv("NORA_DATA", str(tmp_path / "given"))
+    monkeypatch.setattr("nora.datasets.ogbn_arxiv.PUBLISHED", (8, 6))  # papers and citations
     lab = karate(tmp_path / "cache", datasets=("ogbn-arxiv",), share=0.5)
     conduct("ablation", lab, tmp_path / "out", "again", progress=False)
     cells = strict(tmp_path / "out" / "ablation.json")["tables"]
