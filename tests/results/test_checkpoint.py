@@ -175,7 +175,9 @@ def test_a_folder_of_an_earlier_format_is_refused_and_still_merges(tmp_path: Pat
     about = json.loads(manifest.read_text())
     del about["format"]
     manifest.write_text(json.dumps(about))
-    with pytest.raises(ValueError, match=r"run was begun by another version of nora.*another folder"):
+    with pytest.raises(
+        ValueError, match=r"run was begun by another version of nora.*another folder"
+    ):
         nora.influence(network(), double(bridge()), "brute", checkpoint=tmp_path / "run")
     assert torch.equal(nora.merge_checkpoints([tmp_path / "run"]).scores, made.scores)
 

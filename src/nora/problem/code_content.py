@@ -49,7 +49,7 @@ def _library_file(module: str) -> str | None:
 
 
 def _is_library(module: str) -> bool:
-    # Of the modules that a session makes on its way, another may come under the same name.
+    # With `python -m …` the file of this one may be an installed program's that runs a user's code.
     return module != "__main__" and _library_file(module) is not None
 
 
@@ -102,6 +102,11 @@ def _cell(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:  # not filled yet
         return ...
+
+
+@parts.register(type(lru_cache(len)))
+def _remembering(value: Any) -> Parts:
+    yield "", value.__wrapped__
 
 
 @parts.register(types.CodeType)
@@ -172,7 +177,10 @@ def _method(value: types.MethodType) -> Parts:
 @parts.register(types.BuiltinFunctionType)
 @parts.register(types.MethodWrapperType)
 def _builtin(value: Any) -> Parts:
-    yield "builtin", f"{value.__module__ if hasattr(value, '__module__') else ''}.{value.__qualname__}"
+    yield (
+        "builtin",
+        f"{value.__module__ if hasattr(value, '__module__') else ''}.{value.__qualname__}",
+    )
     if not isinstance(value.__self__, types.ModuleType):
         yield ".__self__", value.__self__
 

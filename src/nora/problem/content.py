@@ -14,7 +14,7 @@ import re
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from functools import cached_property, singledispatch
+from functools import WRAPPER_ASSIGNMENTS, cached_property, singledispatch
 from types import EllipsisType, MappingProxyType, NoneType
 from typing import Any
 
@@ -142,15 +142,9 @@ def parts(value: Any) -> Parts:
     What is registered for no type of its own is taken apart as for `pickle`: an object that leaves
     something out of its state (`__getstate__`) leaves it out here too.
     """
-    if callable(value) and hasattr(value, "__wrapped__") and not hasattr(value, "__self__"):
-        return _wrapper(value)
+    if type(value).__module__.startswith("numba.") and hasattr(value, "py_func"):
+        return [("", value.py_func)]
     return _object(value)
-
-
-def _wrapper(value: Any) -> Parts:
-    """A function in the hands of a decorator, e.g. `functools.cache`."""
-    yield "wrapper", type(value)
-    yield "", value.__wrapped__
 
 
 def _object(value: Any) -> Parts:
@@ -183,8 +177,8 @@ def _state(owner: type, state: Any) -> Parts:
 
 
 def attributes(owner: type, state: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    """Attributes by name; not the results that a `cached_property` keeps."""
-    for name in sorted(state, key=str):
+    """Attributes by name; not the results that a `cached_property` keeps, nor copied titles."""
+    for name in sorted(state.keys() - set(WRAPPER_ASSIGNMENTS), key=str):
         if not isinstance(getattr(owner, str(name), None), cached_property):
             yield f".{name}", state[name]
 

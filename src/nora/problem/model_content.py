@@ -19,8 +19,15 @@ from torch_geometric.typing import SparseTensor
 
 from nora.problem.content import Parts, attributes, parts
 
-# The mode; what PyG reads off the class; what concerns saving and loading.
-_ASIDE = {"training", "inspector", "_non_persistent_buffers_set", "_is_full_backward_hook"}
+# The mode; what PyG reads off the class; what concerns compiling, saving and loading.
+_ASIDE = {
+    "training",
+    "inspector",
+    "_non_persistent_buffers_set",
+    "_is_full_backward_hook",
+    "_is_torch_compile",
+    "_compiled_call_impl",
+}
 _SAVING = ("_state_dict", "_load_state_dict")
 _CONTENTS = ("_parameters", "_buffers", "_modules")
 _FLAGS = ("_with_kwargs", "_always_called")
@@ -82,8 +89,8 @@ def _scripted(value: Any) -> Parts:
     held = value._c
     for name in sorted(held._method_names()):
         method = held._get_method(name)
-        # Without lines of files, and the numbers that a second class of a name gets in a process.
-        yield name, re.sub(r"#.*|___torch_mangle_\d+", "", str(method.inlined_graph))
+        # Without lines of files, and the names that classes get in this process.
+        yield name, re.sub(r"#.*|__torch__[^\s,)\]]*", "", str(method.inlined_graph))
         yield "constants", method.code_with_constants[1]
     for name in sorted(value._concrete_type.get_attributes().keys() - _ASIDE):
         yield f".{name}", held.getattr(name)
