@@ -22,7 +22,8 @@ RESAMPLES = 200
 
 
 def _path(lab: Lab, cell: Cell, method: str) -> Path:
-    facts = lab.cell_facts(cell, method, resamples=RESAMPLES)
+    agreement = lab.code("nora.results.agreement")
+    facts = lab.cell_facts(cell, method, resamples=RESAMPLES, agreement=agreement)
     return lab.path("evaluated", f"{cell}-{method}", facts, ".json")
 
 

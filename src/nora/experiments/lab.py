@@ -1,8 +1,9 @@
 """Where experiments do their work: everything is made once and kept under a name made of its content.
 
 A run is named by its dataset, architecture, settings, split and seed; scores by their run and by what
-their method was told. What is there is loaded, what is not is made and written at once, so that an
-interrupted experiment goes on where it stopped and experiments share what they have in common.
+their method was told; each also by the code that makes it (`nora.experiments.sources`). What is there is
+loaded, what is not is made and written at once, so that an interrupted experiment goes on where it
+stopped and experiments share what they have in common.
 
 Methods are tuned on the labelled nodes alone. NORA's search costs next to nothing and looks at all
 cycles; a method that is tried setting by setting is tuned on the first cycle, for all.
@@ -22,8 +23,9 @@ import torch
 from torch import Tensor
 
 from nora import __version__
-from nora.datasets import Dataset, load_dataset
+from nora.datasets import DATASETS, Dataset, load_dataset
 from nora.experiments.cells import Cell, Profile
+from nora.experiments.sources import SCORING, TRAINING, code_digest
 from nora.methods import METHODS
 from nora.models import MODELS
 from nora.problem import Problem, build_problem
@@ -31,9 +33,11 @@ from nora.problem.checks import check_model
 from nora.problem.fingerprint import digest, graph_fingerprint
 from nora.questions.influence import influence
 from nora.results.influence import Influence
+from nora.training.fits import FITS
 from nora.training.runs import Run, about_task, load_run
 from nora.training.splits import few_shot
 from nora.training.train import train
+from nora.tuning.searches import SEARCHES
 from nora.tuning.tune import Tuned, tune_problems
 
 TRUTH = "exact"
@@ -72,6 +76,7 @@ class Lab:
     seed: int = 0
     progress: bool = False
     _loaded: dict[str, tuple[Dataset, str]] = field(default_factory=dict, repr=False)
+    _code: dict[tuple[Any, ...], str] = field(default_factory=dict, repr=False)
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -98,6 +103,29 @@ class Lab:
         text = json.dumps({**facts, "nora": __version__}, sort_keys=True)
         return self.cache / kind / f"{label}-{digest([text])}{suffix}"
 
+    # Code
+
+    def code(self, *things: Any, within: tuple[str, ...] = SCORING) -> str:
+        """Digest of the code of these, read once; see `code_digest`."""
+        asked = (things, within)
+        if asked not in self._code:
+            self._code[asked] = code_digest(*things, within=within)
+        return self._code[asked]
+
+    def method_code(self, method: str) -> str:
+        """Digest of the code that a method's scores depend on, tuning and labels included."""
+        entry = METHODS[method]
+        if not _learns(method):
+            return self.code(entry.value)
+        search = [SEARCHES[method].value] if entry.facts.own_search else []
+        return self.code(entry.value, METHODS[TRUTH].value, "nora.tuning.tune", *search)
+
+    def _training_code(self, cell: Cell) -> str:
+        # Every way to fit: which one a model takes is found by looking at the model.
+        ways = sorted({entry.value.__module__ for entry in FITS})
+        model, dataset = MODELS[cell.model].value, DATASETS[cell.dataset].value
+        return self.code("nora.training.train", *ways, model, dataset, within=TRAINING)
+
     # Runs
 
     def _run_facts(self, cell: Cell, cycle: int, hidden: int | None) -> dict[str, Any]:
@@ -107,6 +135,7 @@ class Lab:
             "training": self.profile.training(cell, hidden),
             "cycle": cycle,
             "seed": self.seed,
+            "code": self._training_code(cell),
         }
 
     def _run_path(self, cell: Cell, cycle: int, hidden: int | None) -> Path:
@@ -162,15 +191,17 @@ class Lab:
         facts: dict[str, Any] = {
             "run": self._run_facts(cell, cycle, hidden),
             "method": method,
+            "code": self.method_code(method),
         }
         if _learns(method):
             facts |= {"share": self.share, "trials": self.profile.trials, "cycles": self.cycles}
         return facts
 
     def cell_facts(self, cell: Cell, method: str, **more: Any) -> dict[str, Any]:
-        """What is known about a method in a cell depends on: all cycles, and which nodes it saw."""
+        """What is known about a method in a cell depends on: all cycles, which nodes it saw, the truth."""
         facts = self.score_facts(cell, 0, method)
-        return {**facts, "cycles": self.cycles, "share": self.share, **more}
+        truth = self.method_code(TRUTH)
+        return {**facts, "cycles": self.cycles, "share": self.share, "truth": truth, **more}
 
     def _score_path(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Path:
         facts = self.score_facts(cell, cycle, method, hidden)

@@ -25,9 +25,9 @@ SAMPLE = 5
 
 
 def _path(lab: Lab, cell: Cell) -> Path:
-    return lab.path(
-        "times", str(cell), lab.cell_facts(cell, TRUTH, trials=lab.profile.trials), ".json"
-    )
+    code = {method: lab.method_code(method) for method in ("brute", *METHODS_TIMED)}
+    facts = lab.cell_facts(cell, TRUTH, trials=lab.profile.trials, timed=code)
+    return lab.path("times", str(cell), facts, ".json")
 
 
 def measure(lab: Lab, cell: Cell) -> dict[str, Any]:

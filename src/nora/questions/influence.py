@@ -38,6 +38,7 @@ def influence(
     transform: Transform | None = None,
     labels: Labels | None = None,
     checkpoint: str | Path | None = None,
+    key: str | None = None,
     progress: bool = True,
     **options: Any,
 ) -> Influence:
@@ -59,6 +60,8 @@ def influence(
         labels: True influences of some nodes, for methods that learn from them: an `Influence` of
             these nodes, `(ids, influences)`, or a mapping.
         checkpoint: Folder for finished parts; a second call with the same input resumes there.
+        key: A name of your own that stands for what in the model cannot be compared between two calls,
+            e.g. an open file; a checkpoint asks for it then.
         progress: Show a progress bar.
         **options: The method's own options.
 
@@ -76,7 +79,13 @@ def influence(
     METHODS[method]  # a slip in the name is answered before anything else
     session = Session(model, data, task, forward=forward, transform=transform, targets=targets)
     return session.influence(
-        method, nodes=nodes, labels=labels, checkpoint=checkpoint, progress=progress, **options
+        method,
+        nodes=nodes,
+        labels=labels,
+        checkpoint=checkpoint,
+        key=key,
+        progress=progress,
+        **options,
     )
 
 
@@ -86,6 +95,7 @@ def score_nodes(
     nodes: Nodes | None,
     labels: Labels | None,
     checkpoint: str | Path | None,
+    key: str | None,
     progress: bool,
     options: dict[str, Any],
 ) -> Influence:
@@ -112,7 +122,7 @@ def score_nodes(
         else:
             how = entry.facts.execution_options
             telling = {key: value for key, value in bound.items() if key not in how}
-            asked = fingerprint(problem, entry.name, telling)
+            asked = fingerprint(problem, entry.name, telling, key)
             shards = Shards.open(Path(checkpoint), asked, problem)
             todo = shards.remaining(problem)
         scores, details = collect(entry, todo, bound, session.prepared, shards, progress)

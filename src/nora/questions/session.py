@@ -175,6 +175,7 @@ class Session:
         nodes: Nodes | None = None,
         labels: Labels | None = None,
         checkpoint: str | Path | None = None,
+        key: str | None = None,
         progress: bool = True,
         **options: Any,
     ) -> Influence:
@@ -184,7 +185,7 @@ class Session:
         """
         from nora.questions.influence import score_nodes
 
-        return score_nodes(self, method, nodes, labels, checkpoint, progress, options)
+        return score_nodes(self, method, nodes, labels, checkpoint, key, progress, options)
 
     def what_if(
         self, remove: Nodes = (), *, remove_edges: EdgeList = (), method: str = "exact"

@@ -99,6 +99,11 @@ def write_report(
         ...     "</html>" in page.read_text(encoding="utf-8")
         True
     """
+    if not isinstance(data, Data):
+        raise TypeError(
+            "a report draws one kind of node: data must be a torch_geometric.data.Data, got "
+            f"{type(data).__name__}"
+        )
     if session is None:
         session = Session(model, data, task, forward=forward, transform=transform)
     subject = gather(session, scores, names, class_names, labels, effects, graph)

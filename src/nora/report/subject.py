@@ -84,11 +84,7 @@ def gather(
 ) -> Subject:
     """Check the input and find out what the page tells; see `nora.write_report`."""
     data = session.data
-    if not isinstance(data, Data):
-        raise TypeError(
-            "a report draws one kind of node: data must be a torch_geometric.data.Data, got "
-            f"{type(data).__name__}"
-        )
+    assert isinstance(data, Data)
     if effects < 0:
         raise ValueError(f"effects must be at least 0, got {effects}")
     num_nodes = int(data.num_nodes or 0)

@@ -8,6 +8,7 @@ the rest; several processes may write to the same folder; folders with the same 
 from __future__ import annotations
 
 import json
+import platform
 import time
 import uuid
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from nora.files import written_atomically
 from nora.problem import Problem
+from nora.problem.fingerprint import FORMAT
 from nora.results.influence import Influence
 
 SECONDS_PER_SHARD = 10.0
@@ -39,6 +41,8 @@ class Shards:
     def open(folder: Path, print_: dict[str, Any], problem: Problem) -> Shards:
         """Start or continue a run; a folder that belongs to another run is refused."""
         manifest = {
+            "format": FORMAT,
+            "python": ".".join(platform.python_version_tuple()[:2]),
             "fingerprint": print_,
             "num_nodes": problem.num_nodes,
             "task": problem.task.name,
@@ -137,12 +141,20 @@ def read_scores(folders: Iterable[Path], num_nodes: int) -> Tensor:
 
 
 def _same_run(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
-    old, new = found.get("fingerprint", {}), wanted["fingerprint"]
+    if found.get("format") != wanted.get("format"):
+        raise ValueError(
+            f"{folder} was begun by another version of nora, which told models and graphs apart in "
+            "another way: it cannot be continued or merged here. Use another folder"
+        )
+    old, new = found["fingerprint"], wanted["fingerprint"]
     differs = [key for key in new if old.get(key) != json.loads(json.dumps(new[key]))]
     if differs:
+        begun = found.get("python")
+        hint = f". It was begun with Python {begun}, which compiles code to other instructions"
         raise ValueError(
             f"{folder} belongs to another run: its {' and '.join(differs)} differ. "
             "Use another folder, or repeat the call it was started with"
+            + (hint if begun != wanted.get("python") else "")
         )
 
 

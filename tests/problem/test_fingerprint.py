@@ -1,0 +1,719 @@
+"""Fingerprints: what computes otherwise is told apart, and what computes the same is not."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import subprocess
+import sys
+import time
+import types
+from collections import OrderedDict, deque, namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import (
+    GAE,
+    GATConv,
+    GCNConv,
+    HeteroConv,
+    SAGEConv,
+    TransformerConv,
+    to_hetero,
+)
+from torch_geometric.transforms import SIGN, Compose, ToUndirected
+
+import nora
+from graphs import FEATURES, bridge, double, some_pairs, two_camps
+from networks import CLASSES, network, patchwork
+from nora import LinkPrediction, NodeClassification
+from nora.problem import build_problem
+from nora.problem.content import UnknownContentError, content_digest
+from nora.problem.fingerprint import fingerprint, graph_fingerprint
+from nora.problem.preserve import seeded
+
+PIECES = ("model", "graph", "task", "targets", "labels")
+
+
+def code(text: str, **scope: Any) -> Any:
+    """`made` from a piece of code, as a notebook would hold it."""
+    scope = {"__name__": "__main__", "torch": torch, "nn": nn, "GCNConv": GCNConv, **scope}
+    exec(compile(text, "<cell>", "exec"), scope)
+    return scope["made"]
+
+
+class Net(nn.Module):
+    """One convolution, and an attribute of any kind that has a say in the output."""
+
+    def __init__(self, **kept: Any) -> None:
+        super().__init__()
+        with seeded(0):
+            self.conv = GCNConv(FEATURES, CLASSES)
+        for name, value in kept.items():
+            setattr(self, name, value)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x, edge_index)
+
+
+@dataclass
+class Setting:
+    scale: float
+    act: Callable[[Tensor], Tensor] = torch.relu
+
+
+class Slotted:
+    __slots__ = ("scale",)
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def times(self, x: Tensor) -> Tensor:
+        return x * self.scale
+
+
+class Colour(Enum):
+    RED = 1
+    BLUE = 2
+
+
+Point = namedtuple("Point", "a b")
+
+
+def scaled(x: Any, k: int = 1, *, bias: float = 0.0) -> Any:
+    return x * k + bias
+
+
+def with_buffer(value: float, persistent: bool = False) -> Net:
+    model = Net()
+    model.register_buffer("scale", torch.tensor(value), persistent=persistent)
+    return model
+
+
+def hooked(hook: Any, how: str = "register_forward_hook", **more: Any) -> Net:
+    model = Net()
+    getattr(model.conv, how)(hook, **more)
+    return model
+
+
+class Wrapper:
+    """A decorator with a setting of its own."""
+
+    def __init__(self, function: Any, k: int) -> None:
+        functools.update_wrapper(self, function)
+        self.k = k
+
+    def __call__(self, x: Any) -> Any:
+        return self.__wrapped__(x) * self.k  # type: ignore[attr-defined]
+
+
+def global_scale(value: int) -> Any:
+    return code(f"SCALE = {value}\nmade = lambda z, p: z[p[0]].sum(-1) * SCALE")
+
+
+def helper(operation: str) -> Any:
+    """A function that calls another of its own module."""
+    return code(f"def act(x): return x.{operation}()\nmade = lambda z, p: act(z[p[0]]).sum(-1)")
+
+
+def settings_module(value: int) -> types.ModuleType:
+    module = types.ModuleType("settings_of_mine")
+    module.SCALE = value  # type: ignore[attr-defined]
+    return module
+
+
+def notebook_net(operation: str) -> nn.Module:
+    text = f"""
+class Mine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = GCNConv({FEATURES}, {CLASSES})
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index).{operation}()
+made = Mine
+"""
+    with seeded(0):
+        return code(text)()
+
+
+def inherited(operation: str) -> nn.Module:
+    text = f"""
+class Base(nn.Module):
+    def act(self, x): return x.{operation}()
+class Mine(Base):
+    def forward(self, x, edge_index): return self.act(x)
+made = Mine
+"""
+    return code(text)()
+
+
+def decorated(operation: str) -> nn.Module:
+    text = f"""
+class Mine(nn.Module):
+    @torch.no_grad()
+    def forward(self, x, edge_index): return x.{operation}()
+made = Mine
+"""
+    return code(text)()
+
+
+def typed(operation: str) -> nn.Module:
+    kinds = (["a", "b"], [("a", "to", "b"), ("b", "to", "a")])
+    text = f"""
+class Mine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = SAGEConv((4, 4), 4)
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index).{operation}()
+made = Mine
+"""
+    with seeded(0):
+        return to_hetero(code(text, SAGEConv=SAGEConv)(), kinds)
+
+
+def parametrised(dim: int) -> nn.Module:
+    with seeded(0):
+        return nn.utils.parametrizations.weight_norm(nn.Linear(3, 3), dim=dim)
+
+
+def moved(model: Net, by: float) -> Net:
+    with torch.no_grad():
+        model.conv.bias += by
+    return model
+
+
+def overridden(function: Any) -> Net:
+    model = Net()
+    model.forward = types.MethodType(function, model)  # type: ignore[method-assign]
+    return model
+
+
+def scripted(k: int) -> nn.Module:
+    class Scripted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.k = k
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * self.k
+
+    return torch.jit.script(Scripted())
+
+
+MODELS_THAT_DIFFER = {
+    "weights": (Net(), moved(Net(), 1e-6)),
+    "precision": (Net(), Net().double()),
+    "a function on it": (Net(act=torch.relu), Net(act=torch.tanh)),
+    "a function of torch.nn.functional": (Net(act=nn.functional.relu), Net(act=nn.functional.elu)),
+    "a method of tensors": (Net(act=Tensor.relu), Net(act=Tensor.tanh)),
+    "functions in a list": (Net(acts=[torch.relu]), Net(acts=[torch.tanh])),
+    "functions in a dict": (Net(acts={"a": torch.relu}), Net(acts={"a": torch.tanh})),
+    "partial": (
+        Net(act=functools.partial(scaled, k=1)),
+        Net(act=functools.partial(scaled, k=5)),
+    ),
+    "partial's position": (
+        Net(act=functools.partial(torch.add, 1)),
+        Net(act=functools.partial(torch.add, 2)),
+    ),
+    "a decorator's setting": (Net(act=Wrapper(scaled, 1)), Net(act=Wrapper(scaled, 2))),
+    "what is cached": (
+        Net(act=functools.cache(lambda x: x)),
+        Net(act=functools.cache(lambda x: -x)),
+    ),
+    "what numba compiles": (Net(act=numba.njit(lambda x: x)), Net(act=numba.njit(lambda x: -x))),
+    "a dataclass": (Net(set=Setting(1.0)), Net(set=Setting(2.0))),
+    "a function in a dataclass": (Net(set=Setting(1.0)), Net(set=Setting(1.0, torch.tanh))),
+    "a nested object": (
+        Net(set=types.SimpleNamespace(deep=[Setting(1.0)])),
+        Net(set=types.SimpleNamespace(deep=[Setting(2.0)])),
+    ),
+    "slots": (Net(set=Slotted(1.0)), Net(set=Slotted(2.0))),
+    "whose method": (Net(act=Slotted(1.0).times), Net(act=Slotted(2.0).times)),
+    "which method": (Net(act=[].append), Net(act=[].extend)),
+    "numpy": (Net(a=np.arange(3)), Net(a=np.arange(3)[::-1])),
+    "dtype of numpy": (Net(a=np.zeros(2, "f4")), Net(a=np.zeros(2, "f8"))),
+    "None and missing": (Net(act=None), Net()),
+    "0 and False": (Net(a=0), Net(a=False)),
+    "1 and 1.0": (Net(a=1), Net(a=1.0)),
+    "list and tuple": (Net(a=[1]), Net(a=(1,))),
+    "an enum": (Net(a=Colour.RED), Net(a=Colour.BLUE)),
+    "a named tuple": (Net(a=Point(1, 2)), Net(a=Point(2, 1))),
+    "a set": (Net(a={"x", "y"}), Net(a={"x", "z"})),
+    "containers of the standard library": (Net(a=deque([1])), Net(a=deque([2]))),
+    "order of a dict": (Net(a=OrderedDict(b=1, a=2)), Net(a=OrderedDict(a=2, b=1))),
+    "dtype on it": (Net(a=torch.float32), Net(a=torch.float64)),
+    "a plain tensor": (Net(a=torch.zeros(2)), Net(a=torch.ones(2))),
+    "a sparse tensor": (Net(a=torch.eye(2).to_sparse()), Net(a=(2 * torch.eye(2)).to_sparse())),
+    "a buffer that is not saved": (with_buffer(1.0), with_buffer(2.0)),
+    "a graph on it": (Net(a=Data(num_nodes=2)), Net(a=Data(num_nodes=3))),
+    "another class": (Net(a=GCNConv), Net(a=GATConv)),
+    "a class of PyG": (Net(a=SAGEConv(3, 3, bias=False)), Net(a=GCNConv(3, 3, bias=False))),
+    "a setting of PyG": (Net(a=GATConv(3, 4, heads=2)), Net(a=GATConv(3, 8, heads=1))),
+    "an own _alpha": (Net(_alpha=0.1), Net(_alpha=0.2)),
+    "a hook": (Net(), hooked(lambda m, a, out: out + 1)),
+    "another hook": (hooked(lambda m, a, out: out + 1), hooked(lambda m, a, out: out + 2)),
+    "a hook before": (
+        hooked(lambda m, a: (a[0] + 1, *a[1:]), "register_forward_pre_hook"),
+        hooked(lambda m, a: (a[0] + 2, *a[1:]), "register_forward_pre_hook"),
+    ),
+    "a hook with keywords": (
+        hooked(lambda *a, **k: None),
+        hooked(lambda *a, **k: None, with_kwargs=True),
+    ),
+    "a hook of PyG": (
+        hooked(lambda m, a, out: out + 1, "register_message_forward_hook"),
+        hooked(lambda m, a, out: out + 2, "register_message_forward_hook"),
+    ),
+    "forward of a class of the same name": (notebook_net("relu"), notebook_net("tanh")),
+    "a method of the class above": (inherited("relu"), inherited("tanh")),
+    "a decorated forward": (decorated("relu"), decorated("tanh")),
+    "forward on the module": (
+        overridden(lambda self, x, e: self.conv(x, e)),
+        overridden(lambda self, x, e: self.conv(x, e) * 2),
+    ),
+    "to_hetero": (typed("relu"), typed("tanh")),
+    "parametrised weights": (parametrised(0), parametrised(1)),
+    "a scripted module": (scripted(2), scripted(3)),
+    "order of layers": (
+        nn.Sequential(nn.ReLU(), nn.Tanh()),
+        nn.Sequential(nn.Tanh(), nn.ReLU()),
+    ),
+}
+
+
+@pytest.mark.parametrize("pair", MODELS_THAT_DIFFER.values(), ids=MODELS_THAT_DIFFER.keys())
+def test_models_that_differ(pair: tuple[nn.Module, nn.Module]) -> None:
+    assert content_digest(pair[0]) != content_digest(pair[1])
+
+
+def bound(k: int) -> Any:
+    inner = functools.partial(scaled, k=k)
+    return lambda z, p: inner(z[p[0]]).sum(-1)
+
+
+def inside(k: int) -> Any:
+    return lambda z, p: (lambda x: x * k)(z[p[0]]).sum(-1)
+
+
+DECODERS_THAT_DIFFER = {
+    "names": (
+        lambda z, p: z[p[0]].sum(-1).sigmoid(),
+        lambda z, p: z[p[0]].sum(-1).tanh(),
+    ),
+    "constants": (lambda z, p: z[p[0]].sum(-1) * 2, lambda z, p: z[p[0]].sum(-1) * 3),
+    "partial in a closure": (bound(1), bound(5)),
+    "a value of the enclosing function": (inside(1), inside(5)),
+    "an inner function": (
+        lambda z, p: (lambda x: x.relu())(z[p[0]]).sum(-1),
+        lambda z, p: (lambda x: x.tanh())(z[p[0]]).sum(-1),
+    ),
+    "a comprehension": (
+        lambda z, p: sum(z[p[0]][:, i] * 2 for i in range(2)),
+        lambda z, p: sum(z[p[0]][:, i] * 4 for i in range(2)),
+    ),
+    "a global value": (global_scale(3), global_scale(4)),
+    "a function it calls": (helper("relu"), helper("tanh")),
+    "a value of a module": (
+        code("made = lambda z, p: z[p[0]].sum(-1) * s.SCALE", s=settings_module(1)),
+        code("made = lambda z, p: z[p[0]].sum(-1) * s.SCALE", s=settings_module(2)),
+    ),
+    "defaults": (lambda z, p, k=1: z[p[0]].sum(-1) * k, lambda z, p, k=2: z[p[0]].sum(-1) * k),
+    "keyword defaults": (
+        lambda z, p, *, k=1: z[p[0]].sum(-1) * k,
+        lambda z, p, *, k=2: z[p[0]].sum(-1) * k,
+    ),
+    "modules": (nn.Linear(2, 2), nn.Linear(2, 2)),
+    "methods": (Slotted(1.0).times, Slotted(2.0).times),
+}
+
+
+@pytest.mark.parametrize("pair", DECODERS_THAT_DIFFER.values(), ids=DECODERS_THAT_DIFFER.keys())
+def test_decoders_that_differ(pair: tuple[Any, Any]) -> None:
+    data = double(bridge())
+    prints = [
+        fingerprint(
+            build_problem(network(), data, LinkPrediction(some_pairs(data), decoder=decoder)),
+            "brute",
+            {},
+        )
+        for decoder in pair
+    ]
+    assert differing(*prints) == ["task"]
+
+
+def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    assert one.keys() == other.keys()
+    return [key for key in one if one[key] != other[key]]
+
+
+def a_graph(**more: Any) -> Data:
+    with seeded(0):
+        return Data(x=torch.rand(4, FEATURES), edge_index=torch.tensor([[0, 1], [1, 2]]), **more)
+
+
+def a_sparse_graph(weight: float, layout: torch.layout = torch.sparse_csr) -> Data:
+    data = a_graph()
+    adjacency = torch.sparse_coo_tensor(data.edge_index, torch.full((2,), weight), (4, 4))
+    data.adj_t = adjacency if layout == torch.sparse_coo else adjacency.to_sparse_csr()
+    return data
+
+
+def typed_graph(sizes: tuple[int, int]) -> HeteroData:
+    data = HeteroData()
+    data["a"].num_nodes, data["b"].num_nodes = sizes
+    data["a", "to", "b"].edge_index = torch.tensor([[0], [0]])
+    return data
+
+
+EDGES = torch.tensor([[0, 1], [1, 2]])
+GRAPHS_THAT_DIFFER = {
+    "features": (a_graph(), a_graph(edge_weight=torch.ones(2))),
+    "precision": (a_graph(), double(a_graph())),
+    "isolated nodes": (Data(edge_index=EDGES, num_nodes=3), Data(edge_index=EDGES, num_nodes=4)),
+    "text": (a_graph(kind="a"), a_graph(kind="b")),
+    "numbers": (a_graph(scale=1.0), a_graph(scale=2.0)),
+    "a list": (a_graph(names=["a", "b"]), a_graph(names=["b", "a"])),
+    "numpy": (a_graph(a=np.zeros(2)), a_graph(a=np.ones(2))),
+    "sparse rows": (a_sparse_graph(1.0), a_sparse_graph(2.0)),
+    "sparse entries": tuple(a_sparse_graph(w, torch.sparse_coo) for w in (1.0, 2.0)),
+    "nodes of each type": (typed_graph((2, 3)), typed_graph((3, 2))),
+}
+
+
+@pytest.mark.parametrize("pair", GRAPHS_THAT_DIFFER.values(), ids=GRAPHS_THAT_DIFFER.keys())
+def test_graphs_that_differ(pair: tuple[Any, Any]) -> None:
+    assert content_digest(pair[0]) != content_digest(pair[1])
+
+
+def test_a_saved_run_tells_sizes_and_sparse_matrices_apart_too() -> None:
+    for name in ("isolated nodes", "sparse rows", "sparse entries", "nodes of each type"):
+        one, other = GRAPHS_THAT_DIFFER[name]
+        assert graph_fingerprint(one) != graph_fingerprint(other), name
+    # As in the runs that were saved before.
+    assert graph_fingerprint(nora.load_dataset("karate").data) == "ef253930fe404482"
+
+
+QUESTIONS_THAT_DIFFER = {
+    "classes": ("task", {"task": NodeClassification(classes=[1])}),
+    "return type": ("task", {"task": NodeClassification(return_type="log_probs")}),
+    "mode": ("task", {"task": NodeClassification(mode="multilabel")}),
+    "links": ("task", {"task": LinkPrediction(torch.tensor([[0], [1]]))}),
+    "targets": ("targets", {"targets": [0, 1]}),
+    "labels": ("labels", {"labels": {0: 1.0}}),
+    "forward": ("model", {"forward": lambda model, data: model(data.x, data.edge_index)}),
+    "transform": ("model", {"transform": ToUndirected()}),
+}
+
+
+@pytest.mark.parametrize(
+    ("named", "changed"), QUESTIONS_THAT_DIFFER.values(), ids=QUESTIONS_THAT_DIFFER.keys()
+)
+def test_a_question_that_differs_says_in_what(named: str, changed: dict[str, Any]) -> None:
+    plain = fingerprint(build_problem(network(), double(bridge())), "brute", {})
+    other = fingerprint(build_problem(network(), double(bridge()), **changed), "brute", {})
+    assert differing(plain, other) == [named]
+    assert set(PIECES) < plain.keys()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (SIGN(1), SIGN(2)),
+        (Compose([SIGN(1)]), Compose([SIGN(2)])),
+        (ToUndirected(reduce="add"), ToUndirected(reduce="mean")),
+        (lambda data: SIGN(1)(data), lambda data: SIGN(2)(data)),
+    ],
+)
+def test_transforms_that_differ(one: Any, other: Any) -> None:
+    assert content_digest(one) != content_digest(other)
+
+
+def test_relations_and_pairs_of_a_task_are_told_apart() -> None:
+    data = double(bridge())
+    pairs = some_pairs(data)
+
+    def decoder(z: Tensor, pairs: Tensor, relation: Tensor) -> Tensor:
+        return z[pairs[0]].sum(-1) * relation
+
+    relations = [torch.full(pairs.shape[1:], kind) for kind in (0, 1)]
+    tasks = [LinkPrediction(pairs, decoder, relation=relation) for relation in relations]
+    tasks.append(LinkPrediction(pairs.flip(0), decoder, relation=relations[0]))
+    prints = [
+        fingerprint(build_problem(network(), data, task), "brute", {})["task"] for task in tasks
+    ]
+    assert len(set(prints)) == 3
+
+
+def test_a_models_own_decoder_is_told_of_with_the_model() -> None:
+    data = bridge()
+    prints = []
+    for seed in (0, 1):
+        with seeded(seed):
+            model = GAE(GCNConv(FEATURES, 3))
+        problem = build_problem(model, data, LinkPrediction(some_pairs(data)))
+        prints.append(fingerprint(problem, "brute", {}))
+    assert differing(*prints) == ["model"]
+
+
+# Pairs that must be equal
+
+
+def after(model: nn.Module, change: Callable[[nn.Module], Any]) -> nn.Module:
+    model = copy.deepcopy(model)
+    change(model)
+    return model
+
+
+def forward_pass(model: nn.Module) -> None:
+    data = double(two_camps())
+    model(data.x, data.edge_index)
+
+
+def hook_and_remove(model: nn.Module) -> None:
+    model.register_forward_hook(lambda *_: None).remove()
+
+
+class Remembers(nn.Module):
+    """A property that is computed once."""
+
+    @functools.cached_property
+    def eye(self) -> Tensor:
+        return torch.eye(2)
+
+
+def attentive(used: bool) -> nn.Module:
+    with seeded(0):
+        layer = TransformerConv(3, 3)
+    layer._alpha = torch.rand(3) if used else None
+    return layer
+
+
+MODELS_THAT_ARE_EQUAL = {
+    "rebuilt": (network(), network()),
+    "copied": (patchwork(), copy.deepcopy(patchwork())),
+    "in training": (network(), after(network(), nn.Module.train)),
+    "cached normalisation": (
+        patchwork(cached=True),
+        after(patchwork(cached=True), forward_pass),
+    ),
+    "attention left behind": (attentive(False), attentive(True)),
+    "a cached property": (Remembers(), after(Remembers(), lambda model: model.eye)),
+    "a hook that was removed": (network(), after(network(), hook_and_remove)),
+    "frozen weights": (network(), after(network(), lambda model: model.requires_grad_(False))),
+    "a hook set later": (
+        after(Net(), lambda m: m.register_forward_hook(torch.add)),
+        after(Net(), lambda m: (hook_and_remove(m), m.register_forward_hook(torch.add))),
+    ),
+    "order of attributes": (Net(a=1, b=2), Net(b=2, a=1)),
+    "a cell run again": (notebook_net("relu"), notebook_net("relu")),
+    "an unused global": (
+        Net(a=code("A = 1\nmade = lambda x: x")),
+        Net(a=code("A = 2\nmade = lambda x: x")),
+    ),
+    "another line, name and comment": (
+        Net(a=code("def made(x): return x * 2")),
+        Net(a=code("\n# twice\ndef double(x):\n    return x * 2\nmade = double")),
+    ),
+    "to_hetero": (typed("relu"), copy.deepcopy(typed("relu"))),
+    "parametrised": (parametrised(0), copy.deepcopy(parametrised(0))),
+    "scripted": (scripted(2), after(scripted(2), nn.Module.eval)),
+    "non-contiguous": (Net(a=torch.eye(3)[:, :2]), Net(a=torch.eye(3)[:, :2].contiguous())),
+    "a copied dataclass": (Net(a=Setting(1.0)), Net(a=copy.deepcopy(Setting(1.0)))),
+}
+
+
+@pytest.mark.parametrize("pair", MODELS_THAT_ARE_EQUAL.values(), ids=MODELS_THAT_ARE_EQUAL.keys())
+def test_models_that_are_equal(pair: tuple[nn.Module, nn.Module]) -> None:
+    assert content_digest(pair[0]) == content_digest(pair[1])
+
+
+def test_every_registered_model_and_many_layers_are_read_and_equal_to_their_copies() -> None:
+    models = [network(name) for name in ("gcn", "sage", "gat", "gcnii")]
+    models.append(HeteroConv({("a", "to", "a"): GATConv(3, 3)}))
+    models += [nn.LSTM(3, 3), nn.MultiheadAttention(4, 2), nn.utils.weight_norm(nn.Linear(2, 2))]
+    for model in models[:-1]:
+        assert content_digest(model) == content_digest(copy.deepcopy(model))
+    assert len({content_digest(model) for model in models}) == len(models)
+
+
+def test_what_is_said_in_two_ways_is_one_graph_and_one_task() -> None:
+    plain, other = a_graph(), a_graph(num_nodes=4)
+    reordered = Data(edge_index=plain.edge_index, x=plain.x)
+    assert content_digest(plain) == content_digest(other) == content_digest(reordered)
+    prints = [
+        fingerprint(build_problem(network(), double(bridge()), task), "brute", {})
+        for task in (None, NodeClassification(), NodeClassification(return_type="raw"))
+    ]
+    assert prints[0] == prints[1] == prints[2]
+
+
+def test_a_forward_pass_leaves_no_trace() -> None:
+    data, model = double(two_camps()), patchwork(cached=True)
+    problem = build_problem(model, data)
+    with problem.evaluating():
+        before = fingerprint(problem, "brute", {})
+        problem.run(data)
+        assert fingerprint(problem, "brute", {}) == before
+
+
+def test_compiling_changes_nothing() -> None:
+    plain = Net(a=nn.ReLU())
+    assert content_digest(Net(a=torch.compile(nn.ReLU()))) == content_digest(plain)
+    assert content_digest(Net(a=torch.compile(nn.Tanh()))) != content_digest(plain)
+    assert content_digest(after(plain, nn.Module.compile)) == content_digest(plain)
+    assert content_digest(torch.compile(scaled)) == content_digest(scaled)
+
+
+def digests() -> list[str]:
+    """Of everything above that does not hold random weights."""
+    pairs = {**MODELS_THAT_DIFFER, **GRAPHS_THAT_DIFFER, **DECODERS_THAT_DIFFER}
+    random = ("modules", "a class of PyG", "a setting of PyG")
+    return [content_digest(pair[0]) for name, pair in pairs.items() if name not in random]
+
+
+ELSEWHERE = """
+import runpy, sys
+sys.path.insert(0, sys.argv[1])
+print(*runpy.run_path(sys.argv[2])["digests"]())
+"""
+
+
+def test_another_process_with_other_hashes_finds_the_same() -> None:
+    said = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ELSEWHERE, str(Path(__file__).parents[1]), __file__],
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.split() == digests()
+
+
+# Values of any kind
+
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([0.0, -0.0, 1.0, float("nan")]),
+    st.text("ab'", max_size=2),
+    st.binary(max_size=2),
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(st.text("ab", max_size=2), inner, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None)
+@given(VALUES, VALUES)
+def test_values_are_equal_when_they_are_written_the_same(one: Any, other: Any) -> None:
+    assert (content_digest(one) == content_digest(other)) == (repr(one) == repr(other))
+    assert content_digest(one) == content_digest(copy.deepcopy(one))
+
+
+def test_circles_end_and_are_told_apart() -> None:
+    def circle(size: int, last: int = 0) -> list[Any]:
+        first: list[Any] = []
+        here = first
+        for at in range(size - 1):
+            following: list[Any] = [at == size - 2 and last]
+            here.append(following)
+            here = following
+        here.append(first)
+        return first
+
+    assert content_digest(circle(3)) == content_digest(circle(3))
+    assert content_digest(circle(3)) != content_digest(circle(4))
+    assert content_digest(circle(3)) != content_digest(circle(3, last=1))
+    model = Net()
+    model.__dict__["whole"] = model
+    model.act = model.conv.forward
+    assert content_digest(model) == content_digest(copy.deepcopy(model))
+    # Who is meant by a circle within a part that is used twice.
+    shared: list[Any] = []
+    a, b = [shared], [shared]
+    shared.append(a)
+    apart: list[Any] = []
+    c = [apart]
+    apart.append(c)
+    assert content_digest([a, b]) != content_digest([a, c])
+
+
+def test_functions_that_call_each_other_end() -> None:
+    text = """
+def even(n): return True if n == 0 else odd(n - 1)
+def odd(n): return False if n == 0 else even(n - {step})
+made = even
+"""
+    one, again, other = (content_digest(code(text.format(step=step))) for step in (1, 1, 2))
+    assert one == again != other
+
+
+def opened() -> Any:
+    return Path(os.devnull).open()
+
+
+@pytest.mark.parametrize(
+    ("model", "where"),
+    [
+        (lambda file: Net(log=file), r"model\.log is"),
+        (lambda file: Net(notes={"a": [1, file]}), r"model\.notes\['a'\]\[1\] is"),
+        (lambda file: Net(act=lambda x: file.write(str(x))), r"model\.act → file is"),
+        (lambda file: Net(set=Setting(file)), r"model\.set\.scale is"),
+        (lambda file: hooked(functools.partial(print, file=file)), r"_forward_hooks\[0\]\[0\]"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_way_to_it(
+    model: Callable[[Any], nn.Module], where: str
+) -> None:
+    with opened() as file:
+        problem = build_problem(model(file), bridge())
+        with pytest.raises(UnknownContentError, match=rf"{where}.*TextIOWrapper.*key="):
+            fingerprint(problem, "brute", {})
+        one, again, other = (fingerprint(problem, "brute", {}, key) for key in ("a", "a", "b"))
+    assert one == again
+    assert differing(one, other) == ["model", "key"]
+
+
+def test_in_the_graph_it_is_refused_as_well() -> None:
+    with opened() as file:
+        problem = build_problem(network(), double(bridge()))
+        problem.data.log = file
+        with pytest.raises(UnknownContentError, match=r"data\.log is"):
+            fingerprint(problem, "brute", {})
+
+
+def test_too_deep_a_nesting_is_an_error_that_says_so() -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    with pytest.raises(UnknownContentError, match="nested too deeply"):
+        content_digest({"model": nested})
+
+
+def test_a_large_graph_takes_no_time() -> None:
+    data = Data(x=torch.rand(50_000, 200), edge_index=torch.randint(50_000, (2, 500_000)))
+    start = time.perf_counter()
+    content_digest(data)
+    assert time.perf_counter() - start < 5
