@@ -211,7 +211,7 @@ def test_without_the_package_the_extra_is_named(
     for name in [name for name in sys.modules if name.split(".")[0] == "ogb"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ogb", None)
-    with pytest.raises(DatasetUnavailableError, match=r"pip install nora-influence\[ogb\]"):
+    with pytest.raises(DatasetUnavailableError, match=r"pip install 'nora-influence\[ogb\]'"):
         nora.load_dataset("ogbn-arxiv")
 
 
