@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 from collections import deque
@@ -23,6 +22,7 @@ from nora.engine.plan import Plan, UnsupportedError, same
 from nora.engine.rules import rule_for
 from nora.engine.steps.step import EVERYWHERE, Chunk, Tally
 from nora.engine.trace import decodes, trace
+from nora.machine import usable_cores
 from nora.problem import Problem
 from nora.problem.removal import kept
 from nora.problem.task import LinkPrediction, item_change
@@ -302,7 +302,7 @@ class Engine:
         workers: int | None = None,
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield `(nodes, ask(their removals))` chunk by chunk, as they finish, on several threads."""
-        workers = workers or os.cpu_count() or 1
+        workers = workers or usable_cores()
         device = self.before.device
         cost = self.cost.cpu()[nodes]
         order = cost.argsort(descending=True, stable=True)
