@@ -46,6 +46,8 @@ def same(a: Tensor, b: Tensor) -> bool:
     return bool(((a - b)[different].abs() <= tolerance * largest).all())
 
 
+# What edges are made of: `edge_index [2, E]` and `edge_weight [E]`.
+_Given = tuple[Tensor, Tensor | None]
 # What a map of rows becomes when it is followed: from a function and its inputs to its output.
 Follow = Callable[[Callable[..., Tensor], tuple[Value, ...]], Value]
 
@@ -64,7 +66,7 @@ class Plan:
         self.steps: list[Step] = []
         self.output: Value
         self._follow = follow
-        self._edges: dict[tuple[Any, ...], tuple[Edges, Any]] = {}
+        self._edges: dict[tuple[Any, ...], list[tuple[_Given, Edges]]] = {}
 
     def constant(self, tensor: Tensor) -> Value:
         """A node-level value that no removal changes, e.g. the features `[N, F]`."""
@@ -90,7 +92,7 @@ class Plan:
         normalise: Normalise = "none",
         self_loops: float | None = None,
     ) -> Edges:
-        """The edges a convolution uses.
+        """The edges a convolution uses; layers with the same edges share them.
 
         Args:
             edge_index: `[2, E]`.
@@ -99,20 +101,21 @@ class Plan:
             self_loops: Weight of the self-loop given to every node that has none; without
                 `edge_weight` all weights are 1, as in PyG's `gcn_norm`.
         """
-        key = (edge_index.data_ptr(), tuple(edge_index.shape), normalise, self_loops,
-               None if edge_weight is None else edge_weight.data_ptr())  # fmt: skip
-        if key not in self._edges:
-            given = (edge_index, edge_weight)  # kept, so that their addresses stay their own
-            if edge_weight is not None and edge_weight.dim() > 1:
-                edge_weight = edge_weight.view(-1)
-            if self_loops is not None:
-                edge_index, edge_weight = add_remaining_self_loops(
-                    edge_index, edge_weight, self_loops, self.num_nodes
-                )
-            source, target = edge_index
-            made = Edges(source, target, edge_weight, self.num_nodes, normalise)
-            self._edges[key] = made, given
-        return self._edges[key][0]
+        key = (edge_index.size(1), normalise, self_loops)
+        for given, made in self._edges.setdefault(key, []):
+            if _same_tensor(given[0], edge_index) and _same_tensor(given[1], edge_weight):
+                return made
+        given = (edge_index, edge_weight)
+        if edge_weight is not None and edge_weight.dim() > 1:
+            edge_weight = edge_weight.view(-1)
+        if self_loops is not None:
+            edge_index, edge_weight = add_remaining_self_loops(
+                edge_index, edge_weight, self_loops, self.num_nodes
+            )
+        source, target = edge_index
+        made = Edges(source, target, edge_weight, self.num_nodes, normalise)
+        self._edges[key].append((given, made))
+        return made
 
     def propagate(self, y: Value, edges: Edges, plus: Value | Tensor | None = None) -> Value:
         """`left_k Σ_{j→k} weight_jk right_j y_j + plus_k`; see `Edges`.
@@ -247,6 +250,13 @@ def _really_changed(value: Value, changed: Changed) -> Changed:
         return changed
     count = len(changed.ptr) - 1
     return Changed(ptr_of(changed.removal[keep], count), changed.node[keep], changed.rows[keep])
+
+
+def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:
+    """Whether two are the same, or hold the same: a look at all entries costs less than sorting them."""
+    if a is None or b is None or a is b:
+        return a is b
+    return a.dtype == b.dtype and torch.equal(a, b)
 
 
 def is_linear(module: Any) -> bool:

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from nora.engine.backends.vectorised import expanded, find
 from nora.engine.changed import LOST_DIGITS, Changed, Removals
-from nora.engine.edges import csr
 from nora.engine.spaces import Space
 from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Value
 
@@ -52,8 +51,7 @@ class Gather(Step):
     @cached_property
     def readers(self) -> tuple[Tensor, Tensor]:
         """Who reads each row of the source, in CSR form: `indptr`, `row`."""
-        indptr, _, row = csr(self.index, self.index, self.inputs[0].space.size)
-        return indptr, row
+        return self.inputs[0].space.sorted_by(self.index)
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Every reader that is left of every changed row."""
@@ -166,8 +164,7 @@ class Scatter(Step):
     @cached_property
     def senders(self) -> tuple[Tensor, Tensor]:
         """What goes to each output row, in its order, in CSR form: `indptr`, `row`."""
-        indptr, _, row = csr(self.index, self.index, self.output.space.size)
-        return indptr, row
+        return self.output.space.sorted_by(self.index)
 
     def settle(self) -> None:
         """See `Step.settle`."""
