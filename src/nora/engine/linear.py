@@ -145,7 +145,7 @@ class Linearised:
     def _terms(self, at: int, step: Step, chunk: Chunk, gradients: Gradients) -> Iterator[Tensor]:
         """What the direct change of one step contributes, `[c, k]` each."""
         removals = chunk.removals
-        nothing = Changed(torch.zeros_like(removals.ptr), removals.node[:0], torch.empty(0))
+        nothing = chunk.nothing()
         direct = step.changed(chunk, [nothing] * len(step.inputs))
         chunk.tally.bytes += direct.rows.nbytes + 4 * direct.node.nbytes
         rows = {id(step.output): direct}

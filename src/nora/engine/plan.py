@@ -214,9 +214,7 @@ class Plan:
 
     def run(self, chunk: Chunk) -> Changed:
         """Changed rows of the output for a chunk of removals."""
-        nothing = Changed(
-            torch.zeros_like(chunk.removals.ptr), chunk.removals.node[:0], torch.empty(0)
-        )
+        nothing = chunk.nothing()
         rows: dict[int, Changed] = {}
         for step, finished in zip(self.steps, self._finished(), strict=True):
             inputs = [rows.get(id(value), nothing) for value in step.inputs]

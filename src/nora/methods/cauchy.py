@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Removals
-from nora.engine.engine import Backend, Engine, pick_backend
+from nora.engine.engine import BackendName, Engine, pick_backend
 from nora.engine.linear import Gradients, Linearised
 from nora.engine.plan import UnsupportedError
 from nora.engine.steps.step import Tally
@@ -50,7 +50,7 @@ def cauchy(
     seed: int = 0,
     memory: str | float = "2GB",
     workers: int | None = None,
-    backend: Backend = "auto",
+    backend: BackendName = "auto",
 ) -> Generator[Part, None, dict[str, Any]]:
     """Yield estimates of `F(r)` chunk by chunk.
 

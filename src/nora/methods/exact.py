@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from nora.engine.engine import Backend, Engine, pick_backend
+from nora.engine.engine import BackendName, Engine, pick_backend
 from nora.engine.plan import UnsupportedError
 from nora.engine.verification import is_slower, is_worth_preparing, verify_engine
 from nora.memory import parse_bytes
@@ -46,7 +46,7 @@ def exact(
     memory: str | float = "2GB",
     verify: int | None = None,
     workers: int | None = None,
-    backend: Backend = "auto",
+    backend: BackendName = "auto",
     seed: int = 0,
 ) -> Generator[Part, None, dict[str, Any]]:
     """Yield `F(r)` chunk by chunk.

@@ -44,7 +44,7 @@ def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
 
 
 def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Tensor, ...]:
-    """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Reach`."""
+    """See `Backend.find_sources`."""
     csr = edges.arrays
     arrays = loops.find_sources(
         csr.indptr, csr.target, csr.weight, csr.degree, csr.arriving, csr.right, removals.ptr.numpy(),
@@ -57,7 +57,7 @@ def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Te
 def expand(
     edges: Edges, removals: Removals, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
 ) -> Reach:
-    """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
+    """See `Backend.expand`."""
     src_ptr, source, row, scale = sources
     csr = edges.arrays
     arrays = loops.expand(
@@ -70,7 +70,7 @@ def expand(
 
 
 def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor) -> Tensor:
-    """L1 change of each source's message `[S]`, float64."""
+    """See `Backend.message_change`."""
     _, source, row, scale = sources
     size = torch.empty(len(source), dtype=torch.double)
     loops_messages.message_change(
@@ -83,7 +83,7 @@ def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: T
 def accumulate(
     edges: Edges, reach: Reach, base: Sums, rows: Tensor, plus: Changed
 ) -> tuple[Tensor, Tensor]:
-    """New outputs of the reached rows `[T, F]`, and which of them are doubtful `[T]`."""
+    """See `Backend.accumulate`."""
     out = torch.empty(len(reach.node), base.y.size(1), dtype=base.y.dtype)
     change = torch.empty(len(reach.source), base.y.size(1), dtype=base.y.dtype)
     doubtful = np.empty(len(reach.node), dtype=np.bool_)
@@ -111,7 +111,7 @@ def sum_anew(
     plus: Changed,
     out: Tensor,
 ) -> None:
-    """Sum the doubtful rows of `out` over what is left of their neighbours."""
+    """See `Backend.sum_anew`."""
     csr = edges.arrays
     loops_messages.sum_anew(
         csr.in_ptr, csr.in_source, csr.in_weight, csr.right, *(part.numpy() for part in sources),
@@ -122,7 +122,7 @@ def sum_anew(
 
 
 def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
-    """Pairs in `a` or `b`: `ptr`, `node`, and where the rows of `a` and of `b` are in it."""
+    """See `Backend.union`."""
     slot = _scratch(num_nodes)[0]
     return _tensors(
         *loops.union(a.ptr.numpy(), a.node.numpy(), b.ptr.numpy(), b.node.numpy(), slot)
@@ -137,7 +137,7 @@ def attend(
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
 ) -> Tensor:
-    """Softmax-weighted sums of the reached rows `[T, H, C]`."""
+    """See `Backend.attend`."""
     indptr, source, _ = edges.by_target
     y = base.y
     out = torch.empty(len(reach.node), y[:1].numel(), dtype=y.dtype)
@@ -153,7 +153,7 @@ def attend(
 
 
 def weighted_sum(step: WeightedSum, chunk: Chunk, y: Changed, weights: Changed | None) -> Changed:
-    """New sums where messages or weights have changed; see `weighted.py`."""
+    """See `Backend.weighted_sum`."""
     arrays = {
         name: tuple(part.numpy() for part in pair)
         for name, pair in step.arrays(chunk, y, weights).items()
@@ -203,10 +203,7 @@ def _marks(*sizes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 def touched_pairs(
     incident: tuple[Tensor, Tensor], pairs: Tensor, removals: Removals, changed: Changed
 ) -> tuple[Tensor, ...]:
-    """Surviving pairs with a changed end: `ptr [c+1]`, `pair [Q]`, `ends [2, Q]`.
-
-    `ends` gives each end's changed row, −1 for an unchanged end.
-    """
+    """See `Backend.touched_pairs`."""
     indptr, edge = incident
     seen = np.zeros(pairs.size(1), dtype=np.bool_)
     slot = _scratch(len(indptr) - 1)[0]
@@ -219,7 +216,7 @@ def touched_pairs(
 
 
 def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
-    """Dot products of the pairs' two rows `[Q]`."""
+    """See `Backend.dots`."""
     out = torch.empty(len(pair), dtype=z.dtype)
     loops_pairs.dots(pair.numpy(), pairs.numpy(), ends.numpy(), _flat(z), _flat(rows), out.numpy())
     return out

@@ -83,7 +83,7 @@ class Grouped(Step):
         if not bool(left.all()):
             pairs = pairs.picked(left)
         if not len(pairs.node):
-            return Changed(torch.zeros_like(chunk.removals.ptr), pairs.node, torch.empty(0))
+            return chunk.nothing()
         parts = [self._anew(chunk, inputs, part) for part in self._blocks(pairs)]
         rows = parts[0] if len(parts) == 1 else torch.cat(parts)
         chunk.tally.bytes += 3 * rows.nbytes + 6 * distinct.nbytes

@@ -57,7 +57,7 @@ class Gather(Step):
         """Every reader that is left of every changed row."""
         changed, space = inputs[0], self.output.space
         if not len(changed):
-            return Changed(changed.ptr, changed.node[:0], torch.empty(0))
+            return chunk.nothing()
         indptr, reader = self.readers
         owner, position, _ = expanded(indptr, changed.node)
         removal, row = changed.removal[owner], reader[position]
@@ -95,7 +95,7 @@ class Concat(Step):
         """All changed rows, moved to where their part begins."""
         there = [(c, start) for c, start in zip(inputs, self.starts, strict=False) if len(c)]
         if not there:
-            return Changed(inputs[0].ptr, inputs[0].node[:0], torch.empty(0))
+            return chunk.nothing()
         return sorted_by_removal(
             torch.cat([c.removal for c, _ in there]),
             torch.cat([c.node + start for c, start in there]),
@@ -217,7 +217,7 @@ class Scatter(Step):
         if not bool(left.all()):
             distinct, reached, node = distinct[left], reached[left], node[left]
         if not len(distinct):
-            return Changed(torch.zeros_like(chunk.removals.ptr), node, torch.empty(0))
+            return chunk.nothing()
         pairs = Pairs(chunk.removals, reached, node)
         if self.reduce == "sum" and self._floating:
             rows = self._corrected(chunk, pairs, distinct, source, (keys, row), inputs[1])

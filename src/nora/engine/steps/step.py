@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
 
 import torch
 from torch import Tensor
 
+from nora.engine.backends.backend import Backend
 from nora.engine.backends.vectorised import owner_of
 from nora.engine.changed import Changed, Removals
 from nora.engine.edges import Edges
@@ -101,10 +101,15 @@ class Chunk:
 
     removals: Removals
     num_nodes: int
-    backend: ModuleType
+    backend: Backend
     tolerance: float = 0.0
     tally: Tally = field(default_factory=Tally)
     gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    def nothing(self) -> Changed:
+        """No changed rows."""
+        removals = self.removals
+        return Changed(torch.zeros_like(removals.ptr), removals.node[:0], torch.empty(0))
 
     def sources(
         self, edges: Edges, changed: Changed, y: Tensor, typical: float
@@ -250,7 +255,7 @@ class Rows(Step):
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Apply the map to the changed rows, a block at a time so that they stay in cache."""
         if not any(len(c) for c in inputs):
-            return Changed(inputs[0].ptr, inputs[0].node[:0], torch.empty(0))
+            return chunk.nothing()
         if len(inputs) > 1:
             inputs = chunk.align(self.inputs, inputs)
         first = inputs[0]

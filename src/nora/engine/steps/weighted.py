@@ -34,17 +34,23 @@ class WeightedSum(Step):
         self.weight: Value | None = weights[0] if weights else None
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
-        """By the compiled loop where there is one, else step by step."""
+        """At once where that is plain, else one by one."""
         y, start = inputs[0], inputs[1]
-        fast = getattr(chunk.backend, "weighted_sum", None)
-        if fast is not None and not len(start) and self._plain():
-            weights = inputs[2] if self.weight is not None else None
-            return fast(self, chunk, y, weights)
+        weights = inputs[2] if self.weight is not None else None
+        if not len(start) and self._plain():
+            return chunk.backend.weighted_sum(self, chunk, y, weights)
+        return self.one_by_one(chunk, y, weights, start)
+
+    def one_by_one(
+        self, chunk: Chunk, y: Changed, weights: Changed | None, start: Changed | None = None
+    ) -> Changed:
+        """What edges read, then its product with the weights, then the sum."""
         read = self.gather.changed(chunk, [y])
         if self.product is not None:
-            sides = {id(self.gather.output): read, id(self.weight): inputs[-1]}
-            read = self.product.changed(chunk, [sides[id(v)] for v in self.product.inputs])
-        return self.scatter.changed(chunk, [read, start])
+            sides = {id(self.gather.output): read, id(self.weight): weights}
+            given = [sides[id(value)] for value in self.product.inputs]
+            read = self.product.changed(chunk, [c for c in given if c is not None])
+        return self.scatter.changed(chunk, [read, chunk.nothing() if start is None else start])
 
     def _plain(self) -> bool:
         rows = self.output.whole()
