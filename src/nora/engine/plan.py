@@ -22,7 +22,7 @@ from nora.engine.spaces import Space
 from nora.engine.steps.blend import Blend
 from nora.engine.steps.grouped import by_group
 from nora.engine.steps.moves import ptr_of
-from nora.engine.steps.step import Chunk, Rows, Step, Value, inline
+from nora.engine.steps.step import Chunk, Rows, Step, Value
 from nora.engine.steps.sums import Attend, Propagate
 from nora.engine.steps.weighted import summed_at_once
 
@@ -280,37 +280,29 @@ def _used(steps: list[Step], output: Value) -> list[Step]:
 
 
 def _put_together(steps: list[Step], output: Value) -> list[Step]:
-    """Row-wise maps as one, where that makes no row be mapped that would not be otherwise.
-
-    A map is put into the only one that reads it if that one reads nothing else, or nothing that the map
-    does not read itself: the same rows change then.
-    """
+    """Steps that can be done as one as one, where nobody else reads what is in between."""
     readers: dict[int, int] = {id(output): 2}
     for step in steps:
         for value in set(map(id, step.inputs)):
             readers[value] = readers.get(value, 0) + 1
     made: dict[int, Step] = {}
-    order: list[int] = []
-    for original in steps:
-        step = original
-        while isinstance(step, Rows):
-            inner = next(filter(lambda one: _fits(one, step, made, readers), step.inputs), None)
-            if inner is None:
-                break
-            before = made.pop(id(inner))
-            order.remove(id(inner))
-            assert isinstance(before, Rows)
-            for value in set(map(id, before.inputs)) & set(map(id, step.inputs)):
+    for step in steps:
+        while pair := _joined(step, made, readers):
+            inner, both = pair
+            del made[id(inner.output)]
+            for value in set(map(id, inner.inputs)) & set(map(id, step.inputs)):
                 readers[value] -= 1
-            step = inline(step, before)
+            step = both
         made[id(step.output)] = step
-        order.append(id(step.output))
-    return [made[key] for key in order]
+    return list(made.values())
 
 
-def _fits(value: Value, outer: Step, made: dict[int, Step], readers: dict[int, int]) -> bool:
-    inner = made.get(id(value))
-    if not isinstance(inner, Rows) or readers[id(value)] > 1:
-        return False
-    others = {id(one) for one in outer.inputs if one is not value}
-    return not others or {id(one) for one in inner.inputs} <= others
+def _joined(step: Step, made: dict[int, Step], readers: dict[int, int]) -> tuple[Step, Step] | None:
+    """The first step that this one can take into itself, and what both become."""
+    for value in step.inputs:
+        inner = made.get(id(value))
+        if inner is not None and readers[id(value)] == 1:
+            both = step.absorbed(inner)
+            if both is not None:
+                return inner, both
+    return None

@@ -12,7 +12,7 @@ from torch import Tensor
 from nora.engine.backends.vectorised import expanded, find
 from nora.engine.changed import LOST_DIGITS, Changed, Removals
 from nora.engine.spaces import Space
-from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Value
+from nora.engine.steps.step import EVERYWHERE, Chunk, Move, Step, Value
 
 # So few rows cost no more to sum anew than to correct.
 FEW = 6
@@ -68,9 +68,17 @@ class Gather(Step):
         chunk.tally.bytes += rows.nbytes + 4 * owner.nbytes
         return Changed(ptr_of(removal, len(chunk.removals)), row, rows)
 
+    def move(self) -> Move:
+        """See `Step.move`."""
+        return Move(self.output.space, self.inputs[0].space, self.index, reduces=False)
+
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""
         return inputs[0][self.index]
+
+    def within(self, owner: Tensor, *inputs: Tensor) -> Tensor:
+        """See `Step.within`."""
+        return inputs[0][owner]
 
     def at(self, rows: Tensor) -> Tensor:
         """See `Step.at`."""
@@ -176,9 +184,17 @@ class Scatter(Step):
         ends, reached = self._source.space.ends, self.output.space.ends[:, self.index]
         return [(a, b) for a in ends for b in reached]
 
+    def move(self) -> Move | None:
+        """See `Step.move`."""
+        return Move(self._source.space, self.output.space, self.index, reduces=True)
+
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""
         return self.reduced(inputs[0], self.index, inputs[1])
+
+    def within(self, owner: Tensor, *inputs: Tensor) -> Tensor:
+        """See `Step.within`."""
+        return self.reduced(inputs[0], owner, inputs[1])
 
     def reduced(self, rows: Tensor, index: Tensor, start: Tensor) -> Tensor:
         """`rows` reduced into `start`."""
@@ -308,6 +324,9 @@ class GroupBy(Scatter):
         output = Value(space, depth_after(source, start, space))
         super().__init__(source, index, start, "amax", False, output)
         self.function = function
+
+    def move(self) -> None:
+        """See `Step.move`: it does more than that."""
 
 
 def _flat(rows: Tensor) -> Tensor:

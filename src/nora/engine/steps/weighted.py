@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nora.engine.changed import Changed
 from nora.engine.steps.moves import FEW, LOST_DIGITS, Gather, Scatter, ptr_of
-from nora.engine.steps.step import Chunk, Rows, Step, Value
+from nora.engine.steps.step import Chunk, Step, Value
 
 
 class WeightedSum(Step):
@@ -27,7 +27,7 @@ class WeightedSum(Step):
         scatter: The sum.
     """
 
-    def __init__(self, gather: Gather, product: Rows | None, scatter: Scatter) -> None:
+    def __init__(self, gather: Gather, product: Step | None, scatter: Scatter) -> None:
         self.gather, self.product, self.scatter = gather, product, scatter
         weights = [v for v in product.inputs if v is not gather.output] if product else []
         super().__init__([gather.inputs[0], scatter.inputs[1], *weights], scatter.output)
@@ -114,8 +114,8 @@ def summed_at_once(steps: list[Step], output: Value) -> list[Step]:
         if inner is None or readers[id(inner.output)] > 1 or inner.output.static:
             continue
         gather: Step | None = inner
-        product: Rows | None = None
-        if isinstance(inner, Rows) and inner.scales is not None:
+        product: Step | None = None
+        if inner.scales is not None:
             gather = made.get(id(inner.scales))
             product = inner
             if len(inner.inputs) != 2 or gather is None or readers[id(gather.output)] > 1:

@@ -274,7 +274,7 @@ class Builder:
         rows = [found.value.at(none) for found in inputs]
         plain = all(found.layout == Layout(0) for found in inputs)
         step = made.step
-        if not plain or not isinstance(step, Rows) or inputs[0].value is inputs[1].value:
+        if step is None or not plain or inputs[0].value is inputs[1].value:
             return
         for wide, narrow in ((0, 1), (1, 0)):
             single = rows[narrow].dim() == rows[wide].dim() and all(
