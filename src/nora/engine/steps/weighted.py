@@ -8,7 +8,6 @@ changed once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -80,7 +79,9 @@ class WeightedSum(Step):
         """Everything it reads, and its own sums."""
         return [*self.inputs, self.output]
 
-    def arrays(self, chunk: Chunk, y: Changed, weights: Changed | None) -> dict[str, Any]:
+    def arrays(
+        self, chunk: Chunk, y: Changed, weights: Changed | None
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         """What the compiled loops read of a chunk."""
         removal, edge = chunk.lost(self.gather.output.space)
         gone_removal, gone = chunk.lost(self.output.space)
