@@ -1,4 +1,4 @@
-"""What `exact` promises beside the numbers: rules, options, chunks, tolerance, checkpoints."""
+"""What `exact` promises beside the numbers: options, chunks, tolerance, checkpoints."""
 
 from __future__ import annotations
 
@@ -10,99 +10,10 @@ from torch_geometric.data import Data
 
 import nora
 from graphs import GRAPHS, double
-from nora.engine import rules
 from nora.engine.changed import Removals
 from nora.engine.engine import Chunks, Engine, pick_backend
 from nora.engine.steps.step import Tally
 from nora.problem import build_problem
-
-
-class Halved(pyg.MessagePassing):
-    """A user's own convolution: half the mean of the neighbours, plus the node itself."""
-
-    def __init__(self) -> None:
-        super().__init__(aggr="mean")
-        self.lin = nn.Linear(6, 3)
-
-    def forward(self, x, edge_index):
-        return self.propagate(edge_index, x=self.lin(x)) / 2 + self.lin(x)
-
-
-class UsersModel(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = Halved()
-
-    def forward(self, x, edge_index):
-        return self.layer(x, edge_index)
-
-
-@pytest.fixture
-def only_for_this_test(monkeypatch):
-    rules.rule_for(nn.Identity())
-    monkeypatch.setattr(rules, "_RULES", dict(rules._RULES))
-
-
-def test_users_can_add_a_rule_in_a_few_lines(hubs, only_for_this_test):
-    used = []
-
-    @nora.rule(Halved)
-    def halved(plan, conv, x, edge_index):
-        used.append(conv)
-        y = plan.rows(conv.lin, x)
-        mean = plan.propagate(y, plan.edges(edge_index, normalise="mean"))
-        return plan.rows(lambda mean, y: mean / 2 + y, mean, y)
-
-    model = UsersModel().double()
-    found = nora.influence(model, hubs, "exact", progress=False)
-    truth = nora.influence(model, hubs, "brute", progress=False)
-    assert used
-    assert torch.allclose(found.scores, truth.scores, atol=1e-12)
-
-
-def test_a_rule_that_is_wrong_on_the_whole_graph_is_not_used(hubs, only_for_this_test):
-    @nora.rule(Halved)
-    def wrong(plan, conv, x, edge_index):
-        return plan.rows(conv.lin, x)
-
-    model = UsersModel().double()
-    with pytest.warns(RuntimeWarning, match="what the rule for Halved makes of this graph is not"):
-        found = nora.influence(model, hubs, "exact", progress=False)
-    truth = nora.influence(model, hubs, "brute", progress=False)
-    assert torch.allclose(found.scores, truth.scores, atol=1e-12)
-
-
-def test_a_rule_that_fails_is_told_of_and_not_used(hubs, only_for_this_test):
-    @nora.rule(Halved)
-    def broken(plan, conv, x, edge_index):
-        raise AttributeError("no such thing")
-
-    model = UsersModel().double()
-    with pytest.warns(RuntimeWarning, match=r"the rule for Halved fails \(AttributeError: no such"):
-        found = nora.influence(model, hubs, "exact", progress=False)
-    truth = nora.influence(model, hubs, "brute", progress=False)
-    assert torch.allclose(found.scores, truth.scores, atol=1e-12)
-
-
-def test_a_rule_that_is_wrong_only_after_a_removal_is_found_out(hubs, only_for_this_test):
-    @nora.rule(Halved)
-    def forgets_the_mean(plan, conv, x, edge_index):
-        y = plan.rows(conv.lin, x)
-        edges = plan.edges(edge_index, 1 / torch.bincount(edge_index[1]).double()[edge_index[1]])
-        return plan.rows(lambda total, y: total / 2 + y, plan.propagate(y, edges), y)
-
-    model = _falls_back_and_is_right(hubs)
-    unchecked = nora.influence(model, hubs, "exact", verify=0, progress=False)
-    assert torch.isfinite(unchecked.scores).all()
-
-
-def _falls_back_and_is_right(data: Data) -> nn.Module:
-    model = UsersModel().double()
-    with pytest.warns(RuntimeWarning, match="exact falls back to brute force"):
-        found = nora.influence(model, data, "exact", progress=False)
-    truth = nora.influence(model, data, "brute", progress=False)
-    assert torch.equal(found.scores, truth.scores)
-    return model
 
 
 def test_a_star_with_a_thousand_leaves():

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import ModuleType
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from nora.engine.backends import vectorised
+from nora.engine.backends.backend import Backend
 from nora.engine.changed import Changed, Removals
 from nora.engine.edges import csr
 from nora.engine.plan import Plan, UnsupportedError, same
 from nora.engine.rules import rule_for
 from nora.engine.steps.step import EVERYWHERE, Chunk, Tally
 from nora.engine.trace import decodes, trace
+from nora.machine import usable_cores
 from nora.problem import Problem
 from nora.problem.removal import kept
 from nora.problem.task import item_change
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.stacklevel import warn
 
-Backend = Literal["auto", "compiled", "vectorised"]
+BackendName = Literal["auto", "compiled", "vectorised"]
 # Below this many (nodes × edges), loading the compiled loops costs more than they save.
 COMPILE_ABOVE = 10_000_000
 # Chunks larger than this fall out of the processor's caches and gain nothing.
@@ -37,7 +37,7 @@ CHUNK_BYTES = 64 * 2**20
 FLOATS = (torch.float32, torch.float64)
 
 
-def pick_backend(name: Backend, problem: Problem, removals: int) -> ModuleType:
+def pick_backend(name: BackendName, problem: Problem, removals: int) -> Backend:
     """The compiled loops on the CPU when there is enough to do, else plain torch."""
     if name not in ("auto", "compiled", "vectorised"):
         raise ValueError(f"backend is {name!r}; it must be 'auto', 'compiled' or 'vectorised'")
@@ -118,7 +118,7 @@ class Engine:
     problem: Problem
     plan: Plan
     before: Tensor
-    backend: ModuleType
+    backend: Backend
     tolerance: float = 0.0
     compensate: tuple[float, ...] = ()
     tally: Tally = field(default_factory=Tally)
@@ -127,7 +127,7 @@ class Engine:
     @staticmethod
     def prepare(
         problem: Problem,
-        backend: ModuleType,
+        backend: Backend,
         tolerance: float = 0.0,
         compensate: tuple[float, ...] = (),
     ) -> Engine:
@@ -137,7 +137,7 @@ class Engine:
             before = problem.predict()
         return Engine(problem, plan, before, backend, tolerance, compensate)
 
-    def asked(self, problem: Problem, backend: ModuleType) -> Engine:
+    def asked(self, problem: Problem, backend: Backend) -> Engine:
         """The same engine for another question about the same model and graph."""
         if problem is self.problem and backend is self.backend:
             return self
@@ -311,7 +311,7 @@ class Engine:
         workers: int | None = None,
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield `(nodes, ask(their removals))` chunk by chunk, as they finish, on several threads."""
-        workers = workers or os.cpu_count() or 1
+        workers = workers or usable_cores()
         device = self.before.device
         cost = self.cost.cpu()[nodes]
         order = cost.argsort(descending=True, stable=True)

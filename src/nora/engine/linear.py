@@ -24,7 +24,7 @@ from torch import Tensor
 from nora.engine.changed import Changed, Removals
 from nora.engine.engine import Engine
 from nora.engine.plan import UnsupportedError, same
-from nora.engine.steps.step import Chunk, Rows, Step, Tally
+from nora.engine.steps.step import Chunk, Step, Tally
 from nora.engine.trace import decodes
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.sparse import csr_matrix
@@ -66,22 +66,18 @@ class Linearised:
         self.steps = engine.plan.steps
         self._inputs: dict[Place, Tensor] = {}
         self._outputs: dict[int, Tensor] = {}
-        try:
-            self._run()
-        except (RuntimeError, NotImplementedError) as error:  # an operation without a derivative
-            told = str(error).splitlines()[0]
-            raise UnsupportedError(f"the model cannot be differentiated: {told}") from error
+        self._run()
         if not same(self.prediction.detach(), engine.before):
             raise UnsupportedError("the plan, run as a whole, does not give what the model gives")
         # Only inputs behind another message-passing step are ever reached by a change.
         reached: set[int] = set()
         for at, step in enumerate(self.steps):
             behind = any(id(value) in reached for value in step.inputs)
-            if not isinstance(step, Rows):
+            if not step.rowwise:
                 for place, value in enumerate(step.inputs):
                     if id(value) not in reached:
                         self._inputs.pop((at, place), None)
-            if behind or not isinstance(step, Rows):
+            if behind or not step.rowwise:
                 reached.add(id(step.output))
         sent = {at for at, place in self._inputs if place == 0}
         self._outputs = {at: t for at, t in self._outputs.items() if at in sent}
@@ -92,14 +88,14 @@ class Linearised:
         with torch.enable_grad():
             for at, step in enumerate(self.steps):
                 given = [rows[id(v)] if id(v) in rows else v.whole() for v in step.inputs]
-                if not isinstance(step, Rows):
+                if not step.rowwise:
                     # A view of its own per use: its gradient then is that of this use alone.
                     given = [_leaf(g) for g in given]
                     self._inputs |= {
                         (at, place): g for place, g in enumerate(given) if g.requires_grad
                     }
-                rows[id(step.output)] = step.whole(*given)
-                if not isinstance(step, Rows) and rows[id(step.output)].requires_grad:
+                rows[id(step.output)] = _differentiable(step, given)
+                if not step.rowwise and rows[id(step.output)].requires_grad:
                     self._outputs[at] = rows[id(step.output)]
             output = rows.get(id(engine.plan.output))
             if output is None or not output.requires_grad:
@@ -140,7 +136,7 @@ class Linearised:
         chunk = Chunk(removals, self.engine.plan.num_nodes, self.engine.backend, tally=tally)
         with torch.no_grad():
             for at, step in enumerate(self.steps):
-                if not isinstance(step, Rows) and not step.output.static:
+                if not step.rowwise and not step.output.static:
                     for terms in self._terms(at, step, chunk, gradients):
                         total += terms
         return total
@@ -148,7 +144,7 @@ class Linearised:
     def _terms(self, at: int, step: Step, chunk: Chunk, gradients: Gradients) -> Iterator[Tensor]:
         """What the direct change of one step contributes, `[c, k]` each."""
         removals = chunk.removals
-        nothing = Changed(torch.zeros_like(removals.ptr), removals.node[:0], torch.empty(0))
+        nothing = chunk.nothing()
         direct = step.changed(chunk, [nothing] * len(step.inputs))
         chunk.tally.bytes += direct.rows.nbytes + 4 * direct.node.nbytes
         rows = {id(step.output): direct}
@@ -156,7 +152,7 @@ class Linearised:
             changed = [rows.get(id(value), nothing) for value in after.inputs]
             if after.output.static or not any(len(c) for c in changed):
                 continue
-            if isinstance(after, Rows):
+            if after.rowwise:
                 rows[id(after.output)] = made = after.changed(chunk, changed)
                 chunk.tally.bytes += made.rows.nbytes
                 continue
@@ -199,6 +195,17 @@ class Linearised:
             weight = weight.view(*weight.shape, *[1] * (delta.dim() - weight.dim()))
             removal, lost = changed.removal[back], delta[back] * weight
             yield -_dots(gradients.outputs[at], removal, gone[back], lost, len(removals))
+
+
+def _differentiable(step: Step, inputs: list[Tensor]) -> Tensor:
+    """All output rows of a step, with a derivative by its inputs."""
+    try:
+        return step.whole(*inputs)
+    except RuntimeError as error:  # an operation without a derivative
+        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnsupportedError(
+            f"the model cannot be differentiated: {type(step).__name__}: {told}"
+        ) from error
 
 
 def _leaf(rows: Tensor) -> Tensor:

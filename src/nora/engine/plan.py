@@ -22,7 +22,7 @@ from nora.engine.spaces import Space
 from nora.engine.steps.blend import Blend
 from nora.engine.steps.grouped import by_group
 from nora.engine.steps.moves import ptr_of
-from nora.engine.steps.step import Chunk, Rows, Step, Value, inline
+from nora.engine.steps.step import Chunk, Rows, Step, Value
 from nora.engine.steps.sums import Attend, Propagate
 from nora.engine.steps.weighted import summed_at_once
 
@@ -46,6 +46,8 @@ def same(a: Tensor, b: Tensor) -> bool:
     return bool(((a - b)[different].abs() <= tolerance * largest).all())
 
 
+# What edges are made of: `edge_index [2, E]` and `edge_weight [E]`.
+_Given = tuple[Tensor, Tensor | None]
 # What a map of rows becomes when it is followed: from a function and its inputs to its output.
 Follow = Callable[[Callable[..., Tensor], tuple[Value, ...]], Value]
 
@@ -64,7 +66,7 @@ class Plan:
         self.steps: list[Step] = []
         self.output: Value
         self._follow = follow
-        self._edges: dict[tuple[Any, ...], tuple[Edges, Any]] = {}
+        self._edges: dict[tuple[Any, ...], list[tuple[_Given, Edges]]] = {}
 
     def constant(self, tensor: Tensor) -> Value:
         """A node-level value that no removal changes, e.g. the features `[N, F]`."""
@@ -90,7 +92,7 @@ class Plan:
         normalise: Normalise = "none",
         self_loops: float | None = None,
     ) -> Edges:
-        """The edges a convolution uses.
+        """The edges a convolution uses; layers with the same edges share them.
 
         Args:
             edge_index: `[2, E]`.
@@ -99,20 +101,21 @@ class Plan:
             self_loops: Weight of the self-loop given to every node that has none; without
                 `edge_weight` all weights are 1, as in PyG's `gcn_norm`.
         """
-        key = (edge_index.data_ptr(), tuple(edge_index.shape), normalise, self_loops,
-               None if edge_weight is None else edge_weight.data_ptr())  # fmt: skip
-        if key not in self._edges:
-            given = (edge_index, edge_weight)  # kept, so that their addresses stay their own
-            if edge_weight is not None and edge_weight.dim() > 1:
-                edge_weight = edge_weight.view(-1)
-            if self_loops is not None:
-                edge_index, edge_weight = add_remaining_self_loops(
-                    edge_index, edge_weight, self_loops, self.num_nodes
-                )
-            source, target = edge_index
-            made = Edges(source, target, edge_weight, self.num_nodes, normalise)
-            self._edges[key] = made, given
-        return self._edges[key][0]
+        key = (edge_index.size(1), normalise, self_loops)
+        for given, made in self._edges.setdefault(key, []):
+            if _same_tensor(given[0], edge_index) and _same_tensor(given[1], edge_weight):
+                return made
+        given = (edge_index, edge_weight)
+        if edge_weight is not None and edge_weight.dim() > 1:
+            edge_weight = edge_weight.view(-1)
+        if self_loops is not None:
+            edge_index, edge_weight = add_remaining_self_loops(
+                edge_index, edge_weight, self_loops, self.num_nodes
+            )
+        source, target = edge_index
+        made = Edges(source, target, edge_weight, self.num_nodes, normalise)
+        self._edges[key].append((given, made))
+        return made
 
     def propagate(self, y: Value, edges: Edges, plus: Value | Tensor | None = None) -> Value:
         """`left_k Σ_{j→k} weight_jk right_j y_j + plus_k`; see `Edges`.
@@ -211,9 +214,7 @@ class Plan:
 
     def run(self, chunk: Chunk) -> Changed:
         """Changed rows of the output for a chunk of removals."""
-        nothing = Changed(
-            torch.zeros_like(chunk.removals.ptr), chunk.removals.node[:0], torch.empty(0)
-        )
+        nothing = chunk.nothing()
         rows: dict[int, Changed] = {}
         for step, finished in zip(self.steps, self._finished(), strict=True):
             inputs = [rows.get(id(value), nothing) for value in step.inputs]
@@ -249,6 +250,13 @@ def _really_changed(value: Value, changed: Changed) -> Changed:
     return Changed(ptr_of(changed.removal[keep], count), changed.node[keep], changed.rows[keep])
 
 
+def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:
+    """Whether two are the same, or hold the same: a look at all entries costs less than sorting them."""
+    if a is None or b is None or a is b:
+        return a is b
+    return a.dtype == b.dtype and torch.equal(a, b)
+
+
 def is_linear(module: Any) -> bool:
     """Whether a module is a linear map and nothing else: no subclass, no hooks."""
     return type(module) in (nn.Linear, Linear, nn.Identity) and not (
@@ -272,37 +280,29 @@ def _used(steps: list[Step], output: Value) -> list[Step]:
 
 
 def _put_together(steps: list[Step], output: Value) -> list[Step]:
-    """Row-wise maps as one, where that makes no row be mapped that would not be otherwise.
-
-    A map is put into the only one that reads it if that one reads nothing else, or nothing that the map
-    does not read itself: the same rows change then.
-    """
+    """Steps that can be done as one as one, where nobody else reads what is in between."""
     readers: dict[int, int] = {id(output): 2}
     for step in steps:
         for value in set(map(id, step.inputs)):
             readers[value] = readers.get(value, 0) + 1
     made: dict[int, Step] = {}
-    order: list[int] = []
-    for original in steps:
-        step = original
-        while isinstance(step, Rows):
-            inner = next(filter(lambda one: _fits(one, step, made, readers), step.inputs), None)
-            if inner is None:
-                break
-            before = made.pop(id(inner))
-            order.remove(id(inner))
-            assert isinstance(before, Rows)
-            for value in set(map(id, before.inputs)) & set(map(id, step.inputs)):
+    for step in steps:
+        while pair := _joined(step, made, readers):
+            inner, both = pair
+            del made[id(inner.output)]
+            for value in set(map(id, inner.inputs)) & set(map(id, step.inputs)):
                 readers[value] -= 1
-            step = inline(step, before)
+            step = both
         made[id(step.output)] = step
-        order.append(id(step.output))
-    return [made[key] for key in order]
+    return list(made.values())
 
 
-def _fits(value: Value, outer: Step, made: dict[int, Step], readers: dict[int, int]) -> bool:
-    inner = made.get(id(value))
-    if not isinstance(inner, Rows) or readers[id(value)] > 1:
-        return False
-    others = {id(one) for one in outer.inputs if one is not value}
-    return not others or {id(one) for one in inner.inputs} <= others
+def _joined(step: Step, made: dict[int, Step], readers: dict[int, int]) -> tuple[Step, Step] | None:
+    """The first step that this one can take into itself, and what both become."""
+    for value in step.inputs:
+        inner = made.get(id(value))
+        if inner is not None and readers[id(value)] == 1:
+            both = step.absorbed(inner)
+            if both is not None:
+                return inner, both
+    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nora.engine.engine import Backend, Engine, pick_backend
+from nora.engine.engine import BackendName, Engine, pick_backend
 from nora.engine.plan import UnsupportedError
 from nora.engine.verification import is_worth_preparing, removals_to_verify, verify_engine
 from nora.problem import Problem
@@ -37,7 +37,7 @@ class Prepared:
         self._asked += removals
         return self.ready or is_worth_preparing(problem, self._asked)
 
-    def engine(self, problem: Problem, backend: Backend = "auto", removals: int = 1) -> Engine:
+    def engine(self, problem: Problem, backend: BackendName = "auto", removals: int = 1) -> Engine:
         """The engine for this question.
 
         Raises:

@@ -8,7 +8,7 @@ of them vanish.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -37,6 +37,7 @@ class Space:
     ends: Tensor
     num_nodes: int
     global_: bool = False
+    _sorted: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -60,6 +61,17 @@ class Space:
     def everlasting(self) -> bool:
         """Whether no removal takes any row away."""
         return self.ends.size(0) == 0 or self.size == 0
+
+    def sorted_by(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Who points at each row by `index`, in CSR form: `indptr [size + 1]`, `place`.
+
+        Sorted once: layers one after the other read, and reduce to, the same nodes along the same edges.
+        """
+        if id(index) not in self._sorted:
+            indptr, _, place = csr(index, index, self.size)
+            # The index is kept, so that its id stays its own.
+            self._sorted[id(index)] = indptr, place, index
+        return self._sorted[id(index)][:2]
 
     def lost(self, removals: Removals) -> tuple[Tensor, Tensor]:
         """The rows every removal takes away: `removal [K]`, sorted, and `row [K]`, each once."""

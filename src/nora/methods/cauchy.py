@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Removals
-from nora.engine.engine import Backend
+from nora.engine.engine import BackendName
 from nora.engine.linear import Gradients, Linearised
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
@@ -53,7 +53,7 @@ def cauchy(
     seed: int = 0,
     memory: str | float = "2GB",
     workers: int | None = None,
-    backend: Backend = "auto",
+    backend: BackendName = "auto",
 ) -> Generator[Part, None, dict[str, Any]]:
     """Yield estimates of `F(r)` chunk by chunk.
 

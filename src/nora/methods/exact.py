@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from nora.engine.engine import Backend
+from nora.engine.engine import BackendName
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
 from nora.engine.verification import is_slower
@@ -51,7 +51,7 @@ def exact(
     memory: str | float = "2GB",
     verify: int | None = None,
     workers: int | None = None,
-    backend: Backend = "auto",
+    backend: BackendName = "auto",
     seed: int = 0,
 ) -> Generator[Part, None, dict[str, Any]]:
     """Yield `F(r)` chunk by chunk.

@@ -14,6 +14,20 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends import loops, loops_attention, loops_messages, loops_pairs, loops_sums
+from nora.engine.backends.arrays import (
+    Marks,
+    NewRows,
+    News,
+    Pairs,
+    Reached,
+    Scores,
+    Scratch,
+    Senders,
+    Softmax,
+    SumArrays,
+    Terms,
+    Ways,
+)
 from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums
 from nora.engine.edges import Edges
 from nora.engine.steps.step import Chunk
@@ -23,11 +37,11 @@ _CODES = {"none": loops.NONE, "mean": loops.MEAN, "sym": loops.SYM}
 _local = threading.local()
 
 
-def _scratch(num_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _scratch(num_nodes: int) -> Scratch:
     """This thread's slot (int64, −1), loss (float64, 0) and lost (int64, 0) arrays, kept clean."""
     if getattr(_local, "size", -1) < num_nodes:
         _local.size = num_nodes
-        _local.arrays = (
+        _local.arrays = Scratch(
             np.full(num_nodes, -1, dtype=np.int64),
             np.zeros(num_nodes),
             np.zeros(num_nodes, dtype=np.int64),
@@ -39,64 +53,71 @@ def _flat(tensor: Tensor) -> np.ndarray:
     return tensor.flatten(1).contiguous().numpy()
 
 
+def _pairs(ptr: Tensor, node: Tensor) -> Pairs:
+    return Pairs(ptr.numpy(), node.numpy())
+
+
+def _senders(source: Tensor, row: Tensor, scale: Tensor) -> Senders:
+    return Senders(source.numpy(), row.numpy(), scale.numpy())
+
+
+def _reached(reach: Reach) -> Reached:
+    return Reached(*(getattr(reach, name).numpy() for name in Reached._fields))
+
+
+def _sums(base: Sums) -> SumArrays:
+    return SumArrays(
+        _flat(base.y), _flat(base.total), base.size.numpy(), _flat(base.plus), _flat(base.whole)
+    )
+
+
 def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
     return tuple(torch.from_numpy(array) for array in arrays)
 
 
 def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Tensor, ...]:
-    """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Reach`."""
-    csr = edges.arrays
-    arrays = loops.find_sources(
-        csr.indptr, csr.target, csr.weight, csr.degree, csr.arriving, csr.right, removals.ptr.numpy(),
-        removals.node.numpy(), changed.ptr.numpy(), changed.node.numpy(), _CODES[edges.normalise],
-        *_scratch(edges.num_nodes),
-    )  # fmt: skip
-    return _tensors(*arrays)
+    """See `Backend.find_sources`."""
+    removed, rows = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
+    code, scratch = _CODES[edges.normalise], _scratch(edges.num_nodes)
+    return _tensors(*loops.find_sources(edges.arrays, removed, rows, code, scratch))
 
 
 def expand(
     edges: Edges, removals: Removals, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
 ) -> Reach:
-    """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
+    """See `Backend.expand`."""
     src_ptr, source, row, scale = sources
-    csr = edges.arrays
     arrays = loops.expand(
-        csr.indptr, csr.target, csr.weight, csr.degree, csr.arriving, csr.left, removals.ptr.numpy(),
-        removals.node.numpy(), src_ptr.numpy(), source.numpy(), also[0].numpy(), also[1].numpy(),
-        _CODES[edges.normalise], *_scratch(edges.num_nodes),
+        edges.arrays, _pairs(removals.ptr, removals.node), _pairs(src_ptr, source), _pairs(*also),
+        _CODES[edges.normalise], _scratch(edges.num_nodes),
     )  # fmt: skip
     edge_ptr, slot, also_slot, ptr, node, left = _tensors(*arrays)
     return Reach(source, row, scale, edge_ptr, slot, also_slot, ptr, node, left)
 
 
 def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor) -> Tensor:
-    """L1 change of each source's message `[S]`, float64."""
+    """See `Backend.message_change`."""
     _, source, row, scale = sources
     size = torch.empty(len(source), dtype=torch.double)
-    loops_messages.message_change(
-        source.numpy(), row.numpy(), scale.numpy(), edges.arrays.right, _flat(y), _flat(rows),
-        size.numpy(),
-    )  # fmt: skip
+    senders = _senders(source, row, scale)
+    loops_messages.message_change(senders, edges.arrays.right, _flat(y), _flat(rows), size.numpy())
     return size
 
 
 def accumulate(
     edges: Edges, reach: Reach, base: Sums, rows: Tensor, plus: Changed
 ) -> tuple[Tensor, Tensor]:
-    """New outputs of the reached rows `[T, F]`, and which of them are doubtful `[T]`."""
+    """See `Backend.accumulate`."""
     out = torch.empty(len(reach.node), base.y.size(1), dtype=base.y.dtype)
     change = torch.empty(len(reach.source), base.y.size(1), dtype=base.y.dtype)
     doubtful = np.empty(len(reach.node), dtype=np.bool_)
-    csr = edges.arrays
+    senders, arrays = _senders(reach.source, reach.row, reach.scale), _sums(base)
     loops_messages.message_changes(
-        reach.source.numpy(), reach.row.numpy(), reach.scale.numpy(), csr.right, _flat(base.y),
-        _flat(rows), change.numpy(),
-    )  # fmt: skip
+        senders, edges.arrays.right, arrays.y, _flat(rows), change.numpy()
+    )
     loops_messages.accumulate(
-        csr.indptr, csr.weight, csr.left, reach.source.numpy(), reach.edge_ptr.numpy(),
-        reach.slot.numpy(), reach.also.numpy(), reach.node.numpy(), reach.left.numpy(),
-        _flat(base.total), base.size.numpy(), LOST_DIGITS, _flat(base.plus), plus.node.numpy(),
-        _flat(plus.rows), _flat(base.whole), change.numpy(), out.numpy(), doubtful,
+        edges.arrays, senders.source, _reached(reach), arrays,
+        NewRows(plus.node.numpy(), _flat(plus.rows)), change.numpy(), LOST_DIGITS, out.numpy(), doubtful,
     )  # fmt: skip
     return out, torch.from_numpy(doubtful)
 
@@ -111,22 +132,19 @@ def sum_anew(
     plus: Changed,
     out: Tensor,
 ) -> None:
-    """Sum the doubtful rows of `out` over what is left of their neighbours."""
-    csr = edges.arrays
+    """See `Backend.sum_anew`."""
+    ptr, *senders = sources
     loops_messages.sum_anew(
-        csr.in_ptr, csr.in_source, csr.in_weight, csr.right, *(part.numpy() for part in sources),
-        reach.ptr.numpy(), reach.node.numpy(), reach.left.numpy(), doubtful.numpy(), _flat(base.y),
-        _flat(rows), _flat(base.plus), reach.also.numpy()[: len(plus)], _flat(plus.rows), out.numpy(),
-        _scratch(edges.num_nodes)[0],
+        edges.arrays, ptr.numpy(), _senders(*senders), _reached(reach), doubtful.numpy(), _sums(base),
+        _flat(rows), NewRows(plus.node.numpy(), _flat(plus.rows)), out.numpy(),
+        _scratch(edges.num_nodes).slot,
     )  # fmt: skip
 
 
 def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
-    """Pairs in `a` or `b`: `ptr`, `node`, and where the rows of `a` and of `b` are in it."""
-    slot = _scratch(num_nodes)[0]
-    return _tensors(
-        *loops.union(a.ptr.numpy(), a.node.numpy(), b.ptr.numpy(), b.node.numpy(), slot)
-    )
+    """See `Backend.union`."""
+    slot = _scratch(num_nodes).slot
+    return _tensors(*loops.union(_pairs(a.ptr, a.node), _pairs(b.ptr, b.node), slot))
 
 
 def attend(
@@ -137,30 +155,26 @@ def attend(
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
 ) -> Tensor:
-    """Softmax-weighted sums of the reached rows `[T, H, C]`."""
-    indptr, source, _ = edges.by_target
+    """See `Backend.attend`."""
     y = base.y
     out = torch.empty(len(reach.node), y[:1].numel(), dtype=y.dtype)
     loops_attention.attend(
-        indptr.numpy(), source.numpy(), removals.ptr.numpy(), removals.node.numpy(),
-        changed.ptr.numpy(), changed.node.numpy(), reach.source.numpy(), reach.row.numpy(),
-        reach.edge_ptr.numpy(), reach.slot.numpy(), reach.ptr.numpy(), reach.node.numpy(), _flat(y),
-        _flat(base.near), _flat(base.far), *(_flat(part) for part in rows),
-        y.numpy().dtype.type(base.slope), _flat(base.peak), _flat(base.share), _flat(base.whole),
-        out.numpy(), _scratch(edges.num_nodes)[0],
+        edges.arrays, _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node),
+        _senders(reach.source, reach.row, reach.scale), _reached(reach),
+        Scores(_flat(y), _flat(base.near), _flat(base.far)), Scores(*map(_flat, rows)),
+        y.numpy().dtype.type(base.slope),
+        Softmax(_flat(base.whole), _flat(base.peak), _flat(base.share)), out.numpy(),
+        _scratch(edges.num_nodes).slot,
     )  # fmt: skip
     return out.view(-1, *y.shape[1:])
 
 
 def weighted_sum(step: WeightedSum, chunk: Chunk, y: Changed, weights: Changed | None) -> Changed:
-    """New sums where messages or weights have changed; see `weighted.py`."""
-    arrays = {
-        name: tuple(part.numpy() for part in pair)
-        for name, pair in step.arrays(chunk, y, weights).items()
-    }
-    out_ptr, out_edge = (part.numpy() for part in step.gather.readers)
-    in_ptr, in_edge = (part.numpy() for part in step.scatter.senders)
-    source, target = step.gather.index.numpy(), step.scatter.index.numpy()
+    """See `Backend.weighted_sum`."""
+    news = News(**{name: _pairs(*pair) for name, pair in step.arrays(chunk, y, weights).items()})
+    out_ways, in_ways = step.gather.readers, step.scatter.senders
+    ends = (step.gather.index, step.scatter.index)
+    ways = Ways(*(part.numpy() for part in (*out_ways, *in_ways, *ends)))
     base = _flat(step.inputs[0].whole())
     total, start = _flat(step.output.whole()), step.inputs[1].whole()
     start = start[:1] if start.stride(0) == 0 else start
@@ -172,54 +186,41 @@ def weighted_sum(step: WeightedSum, chunk: Chunk, y: Changed, weights: Changed |
         if weights is not None and len(weights):
             new_weight = weights.rows.reshape(-1).contiguous().numpy()
     rows = _flat(y.rows) if len(y) else base[:0]
-    slot, y_slot, w_slot, lost = _marks(
-        step.output.space.size, step.inputs[0].space.size, step.gather.output.space.size
-    )
-    ptr, node, touched = loops_sums.reached_rows(
-        out_ptr, out_edge, target, *arrays["y"], *arrays["w"], *arrays["lost"], *arrays["gone"], slot,
-        lost,
-    )  # fmt: skip
+    terms = Terms(base, rows, weight, new_weight, _flat(start), total)
+    marks = _marks(step.output.space.size, step.inputs[0].space.size, step.gather.output.space.size)
+    ptr, node, touched = loops_sums.reached_rows(ways, news, marks)
     out = np.empty((len(node), base.shape[1]), dtype=base.dtype)
-    loops_sums.weighted_sums(
-        out_ptr, out_edge, in_ptr, in_edge, source, target, base, *arrays["y"], rows, weight,
-        *arrays["w"], new_weight, *arrays["lost"], _flat(start), total, step.few, step.digits, ptr,
-        node, touched, slot, y_slot, w_slot, lost, out,
-    )  # fmt: skip
+    reached = Pairs(ptr, node)
+    loops_sums.weighted_sums(ways, news, terms, step.few, step.digits, reached, touched, marks, out)
     found = torch.from_numpy(out).view(-1, *step.output.whole().shape[1:])
     chunk.tally.bytes += 2 * found.nbytes
     return Changed(torch.from_numpy(ptr), torch.from_numpy(node), found)
 
 
-def _marks(*sizes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _marks(*sizes: int) -> Marks:
     """This thread's marks of targets, sources and edges (−1) and of lost edges, kept clean."""
     kept = getattr(_local, "marks", None)
     if kept is None or any(len(array) < size for array, size in zip(kept, sizes, strict=False)):
         grown = [max(size, 0 if kept is None else len(kept[at])) for at, size in enumerate(sizes)]
-        marks = tuple(np.full(size, -1, dtype=np.int64) for size in grown)
-        kept = _local.marks = (*marks, np.zeros(grown[2], dtype=np.bool_))
+        slot, y_slot, w_slot = (np.full(size, -1, dtype=np.int64) for size in grown)
+        kept = _local.marks = Marks(slot, y_slot, w_slot, np.zeros(grown[2], dtype=np.bool_))
     return kept
 
 
 def touched_pairs(
     incident: tuple[Tensor, Tensor], pairs: Tensor, removals: Removals, changed: Changed
 ) -> tuple[Tensor, ...]:
-    """Surviving pairs with a changed end: `ptr [c+1]`, `pair [Q]`, `ends [2, Q]`.
-
-    `ends` gives each end's changed row, −1 for an unchanged end.
-    """
-    indptr, edge = incident
+    """See `Backend.touched_pairs`."""
     seen = np.zeros(pairs.size(1), dtype=np.bool_)
-    slot = _scratch(len(indptr) - 1)[0]
+    slot = _scratch(len(incident[0]) - 1).slot
+    removed, rows = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
     return _tensors(
-        *loops_pairs.touched_pairs(
-            indptr.numpy(), edge.numpy(), pairs.numpy(), removals.ptr.numpy(), removals.node.numpy(),
-            changed.ptr.numpy(), changed.node.numpy(), seen, slot,
-        )
-    )  # fmt: skip
+        *loops_pairs.touched_pairs(_pairs(*incident), pairs.numpy(), removed, rows, seen, slot)
+    )
 
 
 def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
-    """Dot products of the pairs' two rows `[Q]`."""
+    """See `Backend.dots`."""
     out = torch.empty(len(pair), dtype=z.dtype)
     loops_pairs.dots(pair.numpy(), pairs.numpy(), ends.numpy(), _flat(z), _flat(rows), out.numpy())
     return out

@@ -1,8 +1,7 @@
 """The compiled loops behind `compiled.py`: plain Python on NumPy arrays, translated by `numba`.
 
-Every function goes through a chunk one removal after the other. `slot`, `loss` and `lost` are scratch
-arrays of the size of the graph that are clean (−1, 0, 0) on entry and on return. CSR arrays, removals
-(`rem_ptr`, `rem_node`), changed rows (`chg_ptr`, `chg_node`) and reached rows are as in `changed.py`.
+Every function goes through a chunk one removal after the other. What belongs together comes as one named
+tuple (`arrays.py`, `edges.Arrays`); removals, changed and reached rows are as in `changed.py`.
 """
 
 from __future__ import annotations
@@ -30,23 +29,14 @@ def rescaled(degree, count, loss, lost, code):
 
 
 @jit
-def find_sources(
-    indptr,
-    target,
-    weight,
-    degree,
-    count,
-    right,
-    rem_ptr,
-    rem_node,
-    chg_ptr,
-    chg_node,
-    code,
-    slot,
-    loss,
-    lost,
-):
+def find_sources(csr, removed, changed, code, scratch):
     """Whose messages change, and by which factor they are scaled after the removal."""
+    indptr, target, weight, degree, count = (
+        csr.indptr, csr.target, csr.weight, csr.degree, csr.arriving,
+    )  # fmt: skip
+    rem_ptr, rem_node = removed
+    chg_ptr, chg_node = changed
+    slot, loss, lost = scratch
     bound = len(chg_node) + len(rem_node)
     if code == SYM:
         for r in rem_node:
@@ -58,11 +48,11 @@ def find_sources(
     weighted = len(weight) > 0
     n = 0
     for c in range(len(rem_ptr) - 1):
-        removed = rem_node[rem_ptr[c] : rem_ptr[c + 1]]
-        for r in removed:
+        here = rem_node[rem_ptr[c] : rem_ptr[c + 1]]
+        for r in here:
             slot[r] = -2
         if code == SYM:
-            for r in removed:
+            for r in here:
                 for e in range(indptr[r], indptr[r + 1]):
                     loss[target[e]] += weight[e] if weighted else 1.0
                     lost[target[e]] += 1
@@ -70,13 +60,13 @@ def find_sources(
             j = chg_node[m]
             source[n] = j
             row[n] = m
-            scale[n] = right[j]
+            scale[n] = csr.right[j]
             if lost[j] > 0:
                 scale[n] = rescaled(degree[j], count[j], loss[j], lost[j], code)
             slot[j] = 0
             n += 1
         if code == SYM:
-            for r in removed:
+            for r in here:
                 for e in range(indptr[r], indptr[r + 1]):
                     k = target[e]
                     if slot[k] == -1:
@@ -85,7 +75,7 @@ def find_sources(
                         scale[n] = rescaled(degree[k], count[k], loss[k], lost[k], code)
                         slot[k] = 0
                         n += 1
-        for r in removed:
+        for r in here:
             source[n] = r
             row[n] = -2
             scale[n] = 0.0
@@ -94,7 +84,7 @@ def find_sources(
         for s in range(ptr[c], n):
             slot[source[s]] = -1
         if code == SYM:
-            for r in removed:
+            for r in here:
                 for e in range(indptr[r], indptr[r + 1]):
                     loss[target[e]] = 0.0
                     lost[target[e]] = 0
@@ -102,14 +92,18 @@ def find_sources(
 
 
 @jit
-def expand(
-    indptr, target, weight, degree, count, left, rem_ptr, rem_node, src_ptr, source, also_ptr,
-    also_node, code, slot, loss, lost,
-):  # fmt: skip
+def expand(csr, removed, sources, also, code, scratch):
     """Where the sources' messages arrive: reached nodes, a slot for every edge, new `left` factors.
 
     The nodes in `also` are reached too, whether a message arrives there or not.
     """
+    indptr, target, weight, degree, count = (
+        csr.indptr, csr.target, csr.weight, csr.degree, csr.arriving,
+    )  # fmt: skip
+    rem_ptr, rem_node = removed
+    src_ptr, source = sources
+    also_ptr, also_node = also
+    slot, loss, lost = scratch
     edge_ptr = np.zeros(len(source) + 1, dtype=np.int64)
     for s in range(len(source)):
         edge_ptr[s + 1] = edge_ptr[s] + indptr[source[s] + 1] - indptr[source[s]]
@@ -126,8 +120,8 @@ def expand(
     n = np.int64(0)
     for c in range(len(rem_ptr) - 1):
         start = n
-        removed = rem_node[rem_ptr[c] : rem_ptr[c + 1]]
-        for r in removed:
+        here = rem_node[rem_ptr[c] : rem_ptr[c + 1]]
+        for r in here:
             slot[r] = -2
             if code != NONE:
                 for e in range(indptr[r], indptr[r + 1]):
@@ -153,10 +147,10 @@ def expand(
         for t in range(start, n):
             k = node[t]
             slot[k] = -1
-            new_left[t] = left[k]
+            new_left[t] = csr.left[k]
             if lost[k] > 0:
                 new_left[t] = rescaled(degree[k], count[k], loss[k], lost[k], code)
-        for r in removed:
+        for r in here:
             slot[r] = -1
             if code != NONE:
                 for e in range(indptr[r], indptr[r + 1]):
@@ -167,8 +161,10 @@ def expand(
 
 
 @jit
-def union(a_ptr, a_node, b_ptr, b_node, slot):
+def union(a, b, slot):
     """Pairs in either of two sets of changed rows, and where each set's rows are in it."""
+    a_ptr, a_node = a
+    b_ptr, b_node = b
     ptr = np.zeros(len(a_ptr), dtype=np.int64)
     node = np.empty(len(a_node) + len(b_node), dtype=np.int64)
     at_a = np.empty(len(a_node), dtype=np.int64)

@@ -14,10 +14,11 @@ def leaky(score, slope):
 
 
 @jit
-def attend_anew(
-    indptr, source, k, y, near, far, y_rows, near_rows, far_rows, slope, slot, weight, out
-):
+def attend_anew(csr, k, base, new, slope, slot, weight, out):
     """One node's softmax-weighted sum over its whole in-neighbourhood, removed sources left out."""
+    indptr, source = csr.in_ptr, csr.in_source
+    y, near, far = base
+    y_rows, near_rows, far_rows = new
     heads = near.shape[1]
     width = y.shape[1] // heads
     here = far_rows[slot[k]] if slot[k] >= 0 else far[k]
@@ -52,14 +53,14 @@ def attend_anew(
 
 
 @jit
-def attend_corrected(
-    k, senders, source, row, y, near, far, y_rows, near_rows, slope, peak, whole, share, out
-):
+def attend_corrected(k, arriving, senders, base, new, slope, softmax, out):
     """One node's sum with some messages exchanged; False where too little of the old sum is left.
 
     `peak` is the largest score of the original softmax and `share` its denominator. Subtracting most of
     a sum would leave rounding errors, so such nodes are left to `attend_anew`.
     """
+    y, near, far = base
+    whole, peak, share = softmax
     heads = near.shape[1]
     width = y.shape[1] // heads
     for h in range(heads):
@@ -67,20 +68,20 @@ def attend_corrected(
         rest = old
         for f in range(h * width, (h + 1) * width):
             out[f] = whole[k, f] * old
-        for s in senders:
-            j, m = source[s], row[s]
+        for s in arriving:
+            j, m = senders.source[s], senders.row[s]
             gone = np.exp(leaky(near[j, h] + far[k, h], slope) - peak[k, h])
             rest -= gone
             for f in range(h * width, (h + 1) * width):
                 out[f] -= gone * y[j, f]
             if m >= 0:
-                score = leaky(near_rows[m, h] + far[k, h], slope) - peak[k, h]
+                score = leaky(new.near[m, h] + far[k, h], slope) - peak[k, h]
                 if score > 5:
                     return False
-                new = np.exp(score)
-                rest += new
+                come = np.exp(score)
+                rest += come
                 for f in range(h * width, (h + 1) * width):
-                    out[f] += new * y_rows[m, f]
+                    out[f] += come * new.y[m, f]
         if not rest > 0.1 * old:
             return False
         for f in range(h * width, (h + 1) * width):
@@ -89,20 +90,21 @@ def attend_corrected(
 
 
 @jit
-def attend(
-    indptr, source, rem_ptr, rem_node, chg_ptr, chg_node, senders_of, sender_row, edge_ptr, slots, ptr,
-    node, y, near, far, y_rows, near_rows, far_rows, slope, peak, share, whole, out, slot,
-):  # fmt: skip
+def attend(csr, removed, changed, senders, reached, base, new, slope, softmax, out, slot):
     """Softmax-weighted sums of the reached nodes.
 
     Where the receiver's own part of the scores is unchanged, only the messages that changed are
     exchanged; elsewhere the whole in-neighbourhood is weighed anew.
     """
+    indptr = csr.in_ptr
+    rem_ptr, rem_node = removed
+    chg_ptr, chg_node = changed
+    ptr, node = reached.ptr, reached.node
     longest = np.int64(0)
     for k in range(len(indptr) - 1):
         longest = max(longest, indptr[k + 1] - indptr[k])
-    weight = np.empty((longest, near.shape[1]), dtype=y.dtype)
-    arriving, sender, _ = by_slot(slots, edge_ptr, len(node))
+    weight = np.empty((longest, base.near.shape[1]), dtype=base.y.dtype)
+    arriving, sender, _ = by_slot(reached.slot, reached.edge_ptr, len(node))
     for c in range(len(rem_ptr) - 1):
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
             slot[rem_node[i]] = -2
@@ -111,14 +113,13 @@ def attend(
         for t in range(ptr[c], ptr[c + 1]):
             k = node[t]
             few = 2 * (arriving[t + 1] - arriving[t]) < indptr[k + 1] - indptr[k]
-            if slot[k] >= 0 or not few or not attend_corrected(
-                k, sender[arriving[t] : arriving[t + 1]], senders_of, sender_row, y, near, far, y_rows,
-                near_rows, slope, peak, whole, share, out[t],
-            ):  # fmt: skip
-                attend_anew(
-                    indptr, source, k, y, near, far, y_rows, near_rows, far_rows, slope, slot, weight,
-                    out[t],
-                )  # fmt: skip
+            mine = sender[arriving[t] : arriving[t + 1]]
+            if (
+                slot[k] >= 0
+                or not few
+                or not attend_corrected(k, mine, senders, base, new, slope, softmax, out[t])
+            ):
+                attend_anew(csr, k, base, new, slope, slot, weight, out[t])
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
             slot[rem_node[i]] = -1
         for m in range(chg_ptr[c], chg_ptr[c + 1]):

@@ -8,8 +8,9 @@ from nora.engine.backends.loops import by_slot, jit, jit_sums
 
 
 @jit_sums
-def message_change(source, row, scale, right, y, y_rows, size):
+def message_change(senders, right, y, y_rows, size):
     """L1 change of every source's message."""
+    source, row, scale = senders
     for s in range(len(source)):
         j, m = source[s], row[s]
         total = 0.0
@@ -24,8 +25,9 @@ def message_change(source, row, scale, right, y, y_rows, size):
 
 
 @jit
-def message_changes(source, row, scale, right, y, y_rows, change):
+def message_changes(senders, right, y, y_rows, change):
     """What every source sends differently, `[S, F]`."""
+    source, row, scale = senders
     width = y.shape[1]
     for s in range(len(source)):
         j, m = source[s], row[s]
@@ -58,18 +60,18 @@ def size_of_sum(a, b):
 
 
 @jit
-def accumulate(
-    indptr, weight, left, source, edge_ptr, slots, also_slot, node, new_left, total, size, digits, plus,
-    plus_node, plus_rows, whole, change, out, doubtful,
-):  # fmt: skip
+def accumulate(csr, source, reached, base, more, change, digits, out, doubtful):
     """Original outputs plus the changes of all arriving messages, rescaled where `left` changed.
 
     Row by row, so that each is written once: the rows are many and far apart in memory. `doubtful` tells
     where the changes have eaten up the digits of a sum, or there is no number.
     """
+    indptr, weight, left = csr.indptr, csr.weight, csr.left
+    node, new_left = reached.node, reached.left
+    total, size, plus, whole = base.total, base.size, base.plus, base.whole
     weighted = len(weight) > 0
     width = change.shape[1]
-    ptr, sender, position = by_slot(slots, edge_ptr, len(node))
+    ptr, sender, position = by_slot(reached.slot, reached.edge_ptr, len(node))
     summed = np.empty(width, dtype=change.dtype)
     for t in range(len(node)):
         k = node[t]
@@ -101,23 +103,24 @@ def accumulate(
                 own = k if len(plus) > 1 else 0
                 for f in range(width):
                     out[t, f] += plus[own, f]
-    for m in range(len(plus_node)):
-        t, k = also_slot[m], plus_node[m]
+    for m in range(len(more.node)):
+        t, k = reached.also[m], more.node[m]
         for f in range(width):
-            out[t, f] += plus_rows[m, f] - plus[k, f]
+            out[t, f] += more.rows[m, f] - plus[k, f]
 
 
 @jit
-def sum_anew(
-    in_ptr, in_source, in_weight, right, src_ptr, source, row, scale, ptr, node, new_left, doubtful,
-    y, y_rows, plus, plus_slot, plus_rows, out, slot,
-):  # fmt: skip
+def sum_anew(csr, src_ptr, senders, reached, doubtful, base, y_rows, more, out, slot):
     """`left_k Σ weight_jk right_j y_j + plus_k` over what is left of the edges into doubtful rows."""
+    in_ptr, in_source, in_weight, right = csr.in_ptr, csr.in_source, csr.in_weight, csr.right
+    source, row, scale = senders
+    ptr, node = reached.ptr, reached.node
+    y, plus = base.y, base.plus
     weighted = len(in_weight) > 0
     width = y.shape[1]
     own = np.full(len(node), -1, dtype=np.int64)
-    for m in range(len(plus_slot)):
-        own[plus_slot[m]] = m
+    for m in range(len(more.node)):
+        own[reached.also[m]] = m
     for c in range(len(ptr) - 1):
         any_ = False
         for t in range(ptr[c], ptr[c + 1]):
@@ -147,12 +150,12 @@ def sum_anew(
                 else:
                     for f in range(width):
                         out[t, f] += w * y[j, f]
-            factor = y.dtype.type(new_left[t])
+            factor = y.dtype.type(reached.left[t])
             for f in range(width):
                 out[t, f] *= factor
             if own[t] >= 0:
                 for f in range(width):
-                    out[t, f] += plus_rows[own[t], f]
+                    out[t, f] += more.rows[own[t], f]
             elif len(plus) > 0:
                 mine = k if len(plus) > 1 else 0
                 for f in range(width):

@@ -8,8 +8,11 @@ from nora.engine.backends.loops import jit, jit_sums
 
 
 @jit
-def touched_pairs(indptr, incident, pairs, rem_ptr, rem_node, chg_ptr, chg_node, seen, slot):
+def touched_pairs(incident, pairs, removed, changed, seen, slot):
     """Surviving node pairs with a changed end, each once, and their ends' changed rows."""
+    indptr, pair_at = incident
+    rem_ptr, rem_node = removed
+    chg_ptr, chg_node = changed
     bound = np.int64(0)
     for k in chg_node:
         bound += indptr[k + 1] - indptr[k]
@@ -26,7 +29,7 @@ def touched_pairs(indptr, incident, pairs, rem_ptr, rem_node, chg_ptr, chg_node,
         for m in range(chg_ptr[c], chg_ptr[c + 1]):
             k = chg_node[m]
             for e in range(indptr[k], indptr[k + 1]):
-                p = incident[e]
+                p = pair_at[e]
                 i, j = pairs[0, p], pairs[1, p]
                 if not seen[p] and slot[i] != -2 and slot[j] != -2:
                     seen[p] = True

@@ -8,15 +8,18 @@ from nora.engine.backends.loops import jit, jit_sums
 
 
 @jit_sums
-def sum_anew(t, in_ptr, in_edge, source, y, y_rows, w, w_rows, y_slot, w_slot, lost, start, out):
+def sum_anew(t, ways, terms, marks, out):
     """`start_t + Σ w_e y_source(e)` over what is left of the edges into `t`."""
+    y, y_rows, w, w_rows, start, _ = terms
+    in_ptr, in_edge = ways.in_ptr, ways.in_edge
+    y_slot, w_slot, lost = marks.y_slot, marks.w_slot, marks.lost
     out[:] = start[t if len(start) > 1 else 0]
     weighted = len(w) > 0
     for at in range(in_ptr[t], in_ptr[t + 1]):
         e = in_edge[at]
         if lost[e]:
             continue
-        j = source[e]
+        j = ways.source[e]
         m = y_slot[j]
         factor = w[e] if weighted else y.dtype.type(1)
         if w_slot[e] >= 0:
@@ -43,11 +46,14 @@ def reach(t, slot, node, touched, n):
 
 
 @jit
-def reached_rows(
-    out_ptr, out_edge, target, y_ptr, y_node, w_ptr, w_edge, lost_ptr, lost_edge, gone_ptr, gone,
-    slot, lost,
-):  # fmt: skip
+def reached_rows(ways, news, marks):
     """Where something arrives otherwise: `ptr`, `node`, and how many edges do so."""
+    out_ptr, out_edge, target = ways.out_ptr, ways.out_edge, ways.target
+    y_ptr, y_node = news.y
+    w_ptr, w_edge = news.w
+    lost_ptr, lost_edge = news.lost
+    gone_ptr, gone = news.gone
+    slot, lost = marks.slot, marks.lost
     count = len(y_ptr) - 1
     bound = len(w_edge) + len(lost_edge)
     for j in y_node:
@@ -81,11 +87,14 @@ def reached_rows(
 
 
 @jit_sums
-def corrections(
-    c, out_ptr, out_edge, source, target, y, y_ptr, y_node, y_rows, w, w_ptr, w_edge, w_rows, lost_ptr,
-    lost_edge, y_slot, w_slot, slot, lost, corrected, rows,
-):  # fmt: skip
+def corrections(c, ways, news, terms, marks, corrected, rows):
     """Add what arrives otherwise to the rows that are corrected."""
+    out_ptr, out_edge, source, target = ways.out_ptr, ways.out_edge, ways.source, ways.target
+    y_ptr, y_node = news.y
+    w_ptr, w_edge = news.w
+    lost_ptr, lost_edge = news.lost
+    y, y_rows, w, w_rows = terms.y, terms.y_rows, terms.w, terms.w_rows
+    slot, y_slot, w_slot, lost = marks
     weighted = len(w) > 0
     one = y.dtype.type(1)
     for m in range(y_ptr[c], y_ptr[c + 1]):
@@ -118,12 +127,14 @@ def corrections(
 
 
 @jit
-def weighted_sums(
-    out_ptr, out_edge, in_ptr, in_edge, source, target, y, y_ptr, y_node, y_rows, w, w_ptr, w_edge,
-    w_rows, lost_ptr, lost_edge, start, total, few, digits, ptr, node, touched, slot, y_slot, w_slot,
-    lost, rows,
-):  # fmt: skip
+def weighted_sums(ways, news, terms, few, digits, reached, touched, marks, rows):
     """New sums of the reached rows: corrected, or summed anew where that is as cheap or safer."""
+    in_ptr, total = ways.in_ptr, terms.total
+    y_ptr, y_node = news.y
+    w_ptr, w_edge = news.w
+    lost_ptr, lost_edge = news.lost
+    ptr, node = reached
+    slot, y_slot, w_slot, lost = marks
     corrected = np.zeros(len(node), dtype=np.bool_)
     for c in range(len(ptr) - 1):
         for at in range(lost_ptr[c], lost_ptr[c + 1]):
@@ -140,11 +151,8 @@ def weighted_sums(
                 corrected[p] = True
                 rows[p] = total[t]
             else:
-                sum_anew(t, in_ptr, in_edge, source, y, y_rows, w, w_rows, y_slot, w_slot, lost,
-                         start, rows[p])  # fmt: skip
-        corrections(c, out_ptr, out_edge, source, target, y, y_ptr, y_node, y_rows, w, w_ptr, w_edge,
-                    w_rows, lost_ptr, lost_edge, y_slot, w_slot, slot, lost, corrected,
-                    rows)  # fmt: skip
+                sum_anew(t, ways, terms, marks, rows[p])
+        corrections(c, ways, news, terms, marks, corrected, rows)
         for p in range(ptr[c], ptr[c + 1]):
             t = node[p]
             slot[t] = -1
@@ -154,8 +162,7 @@ def weighted_sums(
                     left += abs(rows[p, f])
                     was += abs(total[t, f])
                 if not left >= digits * was:
-                    sum_anew(t, in_ptr, in_edge, source, y, y_rows, w, w_rows, y_slot, w_slot, lost,
-                             start, rows[p])  # fmt: skip
+                    sum_anew(t, ways, terms, marks, rows[p])
         for at in range(lost_ptr[c], lost_ptr[c + 1]):
             lost[lost_edge[at]] = False
         for q in range(w_ptr[c], w_ptr[c + 1]):

@@ -5,11 +5,17 @@ Pairs (removal, node) are single numbers `removal · N + node`; sorting them fin
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
 from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums
 from nora.engine.edges import Edges
+
+if TYPE_CHECKING:
+    from nora.engine.steps.step import Chunk
+    from nora.engine.steps.weighted import WeightedSum
 
 
 def expanded(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -60,7 +66,7 @@ def rescaled(edges: Edges, removals: Removals) -> tuple[Tensor, Tensor]:
 
 
 def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Tensor, ...]:
-    """See `compiled.find_sources`."""
+    """See `Backend.find_sources`."""
     n = edges.num_nodes
     own = changed.removal * n + changed.node
     gone = owner_of(removals.ptr) * n + removals.node
@@ -85,7 +91,7 @@ def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Te
 def expand(
     edges: Edges, removals: Removals, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
 ) -> Reach:
-    """See `compiled.expand`."""
+    """See `Backend.expand`."""
     src_ptr, source, row, scale = sources
     n = edges.num_nodes
     removal = owner_of(src_ptr)
@@ -122,7 +128,7 @@ def _message_changes(
 
 
 def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor) -> Tensor:
-    """See `compiled.message_change`."""
+    """See `Backend.message_change`."""
     _, source, row, scale = sources
     return _message_changes(edges, source, row, scale, y, rows).double().abs().flatten(1).sum(1)
 
@@ -130,7 +136,7 @@ def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: T
 def accumulate(
     edges: Edges, reach: Reach, base: Sums, rows: Tensor, plus: Changed
 ) -> tuple[Tensor, Tensor]:
-    """See `compiled.accumulate`."""
+    """See `Backend.accumulate`."""
     y = base.y
     change = _message_changes(edges, reach.source, reach.row, reach.scale, y, rows)
     counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
@@ -162,7 +168,7 @@ def sum_anew(
     plus: Changed,
     out: Tensor,
 ) -> None:
-    """See `compiled.sum_anew`."""
+    """See `Backend.sum_anew`."""
     n, which = edges.num_nodes, doubtful.nonzero().flatten()
     node, removal = reach.node[which], owner_of(reach.ptr)[which]
     indptr, sender, edge = edges.by_target
@@ -191,7 +197,7 @@ def sum_anew(
 
 
 def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
-    """See `compiled.union`."""
+    """See `Backend.union`."""
     keys = torch.cat([a.removal * num_nodes + a.node, b.removal * num_nodes + b.node])
     distinct, inverse = keys.unique(return_inverse=True)
     ptr = _ptr(distinct // num_nodes, len(a.ptr) - 1)
@@ -206,7 +212,7 @@ def attend(
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
 ) -> Tensor:
-    """See `compiled.attend`; here every reached neighbourhood is weighed anew."""
+    """See `Backend.attend`; here every reached neighbourhood is weighed anew."""
     n = edges.num_nodes
     removal = owner_of(reach.ptr)
     indptr, source, _ = edges.by_target
@@ -230,6 +236,11 @@ def attend(
     return weigh(score, messages, owner, len(reach.node), base.slope)[0]
 
 
+def weighted_sum(step: WeightedSum, chunk: Chunk, y: Changed, weights: Changed | None) -> Changed:
+    """See `Backend.weighted_sum`."""
+    return step.one_by_one(chunk, y, weights)
+
+
 def weigh(
     score: Tensor, messages: Tensor, owner: Tensor, count: int, slope: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -248,7 +259,7 @@ def weigh(
 def touched_pairs(
     incident: tuple[Tensor, Tensor], pairs: Tensor, removals: Removals, changed: Changed
 ) -> tuple[Tensor, ...]:
-    """See `compiled.touched_pairs`."""
+    """See `Backend.touched_pairs`."""
     indptr, edge = incident
     n, count = len(indptr) - 1, pairs.size(1)
     owner, position, _ = expanded(indptr, changed.node)
@@ -265,7 +276,7 @@ def touched_pairs(
 
 
 def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
-    """See `compiled.dots`."""
+    """See `Backend.dots`."""
     first, second = (pick(pairs[i, pair], ends[i], z, rows) for i in (0, 1))
     return (first * second).sum(dim=-1)
 

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from nora.engine.backends.vectorised import expanded
 from nora.engine.changed import Changed
-from nora.engine.spaces import Space
-from nora.engine.steps.moves import Gather, Pairs, Scatter, depth_after, filled, ptr_of
-from nora.engine.steps.step import Chunk, Rows, Step, Value
+from nora.engine.steps.moves import Pairs, depth_after, filled, ptr_of
+from nora.engine.steps.step import Chunk, Move, Step, Value
 
 # Edges that are worked on at once, in bytes of the widest rows.
 BLOCK_BYTES = 16 * 2**20
@@ -31,12 +30,11 @@ class Grouped(Step):
     """
 
     def __init__(self, members: Sequence[Step], inputs: Sequence[Value]) -> None:
-        scatter = members[-1]
-        assert isinstance(scatter, Scatter)
+        move = members[-1].move()
+        assert move is not None and move.reduces
         self.members = list(members)
-        self.scatter = scatter
-        self.edges = scatter.inputs[0].space
-        super().__init__(inputs, scatter.output)
+        self.edges, self.nodes, self.index = move.edges, move.nodes, move.index
+        super().__init__(inputs, members[-1].output)
 
     def settle(self) -> None:
         """See `Step.settle`."""
@@ -49,29 +47,22 @@ class Grouped(Step):
 
     def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
         """See `Step.hops`."""
-        return self.scatter.hops()
+        return self.members[-1].hops()
 
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""
-        return self._run(inputs, self.scatter.index)
+        return self._run(inputs, self.index)
 
     def _run(self, inputs: Sequence[Tensor], owner: Tensor) -> Tensor:
         """The steps on rows of edges and of nodes; `owner` says to which node each edge leads."""
         rows = {id(value): given for value, given in zip(self.inputs, inputs, strict=True)}
         for step in self.members:
-            given = [rows[id(value)] for value in step.inputs]
-            if isinstance(step, Gather):
-                made = given[0][owner]
-            elif isinstance(step, Scatter):
-                made = step.reduced(given[0], owner, given[1])
-            else:
-                made = step.whole(*given)
-            rows[id(step.output)] = made
+            rows[id(step.output)] = step.within(owner, *(rows[id(v)] for v in step.inputs))
         return rows[id(self.output)]
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Everything anew for each node that an edge leads to otherwise than before."""
-        space, index = self.output.space, self.scatter.index
+        space, index = self.output.space, self.index
         removal, lost = chunk.lost(self.edges)
         keys = [removal * space.size + index[lost]]
         for value, changed in zip(self.inputs, inputs, strict=True):
@@ -83,7 +74,7 @@ class Grouped(Step):
         if not bool(left.all()):
             pairs = pairs.picked(left)
         if not len(pairs.node):
-            return Changed(torch.zeros_like(chunk.removals.ptr), pairs.node, torch.empty(0))
+            return chunk.nothing()
         parts = [self._anew(chunk, inputs, part) for part in self._blocks(pairs)]
         rows = parts[0] if len(parts) == 1 else torch.cat(parts)
         chunk.tally.bytes += 3 * rows.nbytes + 6 * distinct.nbytes
@@ -91,7 +82,7 @@ class Grouped(Step):
 
     def _blocks(self, pairs: Pairs) -> Iterator[Pairs]:
         """Some pairs at a time, so that their edges stay in cache."""
-        indptr, _ = self.scatter.senders
+        indptr, _ = self.nodes.sorted_by(self.index)
         width = max(value.width for value in self.inputs)
         ends = (indptr[pairs.node + 1] - indptr[pairs.node]).cumsum(0)
         most = max(1, BLOCK_BYTES // (8 * max(width, 1)))
@@ -102,7 +93,7 @@ class Grouped(Step):
             start += size
 
     def _anew(self, chunk: Chunk, inputs: Sequence[Changed], pairs: Pairs) -> Tensor:
-        indptr, sender = self.scatter.senders
+        indptr, sender = self.nodes.sorted_by(self.index)
         owner, position, _ = expanded(indptr, pairs.node)
         row, removal = sender[position], pairs.removal[owner]
         left = self.edges.survive(chunk.removals, removal, row)
@@ -120,26 +111,18 @@ class Grouped(Step):
 class _Group:
     """Steps that work on the same edges, told apart by the same nodes."""
 
-    def __init__(self, scatter: Scatter) -> None:
-        self.index, self.edges = scatter.index, scatter.inputs[0].space
-        self.nodes = scatter.output.space
+    def __init__(self, move: Move) -> None:
+        self.edges, self.nodes, self.index = move.edges, move.nodes, move.index
         self.steps: dict[int, Step] = {}
 
     def takes(self, step: Step) -> bool:
         """Whether a step stays among the edges into a node."""
-        if isinstance(step, Gather):
-            return self._between(step, step.output.space, step.inputs[0].space)
-        if type(step) is Scatter:
-            return self._between(step, step.inputs[0].space, step.output.space)
-        return isinstance(step, Rows) and self._is_one(step.output.space)
-
-    def _is_one(self, space: Space) -> bool:
-        return space is self.edges or space is self.nodes
-
-    def _between(self, step: Gather | Scatter, edges: Space, nodes: Space) -> bool:
-        if edges is not self.edges or nodes is not self.nodes:
+        move = step.move()
+        if move is None:
+            return step.rowwise and step.output.space in (self.edges, self.nodes)
+        if move.edges is not self.edges or move.nodes is not self.nodes:
             return False
-        return step.index is self.index or torch.equal(step.index, self.index)
+        return move.index is self.index or torch.equal(move.index, self.index)
 
     def closed(self) -> list[Step]:
         """Up to the last reduction of what an earlier one has told the edges; nothing without one."""
@@ -147,9 +130,10 @@ class _Group:
         closing: Step | None = None
         for step in self.steps.values():
             from_told = any(id(value) in told for value in step.inputs)
-            if isinstance(step, Gather) or from_told:
+            move = step.move()
+            if from_told or (move is not None and not move.reduces):
                 told.add(id(step.output))
-            if type(step) is Scatter and from_told:
+            if from_told and move is not None and move.reduces:
                 closing = step
         if closing is None:
             return []
@@ -169,8 +153,9 @@ def by_group(steps: list[Step], output: Value) -> list[Step]:
     for step in steps:
         before = {key for value in step.inputs for key in behind.get(id(value), ())}
         group = next((g for g in found if _joins(g, step, inside, behind)), None)
-        if group is None and type(step) is Scatter and not step.output.space.global_:
-            group = _Group(step)
+        move = step.move()
+        if group is None and move is not None and move.reduces and not move.nodes.global_:
+            group = _Group(move)
             found.append(group)
         if group is not None:
             group.steps[id(step.output)] = step
@@ -221,7 +206,7 @@ def _weights_stay(members: Sequence[Step]) -> bool:
     A sum is then better corrected by the rows that change than done anew.
     """
     product = members[-1].inputs[0].step
-    if not isinstance(product, Rows) or product.scales is None:
+    if product is None or product.scales is None:
         return False
     weights = [value for value in product.inputs if value is not product.scales]
     return max(value.depth for value in weights) < product.scales.depth

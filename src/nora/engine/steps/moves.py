@@ -11,9 +11,8 @@ from torch import Tensor
 
 from nora.engine.backends.vectorised import expanded, find
 from nora.engine.changed import LOST_DIGITS, Changed, Removals
-from nora.engine.edges import csr
 from nora.engine.spaces import Space
-from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Value
+from nora.engine.steps.step import EVERYWHERE, Chunk, Move, Step, Value
 
 # So few rows cost no more to sum anew than to correct.
 FEW = 6
@@ -52,14 +51,13 @@ class Gather(Step):
     @cached_property
     def readers(self) -> tuple[Tensor, Tensor]:
         """Who reads each row of the source, in CSR form: `indptr`, `row`."""
-        indptr, _, row = csr(self.index, self.index, self.inputs[0].space.size)
-        return indptr, row
+        return self.inputs[0].space.sorted_by(self.index)
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Every reader that is left of every changed row."""
         changed, space = inputs[0], self.output.space
         if not len(changed):
-            return Changed(changed.ptr, changed.node[:0], torch.empty(0))
+            return chunk.nothing()
         indptr, reader = self.readers
         owner, position, _ = expanded(indptr, changed.node)
         removal, row = changed.removal[owner], reader[position]
@@ -70,9 +68,17 @@ class Gather(Step):
         chunk.tally.bytes += rows.nbytes + 4 * owner.nbytes
         return Changed(ptr_of(removal, len(chunk.removals)), row, rows)
 
+    def move(self) -> Move:
+        """See `Step.move`."""
+        return Move(self.output.space, self.inputs[0].space, self.index, reduces=False)
+
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""
         return inputs[0][self.index]
+
+    def within(self, owner: Tensor, *inputs: Tensor) -> Tensor:
+        """See `Step.within`."""
+        return inputs[0][owner]
 
     def at(self, rows: Tensor) -> Tensor:
         """See `Step.at`."""
@@ -97,7 +103,7 @@ class Concat(Step):
         """All changed rows, moved to where their part begins."""
         there = [(c, start) for c, start in zip(inputs, self.starts, strict=False) if len(c)]
         if not there:
-            return Changed(inputs[0].ptr, inputs[0].node[:0], torch.empty(0))
+            return chunk.nothing()
         return sorted_by_removal(
             torch.cat([c.removal for c, _ in there]),
             torch.cat([c.node + start for c, start in there]),
@@ -166,8 +172,7 @@ class Scatter(Step):
     @cached_property
     def senders(self) -> tuple[Tensor, Tensor]:
         """What goes to each output row, in its order, in CSR form: `indptr`, `row`."""
-        indptr, _, row = csr(self.index, self.index, self.output.space.size)
-        return indptr, row
+        return self.output.space.sorted_by(self.index)
 
     def settle(self) -> None:
         """See `Step.settle`."""
@@ -179,9 +184,17 @@ class Scatter(Step):
         ends, reached = self._source.space.ends, self.output.space.ends[:, self.index]
         return [(a, b) for a in ends for b in reached]
 
+    def move(self) -> Move | None:
+        """See `Step.move`."""
+        return Move(self._source.space, self.output.space, self.index, reduces=True)
+
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""
         return self.reduced(inputs[0], self.index, inputs[1])
+
+    def within(self, owner: Tensor, *inputs: Tensor) -> Tensor:
+        """See `Step.within`."""
+        return self.reduced(inputs[0], owner, inputs[1])
 
     def reduced(self, rows: Tensor, index: Tensor, start: Tensor) -> Tensor:
         """`rows` reduced into `start`."""
@@ -220,7 +233,7 @@ class Scatter(Step):
         if not bool(left.all()):
             distinct, reached, node = distinct[left], reached[left], node[left]
         if not len(distinct):
-            return Changed(torch.zeros_like(chunk.removals.ptr), node, torch.empty(0))
+            return chunk.nothing()
         pairs = Pairs(chunk.removals, reached, node)
         if self.reduce == "sum" and self._floating:
             rows = self._corrected(chunk, pairs, distinct, source, (keys, row), inputs[1])
@@ -311,6 +324,9 @@ class GroupBy(Scatter):
         output = Value(space, depth_after(source, start, space))
         super().__init__(source, index, start, "amax", False, output)
         self.function = function
+
+    def move(self) -> None:
+        """See `Step.move`: it does more than that."""
 
 
 def _flat(rows: Tensor) -> Tensor:

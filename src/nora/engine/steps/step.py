@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
 
 import torch
 from torch import Tensor
 
+from nora.engine.backends.backend import Backend
 from nora.engine.backends.vectorised import owner_of
 from nora.engine.changed import Changed, Removals
 from nora.engine.edges import Edges
@@ -101,10 +101,15 @@ class Chunk:
 
     removals: Removals
     num_nodes: int
-    backend: ModuleType
+    backend: Backend
     tolerance: float = 0.0
     tally: Tally = field(default_factory=Tally)
     gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    def nothing(self) -> Changed:
+        """No changed rows."""
+        removals = self.removals
+        return Changed(torch.zeros_like(removals.ptr), removals.node[:0], torch.empty(0))
 
     def sources(
         self, edges: Edges, changed: Changed, y: Tensor, typical: float
@@ -196,8 +201,37 @@ def _passed(keep: Tensor) -> Tensor:
     return passed
 
 
+@dataclass(frozen=True, eq=False)
+class Move:
+    """Rows that move along edges: read by them from nodes, or reduced by nodes from them.
+
+    Attributes:
+        edges, nodes: Where the rows of both live.
+        index: The node of each edge, `[size of edges]`.
+        reduces: Whether nodes reduce rows of edges; else edges read rows of nodes.
+    """
+
+    edges: Space
+    nodes: Space
+    index: Tensor
+    reduces: bool
+
+
 class Step(ABC):
-    """One step: original rows once, changed rows for every chunk."""
+    """One step: original rows once, changed rows for every chunk.
+
+    A new kind of step says in `changed`, `whole`, `settle` and `hops` what it does; everything else has a
+    default that is right for any step, and is there to be faster where more is known.
+
+    Attributes:
+        inputs: The values it reads.
+        output: The value it makes.
+        rowwise: Whether every output row follows from the same rows of the inputs alone.
+        scales: The input whose rows are scaled by the other's single numbers, where that is all it does.
+    """
+
+    rowwise = False
+    scales: Value | None = None
 
     def __init__(self, inputs: Sequence[Value], output: Value) -> None:
         self.inputs = tuple(inputs)
@@ -235,22 +269,37 @@ class Step(ABC):
         """The values whose original rows this step reads."""
         return self.inputs
 
+    def move(self) -> Move | None:
+        """How it moves rows between edges and nodes, where that is all it does."""
+        return None
+
+    def within(self, owner: Tensor, *inputs: Tensor) -> Tensor:
+        """As `whole`, on the rows of some nodes and of the edges into them; edge `i` leads to `owner[i]`.
+
+        Asked of steps that move rows along these edges or are row-wise.
+        """
+        return self.whole(*inputs)
+
+    def absorbed(self, inner: Step) -> Step | None:
+        """This step with `inner` in place of the input it makes, where both can be done as one."""
+        return None
+
 
 class Rows(Step):
     """A map that treats every row by itself."""
+
+    rowwise = True
 
     def __init__(
         self, function: Callable[..., Tensor], inputs: Sequence[Value], output: Value
     ) -> None:
         super().__init__(inputs, output)
         self.function = function
-        # The input whose rows are scaled by the other's single numbers, where that is all it does.
-        self.scales: Value | None = None
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Apply the map to the changed rows, a block at a time so that they stay in cache."""
         if not any(len(c) for c in inputs):
-            return Changed(inputs[0].ptr, inputs[0].node[:0], torch.empty(0))
+            return chunk.nothing()
         if len(inputs) > 1:
             inputs = chunk.align(self.inputs, inputs)
         first = inputs[0]
@@ -275,16 +324,24 @@ class Rows(Step):
         """Original rows matter only where several inputs meet."""
         return self.inputs if len(self.inputs) > 1 else ()
 
+    def absorbed(self, inner: Step) -> Rows | None:
+        """Another map in place of the input it makes: the rows in between are never stored.
 
-def inline(outer: Rows, inner: Rows) -> Rows:
-    """`outer` with `inner` in place of the input it makes: the rows in between are never stored."""
-    kept = [value for value in outer.inputs if value is not inner.output]
-    inputs = list(dict.fromkeys([*kept, *inner.inputs]))
-    of_inner = [inputs.index(value) for value in inner.inputs]
-    of_outer = [None if value is inner.output else inputs.index(value) for value in outer.inputs]
+        Only where this one reads nothing else, or nothing that the other does not read itself: the same
+        rows change then, and none is mapped that would not be otherwise.
+        """
+        others = {id(value) for value in self.inputs if value is not inner.output}
+        read = {id(value) for value in inner.inputs}
+        if not isinstance(inner, Rows) or (others and not read <= others):
+            return None
+        kept = [value for value in self.inputs if value is not inner.output]
+        inputs = list(dict.fromkeys([*kept, *inner.inputs]))
+        of_inner = [inputs.index(value) for value in inner.inputs]
+        of_outer = [None if value is inner.output else inputs.index(value) for value in self.inputs]
+        first, second = inner.function, self.function
 
-    def function(*rows: Tensor) -> Tensor:
-        made = inner.function(*(rows[at] for at in of_inner))
-        return outer.function(*(made if at is None else rows[at] for at in of_outer))
+        def function(*rows: Tensor) -> Tensor:
+            made = first(*(rows[at] for at in of_inner))
+            return second(*(made if at is None else rows[at] for at in of_outer))
 
-    return Rows(function, inputs, outer.output)
+        return Rows(function, inputs, self.output)

@@ -117,8 +117,10 @@ class Attend(Step):
         sources, inputs = chunk.retained(sources, inputs)
         reach = chunk.backend.expand(self.edges, chunk.removals, sources, chunk.receivers(sources))
         chunk.tally.bytes += 4 * reach.slot.nbytes
-        rows = tuple(c.rows for c in inputs)
-        out = chunk.backend.attend(self.edges, chunk.removals, inputs[0], reach, self.base, rows)
+        y, near, far = (c.rows for c in inputs)
+        out = chunk.backend.attend(
+            self.edges, chunk.removals, inputs[0], reach, self.base, (y, near, far)
+        )
         return Changed(reach.ptr, reach.node, out)
 
     def whole(self, *inputs: Tensor) -> Tensor:

@@ -8,14 +8,13 @@ changed once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nora.engine.changed import Changed
 from nora.engine.steps.moves import FEW, LOST_DIGITS, Gather, Scatter, ptr_of
-from nora.engine.steps.step import Chunk, Rows, Step, Value
+from nora.engine.steps.step import Chunk, Step, Value
 
 
 class WeightedSum(Step):
@@ -27,24 +26,30 @@ class WeightedSum(Step):
         scatter: The sum.
     """
 
-    def __init__(self, gather: Gather, product: Rows | None, scatter: Scatter) -> None:
+    def __init__(self, gather: Gather, product: Step | None, scatter: Scatter) -> None:
         self.gather, self.product, self.scatter = gather, product, scatter
         weights = [v for v in product.inputs if v is not gather.output] if product else []
         super().__init__([gather.inputs[0], scatter.inputs[1], *weights], scatter.output)
         self.weight: Value | None = weights[0] if weights else None
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
-        """By the compiled loop where there is one, else step by step."""
+        """At once where that is plain, else one by one."""
         y, start = inputs[0], inputs[1]
-        fast = getattr(chunk.backend, "weighted_sum", None)
-        if fast is not None and not len(start) and self._plain():
-            weights = inputs[2] if self.weight is not None else None
-            return fast(self, chunk, y, weights)
+        weights = inputs[2] if self.weight is not None else None
+        if not len(start) and self._plain():
+            return chunk.backend.weighted_sum(self, chunk, y, weights)
+        return self.one_by_one(chunk, y, weights, start)
+
+    def one_by_one(
+        self, chunk: Chunk, y: Changed, weights: Changed | None, start: Changed | None = None
+    ) -> Changed:
+        """What edges read, then its product with the weights, then the sum."""
         read = self.gather.changed(chunk, [y])
         if self.product is not None:
-            sides = {id(self.gather.output): read, id(self.weight): inputs[-1]}
-            read = self.product.changed(chunk, [sides[id(v)] for v in self.product.inputs])
-        return self.scatter.changed(chunk, [read, start])
+            sides = {id(self.gather.output): read, id(self.weight): weights}
+            given = [sides[id(value)] for value in self.product.inputs]
+            read = self.product.changed(chunk, [c for c in given if c is not None])
+        return self.scatter.changed(chunk, [read, chunk.nothing() if start is None else start])
 
     def _plain(self) -> bool:
         rows = self.output.whole()
@@ -74,7 +79,9 @@ class WeightedSum(Step):
         """Everything it reads, and its own sums."""
         return [*self.inputs, self.output]
 
-    def arrays(self, chunk: Chunk, y: Changed, weights: Changed | None) -> dict[str, Any]:
+    def arrays(
+        self, chunk: Chunk, y: Changed, weights: Changed | None
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         """What the compiled loops read of a chunk."""
         removal, edge = chunk.lost(self.gather.output.space)
         gone_removal, gone = chunk.lost(self.output.space)
@@ -108,8 +115,8 @@ def summed_at_once(steps: list[Step], output: Value) -> list[Step]:
         if inner is None or readers[id(inner.output)] > 1 or inner.output.static:
             continue
         gather: Step | None = inner
-        product: Rows | None = None
-        if isinstance(inner, Rows) and inner.scales is not None:
+        product: Step | None = None
+        if inner.scales is not None:
             gather = made.get(id(inner.scales))
             product = inner
             if len(inner.inputs) != 2 or gather is None or readers[id(gather.output)] > 1:

@@ -77,9 +77,7 @@ class WholeOp(Step):
             ptr.append(ptr[-1] + (len(nodes[-1]) if touched else 0))
         device = chunk.removals.node.device
         if not parts:
-            return Changed(
-                torch.tensor(ptr, device=device), chunk.removals.node[:0], torch.empty(0)
-            )
+            return chunk.nothing()
         rows = torch.cat(parts)
         chunk.tally.bytes += 3 * rows.nbytes
         return Changed(torch.tensor(ptr, device=device), torch.cat(nodes), rows)

@@ -52,7 +52,7 @@ def kind(*names: str) -> Callable[[Kind], Kind]:
 
 
 class Walk(Builder):
-    """A walk along a program that makes the steps of a plan; see `Builder` for what it is given."""
+    """A walk along a program that makes the steps of a plan; see `Tensors` for what it is given."""
 
     def go(self, shortcut: Callable[[Walk, int], int] | None = None) -> None:
         """Follow every operation; `shortcut` may follow several at once and says where to go on."""

@@ -23,22 +23,11 @@ from nora.engine.tape.plainly import Rewritten, plain_operations
 from nora.engine.tape.simplify import simplified
 from nora.engine.tape.tape import Call, Line, Op, Ref, Tape, TooLongError
 from nora.engine.tape.trees import leaves, mapped
+from nora.engine.tape.windows import Link, put_back
 
 aten = torch.ops.aten
 # A model that runs more operations than this loops over nodes or edges in Python.
 MOST_OPERATIONS = 50_000
-
-
-@dataclass(frozen=True)
-class _Link:
-    """One view: `func(whole, *args, **kwargs)[place]`."""
-
-    func: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    place: int | None
-    before: tuple[int, ...]
-    after: tuple[int, ...]
 
 
 @dataclass
@@ -58,7 +47,7 @@ class _Known:
 
     id: int
     version: int
-    chain: tuple[_Link, ...]
+    chain: tuple[Link, ...]
 
 
 class _Recorder(TorchDispatchMode):
@@ -200,7 +189,7 @@ class _Recorder(TorchDispatchMode):
                 continue
             number = self._next()
             several = place if isinstance(out, list | tuple) else None
-            link = _Link(
+            link = Link(
                 func, given_args[1:], given_kwargs, several, tuple(args[0].shape), tuple(leaf.shape)
             )
             self._known[leaf] = _Known(number, memory.version, (*known.chain, link))
@@ -271,58 +260,9 @@ class _Recorder(TorchDispatchMode):
             )  # fmt: skip
         current = number
         for link, whole in zip(reversed(known.chain), reversed(wholes), strict=False):
-            current = self._put_back(link, whole, current, memory.dtype)
+            current = put_back(link, whole, current, memory.dtype, self._emit)
         memory.root, memory.version = current, memory.version + 1
         self._known[tensor] = _Known(number, memory.version, known.chain)
-
-    def _put_back(self, link: _Link, whole: int, part: int, dtype: torch.dtype) -> int:
-        """`whole` with the part that a view shows replaced by another."""
-        name = link.func._schema.name.split("::")[1]
-        args, shape = link.args, link.before
-        size = len(shape)
-        parts = (Ref(whole), Ref(part))
-        if name in ("alias", "detach", "lift_fresh", "view_as"):
-            return part
-        if name == "select":
-            return self._emit(aten.select_scatter.default, (*parts, *args), {}, shape, dtype)
-        if name == "slice":
-            return self._emit(aten.slice_scatter.default, (*parts, *args), {}, shape, dtype)
-        if name in ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "_reshape_alias"):
-            return self._emit(aten.reshape.default, (Ref(part), list(shape)), {}, shape, dtype)
-        if name == "t":
-            return self._emit(aten.t.default, (Ref(part),), {}, shape, dtype)
-        if name == "transpose":
-            return self._emit(aten.transpose.int, (Ref(part), *args), {}, shape, dtype)
-        if name == "permute":
-            back = torch.tensor([d % size for d in args[0]]).argsort().tolist()
-            return self._emit(aten.permute.default, (Ref(part), back), {}, shape, dtype)
-        if name in ("split", "unsafe_split", "split_with_sizes", "chunk", "unsafe_chunk"):
-            return self._put_back_part(link, parts, dtype)
-        if name == "unbind" and link.place is not None:
-            dim = args[0] if args else 0
-            return self._emit(
-                aten.select_scatter.default, (*parts, dim, link.place), {}, shape, dtype
-            )
-        return self._emit(
-            link.func, (Ref(part),), {}, shape, dtype,
-            problem=f"writes into a part of a tensor made by {name}",
-        )  # fmt: skip
-
-    def _put_back_part(self, link: _Link, parts: tuple[Ref, Ref], dtype: torch.dtype) -> int:
-        """`whole` with one of several equal parts along an axis replaced by another."""
-        dim = int(link.args[1]) if len(link.args) > 1 else int(link.kwargs.get("dim", 0))
-        dim %= len(link.before)
-        place, how = link.place or 0, link.args[0]
-        if isinstance(how, list | tuple):
-            start = sum(how[:place])
-        elif "chunk" in link.func._schema.name:
-            start = place * -(-link.before[dim] // how)
-        else:
-            start = place * how
-        end = start + link.after[dim]
-        return self._emit(
-            aten.slice_scatter.default, (*parts, dim, start, end, 1), {}, link.before, dtype
-        )
 
 
 def _geometry(tensor: Tensor) -> tuple[Any, ...]:

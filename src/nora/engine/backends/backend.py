@@ -1,0 +1,91 @@
+"""What a backend does for the steps: the modules `compiled` and `vectorised` have these functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from torch import Tensor
+
+from nora.engine.changed import Attention, Changed, Reach, Removals, Sums
+from nora.engine.edges import Edges
+
+if TYPE_CHECKING:
+    from nora.engine.steps.step import Chunk
+    from nora.engine.steps.weighted import WeightedSum
+
+
+class Backend(Protocol):
+    """The index work and the sums of a chunk of removals."""
+
+    __name__: str
+
+    def find_sources(
+        self, edges: Edges, removals: Removals, changed: Changed
+    ) -> tuple[Tensor, ...]:
+        """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Reach`."""
+
+    def expand(
+        self,
+        edges: Edges,
+        removals: Removals,
+        sources: tuple[Tensor, ...],
+        also: tuple[Tensor, Tensor],
+    ) -> Reach:
+        """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
+
+    def message_change(
+        self, edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor
+    ) -> Tensor:
+        """L1 change of each source's message `[S]`, float64."""
+
+    def accumulate(
+        self, edges: Edges, reach: Reach, base: Sums, rows: Tensor, plus: Changed
+    ) -> tuple[Tensor, Tensor]:
+        """New outputs of the reached rows `[T, F]`, and which of them are doubtful `[T]`."""
+
+    def sum_anew(
+        self,
+        edges: Edges,
+        sources: tuple[Tensor, ...],
+        reach: Reach,
+        doubtful: Tensor,
+        base: Sums,
+        rows: Tensor,
+        plus: Changed,
+        out: Tensor,
+    ) -> None:
+        """Sum the doubtful rows of `out` over what is left of their neighbours."""
+
+    def union(self, a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
+        """Pairs in `a` or `b`: `ptr`, `node`, and where the rows of `a` and of `b` are in it."""
+
+    def attend(
+        self,
+        edges: Edges,
+        removals: Removals,
+        changed: Changed,
+        reach: Reach,
+        base: Attention,
+        rows: tuple[Tensor, Tensor, Tensor],
+    ) -> Tensor:
+        """Softmax-weighted sums of the reached rows `[T, H, C]`."""
+
+    def weighted_sum(
+        self, step: WeightedSum, chunk: Chunk, y: Changed, weights: Changed | None
+    ) -> Changed:
+        """New sums where messages or weights have changed, and what they start from has not."""
+
+    def touched_pairs(
+        self,
+        incident: tuple[Tensor, Tensor],
+        pairs: Tensor,
+        removals: Removals,
+        changed: Changed,
+    ) -> tuple[Tensor, ...]:
+        """Surviving pairs with a changed end: `ptr [c+1]`, `pair [Q]`, `ends [2, Q]`.
+
+        `ends` gives each end's changed row, −1 for an unchanged end.
+        """
+
+    def dots(self, pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
+        """Dot products of the pairs' two rows `[Q]`."""

@@ -1,0 +1,156 @@
+"""What is known of a program's tensors, by their numbers on the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.engine.plan import UnsupportedError
+from nora.engine.spaces import Space, whole_graph
+from nora.engine.tape.program import Program
+from nora.engine.tape.program import Step as TapeStep
+from nora.engine.tape.tape import Ref
+from nora.engine.tape.tracked import Known, Layout, Matrix, Tracked
+from nora.engine.tape.trees import leaves
+
+
+class Tensors:
+    """Tensors by their numbers on the tape.
+
+    Args:
+        program: The operations.
+        spaces: The spaces there are before the model has made any: nodes by type, edges by set.
+        nodes: Which of them hold nodes.
+        given: What is known of the program's inputs, by name.
+        num_nodes: Number of nodes of all types.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        spaces: Sequence[Space],
+        nodes: Sequence[Space],
+        given: Mapping[str, Known],
+        num_nodes: int,
+    ) -> None:
+        self.program = program
+        self.spaces = list(spaces)
+        self.nodes = list(nodes)
+        self.num_nodes = num_nodes
+        self.graph = whole_graph(num_nodes)
+        self.slots: dict[int, Space] = {1: self.graph}
+        self.known: dict[int, Known] = {}
+        self.shapes: dict[int, tuple[tuple[int, ...], ...]] = {}
+        self.named: dict[tuple[Any, ...], Any] = {}
+        self.unknown: dict[int, str] = {}
+        self.first: dict[int, int] = {}
+        self.done: dict[tuple[Any, ...], tuple[int | None, ...]] = {}
+        self.parts: dict[int, list[Space]] = {}
+        self.at: TapeStep | None = None
+        for number, tensor in program.consts.items():
+            self.known[number] = tensor
+            self.shapes[number] = tuple((n,) * program.graphs for n in tensor.shape)
+        for name, number in program.inputs.items():
+            found = given[name]
+            self.known[number] = found
+            self.shapes[number] = self.shape_of(found)
+
+    def shape_of(self, found: Known) -> tuple[tuple[int, ...], ...]:
+        """The size of every axis on every graph."""
+        if isinstance(found, Tensor):
+            return tuple((n,) * self.program.graphs for n in found.shape)
+        if isinstance(found, Matrix):
+            return found.rows.sizes, found.columns.sizes
+        none = torch.zeros(0, dtype=torch.long)
+        rows = found.value.at(none) if isinstance(found, Tracked) else found.rows
+        shape = list(found.layout.tensor(rows).shape)
+        sizes = found.space.sizes if isinstance(found, Tracked) else found.sizes
+        return tuple(
+            tuple(n * found.layout.factor for n in sizes)
+            if axis == found.layout.axis
+            else (n,) * self.program.graphs
+            for axis, n in enumerate(shape)
+        )
+
+    def refuse(self, why: str) -> None:
+        """Give up on the model, and say where."""
+        assert self.at is not None
+        raise UnsupportedError(f"{self.at.name} at {self.at.op.line} {why}")
+
+    def cannot(self, number: int, why: str) -> None:
+        """Give up on the model if this result is ever used."""
+        assert self.at is not None
+        self.unknown[number] = f"{self.at.name} at {self.at.op.line} {why}"
+
+    def refuse_later(self, step: TapeStep, why: str) -> None:
+        """Give up if any of the results is ever used."""
+        for number in step.op.outs:
+            if number is not None:
+                self.cannot(number, why)
+
+    def __getitem__(self, ref: Any) -> Known:
+        return self.known[ref.id]
+
+    def set(self, known: Known, place: int = 0) -> None:
+        """Say what the current operation gives."""
+        assert self.at is not None
+        number = self.at.op.outs[place]
+        if number is not None:
+            self.known[number] = known
+
+    def operands(self, args: Any) -> list[Known]:
+        """Everything tensor-like among arguments."""
+        return [self.known[a.id] for a in leaves(args) if isinstance(a, Ref)]
+
+    def layout(self, ref: Ref) -> Layout:
+        """Where a tensor's rows are."""
+        found = self.known[ref.id]
+        if isinstance(found, Tensor):
+            self.refuse("takes a tensor of the model's own where rows are expected")
+        assert not isinstance(found, Tensor)
+        return found.layout
+
+    def ndim(self, ref: Ref) -> int:
+        """Number of axes of a tensor."""
+        return len(self.shapes[ref.id])
+
+    def ndim_of(self, found: Tracked) -> int:
+        """Number of axes of what is tracked."""
+        rows = found.value.at(torch.zeros(0, dtype=torch.long))
+        return rows.dim() if found.layout.axis is not None else rows.dim() - 1
+
+    def shapes_behind(self, found: Tracked, dim: int) -> list[int]:
+        """The sizes of all axes but that of the rows."""
+        return list(found.value.at(torch.zeros(0, dtype=torch.long)).shape[1:])
+
+    def space_of_size(self, sizes: tuple[int, ...]) -> Space | None:
+        """The space that has so many rows on every graph; nodes come first."""
+        for space in [*self.nodes, *self.spaces]:
+            if space.sizes == sizes:
+                return space
+        return None
+
+    def temporary(self, found: Known) -> Ref:
+        """A number for what the tape does not have."""
+        number = self.program.count + len(self.named) + len(self.known)
+        while number in self.known:
+            number += 1
+        self.known[number] = found
+        self.shapes[number] = (
+            () if isinstance(found, Tracked) and found.layout.axis is None else self.shape_of(found)
+        )
+        return Ref(number)
+
+    def parts_of(self, space: Space) -> list[Space]:
+        """The spaces whose rows were joined into this one."""
+        return self.parts.get(id(space), [space])
+
+    def static_index(self, found: Known, what: str = "an index") -> Tracked:
+        """A tracked tensor of row numbers that no removal changes."""
+        if not isinstance(found, Tracked) or not found.value.static:
+            self.refuse(f"picks by {what} that depends on values, not on the graph's edges alone")
+        assert isinstance(found, Tracked)
+        return found

@@ -1,0 +1,145 @@
+"""Rules: a convolution followed as one piece, NORA's own and those of users."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric import nn as pyg
+from torch_geometric.data import Data
+
+import nora
+from nora.engine import rules
+
+
+class Halved(pyg.MessagePassing):
+    """A user's own convolution: half the mean of the neighbours, plus the node itself."""
+
+    def __init__(self) -> None:
+        super().__init__(aggr="mean")
+        self.lin = nn.Linear(6, 3)
+
+    def forward(self, x, edge_index):
+        return self.propagate(edge_index, x=self.lin(x)) / 2 + self.lin(x)
+
+
+class UsersModel(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = Halved()
+
+    def forward(self, x, edge_index):
+        return self.layer(x, edge_index)
+
+
+@pytest.fixture
+def only_for_this_test(monkeypatch):
+    rules.rule_for(nn.Identity())
+    monkeypatch.setattr(rules, "_RULES", dict(rules._RULES))
+
+
+def test_users_can_add_a_rule_in_a_few_lines(hubs, only_for_this_test):
+    used = []
+
+    @nora.rule(Halved)
+    def halved(plan, conv, x, edge_index):
+        used.append(conv)
+        y = plan.rows(conv.lin, x)
+        mean = plan.propagate(y, plan.edges(edge_index, normalise="mean"))
+        return plan.rows(lambda mean, y: mean / 2 + y, mean, y)
+
+    model = UsersModel().double()
+    found = nora.influence(model, hubs, "exact", progress=False)
+    truth = nora.influence(model, hubs, "brute", progress=False)
+    assert used
+    assert torch.allclose(found.scores, truth.scores, atol=1e-12)
+
+
+def test_a_rule_that_is_wrong_on_the_whole_graph_is_not_used(hubs, only_for_this_test):
+    @nora.rule(Halved)
+    def wrong(plan, conv, x, edge_index):
+        return plan.rows(conv.lin, x)
+
+    model = UsersModel().double()
+    with pytest.warns(RuntimeWarning, match="what the rule for Halved makes of this graph is not"):
+        found = nora.influence(model, hubs, "exact", progress=False)
+    truth = nora.influence(model, hubs, "brute", progress=False)
+    assert torch.allclose(found.scores, truth.scores, atol=1e-12)
+
+
+def test_a_rule_that_fails_is_told_of_and_not_used(hubs, only_for_this_test):
+    @nora.rule(Halved)
+    def broken(plan, conv, x, edge_index):
+        raise AttributeError("no such thing")
+
+    model = UsersModel().double()
+    with pytest.warns(RuntimeWarning, match=r"the rule for Halved fails \(AttributeError: no such"):
+        found = nora.influence(model, hubs, "exact", progress=False)
+    truth = nora.influence(model, hubs, "brute", progress=False)
+    assert torch.allclose(found.scores, truth.scores, atol=1e-12)
+
+
+def test_a_rule_that_is_wrong_only_after_a_removal_is_found_out(hubs, only_for_this_test):
+    @nora.rule(Halved)
+    def forgets_the_mean(plan, conv, x, edge_index):
+        y = plan.rows(conv.lin, x)
+        edges = plan.edges(edge_index, 1 / torch.bincount(edge_index[1]).double()[edge_index[1]])
+        return plan.rows(lambda total, y: total / 2 + y, plan.propagate(y, edges), y)
+
+    model = _falls_back_and_is_right(hubs)
+    unchecked = nora.influence(model, hubs, "exact", verify=0, progress=False)
+    assert torch.isfinite(unchecked.scores).all()
+
+
+def test_a_class_has_one_rule_unless_another_is_meant_to_take_its_place(only_for_this_test):
+    built_in = rules.rule_for(pyg.GCNConv(2, 2))
+    with pytest.raises(ValueError, match=r"nora\.engine\.rules\.gcn\.gcn.*override=True"):
+
+        @nora.rule(Halved, pyg.GCNConv)
+        def mine(plan, conv, x, edge_index): ...
+
+    assert rules.rule_for(pyg.GCNConv(2, 2)) is built_in
+    assert rules.rule_for(Halved()) is None  # all or nothing
+
+    @nora.rule(pyg.GCNConv, override=True)
+    def better(plan, conv, x, edge_index): ...
+
+    assert rules.rule_for(pyg.GCNConv(2, 2)) is better
+
+
+def test_a_cell_with_a_rule_may_run_twice(only_for_this_test):
+    def cell():
+        @nora.rule(Halved)
+        def halved(plan, conv, x, edge_index): ...
+
+        return halved
+
+    cell()
+    latest = cell()
+    assert rules.rule_for(Halved()) is latest
+
+
+def test_a_rule_is_not_lost_when_the_rules_of_the_package_are_loaded_after_it():
+    code = """
+import nora
+from torch_geometric.nn import GCNConv
+
+@nora.rule(GCNConv, override=True)
+def mine(plan, conv, x, edge_index, edge_weight=None): ...
+
+from nora.engine.rules import rule_for
+assert rule_for(GCNConv(2, 2)) is mine
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+def _falls_back_and_is_right(data: Data) -> nn.Module:
+    model = UsersModel().double()
+    with pytest.warns(RuntimeWarning, match="exact falls back to brute force"):
+        found = nora.influence(model, data, "exact", progress=False)
+    truth = nora.influence(model, data, "brute", progress=False)
+    assert torch.equal(found.scores, truth.scores)
+    return model

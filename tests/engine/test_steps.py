@@ -1,0 +1,113 @@
+"""A new kind of step needs nothing but itself: here is one that no other file knows of."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric import nn as pyg
+
+import nora
+from nora.engine import rules
+from nora.engine.changed import Changed, Removals
+from nora.engine.engine import Engine, pick_backend
+from nora.engine.linear import Linearised
+from nora.engine.plan import UnsupportedError
+from nora.engine.steps.step import Step, Value
+from nora.problem import build_problem
+
+
+class Heard(Step):
+    """`out_k = Σ_{j→k} x_j`, for every removal on all nodes."""
+
+    def __init__(self, edge_index, x):
+        self.edge_index = edge_index
+        super().__init__([x], Value(x.space, max(x.depth, 0) + 1))
+
+    def settle(self):
+        self.output.depth = max(self.inputs[0].depth, 0) + 1
+
+    def hops(self):
+        return [(self.edge_index[0], self.edge_index[1])]
+
+    def whole(self, x):
+        source, target = self.edge_index
+        return torch.zeros_like(x).index_add(0, target, x[source])
+
+    def changed(self, chunk, inputs):
+        (given,), base = inputs, self.inputs[0].whole()
+        nodes, rows, ptr = [], [], [0]
+        for at in range(len(chunk.removals)):
+            x = base.clone()
+            span = slice(int(given.ptr[at]), int(given.ptr[at + 1]))
+            if span.stop > span.start:
+                x[given.node[span]] = given.rows[span]
+            gone = chunk.removals.node[chunk.removals.ptr[at] : chunk.removals.ptr[at + 1]]
+            x[gone] = 0
+            left = torch.ones(len(x), dtype=torch.bool)
+            left[gone] = False
+            nodes.append(left.nonzero().flatten())
+            rows.append(self.whole(x)[left])
+            ptr.append(ptr[-1] + len(nodes[-1]))
+        return Changed(torch.tensor(ptr), torch.cat(nodes), torch.cat(rows))
+
+
+class Deaf(Heard):
+    """The same, but without a derivative."""
+
+    def whole(self, x):
+        return torch.from_numpy(super().whole(x).numpy())
+
+
+class HeardConv(pyg.MessagePassing):
+    def __init__(self):
+        super().__init__(aggr="add")
+
+    def forward(self, x, edge_index):
+        return self.propagate(edge_index, x=x)
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.lin, self.second = HeardConv(), nn.Linear(6, 3), HeardConv()
+
+    def forward(self, x, edge_index):
+        return self.second(self.lin(self.first(x, edge_index) / 10).tanh(), edge_index) / 10
+
+
+@pytest.fixture(params=[Heard, Deaf])
+def kind(request, monkeypatch):
+    rules.rule_for(nn.Identity())
+    monkeypatch.setattr(rules, "_RULES", dict(rules._RULES))
+
+    @nora.rule(HeardConv)
+    def heard(plan, conv, x, edge_index):
+        plan.steps.append(request.param(edge_index, x))
+        return plan.steps[-1].output
+
+    return request.param
+
+
+def _engine(model, data) -> Engine:
+    problem = build_problem(model, data)
+    return Engine.prepare(problem, pick_backend("vectorised", problem, 1))
+
+
+def test_it_is_followed_exactly(kind, hubs):
+    torch.manual_seed(0)
+    model = Twice().double()
+    engine = _engine(model, hubs)
+    assert sum(type(step) is kind for step in engine.plan.steps) == 2
+    found = engine.influences(Removals.single(torch.arange(hubs.num_nodes)))
+    truth = nora.influence(model, hubs, "brute", progress=False)
+    assert torch.allclose(found, truth.scores, atol=1e-12)
+
+
+def test_it_is_linearised_or_refused_by_name(kind, hubs):
+    engine = _engine(Twice().double(), hubs)
+    if kind is Deaf:
+        with pytest.raises(UnsupportedError, match="cannot be differentiated: Deaf"):
+            Linearised(engine)
+    else:
+        assert torch.equal(Linearised(engine).prediction.detach(), engine.before)

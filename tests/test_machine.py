@@ -1,0 +1,27 @@
+"""What a process may use of its machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from nora.machine import usable_cores
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be assigned here")
+def test_cores_that_were_taken_away_are_not_counted():
+    code = (
+        "import os; from nora.machine import usable_cores; "
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); print(usable_cores())"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "1"
+
+
+def test_where_nothing_is_known_of_assigned_cores_all_of_them_count(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.delattr(os, "process_cpu_count", raising=False)
+    assert usable_cores() == os.cpu_count()
