@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
+import torch
 
 import nora
 from graphs import bridge, double
 from networks import network
 from nora.datasets import DATASETS
-from nora.methods import METHODS
+from nora.methods import METHODS, MethodFacts
 from nora.models import MODELS
+from nora.problem import Problem
+from nora.registry import NoFacts, Registry
 
 
 @pytest.mark.parametrize(
@@ -50,3 +60,105 @@ def test_families_list_their_members_in_order(family: object) -> None:
     names = [entry.name for entry in family]  # type: ignore[attr-defined]
     assert names == sorted(set(names))
     assert all(family[name].name == name for name in names)  # type: ignore[index]
+
+
+@pytest.fixture
+def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry[Any, NoFacts]]:
+    """A family of two members, in a package of its own."""
+    package = tmp_path / "relatives"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from nora.registry import NoFacts, Registry\n"
+        "FAMILY = Registry('relative', __name__, NoFacts())\n"
+        "IMPORTED = []\n"
+    )
+    for name in ("aunt", "great_uncle"):
+        (package / f"{name}.py").write_text(
+            "from relatives import FAMILY, IMPORTED\n"
+            f"IMPORTED.append({name!r})\n"
+            f"@FAMILY.register({name.replace('_', '-')!r}, 'one of us')\n"
+            f"def {name}(): return 'ours'\n"
+        )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("relatives").FAMILY
+    for name in [name for name in sys.modules if name.partition(".")[0] == "relatives"]:
+        del sys.modules[name]
+
+
+def imported() -> list[str]:
+    return sys.modules["relatives"].IMPORTED  # type: ignore[no-any-return]
+
+
+def mine() -> str:
+    return "mine"
+
+
+def another() -> str:
+    return "another"
+
+
+def test_asking_for_one_member_loads_no_other(family: Registry[Any, NoFacts]) -> None:
+    assert family["great-uncle"].value() == "ours"
+    assert imported() == ["great_uncle"]
+    assert [entry.name for entry in family] == ["aunt", "great-uncle"]
+
+
+def test_a_name_that_is_taken_is_refused(family: Registry[Any, NoFacts]) -> None:
+    with pytest.raises(ValueError, match=r"a relative 'aunt' already.*override=True"):
+        family.register("aunt", "not ours")(mine)
+    assert family["aunt"].value() == "ours"
+
+
+def test_ones_own_takes_the_place_of_a_member_whenever_it_comes(
+    family: Registry[Any, NoFacts],
+) -> None:
+    family.register("aunt", "mine", override=True)(mine)
+    assert [entry.value() for entry in family] == ["mine", "ours"]
+
+
+def test_a_cell_of_a_notebook_may_be_run_again(family: Registry[Any, NoFacts]) -> None:
+    for _ in range(2):
+        family.register("cousin", "mine")(mine)
+    assert family["cousin"].value() == "mine"
+    with pytest.raises(ValueError, match="already"):
+        family.register("cousin", "somebody else's")(another)
+
+
+def loaded(code: str) -> list[str]:
+    """Which of the slow modules a new process has loaded after this code."""
+    slow = ("scipy.stats", "scipy.optimize", "matplotlib")
+    code += f"import sys\nprint(*(name for name in {slow!r} if name in sys.modules))\n"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_the_first_question_loads_no_statistics_and_no_optimisers() -> None:
+    asked = (
+        "import torch, nora\n"
+        "from torch_geometric.data import Data\n"
+        "from torch_geometric.nn import GCNConv\n"
+        "data = Data(x=torch.randn(5, 3), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))\n"
+        "nora.influence(GCNConv(3, 2), data, progress=False)\n"
+        "nora.what_if(GCNConv(3, 2), data, 1)\n"
+    )
+    # What PyG itself loads is not ours to spare.
+    assert loaded(asked) == loaded("import torch_geometric.nn\n")
+
+
+def test_a_method_may_return_any_iterator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(METHODS, "_entries", dict(METHODS._entries))
+
+    @METHODS.register("listed", "parts in a list", MethodFacts(uses_model=False))
+    def listed(problem: Problem) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        return [(part, part.double()) for part in problem.nodes.split(2)]
+
+    @METHODS.register("mapped", "parts by map", MethodFacts(uses_model=False))
+    def mapped(problem: Problem) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        return map(lambda part: (part, part.double()), problem.nodes.split(2))
+
+    for name in ("listed", "mapped"):
+        found = nora.influence(network(), double(bridge()), name, progress=False)
+        assert found.scores.tolist() == list(range(len(found)))

@@ -5,32 +5,8 @@ what is known of the operation's arguments and says what is known of its results
 plan on the way. An operation without a kind is done on the whole graph anew (`anything.py`).
 """
 
-from nora.engine.tape.kinds import (
-    anything,
-    creation,
-    gathers,
-    joins,
-    pointwise,
-    products,
-    reductions,
-    rowwise,
-    scatters,
-    sparse,
-    structure,
-    views,
-)
+import importlib
+import pkgutil
 
-__all__ = [
-    "anything",
-    "creation",
-    "gathers",
-    "joins",
-    "pointwise",
-    "products",
-    "reductions",
-    "rowwise",
-    "scatters",
-    "sparse",
-    "structure",
-    "views",
-]
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
