@@ -35,7 +35,7 @@ def unregistered_afterwards(monkeypatch):
         list(registry)
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     rules.rule_for(torch.nn.Identity())
-    monkeypatch.setattr(rules, "_RULES", dict(rules._RULES))
+    monkeypatch.setattr(rules.RULES, "_entries", dict(rules.RULES._entries))
 
 
 PAGES = [

@@ -72,15 +72,10 @@ class Registry(Generic[T, F]):
         """
 
         def enter(value: T) -> T:
-            ours = str(getattr(value, "__module__", "")).startswith(f"{self.package}.")
-            if ours and name in self._overridden:
+            if self._is_ours(value) and name in self._overridden:
                 return value  # the user's own came first
-            there = self._entries.get(name) if ours else self._find(name)
-            if there is not None and not override and not _same_source(there.value, value):
-                raise ValueError(
-                    f"there is a {self.kind} {name!r} already; choose another name, or register it with "
-                    "override=True to take its place"
-                )
+            if not override:
+                self.check_free(name, value)
             if override:
                 self._overridden.add(name)
             given = self.facts if facts is None else facts
@@ -89,14 +84,29 @@ class Registry(Generic[T, F]):
 
         return enter
 
-    def _find(self, name: str) -> Entry[T, F] | None:
+    def check_free(self, name: str, value: T) -> None:
+        """Raise when another member has this name already."""
+        there = self._entries.get(name) if self._is_ours(value) else self.get(name)
+        if there is not None and not _same_source(there.value, value):
+            raise ValueError(
+                f"there is a {self.kind} {name!r} already; choose another name, or register it with "
+                "override=True to take its place"
+            )
+
+    def get(self, name: str) -> Entry[T, F] | None:
+        """The member of that name; None when there is none."""
         if name not in self._entries and not self._discovered:
-            home = f"{self.package}.{name.replace('-', '_')}"
-            if home.rpartition(".")[2].isidentifier() and importlib.util.find_spec(home):
+            module = name.replace("-", "_")
+            home = f"{self.package}.{module}"
+            if module.isidentifier() and importlib.util.find_spec(home):
                 importlib.import_module(home)
         if name not in self._entries:
             self._discover()
         return self._entries.get(name)
+
+    def _is_ours(self, value: T) -> bool:
+        """Whether it comes with NORA."""
+        return str(getattr(value, "__module__", "")).startswith(f"{self.package}.")
 
     def _discover(self) -> None:
         if not self._discovered:
@@ -106,7 +116,7 @@ class Registry(Generic[T, F]):
                 importlib.import_module(f"{self.package}.{module.name}")
 
     def __getitem__(self, name: str) -> Entry[T, F]:
-        found = self._find(name) if isinstance(name, str) else None
+        found = self.get(name) if isinstance(name, str) else None
         if found is None:
             known = sorted(self._entries)
             raise ValueError(

@@ -79,7 +79,7 @@ class Twice(nn.Module):
 @pytest.fixture(params=[Heard, Deaf])
 def kind(request, monkeypatch):
     rules.rule_for(nn.Identity())
-    monkeypatch.setattr(rules, "_RULES", dict(rules._RULES))
+    monkeypatch.setattr(rules.RULES, "_entries", dict(rules.RULES._entries))
 
     @nora.rule(HeardConv)
     def heard(plan, conv, x, edge_index):

@@ -97,13 +97,17 @@ def test_names_are_in_every_result(model: torch.nn.Module, data: Data) -> None:
         nora.Session(model, data, names=["x"])
 
 
-@pytest.mark.parametrize("what", ["weights", "features", "edges", "buffer"])
+@pytest.mark.parametrize(
+    "what", ["weights", "features", "edges", "buffer", "setting", "layer", "activation"]
+)
 def test_what_has_changed_meanwhile_is_refused(
     what: str, model: torch.nn.Module, data: Data
 ) -> None:
     model.register_buffer("scale", torch.ones(1))
+    model.act = torch.relu
     session = nora.Session(model, data)
     session.what_if(1)
+    session.what_if(1)  # asking changes nothing
     with torch.no_grad():
         if what == "weights":
             next(model.parameters()).mul_(2)
@@ -111,6 +115,12 @@ def test_what_has_changed_meanwhile_is_refused(
             data.x[0] += 1
         elif what == "edges":
             data.edge_index = data.edge_index[:, :-2]
+        elif what == "setting":
+            model.inner.dropout = 0.75
+        elif what == "layer":
+            model.inner.convs[0] = torch.nn.Identity()
+        elif what == "activation":
+            model.act = torch.tanh
         else:
             model.scale.fill_(3)
     with pytest.raises(

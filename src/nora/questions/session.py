@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +72,7 @@ class Session:
             raise ValueError(f"{len(self.names)} names for {self._problem.num_nodes} nodes")
         self.prepared = Prepared()
         self._checked = self._seen_again = False
-        self._stamp = _stamp(self._problem)
+        self._stamp = _Stamp(self._problem)
 
     def __repr__(self) -> str:
         problem = self._problem
@@ -141,9 +141,9 @@ class Session:
             again: Whether the model must have been run twice already, to see that it is deterministic; a
                 method that does so itself need not ask for it.
         """
-        if _stamp(self._problem) != self._stamp:
+        if not self._stamp.still_holds(self._problem):
             raise RuntimeError(
-                "the model's weights or the graph have changed since this session was made, and what is "
+                "the model or the graph has changed since this session was made, and what is "
                 "prepared is that of before: make a new nora.Session(model, data)"
             )
         index = self._problem.node_index
@@ -254,17 +254,45 @@ class Session:
         return influencers_of(self, self.ids(node), k, method, progress)
 
 
-def _stamp(problem: Problem) -> tuple[tuple[int, int], ...]:
-    """Which tensors the model and the graph hold, and how often they were written into."""
-    model = problem.model
-    tensors: Iterable[Any] = (
-        *model.parameters(),
-        *model.buffers(),
-        *(value for store in problem.data.stores for value in store.values()),
-    )
-    return tuple((id(t), _version(t)) for t in tensors if isinstance(t, Tensor))
+class _Stamp:
+    """What a model and a graph are made of at one moment, to see later whether they still are.
+
+    Tensors are compared by identity and by how often they were written into, settings of modules by value.
+    They are held, so that nothing new can take the place of what is gone.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.things = list(_made_of(problem))
+        self.versions = [_version(thing) for thing in self.things]
+
+    def still_holds(self, problem: Problem) -> bool:
+        """Whether nothing has changed."""
+        now = list(_made_of(problem))
+        return len(now) == len(self.things) and all(
+            (one is other or _same_setting(one, other)) and _version(other) == version
+            for one, other, version in zip(self.things, now, self.versions, strict=True)
+        )
 
 
-def _version(tensor: Tensor) -> int:
+def _made_of(problem: Problem) -> Iterator[Any]:
+    """Tensors, modules and their settings, in an order that does not depend on what they hold."""
+    yield from problem.model.parameters()
+    yield from problem.model.buffers()
+    for module in problem.model.modules():
+        yield module
+        for key, value in vars(module).items():
+            if key != "training" and not key.startswith("_"):
+                yield key
+                yield value
+    for store in problem.data.stores:
+        yield from store.values()
+
+
+def _same_setting(one: Any, other: Any) -> bool:
+    plain = bool | int | float | str | None
+    return isinstance(one, plain) and type(one) is type(other) and one == other
+
+
+def _version(thing: Any) -> int:
     """How often a tensor was written into; tensors made in inference mode do not count."""
-    return -1 if tensor.is_inference() else tensor._version
+    return thing._version if isinstance(thing, Tensor) and not thing.is_inference() else -1

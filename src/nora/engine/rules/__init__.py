@@ -15,16 +15,26 @@ have one, are followed operation by operation, which needs no rule and is slower
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
+from nora.registry import Registry
+
 Rule = Callable[..., Any]
-_RULES: dict[type[nn.Module], Rule] = {}
-_discovered = False
+
+
+@dataclass(frozen=True)
+class RuleFacts:
+    """The very class that a rule is for."""
+
+    convolution: type[nn.Module] = nn.Module
+
+
+# By the full names of the convolutions.
+RULES: Registry[Rule, RuleFacts] = Registry("rule", __name__, RuleFacts())
 
 
 def rule(*convolutions: type[nn.Module], override: bool = False) -> Callable[[Rule], Rule]:
@@ -38,17 +48,11 @@ def rule(*convolutions: type[nn.Module], override: bool = False) -> Callable[[Ru
     """
 
     def enter(function: Rule) -> Rule:
-        if not _is_built_in(function):
-            _discover()
-        for convolution in convolutions:
-            there = _RULES.get(convolution)
-            # A notebook's cell may run twice, and a module be loaded again.
-            if there is not None and not override and _name(there) != _name(function):
-                raise ValueError(
-                    f"{convolution.__name__} has a rule already, {_name(there)}; to use another "
-                    f"instead, write @nora.rule({convolution.__name__}, override=True)"
-                )
-        _RULES.update(dict.fromkeys(convolutions, function))
+        for one in () if override else convolutions:  # all or none
+            RULES.check_free(_name(one), function)
+        for one in convolutions:
+            told = f"how {one.__name__} is followed"
+            RULES.register(_name(one), told, RuleFacts(one), override=override)(function)
         return function
 
     return enter
@@ -56,24 +60,11 @@ def rule(*convolutions: type[nn.Module], override: bool = False) -> Callable[[Ru
 
 def rule_for(conv: nn.Module) -> Rule | None:
     """The rule of this very class, if it has one."""
-    _discover()
     if getattr(conv, "flow", "source_to_target") != "source_to_target":
         return None
-    return _RULES.get(type(conv))
+    found = RULES.get(_name(type(conv)))
+    return found.value if found is not None and found.facts.convolution is type(conv) else None
 
 
-def _discover() -> None:
-    """Enter the rules of this package, once: before they are asked for, and before anybody else's."""
-    global _discovered
-    if not _discovered:
-        for module in pkgutil.iter_modules(__path__):
-            importlib.import_module(f"{__name__}.{module.name}")
-        _discovered = True
-
-
-def _is_built_in(function: Rule) -> bool:
-    return function.__module__.startswith(f"{__name__}.")
-
-
-def _name(function: Rule) -> str:
-    return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
+def _name(convolution: type[nn.Module]) -> str:
+    return f"{convolution.__module__}.{convolution.__qualname__}"
