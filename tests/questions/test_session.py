@@ -7,7 +7,7 @@ import torch
 from torch_geometric.data import Data
 
 import nora
-from graphs import double, two_camps
+from graphs import FEATURES, double, two_camps
 from networks import network
 
 
@@ -156,3 +156,25 @@ def test_warnings_point_at_the_line_that_asked(data: Data) -> None:
         with pytest.warns(RuntimeWarning, match="reads no edges") as caught:
             ask()
         assert caught[0].filename == __file__
+
+
+def test_an_engine_is_prepared_once_passes_have_cost_as_much(
+    model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nora.engine.verification.PREPARING_SHARE", 0.2)
+    random = torch.Generator().manual_seed(0)
+    edges = torch.randint(3000, (2, 60_000), generator=random)
+    data = Data(x=torch.randn(3000, FEATURES, generator=random).double(), edge_index=edges)
+    session = nora.Session(model, data)
+    session.what_if(0)
+    assert session.prepared.preparations == 0  # one pass is all it takes
+    asked = 1
+    while not session.prepared.preparations and asked < 100:
+        session.what_if(asked)
+        asked += 1
+    assert 5 < asked < 60
+    before = PASSES["run"]
+    found = session.what_if(99)
+    assert PASSES["run"] == before
+    truth = nora.what_if(model, data, 99, method="brute")
+    torch.testing.assert_close(found.after, truth.after, equal_nan=True)

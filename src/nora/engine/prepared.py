@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nora.engine import verification
 from nora.engine.engine import BackendName, Engine, pick_backend
 from nora.engine.plan import UnsupportedError
 from nora.engine.verification import is_worth_preparing, removals_to_verify, verify_engine
@@ -25,7 +26,7 @@ class Prepared:
         self._engine: Engine | None = None
         self._refusal: UnsupportedError | None = None
         self._facts: dict[str, Any] = {}
-        self._asked = 0
+        self._passed = 0
 
     @property
     def ready(self) -> bool:
@@ -33,9 +34,14 @@ class Prepared:
         return self._engine is not None or self._refusal is not None
 
     def pays(self, problem: Problem, removals: int) -> bool:
-        """Whether so many removals more are worth an engine, with those asked for before."""
-        self._asked += removals
-        return self.ready or is_worth_preparing(problem, self._asked)
+        """Whether so many removals more are worth an engine.
+
+        Full passes that were made before count in full: once they have taken as long as preparing would,
+        more of the same is to be expected.
+        """
+        expected = removals + self._passed / verification.PREPARING_SHARE
+        self._passed += removals
+        return self.ready or is_worth_preparing(problem, expected)
 
     def engine(self, problem: Problem, backend: BackendName = "auto", removals: int = 1) -> Engine:
         """The engine for this question.

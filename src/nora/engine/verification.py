@@ -130,7 +130,7 @@ def spread_removals(engine: Engine, count: int, seed: int) -> Tensor:
     return torch.tensor(distinct[:count], device=nodes.device)
 
 
-def is_worth_preparing(problem: Problem, removals: int) -> bool:
+def is_worth_preparing(problem: Problem, removals: float) -> bool:
     """Whether preparing an engine is cheap beside a full pass for every removal.
 
     By estimates from sizes alone: a clock would decide otherwise now and then, and the same call would
