@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -58,10 +60,13 @@ def test_every_python_block_runs(page, tmp_path, monkeypatch, unregistered_after
         r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL
     )
     assert blocks
-    names: dict = {"MyConv": MyConv, "__name__": "page"}
+    # A module like any other: dataclasses look theirs up.
+    module = ModuleType("page")
+    module.MyConv = MyConv
+    monkeypatch.setitem(sys.modules, "page", module)
     for block in blocks:
         # A block of a page is a file of its own there, and a future import must come first in it.
-        exec(compile(block, page, "exec"), names)
+        exec(compile(block, page, "exec"), vars(module))
 
 
 @pytest.mark.parametrize("page", PAGES)

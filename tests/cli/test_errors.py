@@ -30,7 +30,7 @@ def fail_inside(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(nora, "influence", fail, raising=False)
+    monkeypatch.setattr(nora.Session, "influence", fail)
 
 
 def told_as_a_bug(*args: Any) -> BaseException:
@@ -83,7 +83,7 @@ def test_seeds_that_no_generator_takes_are_one_line(karate: Path, tmp_path: Path
 def test_a_mistake_in_a_command_keeps_its_traceback(
     karate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nora, "influence", lambda *_, **__: len(None), raising=False)  # type: ignore[arg-type]
+    monkeypatch.setattr(nora.Session, "influence", lambda *_, **__: len(None))  # type: ignore[arg-type]
     error = told_as_a_bug("rank", karate, "--method", "brute")
     assert isinstance(error, TypeError)
 
@@ -111,7 +111,7 @@ def test_what_others_raise_on_the_way_is_a_bug(
 def test_python_shows_the_traceback_and_then_the_request(karate: Path) -> None:
     code = (
         "import nora, nora.cli\n"
-        "nora.influence = lambda *_, **__: len(None)\n"
+        "nora.Session.influence = lambda *_, **__: len(None)\n"
         f"nora.cli.app(['rank', {str(karate)!r}, '--method', 'brute'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -160,7 +160,7 @@ def test_any_import_of_a_missing_extra_names_it(
         import optuna.samplers  # noqa: F401
 
     monkeypatch.setitem(sys.modules, "optuna", None)
-    monkeypatch.setattr(nora, "influence", import_optuna, raising=False)
+    monkeypatch.setattr(nora.Session, "influence", import_optuna)
     message = refused("rank", karate, "--method", "brute")
     assert "optuna, which is not installed: pip install 'nora-influence[tune]'" in message
 

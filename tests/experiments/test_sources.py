@@ -151,7 +151,7 @@ def test_a_method_made_in_a_session_is_told_by_what_it_does(
         ("nora.methods.exact", "nora.methods.brute", "nora.results.plots.style"),
         ("nora.methods.nora", "nora.problem.message_passing", "nora.engine.engine"),
         ("nora.methods.predict", "nora.results.agreement", "nora.results.influence"),
-        ("nora.tuning.nora_search", "nora.methods.nora", "nora.methods.cauchy"),
+        ("nora.tuning.searches.nora", "nora.methods.nora", "nora.methods.cauchy"),
     ],
 )
 def test_modules_stand_for_all_they_build_on(module: str, known: str, unknown: str) -> None:

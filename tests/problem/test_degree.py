@@ -35,7 +35,7 @@ def test_method_plot_table_and_report_say_the_same(graph: Callable[[], Data]) ->
     assert torch.allclose(torch.as_tensor(drawn.data), shown, rtol=0.12)
     table = dict(nora.to_networkx(data).nodes(data="degree"))
     assert list(table.values()) == expected
-    told = gather(model, data, scores, None, None, None, None, 0, None)
+    told = gather(nora.Session(model, data), scores, None, None, None, 0)
     assert told.degree.tolist() == expected
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from nora.engine.prepared import Prepared
 from nora.problem import Problem, Transform, build_problem
@@ -71,6 +72,7 @@ class Session:
         if self.names is not None and len(self.names) != self._problem.num_nodes:
             raise ValueError(f"{len(self.names)} names for {self._problem.num_nodes} nodes")
         self.prepared = Prepared()
+        self._restricted = targets is not None
         self._checked = self._seen_again = False
         self._stamp = _Stamp(self._problem)
 
@@ -109,7 +111,7 @@ class Session:
     @property
     def restricted(self) -> bool:
         """Whether only the change of some predictions counts."""
-        return self._problem.targets is not None
+        return self._restricted
 
     def ids(self, nodes: Any) -> Nodes:
         """Nodes as given, names replaced by ids."""
@@ -294,5 +296,14 @@ def _same_setting(one: Any, other: Any) -> bool:
 
 
 def _version(thing: Any) -> int:
-    """How often a tensor was written into; tensors made in inference mode do not count."""
-    return thing._version if isinstance(thing, Tensor) and not thing.is_inference() else -1
+    """How often a tensor was written into."""
+    return thing._version if _is_counted(thing) else -1
+
+
+def _is_counted(thing: Any) -> bool:
+    """Whether writing into it is counted; layers that have not seen data have no tensors yet."""
+    if not isinstance(thing, Tensor) or isinstance(
+        thing, UninitializedParameter | UninitializedBuffer
+    ):
+        return False
+    return not thing.is_inference()

@@ -86,7 +86,7 @@ class Trust:
         return (
             f"the model is too weak for its influences to be trusted: it {self.finding}, and "
             f"{self.reason}. The ranking says what moves this model, not what matters in the data. "
-            f"Better features, more {more}, or another model or encoding may help"
+            f"Better features, more {more}, or another model= or encoding= may help"
         )
 
 
