@@ -78,7 +78,7 @@ def test_it_is_what_the_command_does(analysis: nora.Analysis, files: dict, tmp_p
     pd.testing.assert_frame_equal(one, other)
     for effect in (saved / "effects").iterdir():
         one, other = pd.read_csv(effect), pd.read_csv(out / "effects" / effect.name)
-        pd.testing.assert_frame_equal(one, other)
+        pd.testing.assert_frame_equal(one, other, rtol=1e-3, atol=1e-6)
 
 
 def test_frames_give_the_same_as_files(analysis: nora.Analysis, frames: dict) -> None:
