@@ -38,7 +38,7 @@ from torch_geometric.data import Data
 
 import nora
 from arxiv import arxiv_topology
-from nora.engine import compiled
+from nora.engine.backends import compiled
 from nora.engine.engine import Engine
 from nora.engine.steps.step import Tally
 from nora.memory import parse_bytes

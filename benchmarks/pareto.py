@@ -26,14 +26,15 @@ from typing import Any
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from nora.report.figures import COLOURS, GREY
 from torch import nn
 from torch_geometric.data import Data
 
 import nora
 from arxiv import arxiv_topology
 from nora.results.agreement import agreement
-from nora.training.splits import few_shot, shuffled
+from nora.results.plots.style import COLOURS, GREY
+from nora.seeds import shuffled
+from nora.training.splits import few_shot
 
 HERE = Path(__file__).parent
 CACHE = HERE / ".cache"

@@ -37,7 +37,7 @@ from torch_geometric.nn import conv as convolutions
 from torch_geometric.nn import norm as norms
 from torch_geometric.utils import add_remaining_self_loops, sort_edge_index
 
-from nora.engine import vectorised
+from nora.engine.backends import vectorised
 from nora.engine.engine import Engine
 from nora.engine.plan import UnsupportedError
 from nora.engine.steps.step import EVERYWHERE

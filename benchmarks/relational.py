@@ -21,8 +21,6 @@ from torch_geometric.data import Data, HeteroData
 
 import nora
 from nora.models.timme import TIMME
-from nora.training.runs import split_of
-from nora.training.splits import shuffled
 
 RESULTS = Path(__file__).parent / "results" / "relational.json"
 TIMED = 12
@@ -86,6 +84,8 @@ def typed(num_nodes: int = 20_000, relations: int = 5) -> Data:
 def politicians(task: str) -> tuple[nn.Module, HeteroData, Any]:
     """TIMME on PureP."""
     dataset = nora.load_dataset("pure-p")
+    from nora.training.runs import split_of
+
     split = split_of(dataset, task, 0, 0)
     relations = [kind[1] for kind in split.data.edge_types]
     model = TIMME(int(dataset.data.num_nodes), 2, relations=relations, task=task)
@@ -102,7 +102,7 @@ def measured(model: nn.Module, data: Any, task: Any) -> dict[str, float]:
     """Seconds per removal: `exact` over all nodes, `brute` over a few."""
     count = int(data.num_nodes)
     few = torch.zeros(count, dtype=torch.bool)
-    few[shuffled(count, 0)[:TIMED]] = True
+    few[torch.randperm(count, generator=torch.Generator().manual_seed(0))[:TIMED]] = True
     # Compiled loops are loaded, and what is made once is made, before the clock starts.
     nora.influence(model, data, "exact", task, nodes=few, backend="compiled", progress=False)
     brute = _seconds(lambda: nora.influence(model, data, "brute", task, nodes=few, progress=False))

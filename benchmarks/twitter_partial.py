@@ -18,8 +18,9 @@ import torch
 
 import nora
 from nora.results.agreement import agreement
+from nora.seeds import shuffled
 from nora.training.runs import about_task
-from nora.training.splits import few_shot, shuffled
+from nora.training.splits import few_shot
 
 RESULTS = Path(__file__).parent / "results" / "twitter_partial.json"
 CACHE = Path(__file__).parent / ".cache" / "twitter_partial"

@@ -49,8 +49,8 @@ def is_fact(method: str, fact: str) -> bool:
 def test_every_node_gets_a_finite_score_that_is_not_negative(
     method: str, task: str, kind: str
 ) -> None:
-    data, posed_task = posed(kind, task)
-    result = score(method, data, posed_task)
+    data, task_for = posed(kind, task)
+    result = score(method, data, task_for)
     assert result.scores.shape == (data.num_nodes,)
     assert result.scores.is_floating_point()
     assert torch.isfinite(result.scores).all()
@@ -64,10 +64,10 @@ def test_every_node_gets_a_finite_score_that_is_not_negative(
 @every_task
 @every_method
 def test_nodes_left_out_are_nan_and_the_others_unchanged(method: str, task: str, kind: str) -> None:
-    data, posed_task = posed(kind, task)
+    data, task_for = posed(kind, task)
     asked = [1, 3, 4]
-    some = score(method, data, posed_task, nodes=asked).scores
-    every = score(method, data, posed_task).scores
+    some = score(method, data, task_for, nodes=asked).scores
+    every = score(method, data, task_for).scores
     assert (~some.isnan()).nonzero().flatten().tolist() == asked
     torch.testing.assert_close(some[asked], every[asked], rtol=1e-9, atol=1e-12)
 
@@ -75,10 +75,10 @@ def test_nodes_left_out_are_nan_and_the_others_unchanged(method: str, task: str,
 @every_task
 @pytest.mark.parametrize("method", [name for name in NAMES if is_fact(name, "uses_model")])
 def test_nodes_without_edges_have_no_influence(method: str, task: str) -> None:
-    data, posed_task = posed("isolated", task)
+    data, task_for = posed("isolated", task)
     apart = without_edges(data)
     assert apart.tolist() == [4, 5]
-    assert score(method, data, posed_task).scores[apart].tolist() == [0, 0]
+    assert score(method, data, task_for).scores[apart].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("name", [*PLAIN, "patchwork"])
@@ -86,35 +86,35 @@ def test_nodes_without_edges_have_no_influence(method: str, task: str) -> None:
 @every_task
 @pytest.mark.parametrize("method", EXACT)
 def test_exact_methods_equal_brute_force(method: str, task: str, kind: str, name: str) -> None:
-    data, posed_task = posed(kind, task)
+    data, task_for = posed(kind, task)
     model = patchwork() if name == "patchwork" else network(name, norm=True, layers=3)
-    truth = score("brute", data, posed_task, model=model).scores
-    found = score(method, data, posed_task, model=model).scores
+    truth = score("brute", data, task_for, model=model).scores
+    found = score(method, data, task_for, model=model).scores
     torch.testing.assert_close(found, truth, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("method", EXACT)
 @every_task
 def test_exact_methods_equal_brute_force_on_targets(method: str, task: str) -> None:
-    data, posed_task = posed("two_camps", task)
-    truth = score("brute", data, posed_task, targets=[1, 4]).scores
-    found = score(method, data, posed_task, targets=[1, 4]).scores
+    data, task_for = posed("two_camps", task)
+    truth = score("brute", data, task_for, targets=[1, 4]).scores
+    found = score(method, data, task_for, targets=[1, 4]).scores
     torch.testing.assert_close(found, truth, rtol=1e-9, atol=1e-9)
 
 
 @every_task
 @every_method
 def test_targets_are_honoured_or_refused(method: str, task: str) -> None:
-    data, posed_task = posed("two_camps", task)
-    items = posed_task.num_items(data.num_nodes)
+    data, task_for = posed("two_camps", task)
+    items = task_for.num_items(data.num_nodes)
     if not is_fact(method, "uses_targets"):
         with pytest.raises(ValueError, match=f"method '{method}' does not look at predictions"):
-            score(method, data, posed_task, targets=[0])
+            score(method, data, task_for, targets=[0])
         return
-    every = score(method, data, posed_task)
-    named = score(method, data, posed_task, targets=range(items))
+    every = score(method, data, task_for)
+    named = score(method, data, task_for, targets=range(items))
     torch.testing.assert_close(named.scores, every.scores, rtol=1e-9, atol=1e-12)
-    few = score(method, data, posed_task, targets=[0, 1])
+    few = score(method, data, task_for, targets=[0, 1])
     assert torch.isfinite(few.scores).all()
     assert few.scores.sum() < 0.9 * every.scores.sum()
 
@@ -122,10 +122,10 @@ def test_targets_are_honoured_or_refused(method: str, task: str) -> None:
 @every_task
 @every_method
 def test_a_second_call_gives_the_same_scores_to_the_last_bit(method: str, task: str) -> None:
-    data, posed_task = posed("bridge", task)
-    first = score(method, data, posed_task)
+    data, task_for = posed("bridge", task)
+    first = score(method, data, task_for)
     torch.manual_seed(99)
-    assert torch.equal(score(method, data, posed_task).scores, first.scores)
+    assert torch.equal(score(method, data, task_for).scores, first.scores)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -133,8 +133,8 @@ def test_a_second_call_gives_the_same_scores_to_the_last_bit(method: str, task: 
 def test_saved_scores_come_back_with_their_provenance(
     method: str, suffix: str, tmp_path: Path
 ) -> None:
-    data, posed_task = posed("bridge", "link")
-    made = score(method, data, posed_task, nodes=[0, 2, 5])
+    data, task_for = posed("bridge", "link")
+    made = score(method, data, task_for, nodes=[0, 2, 5])
     back = Influence.load(made.save(tmp_path / f"scores.{suffix}"))
     assert torch.equal(back.scores.nan_to_num(-1), made.scores.nan_to_num(-1))
     assert back.scores.dtype == made.scores.dtype
@@ -146,10 +146,10 @@ def test_saved_scores_come_back_with_their_provenance(
 @every_task
 @every_method
 def test_a_model_written_by_a_user_works_unchanged(method: str, task: str) -> None:
-    data, posed_task = posed("bridge", task)
-    scores = score(method, data, posed_task, model=patchwork(cached=True)).scores
+    data, task_for = posed("bridge", task)
+    scores = score(method, data, task_for, model=patchwork(cached=True)).scores
     assert torch.isfinite(scores).all()
-    fresh = score(method, data, posed_task, model=patchwork(cached=False)).scores
+    fresh = score(method, data, task_for, model=patchwork(cached=False)).scores
     if method != "cauchy":  # a sketch depends on how the model is followed
         torch.testing.assert_close(scores, fresh)
 

@@ -6,7 +6,18 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import typer
 
 from nora.files import check_folder
 from nora.registry import nearest
@@ -15,6 +26,14 @@ if TYPE_CHECKING:
     from nora import Run
 
 TABLES = (".csv", ".parquet")
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="IDS",
+        help="Count only the change of these nodes' predictions; for link runs, of these "
+        "positions in the list of pairs.",
+    ),
+]
 
 
 def parse_nodes(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import check_table, parse_nodes, parse_targets
+from nora.cli.arguments import Targets, check_table, parse_nodes, parse_targets
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.wording import duration
 
@@ -19,14 +19,7 @@ def group(
         list[str] | None,
         typer.Option(metavar="IDS", help="Choose among these: ids or names, with commas."),
     ] = None,
-    targets: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="IDS",
-            help="Count only the change of these nodes' predictions; for link runs, of these "
-            "positions in the list of pairs.",
-        ),
-    ] = None,
+    targets: Targets = None,
     recheck: Annotated[
         int,
         typer.Option(min=0, metavar="N", help="How many others to try before a node is accepted."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nora.cli.arguments import (
+    Targets,
     check_folder,
     check_table,
     parse_nodes,
@@ -64,14 +65,7 @@ def rank(
         list[str] | None,
         typer.Option(metavar="IDS", help="Score only these: ids or names, with commas."),
     ] = None,
-    targets: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="IDS",
-            help="Count only the change of these nodes' predictions; for link runs, of these "
-            "positions in the list of pairs.",
-        ),
-    ] = None,
+    targets: Targets = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="Keep finished work in this folder; the same command resumes there."),

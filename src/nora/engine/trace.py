@@ -29,7 +29,7 @@ from nora.engine.tape.tracked import Layout, Uniform
 from nora.problem import Problem
 from nora.problem.checks import check_same
 from nora.problem.node_index import Graph
-from nora.problem.preserve import Witnessed
+from nora.problem.preserve import CheckedRemoval
 from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction, dot_product
 
@@ -107,8 +107,8 @@ def _recorded(
 
     start = time.perf_counter()
     tape = record(run, inputs, watched)
-    if gone is not None and gone not in problem.witnessed:
-        problem.witnessed[gone] = Witnessed(made[0], time.perf_counter() - start)
+    if gone is not None and gone not in problem.checked_removals:
+        problem.checked_removals[gone] = CheckedRemoval(made[0], time.perf_counter() - start)
     return tape, made[0]
 
 

@@ -39,7 +39,7 @@ def tolerated(dtype: torch.dtype) -> float:
 
 def removals_to_verify(problem: Problem) -> int:
     """How many removals to compare: 8 in long runs, one in 5,000 in short ones, at least 2; 4 where quick."""
-    seconds = [found.seconds for found in problem.witnessed.values()]
+    seconds = [found.seconds for found in problem.checked_removals.values()]
     fewest = QUICK if min(seconds, default=0.0) < QUICK_SECONDS else FEWEST
     return min(max(fewest, len(problem.nodes) // REMOVALS_PER_CHECK), MOST)
 
@@ -56,15 +56,15 @@ def verify_engine(engine: Engine, count: int, seed: int) -> dict[str, Any]:
     problem = engine.problem
     if len(problem.nodes) == 0:
         return {}
-    seconds = [found.seconds for found in problem.witnessed.values()]
+    seconds = [found.seconds for found in problem.checked_removals.values()]
     chosen = spread_removals(engine, count, seed)
     largest = 0.0
     for node in chosen.split(1):
         with torch.no_grad():
-            if int(node) in problem.witnessed:
+            if int(node) in problem.checked_removals:
                 keep = kept(node.to(problem.device), problem.num_nodes)
                 task, survivors = problem.task.survivors(keep)
-                truth = problem.predicted(problem.witnessed[int(node)].output, task)
+                truth = problem.predicted(problem.checked_removals[int(node)].output, task)
             else:
                 start = time.perf_counter()
                 truth, survivors = problem.predict_without(node)
@@ -123,7 +123,7 @@ def spread_removals(engine: Engine, count: int, seed: int) -> Tensor:
     hub = others[edges_at[others].argmax()]
     linked = others[edges_at[others] > 0]
     leaf = linked[edges_at[linked].argmin()] if len(linked) else hub
-    known = torch.tensor(list(problem.witnessed), dtype=torch.long, device=nodes.device)
+    known = torch.tensor(list(problem.checked_removals), dtype=torch.long, device=nodes.device)
     known = known[torch.isin(known, nodes)]
     wanted = torch.cat([hub.reshape(1), known, leaf.reshape(1), others])
     distinct = list(dict.fromkeys(wanted[: count + len(known) + 2].tolist()))

@@ -15,7 +15,7 @@ from torch_geometric.nn import MessagePassing
 
 from nora.problem.edge_sets import Kind, Rewriting, node_counts, rewrite
 from nora.problem.hetero import HeteroForward
-from nora.problem.preserve import Snapshot, Witnessed
+from nora.problem.preserve import CheckedRemoval, Snapshot
 from nora.problem.removal import isolate_nodes, kept
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.stacklevel import warn
@@ -174,7 +174,7 @@ def _by_id(problem: Problem) -> str:
     except MISFIT as error:
         wrong = told(error).strip() or type(error).__name__
     if not wrong:
-        problem.witnessed[int(node)] = Witnessed(found, time.perf_counter() - start)
+        problem.checked_removals[int(node)] = CheckedRemoval(found, time.perf_counter() - start)
         return ""
     if _runs_without_another(problem, node):
         return ""  # it is that node which cannot be spared; whoever removes it is told so

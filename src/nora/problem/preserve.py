@@ -258,7 +258,7 @@ def _version(tensor: Tensor) -> int | None:
 
 
 @dataclass(frozen=True)
-class Witnessed:
+class CheckedRemoval:
     """The model's output after one node's removal, and the seconds of the pass."""
 
     output: Tensor

@@ -34,7 +34,7 @@ from nora.problem.hetero import (
 )
 from nora.problem.known_influences import Labels, label_tensor
 from nora.problem.node_index import Graph, NodeIndex, Nodes, global_edges, node_index_of
-from nora.problem.preserve import Passes, Witnessed, evaluating
+from nora.problem.preserve import CheckedRemoval, Passes, evaluating
 from nora.problem.removal import isolate_nodes, kept, node_ids, remove_nodes
 from nora.problem.task import Task, item_change
 from nora.problem.tasks.link_prediction import LinkPrediction, dot_product
@@ -61,7 +61,7 @@ class Problem:
             and `r` loses its edges. `check_model` finds out.
         original: The model's output on `G`, once `check_model` has computed it.
         labels: True influences `[N]` that are known, NaN elsewhere; None when none are.
-        witnessed: Removals of one node that checks have computed by the definition on their way.
+        checked_removals: Removals of one node that checks have computed by the definition on their way.
     """
 
     model: nn.Module
@@ -77,7 +77,9 @@ class Problem:
     original: Tensor | None = None
     labels: Tensor | None = None
     passes: Passes = field(default_factory=Passes, repr=False, compare=False)
-    witnessed: dict[int, Witnessed] = field(default_factory=dict, repr=False, compare=False)
+    checked_removals: dict[int, CheckedRemoval] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def num_nodes(self) -> int:

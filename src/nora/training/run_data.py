@@ -23,11 +23,11 @@ from nora.training.run_tensors import read_tensors, write_tensors
 TENSORS, FACTS = "dataset.safetensors", "dataset.json"
 
 
-def is_carried(dataset: Dataset) -> bool:
+def keeps_its_graph(dataset: Dataset) -> bool:
     """Whether a run must carry the graph: `load_dataset` could not give it again.
 
     >>> from nora.datasets import load_dataset
-    >>> is_carried(load_dataset("karate"))
+    >>> keeps_its_graph(load_dataset("karate"))
     False
     """
     return dataset.own or dataset.name not in {entry.name for entry in DATASETS}

@@ -26,7 +26,7 @@ from nora.problem.tasks.node_classification import NodeClassification
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 from nora.training.relational_splits import RelationalSplit, split_relations
-from nora.training.run_data import TENSORS, is_carried, read_dataset, write_dataset
+from nora.training.run_data import TENSORS, keeps_its_graph, read_dataset, write_dataset
 from nora.training.run_split import FILE, Split, read_split, write_split
 from nora.training.splits import NodeSplit, split_links, split_nodes
 
@@ -112,7 +112,7 @@ class Run:
             text = json.dumps(self.describe(), indent=2)
             (temporary / "run.json").write_text(text + "\n", encoding="utf-8")
             write_split(self.split, temporary)
-            if is_carried(self.dataset):
+            if keeps_its_graph(self.dataset):
                 write_dataset(self.dataset, temporary)
         return Path(folder)
 
@@ -151,7 +151,7 @@ def load_run(folder: str | Path) -> Run:
     # Runs saved before they carried their split have the one of their cycle and seed.
     carried = (path / FILE).exists()
     split = read_split(dataset, task, path) if carried else split_of(dataset, task, **where)
-    data = posed_data(dataset, split)
+    data = graph_for(dataset, split)
     if about.get("graph") != graph_fingerprint(data):
         raise ValueError(
             f"the run in {path} was trained on another version of {name!r}; train it again"
@@ -161,7 +161,7 @@ def load_run(folder: str | Path) -> Run:
         architecture=made,
         dataset=dataset,
         data=data,
-        task=posed_task(task, split, model),
+        task=task_for(task, split, model),
         split=split,
         training=about.get("training", {}),
         metrics=about.get("metrics", {}),
@@ -181,7 +181,7 @@ def about_task(run: Run, task: str) -> Run:
     made = {**run.architecture, "sizes": {**run.architecture["sizes"], "task": task}}
     model = build_model(made["name"], made["in_channels"], made["out_channels"], **made["sizes"])
     model.load_state_dict(run.model.state_dict())
-    posed = posed_task(task, run.split, model)
+    posed = task_for(task, run.split, model)
     return replace(run, model=model.eval(), architecture=made, task=posed)
 
 
@@ -195,12 +195,12 @@ def split_of(dataset: Dataset, task: str, cycle: int, seed: int) -> Split:
     return split_links(dataset.data, dataset.link_ratios, cycle, seed, dataset.negatives)
 
 
-def posed_data(dataset: Dataset, split: Split) -> Data:
+def graph_for(dataset: Dataset, split: Split) -> Data:
     """The graph the model may see."""
     return dataset.data if isinstance(split, NodeSplit) else split.data
 
 
-def posed_task(task: str, split: Split, model: nn.Module) -> Task:
+def task_for(task: str, split: Split, model: nn.Module) -> Task:
     """The task to ask about: all nodes, or all positive and negative pairs (of all relations)."""
     if task == "node" or isinstance(split, NodeSplit):
         return NodeClassification()

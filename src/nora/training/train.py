@@ -17,7 +17,7 @@ from nora.models import MODELS, build_model
 from nora.problem.preserve import seeded
 from nora.training.fits import Settings, fit_for
 from nora.training.run_split import Split
-from nora.training.runs import Run, posed_data, posed_task, split_of
+from nora.training.runs import Run, graph_for, split_of, task_for
 from nora.training.splits import LinkSplit
 
 
@@ -63,7 +63,7 @@ def train(
     if task == "node" and (_labels(dataset) is None or dataset.num_classes < 2):
         raise ValueError(f"dataset {dataset.name!r} has no labels; train with task='link'")
     dataset, split = _fair(dataset, split_of(dataset, task, cycle, seed))
-    data = posed_data(dataset, split)
+    data = graph_for(dataset, split)
     inputs, width = _channels(dataset, task, sizes)
     sizes = {**_needed(model, dataset, task), **sizes}
     settings = Settings(epochs, patience, lr, weight_decay, progress)
@@ -82,7 +82,7 @@ def train(
         },
         dataset=dataset,
         data=data,
-        task=posed_task(task, split, network),
+        task=task_for(task, split, network),
         split=split,
         cycle=cycle,
         seed=seed,

@@ -14,7 +14,7 @@ from nora.datasets import Dataset
 from nora.problem.preserve import seeded
 from nora.training.fits import Settings, distillation
 from nora.training.fits.plain import fit_to_task
-from nora.training.runs import posed_data, split_of
+from nora.training.runs import graph_for, split_of
 
 SETTINGS: dict[str, Any] = {"epochs": 6, "hidden_channels": 8, "progress": False}
 
@@ -87,7 +87,7 @@ def test_links_have_no_classes_to_teach_and_are_fitted_as_usual() -> None:
     run = nora.train("drgat", "karate", "link", **SETTINGS)
     assert not any(key.startswith("teacher") for key in run.metrics)
     split = split_of(run.dataset, "link", 0, 0)
-    data = posed_data(run.dataset, split)
+    data = graph_for(run.dataset, split)
     with seeded(0):
         plain = nora.build_model("drgat", data.x.size(1), 8, hidden_channels=8)
         fit_to_task(plain, data, split, Settings(epochs=6, progress=False))
