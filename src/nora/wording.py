@@ -63,17 +63,17 @@ def count(amount: int, one: str, many: str | None = None) -> str:
 def duration(seconds: float) -> str:
     """How long something took.
 
-    >>> duration(0.0021), duration(0.47), duration(75), duration(7300)
-    ('2 ms', '0.47 s', '1 min 15 s', '2 h 1 min')
+    >>> duration(0.0021), duration(0.47), duration(60), duration(75), duration(7300)
+    ('2 ms', '0.47 s', '1 min', '1 min 15 s', '2 h 1 min')
     """
     if seconds < 0.01:
         return f"{1000 * seconds:.0f} ms"
     if seconds < 59.5:
         return f"{seconds:.2g} s"
     whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    large, small = ((60, "min"), (1, "s")) if whole < 3600 else ((3600, "h"), (60, "min"))
+    rest = whole % large[0] // small[0]
+    return f"{whole // large[0]} {large[1]}" + (f" {rest} {small[1]}" if rest else "")
 
 
 def cell(value: Any) -> str:
