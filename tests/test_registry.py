@@ -148,7 +148,43 @@ def test_the_first_question_loads_no_statistics_and_no_optimisers() -> None:
     assert loaded(asked) == loaded("import torch_geometric.nn\n")
 
 
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (lambda n: torch.ones(n, 1), r"one score per node, \[7\]; it gave \[7, 1\]"),
+        (lambda n: torch.ones(3), r"one score per node, \[7\]; it gave \[3\]"),
+        (lambda n: None, "it returned NoneType"),
+        (lambda n: [0.5] * n, "returned a list of float: return a tensor"),
+    ],
+)
+def test_what_is_no_score_per_node_is_refused_by_name(
+    returned: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(METHODS)
+    monkeypatch.setattr(METHODS, "_entries", dict(METHODS._entries))
+
+    @METHODS.register("odd", "not scores", MethodFacts(uses_model=False))
+    def odd(problem: Problem) -> Any:
+        return returned(problem.num_nodes)
+
+    with pytest.raises((ValueError, TypeError), match=f"the method 'odd' .*{told}"):
+        nora.influence(network(), double(bridge()), "odd", progress=False)
+
+
+def test_whole_numbers_are_scores_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    list(METHODS)
+    monkeypatch.setattr(METHODS, "_entries", dict(METHODS._entries))
+
+    @METHODS.register("counted", "whole numbers", MethodFacts(uses_model=False))
+    def counted(problem: Problem) -> torch.Tensor:
+        return torch.arange(problem.num_nodes)
+
+    found = nora.influence(network(), double(bridge()), "counted", nodes=[1, 3], progress=False)
+    assert found.top(2)["influence"].tolist() == [3.0, 1.0]
+
+
 def test_a_method_may_return_any_iterator(monkeypatch: pytest.MonkeyPatch) -> None:
+    list(METHODS)
     monkeypatch.setattr(METHODS, "_entries", dict(METHODS._entries))
 
     @METHODS.register("listed", "parts in a list", MethodFacts(uses_model=False))

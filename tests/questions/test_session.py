@@ -8,7 +8,21 @@ from torch_geometric.data import Data
 
 import nora
 from graphs import FEATURES, double, two_camps
+from hetero_graphs import library
+from hetero_graphs import network as hetero_network
 from networks import network
+
+
+class Passes:
+    """How often a model was run; no part of what the model is."""
+
+    run = 0
+
+    def __getstate__(self) -> dict[str, int]:
+        return {}
+
+
+PASSES = Passes()
 
 
 class Counted(torch.nn.Module):
@@ -20,11 +34,8 @@ class Counted(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
         # Not on the model: its attributes are put back after every pass.
-        PASSES["run"] = PASSES.get("run", 0) + 1
+        PASSES.run += 1
         return self.inner(x, edge_index)
-
-
-PASSES: dict[str, int] = {}
 
 
 @pytest.fixture
@@ -34,14 +45,14 @@ def data() -> Data:
 
 @pytest.fixture
 def model() -> torch.nn.Module:
-    PASSES.clear()
+    PASSES.run = 0
     return Counted().double().eval()
 
 
 def test_all_questions_share_one_preparation(model: torch.nn.Module, data: Data) -> None:
     session = nora.Session(model, data)
     session.influence("exact", progress=False)
-    first = PASSES["run"]
+    first = PASSES.run
     session.what_if([0, 3])
     session.what_if(1)
     session.top(3, progress=False)
@@ -50,7 +61,7 @@ def test_all_questions_share_one_preparation(model: torch.nn.Module, data: Data)
     session.influence_matrix([1, 2], progress=False)
     session.influence("cauchy", progress=False)
     assert session.prepared.preparations == 1
-    assert PASSES["run"] - first <= 2
+    assert PASSES.run - first <= 2
 
 
 def test_answers_are_those_of_the_functions(model: torch.nn.Module, data: Data) -> None:
@@ -98,19 +109,34 @@ def test_names_are_in_every_result(model: torch.nn.Module, data: Data) -> None:
 
 
 @pytest.mark.parametrize(
-    "what", ["weights", "features", "edges", "buffer", "setting", "layer", "activation"]
+    "what",
+    [
+        "weights",
+        "features",
+        "edges",
+        "buffer",
+        "setting",
+        "layer",
+        "activation",
+        "data of weights",
+        "reset",
+        "hook",
+        "private",
+        "list",
+        "numpy",
+    ],
 )
 def test_what_has_changed_meanwhile_is_refused(
     what: str, model: torch.nn.Module, data: Data
 ) -> None:
     model.register_buffer("scale", torch.ones(1))
-    model.act = torch.relu
+    model.act, model.factors = torch.relu, [1.0]
     session = nora.Session(model, data)
     session.what_if(1)
     session.what_if(1)  # asking changes nothing
     with torch.no_grad():
         if what == "weights":
-            next(model.parameters()).mul_(2)
+            next(model.parameters()).add_(1)
         elif what == "features":
             data.x[0] += 1
         elif what == "edges":
@@ -121,11 +147,21 @@ def test_what_has_changed_meanwhile_is_refused(
             model.inner.convs[0] = torch.nn.Identity()
         elif what == "activation":
             model.act = torch.tanh
+        elif what == "data of weights":
+            next(model.parameters()).data.add_(1)
+        elif what == "reset":
+            model.inner.convs[0].reset_parameters()
+        elif what == "hook":
+            model.register_forward_hook(lambda module, given, output: 2 * output)
+        elif what == "private":
+            model._scale = 4.0
+        elif what == "list":
+            model.factors.append(2.0)
+        elif what == "numpy":
+            data.x.numpy()[0] += 1
         else:
             model.scale.fill_(3)
-    with pytest.raises(
-        RuntimeError, match=r"changed since this session was made.*new nora.Session"
-    ):
+    with pytest.raises(RuntimeError, match=r"changed since this session was made"):
         session.what_if(1)
 
 
@@ -173,8 +209,78 @@ def test_an_engine_is_prepared_once_passes_have_cost_as_much(
         session.what_if(asked)
         asked += 1
     assert 5 < asked < 60
-    before = PASSES["run"]
+    before = PASSES.run
     found = session.what_if(99)
-    assert PASSES["run"] == before
+    assert PASSES.run == before
     truth = nora.what_if(model, data, 99, method="brute")
     torch.testing.assert_close(found.after, truth.after, equal_nan=True)
+
+
+def test_what_nora_itself_puts_back_is_no_change(data: Data) -> None:
+    class Numbered(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rows = torch.nn.Embedding(data.num_nodes, FEATURES)
+            self.inner = network()
+            self.register_buffer("asked", torch.zeros(1))
+
+        def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+            self.asked += 1
+            return self.inner(self.rows.weight, edge_index)
+
+    model = Numbered().double().eval()
+    with pytest.warns(RuntimeWarning, match="weights by node id"):
+        assert len(nora.top(model, data, 3, progress=False).nodes) == 3
+    session = nora.Session(model, data)
+    with pytest.warns(RuntimeWarning, match="weights by node id"):
+        session.influence("exact", progress=False)
+    assert session.what_if(3).removal == "isolated"
+
+
+def test_a_decoder_that_has_changed_is_seen(data: Data) -> None:
+    class Weighed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(3).double())
+
+        def forward(self, z: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+            return (z[pairs[0]] * self.weight.exp() * z[pairs[1]]).sum(dim=-1)
+
+    decoder = Weighed()
+    task = nora.LinkPrediction(data.edge_index, decoder, return_type="raw")
+    session = nora.Session(network(), data, task)
+    session.what_if(3)
+    with torch.no_grad():
+        decoder.weight.add_(1)
+    with pytest.raises(RuntimeError, match="the task has changed"):
+        session.what_if(3)
+
+
+def test_names_that_several_nodes_have_are_refused(model: torch.nn.Module, data: Data) -> None:
+    session = nora.Session(model, data, names=["same"] * data.num_nodes)
+    with pytest.raises(ValueError, match="nodes are named 'same': give ids"):
+        session.what_if("same")
+
+
+def test_the_first_of_a_type_with_targets_are_found_without_an_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nora.engine.verification.PREPARING_SHARE", 0.2)
+    found = nora.top(
+        hetero_network(),
+        library(),
+        2,
+        nora.NodeClassification(node_type="paper"),
+        targets=[1, 2],
+        progress=False,
+    )
+    assert found.certified == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_first_are_found_in_half_precision(dtype: torch.dtype, data: Data) -> None:
+    data.x = data.x.to(dtype)
+    model = network().to(dtype)
+    assert len(nora.top(model, data, 3, progress=False).nodes) == 3
+    with pytest.raises(ValueError, match="single or double precision"):
+        nora.influence(model, data, "cauchy", progress=False)

@@ -8,7 +8,7 @@ notes the step, so that the steps can later be run on changed rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -101,6 +101,8 @@ class Plan:
             self_loops: Weight of the self-loop given to every node that has none; without
                 `edge_weight` all weights are 1, as in PyG's `gcn_norm`.
         """
+        if normalise not in get_args(Normalise):
+            raise ValueError(f"normalise is {normalise!r}; it must be one of {get_args(Normalise)}")
         key = (edge_index.size(1), normalise, self_loops)
         for given, made in self._edges.setdefault(key, []):
             if _same_tensor(given[0], edge_index) and _same_tensor(given[1], edge_weight):
@@ -116,6 +118,13 @@ class Plan:
         made = Edges(source, target, edge_weight, self.num_nodes, normalise)
         self._edges[key].append((given, made))
         return made
+
+    def add(self, step: Step) -> Value:
+        """Any step, also of a kind of your own; gives its output."""
+        step.output.depth = max(step.output.depth, 0)  # else nobody would ask it what changes
+        step.settle()
+        self.steps.append(step)
+        return step.output
 
     def propagate(self, y: Value, edges: Edges, plus: Value | Tensor | None = None) -> Value:
         """`left_k Σ_{j→k} weight_jk right_j y_j + plus_k`; see `Edges`.
@@ -135,10 +144,7 @@ class Plan:
             plus = total[:0] if plus is None else plus.reshape(1, -1)
             whole = whole + plus if len(plus) else whole
         output = Value(self.all_nodes, 0, whole)
-        step = Propagate(edges, y, total, plus, output)
-        step.settle()
-        self.steps.append(step)
-        return output
+        return self.add(Propagate(edges, y, total, plus, output))
 
     def blend(self, weights: Callable[[Tensor], Tensor], *values: Value) -> Value:
         """`Σ_k a_k value_k` with `a = weights(means over all nodes of the values)`.
@@ -147,9 +153,7 @@ class Plan:
             weights: From means `[…, K, F]` to weights `[…, K]`.
             *values: What is mixed, `[N, F]` each.
         """
-        step = Blend(weights, values)
-        self.steps.append(step)
-        return step.output
+        return self.add(Blend(weights, values))
 
     def attend(self, y: Value, near: Value, far: Value, edges: Edges, slope: float) -> Value:
         """Attention-weighted sums.
@@ -169,10 +173,7 @@ class Plan:
         )
         output = Value(self.all_nodes, 0, whole)
         base = Attention(y.whole(), near.whole(), far.whole(), slope, whole, peak, share)
-        step = Attend(edges, [y, near, far], base, output)
-        step.settle()
-        self.steps.append(step)
-        return output
+        return self.add(Attend(edges, [y, near, far], base, output))
 
     def finish(self) -> None:
         """Drop what nobody reads, put row-wise maps together, and keep what the steps will read."""

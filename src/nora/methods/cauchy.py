@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Removals
-from nora.engine.engine import BackendName
+from nora.engine.engine import FLOATS, BackendName
 from nora.engine.linear import Gradients, Linearised
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
@@ -70,6 +70,11 @@ def cauchy(
         raise ValueError(f"samples must be at least 2, got {samples}")
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
+    if problem.predict().dtype not in FLOATS:
+        raise ValueError(
+            f"cauchy needs a model in single or double precision, this one is in {problem.dtype}: use "
+            "method='exact', or model.float()"
+        )
     budget = parse_bytes(memory)
     start = time.perf_counter()
     try:

@@ -78,7 +78,9 @@ def best_group(
         >>> len(group), group.total >= group.alone
         (3, True)
     """
-    session = Session(model, data, task, forward=forward, transform=transform, targets=targets)
+    session = Session(
+        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+    )
     return session.best_group(
         size, candidates=candidates, method=method, recheck=recheck, progress=progress
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ def influence(
         3
     """
     METHODS[method]  # a slip in the name is answered before anything else
-    session = Session(model, data, task, forward=forward, transform=transform, targets=targets)
+    session = Session(
+        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+    )
     return session.influence(
         method,
         nodes=nodes,
@@ -216,17 +219,18 @@ def collect(
     else:
         result = entry.value(problem, **options)
     if isinstance(result, Tensor):
-        whole = result.detach().cpu()
+        whole = _checked_scores(entry.name, result.detach().cpu(), problem.num_nodes)
         if shards is not None:
             shards.write(problem.nodes, whole[problem.nodes])
         return whole, {}
     scores: Tensor | None = None
-    parts = iter(result)
+    parts = _parts_of(entry.name, result)
     with progress_bar(f"{entry.name}: removing nodes", len(problem.nodes), progress) as advance:
         try:
             while True:
                 part: Part = next(parts)
-                ids, values = part[0].cpu(), part[1].detach().cpu()
+                ids = part[0].cpu()
+                values = _checked_scores(entry.name, part[1].detach().cpu(), len(ids))
                 if scores is None:
                     scores = torch.full((problem.num_nodes,), float("nan"), dtype=values.dtype)
                 scores[ids] = values
@@ -244,6 +248,36 @@ def collect(
     if scores is None:
         scores = torch.full((problem.num_nodes,), float("nan"))
     return scores, details
+
+
+def _checked_scores(method: str, scores: Tensor, count: int) -> Tensor:
+    """What a method returned for so many nodes, as numbers with a point."""
+    if scores.shape != (count,):
+        raise ValueError(
+            f"the method {method!r} must give one score per node, [{count}]; it gave "
+            f"{list(scores.shape)}"
+        )
+    return scores if scores.is_floating_point() else scores.to(torch.get_default_dtype())
+
+
+def _parts_of(method: str, result: Any) -> Iterator[Part]:
+    """The finished parts that a method yields."""
+    if not isinstance(result, Iterable) or isinstance(result, str):
+        raise TypeError(
+            f"the method {method!r} must return a tensor of scores or yield parts (node ids, scores); it "
+            f"returned {type(result).__name__}"
+        )
+    return _pairs(method, result) if isinstance(result, Sequence) else iter(result)
+
+
+def _pairs(method: str, result: Sequence[Any]) -> Iterator[Part]:
+    for part in result:
+        if not isinstance(part, tuple) or not all(isinstance(one, Tensor) for one in part):
+            raise TypeError(
+                f"the method {method!r} returned a list of {type(part).__name__}: return a tensor of "
+                "scores, or parts (node ids, scores)"
+            )
+        yield part
 
 
 def bind_options(entry: MethodEntry, options: dict[str, Any]) -> dict[str, Any]:

@@ -63,7 +63,9 @@ def influence_matrix(
         >>> list(changes)
         ['removed', 'node', 'change']
     """
-    session = Session(model, data, task, forward=forward, transform=transform, targets=targets)
+    session = Session(
+        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+    )
     return session.influence_matrix(nodes, method=method, progress=progress)
 
 
@@ -133,7 +135,7 @@ def influencers(
         >>> len(nora.influencers(model, dataset.data, 16, k=3, progress=False))
         3
     """
-    session = Session(model, data, task, forward=forward, transform=transform)
+    session = Session(model, data, task, forward=forward, transform=transform, once=True)
     return session.influencers(node, k, method=method, progress=progress)
 
 
@@ -157,7 +159,10 @@ def influencers_of(
     mask = torch.zeros(plain.task.num_items(plain.num_nodes), dtype=torch.bool, device=items.device)
     mask[items] = True
     if plain.targets is not None and not bool(plain.targets[items].all()):
-        raise ValueError(f"node {node} has no prediction: it is not of the type that is classified")
+        raise ValueError(
+            f"the prediction of node {node} does not count here: it is not of the type that is "
+            "classified, or not among the session's targets"
+        )
     problem = replace(session.problem(), targets=mask)
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, method, problem.num_nodes)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import torch
-from torch import Tensor, nn
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch import nn
 
 from nora.engine.prepared import Prepared
 from nora.problem import Problem, Transform, build_problem
 from nora.problem.calling import Forward
 from nora.problem.checks import check_deterministic, check_model
+from nora.problem.fingerprint import fingerprint
 from nora.problem.known_influences import Labels, label_tensor
 from nora.problem.node_index import Graph, NodeIndex, Nodes
 from nora.problem.removal import EdgeList
@@ -44,6 +44,7 @@ class Session:
         targets: Count only the change of these predictions: node ids, or for links positions in
             `task.pairs`.
         names: The nodes' names, which results then have; nodes may be given by name.
+        once: For one question only: nobody need look whether model and graph have changed since.
 
     Example:
         >>> import nora
@@ -64,6 +65,7 @@ class Session:
         transform: Transform | None = None,
         targets: Nodes | None = None,
         names: Sequence[str] | None = None,
+        once: bool = False,
     ) -> None:
         self._problem = build_problem(
             model, data, task, None, targets, forward, transform=transform
@@ -74,7 +76,9 @@ class Session:
         self.prepared = Prepared()
         self._restricted = targets is not None
         self._checked = self._seen_again = False
-        self._stamp = _Stamp(self._problem)
+        # As it was given: what is found out about it later is no change.
+        self._given = self._problem
+        self._stamp = None if once else self._content()
 
     def __repr__(self) -> str:
         problem = self._problem
@@ -113,6 +117,24 @@ class Session:
         """Whether only the change of some predictions counts."""
         return self._restricted
 
+    def _content(self) -> dict[str, Any]:
+        """Digests of all that an answer depends on, piece by piece; what cannot be read is left out."""
+        return fingerprint(self._given, "", {}, key="session")
+
+    def _check_unchanged(self) -> None:
+        """Raise when the model, the graph or the task is not what it was: what is prepared is of before."""
+        if self._stamp is None:
+            return
+        now = self._content()
+        changed = [
+            piece for piece in ("model", "graph", "task") if now[piece] != self._stamp[piece]
+        ]
+        if changed:
+            raise RuntimeError(
+                f"the {' and the '.join(changed)} has changed since this session was made, and what is "
+                "prepared is that of before: make a new nora.Session(model, data)"
+            )
+
     def ids(self, nodes: Any) -> Nodes:
         """Nodes as given, names replaced by ids."""
         if self.names is None or self.node_index.types:
@@ -124,6 +146,10 @@ class Session:
         for one in given:
             if isinstance(one, str) and one not in known:
                 raise ValueError(f"no node is named {one!r}.{nearest(one, list(self.names))}")
+            if isinstance(one, str) and self.names.count(one) > 1:
+                raise ValueError(
+                    f"{self.names.count(one)} nodes are named {one!r}: give ids instead"
+                )
         return [known[one] if isinstance(one, str) else one for one in given]
 
     def problem(
@@ -143,11 +169,7 @@ class Session:
             again: Whether the model must have been run twice already, to see that it is deterministic; a
                 method that does so itself need not ask for it.
         """
-        if not self._stamp.still_holds(self._problem):
-            raise RuntimeError(
-                "the model or the graph has changed since this session was made, and what is "
-                "prepared is that of before: make a new nora.Session(model, data)"
-            )
+        self._check_unchanged()
         index = self._problem.node_index
         asked = self._problem.nodes if nodes is None else index.ids(self.ids(nodes))
         known = None if labels is None else label_tensor(labels, index)
@@ -254,56 +276,3 @@ class Session:
         from nora.questions.pairwise import influencers_of
 
         return influencers_of(self, self.ids(node), k, method, progress)
-
-
-class _Stamp:
-    """What a model and a graph are made of at one moment, to see later whether they still are.
-
-    Tensors are compared by identity and by how often they were written into, settings of modules by value.
-    They are held, so that nothing new can take the place of what is gone.
-    """
-
-    def __init__(self, problem: Problem) -> None:
-        self.things = list(_made_of(problem))
-        self.versions = [_version(thing) for thing in self.things]
-
-    def still_holds(self, problem: Problem) -> bool:
-        """Whether nothing has changed."""
-        now = list(_made_of(problem))
-        return len(now) == len(self.things) and all(
-            (one is other or _same_setting(one, other)) and _version(other) == version
-            for one, other, version in zip(self.things, now, self.versions, strict=True)
-        )
-
-
-def _made_of(problem: Problem) -> Iterator[Any]:
-    """Tensors, modules and their settings, in an order that does not depend on what they hold."""
-    yield from problem.model.parameters()
-    yield from problem.model.buffers()
-    for module in problem.model.modules():
-        yield module
-        for key, value in vars(module).items():
-            if key != "training" and not key.startswith("_"):
-                yield key
-                yield value
-    for store in problem.data.stores:
-        yield from store.values()
-
-
-def _same_setting(one: Any, other: Any) -> bool:
-    plain = bool | int | float | str | None
-    return isinstance(one, plain) and type(one) is type(other) and one == other
-
-
-def _version(thing: Any) -> int:
-    """How often a tensor was written into."""
-    return thing._version if _is_counted(thing) else -1
-
-
-def _is_counted(thing: Any) -> bool:
-    """Whether writing into it is counted; layers that have not seen data have no tensors yet."""
-    if not isinstance(thing, Tensor) or isinstance(
-        thing, UninitializedParameter | UninitializedBuffer
-    ):
-        return False
-    return not thing.is_inference()

@@ -10,6 +10,7 @@ until no node that is left could enter the top `k`, or the budget ends.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from nora.engine.effects import Effects
-from nora.engine.engine import Engine
+from nora.engine.engine import FLOATS, Engine
 from nora.engine.steps.step import EVERYWHERE
 from nora.methods import METHODS
 from nora.problem import Problem, Transform
@@ -26,8 +27,8 @@ from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.progress import progress_bar
+from nora.questions.influence import bind_options, collect
 from nora.questions.session import Session
-from nora.results.influence import Influence
 from nora.results.top import Top
 
 # Refined between two looks at the clock.
@@ -71,7 +72,9 @@ def top(
         >>> len(best.nodes), best.certified
         (3, 3)
     """
-    session = Session(model, data, task, forward=forward, transform=transform, targets=targets)
+    session = Session(
+        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+    )
     return session.top(k, budget=budget, screen=screen, progress=progress)
 
 
@@ -87,9 +90,9 @@ def certified_top(session: Session, k: int, budget: float, screen: str, progress
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, "exact", problem.num_nodes)
         bound = reach_bound(problem, effects.engine)
-        screen, screened = _screened(session, screen, effects.engine is not None, progress)
+        screen, screened, screening = _screened(session, problem, screen, effects, progress)
         # What cannot matter comes last, however the screening sees it.
-        order = torch.minimum(screened.scores.double(), bound).argsort(descending=True)
+        order = torch.minimum(screened.double(), bound).argsort(descending=True)
         deadline = time.perf_counter() + budget
         with progress_bar("top: refining", problem.num_nodes, progress) as advance:
             for part in order.split(AT_ONCE if effects.engine is not None else 1):
@@ -110,21 +113,26 @@ def certified_top(session: Session, k: int, budget: float, screen: str, progress
         num_nodes=problem.num_nodes,
         rest=rest,
         seconds=time.perf_counter() - start,
-        screened_by={"method": screen, "seconds": screened.seconds},
+        screened_by={"method": screen, "seconds": screening},
         names=session.names,
     )
 
 
 def _screened(
-    session: Session, screen: str, followed: bool, progress: bool
-) -> tuple[str, Influence]:
-    """The method that orders the candidates, and its scores."""
+    session: Session, problem: Problem, screen: str, effects: Effects, progress: bool
+) -> tuple[str, Tensor, float]:
+    """The method that orders the candidates, its scores `[N]`, and the seconds it took."""
+    # What needs the engine would take as long as scoring all nodes, and gradients want full precision.
+    followed = effects.engine is not None and effects.before.dtype in FLOATS
     if not followed and METHODS[screen].facts.uses_model:
-        screen = "pagerank"  # what needs the engine would take as long as scoring all nodes
+        screen = "pagerank"
+    start = time.perf_counter()
     if session.restricted and not METHODS[screen].facts.uses_targets:
-        problem = session.problem(uses_model=False)
-        session = Session(problem.model, problem.data, forward=lambda *_: None)
-    return screen, session.influence(screen, progress=progress)
+        entry = METHODS[screen]
+        scores, _ = collect(entry, replace(problem, targets=None), bind_options(entry, {}))
+    else:
+        scores = session.influence(screen, progress=progress).scores
+    return screen, scores, time.perf_counter() - start
 
 
 def _settled(exact: Tensor, bound: Tensor, k: int) -> bool:

@@ -59,7 +59,9 @@ def what_if(
         >>> nora.what_if(model, dataset.data, remove_edges=[(1, 0)]).removed_edges
         ((0, 1),)
     """
-    session = Session(model, data, task, forward=forward, transform=transform, targets=targets)
+    session = Session(
+        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+    )
     return session.what_if(remove, remove_edges=remove_edges, method=method)
 
 

@@ -153,7 +153,7 @@ def _check_scores(
 
 def _pagerank(graph: Data) -> np.ndarray:
     # It looks at no model; how one would be called is of no concern.
-    session = Session(nn.Identity(), graph, forward=lambda *_: None)
+    session = Session(nn.Identity(), graph, forward=lambda *_: None, once=True)
     found = session.influence("pagerank", progress=False)
     return found.scores.cpu().double().numpy()
 
