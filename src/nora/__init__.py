@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nora.engine import rule
     from nora.ingest import read_graph
     from nora.models import build_model
+    from nora.problem.edits import Edits
     from nora.problem.tasks.link_prediction import LinkPrediction
     from nora.problem.tasks.node_classification import NodeClassification
     from nora.problem.tasks.node_regression import NodeRegression
@@ -70,6 +71,7 @@ _HOME = {
     "load_run": "training.runs",
     "merge_checkpoints": "results.checkpoint",
     "rule": "engine",
+    "Edits": "problem.edits",
     "Session": "questions.session",
     "write_report": "report.page",
     "analyse": "analysis",
@@ -78,6 +80,7 @@ _HOME = {
 
 __all__ = [
     "Analysis",
+    "Edits",
     "Effect",
     "Group",
     "Influence",

@@ -12,7 +12,8 @@ from torch_geometric.utils import to_torch_coo_tensor, to_torch_csr_tensor
 from hetero_graphs import library
 from nora.problem.checks import relabelled
 from nora.problem.edge_sets import graph_edges
-from nora.problem.removal import isolate_nodes, remove_edges, remove_nodes
+from nora.problem.edits import Edits
+from nora.problem.removal import isolate_nodes, remove_nodes
 from nora.problem.samples import disjoint_pieces
 
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 2]])
@@ -102,7 +103,7 @@ def test_an_adjacency_matrix_loses_rows_and_columns(layout: str, alone: bool) ->
     assert torch.equal(turned.adj_t.to_dense(), dense[old][:, old])
     less = dense.clone()
     less[2, 0] = 0
-    assert torch.equal(remove_edges(data, [(0, 2)]).adj_t.to_dense(), less)
+    assert torch.equal(Edits(remove_edges=[(0, 2)]).apply(data).adj_t.to_dense(), less)
 
 
 def test_rows_of_a_transposed_adjacency_are_targets() -> None:

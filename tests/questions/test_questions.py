@@ -19,7 +19,7 @@ from graphs import GRAPHS, bridge, directed, double, duplicated, some_pairs, sta
 from networks import CLASSES, PLAIN, Centred, network, patchwork
 from nora import LinkPrediction, NodeClassification
 from nora.methods import METHODS
-from nora.problem.removal import edge_pairs, remove_edges
+from nora.problem.edge_lookup import EdgeLookup
 from nora.problem.task import Task
 
 every_graph = pytest.mark.parametrize("kind", GRAPHS)
@@ -244,7 +244,7 @@ class TestEdges:
         chosen = [edges[0], edges[seed % len(edges)]]
         undirected = sorted(edges) == sorted(edge[::-1] for edge in edges)
         gone = set(chosen) | {edge[::-1] for edge in chosen if undirected}
-        reduced = remove_edges(data, chosen)
+        reduced = nora.Edits(remove_edges=chosen).apply(data)
         left = [at for at, edge in enumerate(edges) if edge not in gone]
         assert reduced.edge_year.tolist() == left
         assert torch.equal(reduced.edge_index, data.edge_index[:, left])
@@ -257,15 +257,15 @@ class TestEdges:
         assert effect.change.tolist() == pytest.approx(list(truth.values()), **CLOSE)
 
     def test_all_copies_and_named_self_loops_go(self) -> None:
-        left = remove_edges(duplicated(), [(1, 0)]).edge_index.t().tolist()
+        left = nora.Edits(remove_edges=[(1, 0)]).apply(duplicated()).edge_index.t().tolist()
         assert sorted(left) == [[1, 2], [2, 1], [2, 3], [3, 2], [3, 4], [4, 3]]
-        loops = remove_edges(GRAPHS["looped"](), [(1, 1)]).edge_index
+        loops = nora.Edits(remove_edges=[(1, 1)]).apply(GRAPHS["looped"]()).edge_index
         assert loops[:, loops[0] == loops[1]].tolist() == [[4], [4]]
 
     @pytest.mark.filterwarnings("ignore:Unable to accurately infer")
     def test_nodes_are_counted_without_features_too(self) -> None:
         data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
-        assert remove_edges(data, [(1, 2)]).num_nodes == 3
+        assert nora.Edits(remove_edges=[(1, 2)]).apply(data).num_nodes == 3
 
     def test_they_may_be_given_in_many_ways(self) -> None:
         data = star()
@@ -276,8 +276,9 @@ class TestEdges:
             torch.tensor([[0, 5], [3, 0]]),
             np.array([[0, 3], [0, 5]]),
         ):
-            assert edge_pairs(data, given_as) == ((0, 3), (0, 5))  # type: ignore[arg-type]
-        assert edge_pairs(directed(), [(4, 5), (0, 1)]) == ((0, 1), (4, 5))
+            assert EdgeLookup(data).named(given_as)[None].t().tolist() == [[0, 3], [0, 5]]
+        found = EdgeLookup(directed()).named([(4, 5), (0, 1)])
+        assert found[None].t().tolist() == [[0, 1], [4, 5]]
 
     @pytest.mark.parametrize(
         ("kind", "edges", "error", "message"),
@@ -301,7 +302,7 @@ class TestEdges:
             nora.what_if(network(), double(GRAPHS[kind]()), remove_edges=edges)  # type: ignore[arg-type]
 
     def test_nothing_to_remove_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="names no node and remove_edges no edge"):
+        with pytest.raises(ValueError, match="nothing is to be removed, added or changed"):
             nora.what_if(network(), double(bridge()))
         with pytest.raises(ValueError, match="method is 'nora'; here it must be"):
             nora.what_if(network(), double(bridge()), remove_edges=[(0, 1)], method="nora")

@@ -15,6 +15,8 @@ from nora.engine.prepared import Prepared
 from nora.engine.steps.step import Tally
 from nora.memory import parse_bytes
 from nora.problem import Problem
+from nora.problem.edit_resolution import Resolved
+from nora.problem.edited import After, predict_after
 from nora.problem.removal import kept
 from nora.problem.task import item_change
 from nora.stacklevel import warn
@@ -77,6 +79,10 @@ class Effects:
         _, survivors = self.problem.task.survivors(kept(removed, self.problem.num_nodes))
         after[~survivors] = float("nan")
         return after, survivors
+
+    def after_edits(self, done: Resolved) -> After:
+        """Predictions after an edit."""
+        return predict_after(self.problem, self.before, done)
 
     def total(self, removed: Tensor) -> float:
         """`F(removed)`: the summed change when these nodes go together."""

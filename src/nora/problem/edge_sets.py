@@ -74,30 +74,85 @@ def rewrite(data: Data | HeteroData, change: Rewriting) -> Data | HeteroData:
     return new
 
 
-def cut_edges(data: Data, gone: Tensor) -> Data:
-    """The graph without the edges `gone` `[2, k]` in `edge_index` and `adj_t`; all nodes stay."""
-    new = copy.copy(data)
-    num_nodes = int(data.num_nodes or 0)
+def edge_companions(store: Any) -> dict[str, Tensor]:
+    """What the graph says of each edge of `edge_index`: `edge_attr`, `edge_weight`, …, `[E, …]`.
 
-    def stays(edges: Tensor) -> Tensor:
-        keys, out = (ends[0] * num_nodes + ends[1] for ends in (edges, gone.to(edges.device)))
-        return (~torch.isin(keys, out)).nonzero().flatten()
+    The entries of an adjacency matrix that stands alone are weights, unless they are all 1.
+    """
+    plain = store._store if isinstance(store, Data) else store
+    key = "edge_index" if plain.get("edge_index") is not None else "adj_t"
+    found: dict[str, Tensor] = {}
+    if key not in plain:  # nodes of a type
+        return found
+    for other in _companions(plain, key, {"adj_t", "edge_index"}):
+        if not isinstance(plain[other], Tensor):
+            raise ValueError(
+                f"{other} is a {type(plain[other]).__name__}, which edits do not change"
+            )
+        found[other] = plain[other]
+    if key == "adj_t":
+        weight = matrix_entries(plain[key])[1]
+        if weight is not None and not bool((weight == 1).all()):
+            found["edge_weight"] = weight
+    return found
 
-    for key in ("adj_t", "edge_index"):
-        value = data.get(key)
-        if value is None:
-            continue
-        if key == "edge_index":
-            at = stays(value)
-            new[key] = value[:, at]
-        else:
-            entries, values = matrix_entries(value)
-            at = stays(entries.flip(0))
-            new[key] = _matrix_like(value, entries[:, at], None if values is None else values[at])
-        for other in _companions(data._store, key, {"adj_t", "edge_index"}):
-            new[other] = _taken(data[other], at, _dim(data, other, data[other], data._store))
-    new.num_nodes = num_nodes
-    return new
+
+def exchange_edges(
+    data: Data | HeteroData,
+    new: Data | HeteroData,
+    edge_type: Any,
+    lost: Tensor,
+    gained: Tensor | None,
+    said: dict[str, Tensor],
+) -> None:
+    """Take columns away from `edge_index` and `adj_t` of `new`, and append others.
+
+    Args:
+        data: The graph as it was.
+        new: Its copy, which is changed.
+        edge_type: Whose edges; None without types.
+        lost: The columns that go, of `edge_index` or else of the entries of `adj_t`.
+        gained: Edges that come `[2, m]`.
+        said: What is said of them, by key.
+    """
+    old, store = (one._store if edge_type is None else one[edge_type] for one in (data, new))
+    edges = graph_edges(old)
+    assert edges is not None
+    keep = torch.ones(edges.size(1), dtype=torch.bool)
+    keep[lost] = False
+    more = torch.empty(2, 0, dtype=torch.long) if gained is None else gained
+    ends = (None, None) if edge_type is None else (edge_type[0], edge_type[2])
+    counts = node_counts(new)
+    sizes = (counts[ends[0]], counts[ends[1]])
+    companions = edge_companions(old)
+    for key, value in companions.items():
+        if key in old:
+            rows = said.get(key, value[:0].cpu()).to(value.device)
+            store[key] = torch.cat([value[keep.to(value.device)], rows])
+    if old.get("edge_index") is not None:
+        plain = edges.as_tensor() if isinstance(edges, EdgeIndex) else edges
+        left = torch.cat([plain[:, keep.to(plain.device)], more.to(plain.device)], dim=1)
+        store["edge_index"] = _like(edges, left, sizes)
+    adj = old.get("adj_t")
+    if adj is not None:
+        store["adj_t"] = _exchanged(adj, edges[:, ~keep.to(edges.device)], more, said, sizes)
+
+
+def _exchanged(
+    adj: Any, lost: Tensor, gained: Tensor, said: dict[str, Tensor], sizes: tuple[int, int]
+) -> Any:
+    """A matrix of targets by sources without some edges, and with others."""
+    entries, values = matrix_entries(adj)
+    width = max(*sizes, 1)
+    keys, out = (one[0] * width + one[1] for one in (entries.flip(0), lost.to(entries.device)))
+    at = (~torch.isin(keys, out)).nonzero().flatten()
+    left = torch.cat([entries[:, at], gained.flip(0).to(entries.device)], dim=1)
+    if values is not None:
+        weight = said.get("edge_weight", torch.ones(gained.size(1))).to(values)
+        values = torch.cat([values[at], weight])
+    order = (left[0] * width + left[1]).argsort(stable=True)
+    left, values = left[:, order], None if values is None else values[order]
+    return _matrix_like(adj, left, values, (sizes[1], sizes[0]))
 
 
 def edge_set_keys(store: Any) -> list[str]:

@@ -1,19 +1,15 @@
-"""`G−r`: the graph without some of its nodes and every edge that touches them, or without edges."""
+"""`G−r`: the graph without some of its nodes and every edge that touches them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral
-from operator import index
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
-from torch_geometric.utils import is_undirected
 
-from nora.problem.edge_sets import Kind, Rewriting, by_kind, cut_edges, graph_edges, rewrite
-
-EdgeList = Iterable[tuple[int, int]] | Tensor
+from nora.problem.edge_sets import Kind, Rewriting, by_kind, rewrite
 
 
 def node_ids(
@@ -120,87 +116,3 @@ def _apart(
     keep = kept(node_ids(nodes, num_nodes), num_nodes)
     parts = by_kind(data, keep)
     return keep, {kind: part.nonzero().flatten() for kind, part in parts.items()}
-
-
-def edge_pairs(data: Data | HeteroData, edges: EdgeList) -> tuple[tuple[int, int], ...]:
-    """Sorted distinct edges, all of which must be in the graph.
-
-    A graph in which every edge has its reverse (PyG's `is_undirected`, whatever the weights) is
-    undirected: an edge is then given as `(smaller id, larger id)` and stands for both directions.
-
-    Args:
-        data: The graph.
-        edges: Pairs `(source, target)`, or a tensor `[2, k]` as `edge_index` is one.
-
-    Example:
-        >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-        >>> edge_pairs(path, [(2, 1), (1, 2)])
-        ((1, 2),)
-    """
-    named = _pairs(edges)
-    if not named:
-        return ()
-    if isinstance(data, HeteroData):
-        raise ValueError("edges cannot be removed from a HeteroData yet: remove nodes instead")
-    num_nodes = int(data.num_nodes or 0)
-    node_ids([node for pair in named for node in pair], num_nodes)
-    all_edges = _edges_of(data)
-    undirected = is_undirected(all_edges, num_nodes=num_nodes)
-    there = set(_keys(all_edges, num_nodes).tolist())
-    for source, target in named:
-        if source * num_nodes + target not in there:
-            dash = "–" if undirected else "→"
-            reverse = target * num_nodes + source in there
-            hint = f" ({target}→{source} is): give source and target in this order" * reverse
-            raise ValueError(f"edge {source}{dash}{target} is not in the graph{hint}")
-    distinct = {(min(pair), max(pair)) if undirected else pair for pair in named}
-    return tuple(sorted(distinct))
-
-
-def remove_edges(data: Data, edges: EdgeList) -> Data:
-    """`data` without `edges`; all nodes stay, and edge-level tensors go with their edges.
-
-    An undirected graph (see `edge_pairs`) loses both directions of an edge. All copies of a
-    duplicate edge go. A self-loop goes when it is named; those that a convolution adds by itself
-    are no edges of the graph.
-
-    Args:
-        data: The graph; left untouched.
-        edges: Pairs `(source, target)`, or a tensor `[2, k]`.
-
-    Example:
-        >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-        >>> remove_edges(path, [(1, 2)]).edge_index
-        tensor([[0, 1],
-                [1, 0]])
-    """
-    num_nodes = int(data.num_nodes or 0)
-    gone = torch.tensor(edge_pairs(data, edges), dtype=torch.long).reshape(-1, 2).t()
-    if is_undirected(_edges_of(data), num_nodes=num_nodes):
-        gone = torch.cat([gone, gone.flip(0)], dim=1)
-    return cut_edges(data, gone)
-
-
-def _edges_of(data: Data) -> Tensor:
-    edges = graph_edges(data)
-    if edges is None:
-        raise ValueError("data has no edge_index; a graph needs one of shape [2, num_edges]")
-    return edges
-
-
-def _keys(edges: Tensor, num_nodes: int) -> Tensor:
-    """One number for each edge `[E]`."""
-    return edges[0] * num_nodes + edges[1]
-
-
-def _pairs(edges: EdgeList) -> list[tuple[int, int]]:
-    if isinstance(edges, Tensor):
-        if edges.dim() != 2 or edges.size(0) != 2:
-            raise ValueError(f"edges in a tensor need shape [2, k], got {list(edges.shape)}")
-        edges = edges.t().tolist()
-    try:
-        return [(index(source), index(target)) for source, target in edges]
-    except (TypeError, ValueError):
-        raise TypeError(
-            "edges must be pairs of node ids, e.g. [(3, 17), (5, 6)], or a tensor [2, k]"
-        ) from None

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nora.engine.prepared import Prepared
 from nora.problem import Problem, Transform, build_problem
 from nora.problem.calling import Forward
 from nora.problem.checks import check_deterministic, check_model
+from nora.problem.edge_lookup import EdgeLookup
+from nora.problem.edit_resolution import Resolved
+from nora.problem.edits import Edits
 from nora.problem.fingerprint import fingerprint
 from nora.problem.known_influences import Labels, label_tensor
 from nora.problem.node_index import Graph, NodeIndex, Nodes
-from nora.problem.removal import EdgeList
 from nora.problem.task import Task
 from nora.registry import nearest
 from nora.results.effect import Effect
@@ -211,16 +214,56 @@ class Session:
 
         return score_nodes(self, method, nodes, labels, checkpoint, key, progress, options)
 
+    @cached_property
+    def edges(self) -> EdgeLookup:
+        """The graph's edges, by their ends and by number."""
+        return EdgeLookup(self.data)
+
+    def resolved(self, edits: Edits) -> Resolved:
+        """What edits mean for this graph, names replaced by ids; raises when they contradict it."""
+        if self.names is not None and not self.node_index.types:
+            features = edits.features
+            if isinstance(features, Mapping):
+                features = {_only(self.ids([node])): row for node, row in features.items()}
+            edits = replace(
+                edits,
+                remove=self.ids(edits.remove),
+                remove_edges=self._edge_ids(edits.remove_edges),
+                add_edges=self._edge_ids(edits.add_edges),
+                features=features,
+            )
+        return edits.resolved(self.data, self.edges)
+
+    def _edge_ids(self, edges: Any) -> Any:
+        """Edges as given, names of their ends replaced by ids."""
+        if isinstance(edges, Tensor | Mapping):
+            return edges
+        return [
+            (*self.ids(list(one[:2])), *one[2:]) if isinstance(one, tuple | list) else one
+            for one in edges
+        ]
+
     def what_if(
-        self, remove: Nodes = (), *, remove_edges: EdgeList = (), method: str = "exact"
+        self,
+        remove: Nodes | Edits = (),
+        *,
+        remove_edges: Any = (),
+        add_edges: Any = (),
+        add_nodes: Any = None,
+        features: Any = None,
+        method: str = "exact",
     ) -> Effect:
-        """What would happen, had these nodes and edges been removed together?
+        """What would happen, had these nodes and edges been removed, added or changed together?
 
         See `nora.what_if`.
         """
         from nora.questions.what_if import effect_of
 
-        return effect_of(self, self.ids(remove), remove_edges, method)
+        given = isinstance(remove, Edits)
+        more = Edits(() if given else remove, remove_edges, add_edges, add_nodes, features)
+        if given and more:
+            raise TypeError("give either nora.Edits or remove=, add_edges= and so on, not both")
+        return effect_of(self, remove if given else more, method)
 
     def top(
         self, k: int = 100, *, budget: float = 60.0, screen: str = "cauchy", progress: bool = True
@@ -276,3 +319,7 @@ class Session:
         from nora.questions.pairwise import influencers_of
 
         return influencers_of(self, self.ids(node), k, method, progress)
+
+
+def _only(given: Any) -> Any:
+    return given[0]

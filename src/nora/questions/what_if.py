@@ -1,8 +1,9 @@
-"""What would happen, had these nodes and edges been removed together?"""
+"""What would happen, had the graph been another one: nodes and edges gone or come, other features?"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,9 +11,8 @@ from torch import nn
 from nora.engine.effects import Effects, check_method
 from nora.problem import Transform
 from nora.problem.calling import Forward
+from nora.problem.edits import Edits
 from nora.problem.node_index import Graph, Nodes
-from nora.problem.removal import EdgeList, edge_pairs
-from nora.problem.removal import remove_edges as without_edges
 from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.questions.session import Session
@@ -22,30 +22,36 @@ from nora.results.effect import Effect
 def what_if(
     model: nn.Module,
     data: Graph,
-    remove: Nodes = (),
+    remove: Nodes | Edits = (),
     task: Task | None = None,
     *,
-    remove_edges: EdgeList = (),
+    remove_edges: Any = (),
+    add_edges: Any = (),
+    add_nodes: Any = None,
+    features: Any = None,
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
     method: str = "exact",
 ) -> Effect:
-    """What would happen, had these nodes and edges been removed together?
+    """What would happen, had these nodes and edges been removed, added or changed together?
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph.
-        remove: A node id, or several removed at once; with node types `("author", 17)`.
+        remove: A node id, or several removed at once; with node types `("author", 17)`. Or `nora.Edits`.
         task: What is predicted; node classification from logits by default. With `classes`, their
             change alone counts; flips are still told on all classes.
         remove_edges: Edges to remove, as pairs `[(3, 17), (5, 6)]`; their nodes stay. Where every
-            edge has its reverse the graph is undirected, and loses both directions.
+            edge has its reverse the graph is undirected, and loses both directions. With edge types
+            `{("author", "writes", "paper"): [(3, 17)]}`.
+        add_edges: Edges to add, in the same form; see `nora.Edits`.
+        add_nodes: Rows of nodes to add; see `nora.Edits`.
+        features: Rows of `x` that change, `{17: row}`.
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
-        method: `exact`, or `brute` for a full forward pass on the reduced graph, which edges get
-            in any case.
+        method: `exact`, or `brute` for a full forward pass on the edited graph.
 
     Returns:
         Who changes, by how much, towards which class.
@@ -56,49 +62,68 @@ def what_if(
         >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
         >>> nora.what_if(model, dataset.data, remove=[0, 33]).removed
         (0, 33)
-        >>> nora.what_if(model, dataset.data, remove_edges=[(1, 0)]).removed_edges
-        ((0, 1),)
+        >>> nora.what_if(model, dataset.data, remove_edges=[(1, 0)], add_edges=[(0, 33)]).added_edges
+        ((0, 33),)
     """
     session = Session(
         model, data, task, forward=forward, transform=transform, targets=targets, once=True
     )
-    return session.what_if(remove, remove_edges=remove_edges, method=method)
+    return session.what_if(
+        remove,
+        remove_edges=remove_edges,
+        add_edges=add_edges,
+        add_nodes=add_nodes,
+        features=features,
+        method=method,
+    )
 
 
-def effect_of(session: Session, remove: Nodes, remove_edges: EdgeList, method: str) -> Effect:
+def effect_of(session: Session, edits: Edits, method: str) -> Effect:
     """See `what_if`."""
     index = session.node_index
-    removed = index.ids(remove)
-    edges = edge_pairs(session.data, remove_edges)
-    if removed.numel() == 0 and not edges:
+    if not edits:
         raise ValueError(
-            "remove names no node and remove_edges no edge: give a node id or a list of them, or "
-            "edges, e.g. remove_edges=[(3, 17)]"
+            "nothing is to be removed, added or changed: give remove=17 or a list of ids, "
+            "remove_edges=[(3, 17)], add_edges, add_nodes or features"
         )
+    done = session.resolved(edits)
     check_method(method)
     problem = session.problem()
     # Which class a node moves to can be told from all of them only.
     classes = problem.task.counted_classes
     problem = replace(problem, task=problem.task.on_every_class())
     with problem.evaluating(), torch.no_grad():
-        if edges:
-            reduced = replace(problem, data=without_edges(session.data, edges), original=None)
-            effects = Effects(reduced, problem.predict())
-        else:
-            effects = Effects.prepare(problem, session.prepared, method)
-        after, survivors = effects.after(removed)
-    counted = survivors if problem.targets is None else survivors & problem.targets
+        effects = Effects.prepare(problem, session.prepared, method)
+        after = effects.after_edits(done)
+    counted = after.survivors if problem.targets is None else after.survivors & problem.targets
+    features = [
+        index.starts[kind] + node if kind is not None else node
+        for kind, (ids, _) in done.features.items()
+        for node in ids.tolist()
+    ]
     return Effect(
-        removed=index.named(removed.tolist()),
+        removed=index.named(done.removed.tolist()),
         before=effects.before,
-        after=after,
+        after=after.predictions,
         counted=counted,
         task=problem.task.name,
         pairs=problem.task.pairs if isinstance(problem.task, LinkPrediction) else None,
         names=session.names,
         classes=classes,
-        removed_edges=edges,
+        removed_edges=named_edges(done.lost),
+        added_edges=named_edges(done.come),
+        changed_features=index.named(sorted(features)),
+        added=after.added,
         node_types=index.sizes(),
         predicts=problem.task.predicts,
         removal="isolated" if problem.by_id else "deleted",
+    )
+
+
+def named_edges(edges: dict[Any, torch.Tensor]) -> tuple[Any, ...]:
+    """Edges as results name them: `(3, 17)`, with edge types `(("author", "writes", "paper"), 3, 17)`."""
+    return tuple(
+        tuple(pair) if edge_type is None else (edge_type, *pair)
+        for edge_type, pairs in edges.items()
+        for pair in pairs.t().tolist()
     )

@@ -1,4 +1,4 @@
-"""`Effect`: who changes when nodes or edges are removed, by how much, towards which class."""
+"""`Effect`: who changes when a graph is edited, by how much, towards which class."""
 
 from __future__ import annotations
 
@@ -29,23 +29,27 @@ FLIPPING = {
     "labels": "to other labels",
     "links": "across 0.5",
 }
-TENSORS = ("before", "after", "counted", "pairs")
+TENSORS = ("before", "after", "counted", "pairs", "added")
 
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """What happens to every prediction when some nodes or edges are removed together.
+    """What happens to every prediction when nodes or edges go or come, or features change, together.
 
     Attributes:
         removed: The removed nodes.
         before: Predictions on `G`: probabilities of all classes `[N, C]`, or of links `[P]`.
-        after: Predictions on `G − removed`, NaN for items that went with the removed nodes.
+        after: Predictions after the edit, NaN for items that went with the removed nodes.
         counted: Mask `[items]`: items that survive and, if targets were given, are targets.
         task: `node` or `link`.
         pairs: The node pairs `[2, P]` of a link task.
         names: The nodes' names, when they have any.
         classes: The classes whose change counts; None for all.
-        removed_edges: The removed edges; in an undirected graph each is both directions.
+        removed_edges: The removed edges; in an undirected graph each is both directions. With edge types
+            each is `(edge type, source, target)`.
+        added_edges: The added edges, likewise.
+        changed_features: Nodes whose features have changed.
+        added: Predictions of nodes that came `[k, C]`; they do not count.
         node_types: As in `Influence`; items and pairs then count all nodes, type after type.
         predicts: What a prediction tells: one of several `classes`, any of several `labels`, `links`, or
             `values`.
@@ -61,7 +65,10 @@ class Effect:
     pairs: Tensor | None = None
     names: tuple[str, ...] | None = None
     classes: tuple[int, ...] | None = None
-    removed_edges: tuple[tuple[int, int], ...] = ()
+    removed_edges: tuple[Any, ...] = ()
+    added_edges: tuple[Any, ...] = ()
+    changed_features: tuple[Any, ...] = ()
+    added: Tensor | None = None
     node_types: Mapping[str, int] | None = None
     predicts: str = ""
     removal: str = "deleted"
@@ -96,10 +103,14 @@ class Effect:
 
     def __repr__(self) -> str:
         changed = int((self.change > 0).sum())
-        edges = f"removed_edges={list(self.removed_edges)}, " if self.removed_edges else ""
+        edits = "".join(
+            f"{name}={list(getattr(self, name))}, "
+            for name in ("removed_edges", "added_edges", "changed_features")
+            if getattr(self, name)
+        )
         classes = "" if self.classes is None else f"classes={list(self.classes)}, "
         return (
-            f"Effect(removed={list(self.removed)}, {edges}{classes}total={self.total:.6g}, "
+            f"Effect(removed={list(self.removed)}, {edits}{classes}total={self.total:.6g}, "
             f"{self.item}s changed={changed}, flipped={len(self.flips())})"
         )
 
