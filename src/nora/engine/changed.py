@@ -14,15 +14,19 @@ LOST_DIGITS = 1e-2
 
 @dataclass(frozen=True, eq=False)
 class Removals:
-    """A chunk of removals; each removes one or several nodes together.
+    """A chunk of removals; each removes one or several nodes and edges together.
 
     Attributes:
         ptr: `[c+1]`; removal `i` removes `node[ptr[i]:ptr[i+1]]`.
         node: The removed nodes.
+        edge_ptr: The same for edges `[c+1]`; None where no edge goes but with its nodes.
+        edge: The numbers of the removed edges (see `nora.problem.edge_lookup`).
     """
 
     ptr: Tensor
     node: Tensor
+    edge_ptr: Tensor | None = None
+    edge: Tensor | None = None
 
     @staticmethod
     def single(nodes: Tensor) -> Removals:
@@ -30,12 +34,43 @@ class Removals:
         return Removals(torch.arange(len(nodes) + 1, device=nodes.device), nodes)
 
     @staticmethod
-    def group(nodes: Tensor) -> Removals:
-        """All nodes in one removal."""
-        return Removals(torch.tensor([0, len(nodes)], device=nodes.device), nodes)
+    def group(nodes: Tensor, edges: Tensor | None = None) -> Removals:
+        """All nodes, and edges by number, in one removal."""
+        ptr = torch.tensor([0, len(nodes)], device=nodes.device)
+        if edges is None or not len(edges):
+            return Removals(ptr, nodes)
+        return Removals(ptr, nodes, torch.tensor([0, len(edges)], device=edges.device), edges)
+
+    @staticmethod
+    def of_edges(ptr: Tensor, edges: Tensor) -> Removals:
+        """No nodes; removal `i` removes the edges `edges[ptr[i]:ptr[i+1]]`."""
+        return Removals(torch.zeros_like(ptr), edges[:0], ptr, edges)
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
+
+    def picked(self, which: Tensor) -> Removals:
+        """Some of the removals `[m]`, in this order."""
+        ptr, node = _picked(self.ptr, self.node, which)
+        if self.edge_ptr is None or self.edge is None:
+            return Removals(ptr, node)
+        return Removals(ptr, node, *_picked(self.edge_ptr, self.edge, which))
+
+    def to(self, device: torch.device) -> Removals:
+        """The same on another device."""
+        ptr, node = self.ptr.to(device), self.node.to(device)
+        if self.edge_ptr is None or self.edge is None:
+            return Removals(ptr, node)
+        return Removals(ptr, node, self.edge_ptr.to(device), self.edge.to(device))
+
+
+def _picked(ptr: Tensor, values: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
+    counts = (ptr[1:] - ptr[:-1])[which]
+    new = torch.zeros(len(which) + 1, dtype=torch.long, device=ptr.device)
+    new[1:] = counts.cumsum(0)
+    owner = torch.arange(len(which), device=ptr.device).repeat_interleave(counts)
+    at = torch.arange(len(owner), device=ptr.device) - new[owner] + ptr[which][owner]
+    return new, values[at]
 
 
 @dataclass(frozen=True, eq=False)

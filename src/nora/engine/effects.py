@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Removals
-from nora.engine.engine import CHUNK_BYTES, Chunks, Engine, summed_in
+from nora.engine.engine import Engine, summed_in
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
 from nora.engine.steps.step import Tally
@@ -28,6 +28,23 @@ def check_method(method: str) -> None:
     """Raise unless `method` tells the effect of a removal, not only a score."""
     if method not in ("exact", "brute"):
         raise ValueError(f"method is {method!r}; here it must be 'exact' or 'brute'")
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Predictions that some removals change.
+
+    Attributes:
+        which: The removals they are of, by their place among all that were asked for `[m]`.
+        removal: Of each prediction, the place of its removal in `which` `[Q]`.
+        item: The item `[Q]`: a node, or the position of a pair.
+        after: The new prediction `[Q, …]`; some may be what they were.
+    """
+
+    which: Tensor
+    removal: Tensor
+    item: Tensor
+    after: Tensor
 
 
 @dataclass(frozen=True)
@@ -82,7 +99,46 @@ class Effects:
 
     def after_edits(self, done: Resolved) -> After:
         """Predictions after an edit."""
-        return predict_after(self.problem, self.before, done)
+        if self.engine is None or not self.engine.follows_edits(done):
+            return predict_after(self.problem, self.before, done)
+        after = self.engine.effect(done.removed.to(self.before.device), done.numbers)
+        _, survivors = self.problem.task.survivors(
+            kept(done.removed.to(self.before.device), self.problem.num_nodes)
+        )
+        after[~survivors] = float("nan")
+        return After(after, survivors)
+
+    def moves(
+        self, removals: Removals, memory: int = MEMORY, workers: int | None = None
+    ) -> Iterator[Moves]:
+        """Yield the predictions that any removals change, part by part, as they finish.
+
+        By the engine where it follows them, else by a full pass for every removal.
+        """
+        engine = self.engine
+        if engine is None or (removals.edge is not None and not engine.follows_edges):
+            for at in range(len(removals)):
+                yield self._moved(removals, at)
+            return
+
+        def ask(some: Removals, tally: Tally) -> tuple[Tensor, Tensor, Tensor]:
+            assert engine is not None
+            with torch.no_grad():
+                changed = engine.changed_output(some, tally=tally)
+                return engine.changed_items(some, changed, tally)
+
+        for which, found in engine.in_chunks(ask, removals, memory, workers):
+            yield Moves(which, *found)
+
+    def _moved(self, removals: Removals, at: int) -> Moves:
+        """By the definition."""
+        one = removals.picked(torch.tensor([at], device=removals.ptr.device))
+        none = torch.empty(0, dtype=torch.long)
+        edges = none if one.edge is None else one.edge.cpu().sort().values
+        done = Resolved(one.node.cpu().sort().values, {}, edges, {}, {})
+        after = predict_after(self.problem, self.before, done)
+        item = after.survivors.nonzero().flatten()
+        return Moves(torch.tensor([at]), torch.zeros_like(item), item, after.predictions[item])
 
     def total(self, removed: Tensor) -> float:
         """`F(removed)`: the summed change when these nodes go together."""
@@ -106,26 +162,10 @@ class Effects:
         `nodes[removal]` are the removed nodes. Only items that change, survive and, if there are
         targets, are targets.
         """
-        for part, removal, item, change in self._changes(nodes):
+        for moves in self.moves(Removals.single(nodes)):
+            change = item_change(self.before[moves.item], moves.after)
             counts = change > 0
             if self.problem.targets is not None:
-                counts &= self.problem.targets[item]
-            yield part, removal[counts].cpu(), item[counts].cpu(), change[counts].cpu()
-
-    def _changes(self, nodes: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        if self.engine is None:
-            for node in nodes.split(1):
-                part, survivors = self.problem.predict_without(node)
-                item = survivors.nonzero().flatten()
-                yield node, torch.zeros_like(item), item, item_change(self.before[item], part)
-            return
-        cost = self.engine.cost.cpu()[nodes]
-        order = cost.argsort(descending=True, stable=True)
-        chunks = Chunks(nodes[order], cost[order], CHUNK_BYTES)
-        for chunk, bound in chunks:
-            tally = Tally()
-            removals = Removals.single(chunk.to(self.before.device))
-            changed = self.engine.changed_output(removals, tally=tally)
-            removal, item, after = self.engine.changed_items(removals, changed, tally)
-            chunks.learn(tally.bytes / max(bound, 1.0))
-            yield chunk, removal, item, item_change(self.before[item], after)
+                counts &= self.problem.targets[moves.item]
+            removal, item = moves.removal[counts].cpu(), moves.item[counts].cpu()
+            yield nodes[moves.which], removal, item, change[counts].cpu()

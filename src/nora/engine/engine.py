@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -23,12 +23,14 @@ from nora.engine.steps.step import EVERYWHERE, Chunk, Tally
 from nora.engine.trace import decodes, trace
 from nora.machine import usable_cores
 from nora.problem import Problem
+from nora.problem.edit_resolution import Resolved
 from nora.problem.removal import kept
 from nora.problem.task import item_change
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.stacklevel import warn
 
 BackendName = Literal["auto", "compiled", "vectorised"]
+Answer = TypeVar("Answer")
 # Below this many (nodes × edges), loading the compiled loops costs more than they save.
 COMPILE_ABOVE = 10_000_000
 # Chunks larger than this fall out of the processor's caches and gain nothing.
@@ -227,6 +229,17 @@ class Engine:
         return removal, pair, after
 
     @cached_property
+    def follows_edges(self) -> bool:
+        """Whether it is known what every edge of the graph does, so that edges can be taken away."""
+        return False
+
+    def follows_edits(self, done: Resolved) -> bool:
+        """Whether predictions after these edits can be told without a full pass."""
+        if not done.only_removes:
+            return False
+        return not len(done.numbers) or self.follows_edges
+
+    @cached_property
     def incident(self) -> tuple[Tensor, Tensor]:
         """The pairs at every node in CSR form: `indptr [N+1]`, `pair`."""
         task = self.problem.task
@@ -249,9 +262,9 @@ class Engine:
                 total = total + gain * lost
             return total.to(summed_in(self.before.dtype))
 
-    def effect(self, removed: Tensor) -> Tensor:
-        """Predictions after removing `removed` together, `[items, …]`; gone items keep theirs."""
-        removals = Removals.group(removed)
+    def effect(self, removed: Tensor, edges: Tensor | None = None) -> Tensor:
+        """Predictions after removing nodes and edges together, `[items, …]`; gone items keep theirs."""
+        removals = Removals.group(removed, edges)
         with torch.no_grad():
             changed = self.changed_output(removals, tolerance=0.0)
             _, item, after = self.changed_items(removals, changed)
@@ -303,6 +316,17 @@ class Engine:
         """Yield `(nodes, influences)` chunk by chunk, as they finish."""
         return self.by_chunks(self.influences, nodes, memory, workers)
 
+    def cost_of(self, removals: Removals) -> Tensor:
+        """The same for any removals `[c]`: what an edge changes is near one of its ends."""
+        cost = self.cost.cpu()
+        count = len(removals)
+        found = torch.zeros(count, dtype=torch.double)
+        found.index_add_(0, vectorised.owner_of(removals.ptr.cpu()), cost[removals.node.cpu()])
+        if removals.edge_ptr is not None and removals.edge is not None:
+            ends = cost[self.problem.edge_index.cpu()[:, removals.edge.cpu()]].sum(dim=0)
+            found.index_add_(0, vectorised.owner_of(removals.edge_ptr.cpu()), ends)
+        return found
+
     def by_chunks(
         self,
         ask: Callable[[Removals, Tally], Tensor],
@@ -311,23 +335,34 @@ class Engine:
         workers: int | None = None,
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield `(nodes, ask(their removals))` chunk by chunk, as they finish, on several threads."""
+        for which, values in self.in_chunks(ask, Removals.single(nodes), memory, workers):
+            yield nodes[which], values
+
+    def in_chunks(
+        self,
+        ask: Callable[[Removals, Tally], Answer],
+        removals: Removals,
+        memory: int,
+        workers: int | None = None,
+    ) -> Iterator[tuple[Tensor, Answer]]:
+        """Yield `(which, ask(these removals))` chunk by chunk, as they finish, on several threads."""
         workers = workers or usable_cores()
         device = self.before.device
-        cost = self.cost.cpu()[nodes]
+        cost = self.cost_of(removals)
         order = cost.argsort(descending=True, stable=True)
-        chunks = Chunks(nodes[order], cost[order], min(memory // (2 * workers), CHUNK_BYTES))
+        chunks = Chunks(order, cost[order], min(memory // (2 * workers), CHUNK_BYTES))
 
-        def work(chunk: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+        def work(which: Tensor, bound: float) -> tuple[Tensor, Answer]:
             tally = Tally()
-            values = ask(Removals.single(chunk.to(device)), tally)
+            values = ask(removals.picked(which).to(device), tally)
             chunks.learn(tally.bytes / max(bound, 1.0))
-            return chunk, values
+            return which, values
 
         if workers == 1 or device.type != "cpu":
             yield from (work(*chunk) for chunk in chunks)
             return
         threads = torch.get_num_threads()
-        running: deque[Future[tuple[Tensor, Tensor]]] = deque()
+        running: deque[Future[tuple[Tensor, Answer]]] = deque()
         pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         try:
             for chunk in chunks:
@@ -351,13 +386,13 @@ class Chunks:
     the last ones really took says that there is room.
 
     Args:
-        nodes: The removals, the costliest first.
+        which: The removals, the costliest first.
         bound: Estimate of the bytes each takes.
         budget: Bytes a chunk may take.
     """
 
-    def __init__(self, nodes: Tensor, bound: Tensor, budget: int) -> None:
-        self.nodes, self.bound, self.budget = nodes, bound, budget
+    def __init__(self, which: Tensor, bound: Tensor, budget: int) -> None:
+        self.which, self.bound, self.budget = which, bound, budget
         self._shares: deque[float] = deque(maxlen=8)
 
     def learn(self, share: float) -> None:
@@ -365,10 +400,10 @@ class Chunks:
         self._shares.append(share)
 
     def __iter__(self) -> Iterator[tuple[Tensor, float]]:
-        start, size = 0, len(self.nodes)
-        while start < len(self.nodes):
+        start, size = 0, len(self.which)
+        while start < len(self.which):
             share = min(1.0, 1.5 * max(self._shares, default=1.0))
             ahead = self.bound[start : start + 2 * size].cumsum(0)
             size = max(1, int(torch.searchsorted(ahead * share, float(self.budget), right=True)))
-            yield self.nodes[start : start + size], float(ahead[min(size, len(ahead)) - 1])
+            yield self.which[start : start + size], float(ahead[min(size, len(ahead)) - 1])
             start += size

@@ -81,7 +81,7 @@ class Resolved:
             for key, value in rows.items():
                 store[key] = torch.cat([store[key], value.to(store[key].device)])
         for kind, count in counts.items():
-            if more.get(kind) or isinstance(data, HeteroData) or self.lost or self.gained:
+            if more.get(kind) or isinstance(data, HeteroData) or len(self.numbers) or self.gained:
                 _store(new, kind).num_nodes = count + more.get(kind, 0)
         for kind, (ids, changed) in self.features.items():
             store = _store(new, kind)
