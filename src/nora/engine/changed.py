@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,20 +15,33 @@ LOST_DIGITS = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
+class Gained:
+    """Edges that come, by removal: those of removal `i` are `ptr[i]:ptr[i+1]`."""
+
+    ptr: Tensor
+    source: Tensor
+    target: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class Removals:
-    """A chunk of removals; each removes one or several nodes and edges together.
+    """A chunk of removals; each removes one or several nodes and edges together, or changes something else.
 
     Attributes:
         ptr: `[c+1]`; removal `i` removes `node[ptr[i]:ptr[i+1]]`.
         node: The removed nodes.
         edge_ptr: The same for edges `[c+1]`; None where no edge goes but with its nodes.
         edge: The numbers of the removed edges (see `nora.problem.edge_lookup`).
+        gained: Edges that come; None for none.
+        features: Rows of features that change, by node type; none by default.
     """
 
     ptr: Tensor
     node: Tensor
     edge_ptr: Tensor | None = None
     edge: Tensor | None = None
+    gained: Gained | None = None
+    features: Mapping[Any, Changed] = field(default_factory=dict)
 
     @staticmethod
     def single(nodes: Tensor) -> Removals:
@@ -48,6 +63,13 @@ class Removals:
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
+
+    @cached_property
+    def one_node_each(self) -> bool:
+        """Whether every removal removes exactly one node, and perhaps edges."""
+        if len(self.node) != len(self):
+            return False
+        return self.edge is None or bool((self.ptr[1:] - self.ptr[:-1] == 1).all())
 
     def picked(self, which: Tensor) -> Removals:
         """Some of the removals `[m]`, in this order."""

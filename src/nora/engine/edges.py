@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nora.engine.changed import Gained, Removals
+from nora.engine.pointers import owner_of
 from nora.sparse import csr_matrix
 
 Normalise = Literal["none", "mean", "sym"]
@@ -31,6 +33,36 @@ class Arrays(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Ties:
+    """Edges that go or come by themselves in a chunk of removals, as one convolution has them.
+
+    Attributes:
+        ptr: `[c+1]`; those of removal `i` are `ptr[i]:ptr[i+1]`.
+        source, target: Their ends `[T]`, none of them removed.
+        loss: What the weights of the edges into the target lose by it `[T]`, float64; less than 0 for edges
+            that come.
+        lost: What their number loses: 1, or −1 for edges that come.
+        place: Where an edge that goes stands in `Edges.by_target`; −1 for edges that come.
+    """
+
+    ptr: Tensor
+    source: Tensor
+    target: Tensor
+    loss: Tensor
+    lost: Tensor
+    place: Tensor
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+def no_ties(count: int, device: torch.device) -> Ties:
+    """Nothing goes or comes by itself in so many removals."""
+    ptr = torch.zeros(count + 1, dtype=torch.long, device=device)
+    return Ties(ptr, ptr[:0], ptr[:0], ptr[:0].double(), ptr[:0], ptr[:0])
+
+
+@dataclass(frozen=True, eq=False)
 class Edges:
     """Edges of one convolution, including the self-loops it adds.
 
@@ -46,6 +78,12 @@ class Edges:
         weight: `[E]`, or None for all ones.
         num_nodes: Number of nodes.
         normalise: One of the three above.
+        number: The number of the graph's edge that each one is (see `nora.problem.edge_lookup`), −1 for
+            self-loops that the convolution adds; None where nobody knows.
+        opaque: Numbers of edges of which nobody knows what this convolution does without them.
+        plain: Whether an edge that comes is one more of them, without a weight.
+        reverse: Whether they lead from the target of the graph's edge to its source.
+        fills_loops: Whether every node has a self-loop here, whether the graph gives it one or not.
     """
 
     source: Tensor
@@ -53,6 +91,62 @@ class Edges:
     weight: Tensor | None
     num_nodes: int
     normalise: Normalise = "none"
+    number: Tensor | None = None
+    opaque: Tensor | None = None
+    plain: bool = False
+    reverse: bool = False
+    fills_loops: bool = False
+
+    @cached_property
+    def _own(self) -> tuple[Tensor, Tensor]:
+        """Which of these edges every edge of the graph is, −1 for none; and their place in `by_target`."""
+        assert self.number is not None
+        own = (self.number >= 0).nonzero().flatten()
+        count = int(self.number.max()) + 1 if len(self.number) else 0
+        found = torch.full((max(count, 0),), -1, device=self.source.device)
+        found[self.number[own]] = own
+        order = self.by_target[2]
+        place = torch.empty_like(order)
+        place[order] = torch.arange(len(order), device=order.device)
+        return found, place
+
+    def ties(self, removals: Removals) -> Ties:
+        """The edges that a chunk of removals takes away or brings by themselves."""
+        parts = [self._lost(removals)] if removals.edge is not None else []
+        if removals.gained is not None:
+            parts.append(self._gained(removals.gained))
+        if not parts:
+            return no_ties(len(removals), self.source.device)
+        removal, *columns = (torch.cat(column) for column in zip(*parts, strict=True))
+        source, target = columns[:2]
+        n = self.num_nodes
+        gone = owner_of(removals.ptr) * n + removals.node
+        left = ~(torch.isin(removal * n + source, gone) | torch.isin(removal * n + target, gone))
+        order = removal[left].argsort(stable=True)
+        ptr = torch.zeros(len(removals) + 1, dtype=torch.long, device=self.source.device)
+        ptr[1:] = torch.bincount(removal[left], minlength=len(removals)).cumsum(0)
+        return Ties(ptr, *(column[left][order] for column in columns))
+
+    def _lost(self, removals: Removals) -> tuple[Tensor, ...]:
+        assert removals.edge is not None and removals.edge_ptr is not None
+        own_of, place = self._own
+        known = removals.edge < len(own_of)
+        own = own_of[removals.edge[known]]
+        removal = owner_of(removals.edge_ptr)[known][own >= 0]
+        own = own[own >= 0]
+        ones = torch.ones_like(own, dtype=torch.double)
+        weighted = self.normalise == "sym" and self.weight is not None
+        loss = self.weight[own].double() if weighted and self.weight is not None else ones
+        return removal, self.source[own], self.target[own], loss, torch.ones_like(own), place[own]
+
+    def _gained(self, gained: Gained) -> tuple[Tensor, ...]:
+        removal, source, target = owner_of(gained.ptr), gained.source, gained.target
+        if self.fills_loops:
+            new = source != target
+            removal, source, target = removal[new], source[new], target[new]
+        ends = (target, source) if self.reverse else (source, target)
+        minus = -torch.ones_like(removal)
+        return removal, *ends, minus.double(), minus, minus
 
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Removals
+from nora.engine.edits import as_removals, why_not
 from nora.engine.engine import Engine, summed_in
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
@@ -99,12 +100,12 @@ class Effects:
 
     def after_edits(self, done: Resolved) -> After:
         """Predictions after an edit."""
-        if self.engine is None or not self.engine.follows_edits(done):
+        if self.engine is None or why_not(self.engine, done):
             return predict_after(self.problem, self.before, done)
-        after = self.engine.effect(done.removed.to(self.before.device), done.numbers)
-        _, survivors = self.problem.task.survivors(
-            kept(done.removed.to(self.before.device), self.problem.num_nodes)
-        )
+        device = self.before.device
+        after = self.engine.effect_of(as_removals(done, device))
+        keep = kept(done.removed.to(device), self.problem.num_nodes)
+        _, survivors = self.problem.task.survivors(keep)
         after[~survivors] = float("nan")
         return After(after, survivors)
 
@@ -116,7 +117,13 @@ class Effects:
         By the engine where it follows them, else by a full pass for every removal.
         """
         engine = self.engine
-        if engine is None or (removals.edge is not None and not engine.follows_edges):
+        if engine is not None and removals.edge is not None:
+            none = torch.empty(0, dtype=torch.long)
+            told = why_not(engine, Resolved(none, {}, removals.edge.cpu(), {}, {}))
+            if told:
+                warn(f"exact falls back to a full pass for every edge: {told}", RuntimeWarning)
+                engine = None
+        if engine is None:
             for at in range(len(removals)):
                 yield self._moved(removals, at)
             return

@@ -23,7 +23,6 @@ from nora.engine.steps.step import EVERYWHERE, Chunk, Tally
 from nora.engine.trace import decodes, trace
 from nora.machine import usable_cores
 from nora.problem import Problem
-from nora.problem.edit_resolution import Resolved
 from nora.problem.removal import kept
 from nora.problem.task import item_change
 from nora.problem.tasks.link_prediction import LinkPrediction
@@ -229,17 +228,6 @@ class Engine:
         return removal, pair, after
 
     @cached_property
-    def follows_edges(self) -> bool:
-        """Whether it is known what every edge of the graph does, so that edges can be taken away."""
-        return False
-
-    def follows_edits(self, done: Resolved) -> bool:
-        """Whether predictions after these edits can be told without a full pass."""
-        if not done.only_removes:
-            return False
-        return not len(done.numbers) or self.follows_edges
-
-    @cached_property
     def incident(self) -> tuple[Tensor, Tensor]:
         """The pairs at every node in CSR form: `indptr [N+1]`, `pair`."""
         task = self.problem.task
@@ -264,7 +252,10 @@ class Engine:
 
     def effect(self, removed: Tensor, edges: Tensor | None = None) -> Tensor:
         """Predictions after removing nodes and edges together, `[items, …]`; gone items keep theirs."""
-        removals = Removals.group(removed, edges)
+        return self.effect_of(Removals.group(removed, edges))
+
+    def effect_of(self, removals: Removals) -> Tensor:
+        """Predictions after one removal, or any other edit, `[items, …]`; gone items keep theirs."""
         with torch.no_grad():
             changed = self.changed_output(removals, tolerance=0.0)
             _, item, after = self.changed_items(removals, changed)

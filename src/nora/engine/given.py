@@ -12,6 +12,7 @@ from nora.engine.spaces import Space, nodes_of
 from nora.engine.steps.step import Value
 from nora.engine.tape.tracked import Known, Layout, Matrix, Tracked
 from nora.problem import Problem
+from nora.problem.edge_lookup import EdgeLookup
 from nora.problem.edge_sets import edge_set_keys, matrix_entries
 from nora.problem.node_index import Graph, node_index_of
 from nora.problem.task import Task
@@ -43,6 +44,7 @@ class Given:
         nodes: The nodes of every type, by type.
         spaces: Edges by set, and pairs.
         known: What is known of every tensor, by its name.
+        features: `x` of every node type that has one.
     """
 
     def __init__(self, problem: Problem, graphs: list[Graph], tasks: list[Task]) -> None:
@@ -62,6 +64,8 @@ class Given:
                 label = f"nodes of type {kind!r}"
                 self.nodes[kind] = nodes_of(label, index.starts[kind], sizes, index.total, stay)
         self.spaces: list[Space] = []
+        self.edges = EdgeLookup(graphs[0])
+        self.features: dict[Any, Value] = {}
         self.known = self._known()
 
     def _known(self) -> dict[str, Known]:
@@ -127,11 +131,28 @@ class Given:
         else:
             ends = torch.stack([value[0] + first, value[1] + second])
             sizes = tuple(t[full].size(1) for t in tensors)
+        origin = self._numbers(store, name, value)
         if "hyperedge" in name:
-            ends = ends[:1]
-        space = Space(label, sizes, ends, self.all_nodes.size)
+            ends, origin = ends[:1], None
+        space = Space(label, sizes, ends, self.all_nodes.size, origin=origin)
         self.spaces.append(space)
         return space
+
+    def _numbers(self, store: Any, name: str, value: Tensor) -> Tensor | None:
+        """The numbers of the graph's edges in an edge set (see `EdgeLookup`); None for further sets."""
+        if name not in ("edge_index", "adj_t"):
+            return None
+        key = getattr(store, "_key", None)
+        own = self.edges.types[key if isinstance(key, tuple) else None]
+        if name == "edge_index" or store.get("edge_index") is None:
+            return torch.arange(own.edges.size(1)) + own.start
+        # The same edges a second time, in another order.
+        entries = matrix_entries(value)[0].flip(0).cpu()
+        if not bool(own.holds(entries).all()):
+            return None
+        which, column = own.columns(entries)
+        first = torch.searchsorted(which, torch.arange(entries.size(1)))
+        return column[first] + own.start
 
     def _matrix(self, store: Any, value: Tensor, space: Space) -> Known:
         """An adjacency matrix of targets by sources."""
@@ -161,7 +182,10 @@ class Given:
             candidates.insert(0, self.nodes[kind])
         for space in candidates:
             if value.dim() and value.layout == torch.strided and space.sizes == sizes:
-                return Tracked(Value(space, -1, value.movedim(dim, 0)), Layout(dim))
+                found = Tracked(Value(space, -1, value.movedim(dim, 0)), Layout(dim))
+                if name == "x" and dim == 0 and space is self.nodes.get(kind):
+                    self.features[kind] = found.value
+                return found
         if all(shape == shapes[0] for shape in shapes):
             return value
         raise UnsupportedError(f"data.{name} follows neither the nodes nor the edges")

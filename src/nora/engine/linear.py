@@ -182,7 +182,7 @@ class Linearised:
         gradients: Gradients,
     ) -> Iterator[Tensor]:
         """Take back what would return to the removed node itself (single removals)."""
-        if at not in gradients.outputs or len(removals.node) != len(removals):
+        if at not in gradients.outputs or not removals.one_node_each:
             return
         gone = removals.node[changed.removal]
         share = step.share(changed.node, gone)

@@ -195,6 +195,7 @@ class Pieces:
             if not fits or not found.values.static:
                 raise _NoRuleError
             self.walk.named[key] = (torch.stack([found.column, found.row]), found)
+            self.plan.knows(self.walk.named[key][0], found.values.space.origin)
         weight = found.values.whole()
         self._weight = None if bool((weight == 1).all()) else weight
         return self.walk.named[key][0]
@@ -212,6 +213,7 @@ class Pieces:
             if not bool(known.all()):
                 raise _NoRuleError
             self.walk.named[key] = (edges.contiguous(), found.value)
+            self.plan.knows(self.walk.named[key][0], found.space.origin)
         return self.walk.named[key][0]
 
     def _shifted(self, edges: Tensor, ends: Tensor) -> Tensor:

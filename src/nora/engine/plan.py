@@ -13,7 +13,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.dense.linear import Linear
-from torch_geometric.utils import add_remaining_self_loops
+from torch_geometric.utils import add_remaining_self_loops, add_self_loops, remove_self_loops
 
 from nora.engine.backends import vectorised
 from nora.engine.changed import Attention, Changed
@@ -47,7 +47,7 @@ def same(a: Tensor, b: Tensor) -> bool:
 
 
 # What edges are made of: `edge_index [2, E]` and `edge_weight [E]`.
-_Given = tuple[Tensor, Tensor | None]
+_Given = tuple[Tensor | None, ...]
 # What a map of rows becomes when it is followed: from a function and its inputs to its output.
 Follow = Callable[[Callable[..., Tensor], tuple[Value, ...]], Value]
 
@@ -67,6 +67,11 @@ class Plan:
         self.output: Value
         self._follow = follow
         self._edges: dict[tuple[Any, ...], list[tuple[_Given, Edges]]] = {}
+        self._numbers: dict[int, tuple[Tensor, Tensor]] = {}
+        self.frozen: list[Value] = []
+        self.features: dict[Any, Value] = {}
+        # Kinds of edits that were compared with the definition, and what was wrong.
+        self.compared: dict[str, str] = {}
 
     def constant(self, tensor: Tensor) -> Value:
         """A node-level value that no removal changes, e.g. the features `[N, F]`."""
@@ -84,6 +89,12 @@ class Plan:
         self.steps.append(Rows(function, list(values), output))
         return output
 
+    def knows(self, edge_index: Tensor, numbers: Tensor | None) -> None:
+        """Note which edges of the graph the columns of a tensor are; None for those of another set."""
+        if numbers is None:
+            numbers = torch.full((edge_index.size(1),), -1, device=edge_index.device)
+        self._numbers[id(edge_index)] = (numbers, edge_index)  # held, so that its id stays its own
+
     def edges(
         self,
         edge_index: Tensor,
@@ -91,8 +102,14 @@ class Plan:
         *,
         normalise: Normalise = "none",
         self_loops: float | None = None,
+        own_loops: bool = True,
+        rows: Tensor | None = None,
+        reverse: bool = False,
     ) -> Edges:
         """The edges a convolution uses; layers with the same edges share them.
+
+        A rule passes the `edge_index` it was given and says here what the convolution makes of it, so that
+        it is known which edge of the graph each one is; otherwise edges cannot be taken away by themselves.
 
         Args:
             edge_index: `[2, E]`.
@@ -100,24 +117,72 @@ class Plan:
             normalise: `none`, `mean` (over incoming edges) or `sym` (GCN's, both ends).
             self_loops: Weight of the self-loop given to every node that has none; without
                 `edge_weight` all weights are 1, as in PyG's `gcn_norm`.
+            own_loops: Whether self-loops of the graph count; else every node has the one it is given.
+            rows: Mask `[E]` of the edges that are used; all by default.
+            reverse: Whether they lead from the target to the source.
         """
         if normalise not in get_args(Normalise):
             raise ValueError(f"normalise is {normalise!r}; it must be one of {get_args(Normalise)}")
-        key = (edge_index.size(1), normalise, self_loops)
-        for given, made in self._edges.setdefault(key, []):
-            if _same_tensor(given[0], edge_index) and _same_tensor(given[1], edge_weight):
+        key = (edge_index.size(1), normalise, self_loops, own_loops, reverse)
+        given = (edge_index, edge_weight, rows)
+        for before, made in self._edges.setdefault(key, []):
+            if all(_same_tensor(a, b) for a, b in zip(before, given, strict=True)):
                 return made
-        given = (edge_index, edge_weight)
-        if edge_weight is not None and edge_weight.dim() > 1:
-            edge_weight = edge_weight.view(-1)
-        if self_loops is not None:
-            edge_index, edge_weight = add_remaining_self_loops(
-                edge_index, edge_weight, self_loops, self.num_nodes
-            )
-        source, target = edge_index
-        made = Edges(source, target, edge_weight, self.num_nodes, normalise)
+        made = self._made_of(
+            edge_index, edge_weight, normalise, self_loops, own_loops, rows, reverse
+        )
         self._edges[key].append((given, made))
         return made
+
+    def _made_of(
+        self,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        normalise: Normalise,
+        self_loops: float | None,
+        own_loops: bool,
+        rows: Tensor | None,
+        reverse: bool,
+    ) -> Edges:
+        number, _ = self._numbers.get(id(edge_index), (None, None))
+        plain = edge_weight is None and rows is None
+        if edge_weight is not None and edge_weight.dim() > 1:
+            edge_weight = edge_weight.view(-1)
+        if rows is not None:
+            edge_index = edge_index[:, rows]
+            edge_weight = None if edge_weight is None else edge_weight[rows]
+            number = None if number is None else number[rows]
+        opaque = None
+        if self_loops is not None:
+            loops = edge_index[0] == edge_index[1]
+            if edge_weight is not None and own_loops and number is not None:
+                opaque = number[loops]  # without its own, a node gets the other loop
+            number = None if number is None else number[~loops]
+            if own_loops:
+                edge_index, edge_weight = add_remaining_self_loops(
+                    edge_index, edge_weight, self_loops, self.num_nodes
+                )
+            else:
+                edge_index, edge_weight = remove_self_loops(edge_index, edge_weight)
+                edge_index, edge_weight = add_self_loops(
+                    edge_index, edge_weight, self_loops, self.num_nodes
+                )
+            if number is not None:
+                added = torch.full((edge_index.size(1) - len(number),), -1, device=number.device)
+                number = torch.cat([number, added])
+        source, target = edge_index.flip(0) if reverse else edge_index
+        return Edges(
+            source,
+            target,
+            edge_weight,
+            self.num_nodes,
+            normalise,
+            number,
+            opaque,
+            plain,
+            reverse,
+            fills_loops=self_loops is not None,
+        )
 
     def add(self, step: Step) -> Value:
         """Any step, also of a kind of your own; gives its output."""
@@ -216,10 +281,11 @@ class Plan:
     def run(self, chunk: Chunk) -> Changed:
         """Changed rows of the output for a chunk of removals."""
         nothing = chunk.nothing()
-        rows: dict[int, Changed] = {}
+        edited = chunk.removals.features
+        rows = {id(self.features[kind]): changed for kind, changed in edited.items()}
         for step, finished in zip(self.steps, self._finished(), strict=True):
             inputs = [rows.get(id(value), nothing) for value in step.inputs]
-            if step.output.static:
+            if step.output.static and not edited:
                 continue
             changed = step.changed(chunk, inputs)
             if step.output.space.global_ and len(changed):

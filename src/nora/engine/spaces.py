@@ -3,7 +3,8 @@
 A removal takes a row away when it takes away one of the row's *ends*: a node row has itself for its end,
 an edge row its two nodes, the self-loop that a layer adds its one node. Whatever a model makes of its
 edges (masks, loops, both directions, another order), its rows keep their ends, so that it is known which
-of them vanish.
+of them vanish. They keep their *origin*, too, the edge of the graph that they come from: an edge may be
+taken away by itself.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nora.engine.backends.vectorised import expanded, owner_of
+from nora.engine.backends.vectorised import expanded
 from nora.engine.changed import Removals
 from nora.engine.edges import csr
+from nora.engine.pointers import owner_of
 
 
 @dataclass(eq=False)
@@ -30,6 +32,8 @@ class Space:
             there twice.
         num_nodes: Number of nodes of all types.
         global_: Whether its rows are about the graph, so that any removal may change them.
+        origin: The number of the edge of the graph that each row goes with `[size]`, −1 for none; None
+            where no row goes with an edge.
     """
 
     label: str
@@ -37,6 +41,7 @@ class Space:
     ends: Tensor
     num_nodes: int
     global_: bool = False
+    origin: Tensor | None = None
     _sorted: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
 
     @property
@@ -50,6 +55,15 @@ class Space:
         k, size = self.ends.shape
         row = torch.arange(size, device=self.ends.device).repeat(k)
         indptr, found, _ = csr(self.ends.reshape(-1), row, self.num_nodes)
+        return indptr, found
+
+    @cached_property
+    def by_origin(self) -> tuple[Tensor, Tensor]:
+        """The rows of every edge of the graph in CSR form: `indptr`, `row`."""
+        assert self.origin is not None
+        row = (self.origin >= 0).nonzero().flatten()
+        count = int(self.origin.max()) + 1 if len(self.origin) else 0
+        indptr, found, _ = csr(self.origin[row], row, max(count, 0))
         return indptr, found
 
     @cached_property
@@ -80,27 +94,49 @@ class Space:
         indptr, row = self.by_end
         owner, position, _ = expanded(indptr, removals.node)
         removal, gone = owner_of(removals.ptr)[owner], row[position]
-        if self.one_end and self.ends.size(0) == 1:
+        with_edges = self._lost_with_edges(removals)
+        if with_edges is not None:
+            removal = torch.cat([removal, with_edges[0]])
+            gone = torch.cat([gone, with_edges[1]])
+        elif self.one_end and self.ends.size(0) == 1:
             return removal, gone
         keys = (removal * self.size + gone).unique()
         return keys // self.size, keys % self.size
+
+    def _lost_with_edges(self, removals: Removals) -> tuple[Tensor, Tensor] | None:
+        """The rows that go with edges that are removed by themselves; None where there are none."""
+        if removals.edge is None or removals.edge_ptr is None or self.origin is None:
+            return None
+        indptr, row = self.by_origin
+        known = removals.edge < len(indptr) - 1
+        owner, position, _ = expanded(indptr, removals.edge[known])
+        return owner_of(removals.edge_ptr)[known][owner], row[position]
 
     def survive(self, removals: Removals, removal: Tensor, row: Tensor) -> Tensor:
         """Which of the pairs (removal, row) are left, `[M]`."""
         if self.everlasting:
             return torch.ones_like(row, dtype=torch.bool)
         ends = self.ends[:, row]
-        if len(removals.node) == len(removals):
-            return (ends != removals.node[removal]).all(dim=0)
-        gone = owner_of(removals.ptr) * self.num_nodes + removals.node
-        return ~torch.isin(ends + removal * self.num_nodes, gone).any(dim=0)
+        if removals.one_node_each:
+            left = (ends != removals.node[removal]).all(dim=0)
+        else:
+            gone = owner_of(removals.ptr) * self.num_nodes + removals.node
+            left = ~torch.isin(ends + removal * self.num_nodes, gone).any(dim=0)
+        if removals.edge is None or removals.edge_ptr is None or self.origin is None:
+            return left
+        origin = self.origin[row]
+        count = int(max(self.origin.max(), removals.edge.max())) + 1 if len(removals.edge) else 1
+        gone = owner_of(removals.edge_ptr) * count + removals.edge
+        return left & ~((origin >= 0) & torch.isin(removal * count + origin, gone))
 
     def covers(self, index: Tensor, other: Space) -> bool:
         """Whether row `i` never outlives row `index[i]` of the other space."""
         if other.everlasting or not index.numel():
             return True
         wanted = other.ends[:, index]
-        return bool((wanted.unsqueeze(1) == self.ends.unsqueeze(0)).any(dim=1).all())
+        if not bool((wanted.unsqueeze(1) == self.ends.unsqueeze(0)).any(dim=1).all()):
+            return False
+        return _goes_with(other.origin, index, self.origin)
 
     def covered(self, index: Tensor, other: Space) -> bool:
         """Whether row `i` is only ever lost together with row `index[i]` of the other space."""
@@ -109,11 +145,25 @@ class Space:
         if other.everlasting:
             return False
         mine = other.ends[:, index]
-        return bool((self.ends.unsqueeze(1) == mine.unsqueeze(0)).any(dim=1).all())
+        if not bool((self.ends.unsqueeze(1) == mine.unsqueeze(0)).any(dim=1).all()):
+            return False
+        theirs = None if other.origin is None else other.origin[index]
+        return _goes_with(self.origin, slice(None), theirs)
 
     def picked(self, rows: Tensor, label: str, sizes: tuple[int, ...]) -> Space:
         """A space of some of the rows, or of all of them in another order."""
-        return Space(label, sizes, self.ends[:, rows], self.num_nodes)
+        origin = None if self.origin is None else self.origin[rows]
+        return Space(label, sizes, self.ends[:, rows], self.num_nodes, origin=origin)
+
+
+def _goes_with(one: Tensor | None, rows: Tensor | slice, other: Tensor | None) -> bool:
+    """Whether every one of the rows that goes with an edge has another that goes with the same edge."""
+    if one is None:
+        return True
+    origin = one[rows]
+    if other is None:
+        return not bool((origin >= 0).any())
+    return bool(((origin < 0) | (origin == other)).all())
 
 
 def nodes_of(
@@ -142,4 +192,9 @@ def joined(parts: list[Space]) -> Space:
     ]
     sizes = tuple(sum(each) for each in zip(*(part.sizes for part in parts), strict=True))
     label = " and ".join(dict.fromkeys(part.label for part in parts))
-    return Space(label, sizes, torch.cat(ends, dim=1), parts[0].num_nodes)
+    origin = None
+    if any(part.origin is not None for part in parts):
+        none = [torch.full((part.size,), -1) for part in parts]
+        kept = [n if p.origin is None else p.origin for p, n in zip(parts, none, strict=True)]
+        origin = torch.cat(kept)
+    return Space(label, sizes, torch.cat(ends, dim=1), parts[0].num_nodes, origin=origin)

@@ -70,8 +70,11 @@ def trace(problem: Problem, rules: bool = True) -> Plan:
     walk = Walk(program, given.spaces, list(given.nodes.values()), known, given.all_nodes.size)
     pieces = Pieces(walk, given)
     walk.go(pieces.follow)
-    pieces.plan.output = _output(walk, given)
-    return pieces.plan
+    plan = pieces.plan
+    plan.output = _output(walk, given)
+    plan.frozen = walk.frozen
+    plan.features = given.features
+    return plan
 
 
 def decodes(problem: Problem) -> bool:

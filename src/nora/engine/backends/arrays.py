@@ -54,6 +54,18 @@ class SumArrays(NamedTuple):
     whole: np.ndarray
 
 
+class TieArrays(NamedTuple):
+    """The fields of `Ties`, and marks for every place in `by_target`, clean on entry and on return."""
+
+    ptr: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+    loss: np.ndarray
+    lost: np.ndarray
+    place: np.ndarray
+    gone: np.ndarray
+
+
 class NewRows(NamedTuple):
     """Changed rows of what is added to a sum."""
 

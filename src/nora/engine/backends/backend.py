@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor
 
 from nora.engine.changed import Attention, Changed, Reach, Removals, Sums
-from nora.engine.edges import Edges
+from nora.engine.edges import Edges, Ties
 
 if TYPE_CHECKING:
     from nora.engine.steps.step import Chunk
@@ -20,7 +20,7 @@ class Backend(Protocol):
     __name__: str
 
     def find_sources(
-        self, edges: Edges, removals: Removals, changed: Changed
+        self, edges: Edges, removals: Removals, changed: Changed, ties: Ties
     ) -> tuple[Tensor, ...]:
         """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Reach`."""
 
@@ -30,6 +30,7 @@ class Backend(Protocol):
         removals: Removals,
         sources: tuple[Tensor, ...],
         also: tuple[Tensor, Tensor],
+        ties: Ties,
     ) -> Reach:
         """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
 
@@ -52,9 +53,10 @@ class Backend(Protocol):
         base: Sums,
         rows: Tensor,
         plus: Changed,
+        ties: Ties,
         out: Tensor,
     ) -> None:
-        """Sum the doubtful rows of `out` over what is left of their neighbours."""
+        """Sum the doubtful rows of `out` over what is left of their neighbours, and those that came."""
 
     def union(self, a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
         """Pairs in `a` or `b`: `ptr`, `node`, and where the rows of `a` and of `b` are in it."""
@@ -67,8 +69,10 @@ class Backend(Protocol):
         reach: Reach,
         base: Attention,
         rows: tuple[Tensor, Tensor, Tensor],
+        ties: Ties,
+        tied: Tensor,
     ) -> Tensor:
-        """Softmax-weighted sums of the reached rows `[T, H, C]`."""
+        """Softmax-weighted sums of the reached rows `[T, H, C]`; `tied` tells where ties lead."""
 
     def weighted_sum(
         self, step: WeightedSum, chunk: Chunk, y: Changed, weights: Changed | None

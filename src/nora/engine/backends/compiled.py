@@ -26,10 +26,11 @@ from nora.engine.backends.arrays import (
     Softmax,
     SumArrays,
     Terms,
+    TieArrays,
     Ways,
 )
 from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums
-from nora.engine.edges import Edges
+from nora.engine.edges import Edges, Ties
 from nora.engine.steps.step import Chunk
 from nora.engine.steps.weighted import WeightedSum
 
@@ -75,21 +76,39 @@ def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
     return tuple(torch.from_numpy(array) for array in arrays)
 
 
-def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Tensor, ...]:
+def _ties(edges: Edges, ties: Ties) -> TieArrays:
+    """With this thread's marks of edges, kept clean."""
+    count = edges.source.numel()
+    if getattr(_local, "edges", -1) < count:
+        _local.edges, _local.gone = count, np.zeros(count, dtype=np.bool_)
+    return TieArrays(
+        ties.ptr.numpy(), ties.source.numpy(), ties.target.numpy(), ties.loss.numpy(),
+        ties.lost.numpy(), ties.place.numpy(), _local.gone,
+    )  # fmt: skip
+
+
+def find_sources(
+    edges: Edges, removals: Removals, changed: Changed, ties: Ties
+) -> tuple[Tensor, ...]:
     """See `Backend.find_sources`."""
     removed, rows = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
     code, scratch = _CODES[edges.normalise], _scratch(edges.num_nodes)
-    return _tensors(*loops.find_sources(edges.arrays, removed, rows, code, scratch))
+    tied = _ties(edges, ties)
+    return _tensors(*loops.find_sources(edges.arrays, removed, rows, tied, code, scratch))
 
 
 def expand(
-    edges: Edges, removals: Removals, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
+    edges: Edges,
+    removals: Removals,
+    sources: tuple[Tensor, ...],
+    also: tuple[Tensor, Tensor],
+    ties: Ties,
 ) -> Reach:
     """See `Backend.expand`."""
     src_ptr, source, row, scale = sources
     arrays = loops.expand(
         edges.arrays, _pairs(removals.ptr, removals.node), _pairs(src_ptr, source), _pairs(*also),
-        _CODES[edges.normalise], _scratch(edges.num_nodes),
+        _ties(edges, ties), _CODES[edges.normalise], _scratch(edges.num_nodes),
     )  # fmt: skip
     edge_ptr, slot, also_slot, ptr, node, left = _tensors(*arrays)
     return Reach(source, row, scale, edge_ptr, slot, also_slot, ptr, node, left)
@@ -130,13 +149,14 @@ def sum_anew(
     base: Sums,
     rows: Tensor,
     plus: Changed,
+    ties: Ties,
     out: Tensor,
 ) -> None:
     """See `Backend.sum_anew`."""
     ptr, *senders = sources
     loops_messages.sum_anew(
         edges.arrays, ptr.numpy(), _senders(*senders), _reached(reach), doubtful.numpy(), _sums(base),
-        _flat(rows), NewRows(plus.node.numpy(), _flat(plus.rows)), out.numpy(),
+        _flat(rows), NewRows(plus.node.numpy(), _flat(plus.rows)), _ties(edges, ties), out.numpy(),
         _scratch(edges.num_nodes).slot,
     )  # fmt: skip
 
@@ -154,6 +174,8 @@ def attend(
     reach: Reach,
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
+    ties: Ties,
+    tied: Tensor,
 ) -> Tensor:
     """See `Backend.attend`."""
     y = base.y
@@ -163,8 +185,8 @@ def attend(
         _senders(reach.source, reach.row, reach.scale), _reached(reach),
         Scores(_flat(y), _flat(base.near), _flat(base.far)), Scores(*map(_flat, rows)),
         y.numpy().dtype.type(base.slope),
-        Softmax(_flat(base.whole), _flat(base.peak), _flat(base.share)), out.numpy(),
-        _scratch(edges.num_nodes).slot,
+        Softmax(_flat(base.whole), _flat(base.peak), _flat(base.share)), _ties(edges, ties),
+        tied.numpy(), out.numpy(), _scratch(edges.num_nodes).slot,
     )  # fmt: skip
     return out.view(-1, *y.shape[1:])
 

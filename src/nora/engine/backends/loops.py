@@ -29,15 +29,38 @@ def rescaled(degree, count, loss, lost, code):
 
 
 @jit
-def find_sources(csr, removed, changed, code, scratch):
+def lose(csr, here, ties, c, loss, lost):
+    """Note what every node loses of the edges into it, with removed nodes and by themselves."""
+    weighted = len(csr.weight) > 0
+    for r in here:
+        for e in range(csr.indptr[r], csr.indptr[r + 1]):
+            loss[csr.target[e]] += csr.weight[e] if weighted else 1.0
+            lost[csr.target[e]] += 1
+    for i in range(ties.ptr[c], ties.ptr[c + 1]):
+        loss[ties.target[i]] += ties.loss[i]
+        lost[ties.target[i]] += ties.lost[i]
+
+
+@jit
+def forget(csr, here, ties, c, loss, lost):
+    """Clean what `lose` has noted."""
+    for r in here:
+        for e in range(csr.indptr[r], csr.indptr[r + 1]):
+            loss[csr.target[e]] = 0.0
+            lost[csr.target[e]] = 0
+    for i in range(ties.ptr[c], ties.ptr[c + 1]):
+        loss[ties.target[i]] = 0.0
+        lost[ties.target[i]] = 0
+
+
+@jit
+def find_sources(csr, removed, changed, ties, code, scratch):
     """Whose messages change, and by which factor they are scaled after the removal."""
-    indptr, target, weight, degree, count = (
-        csr.indptr, csr.target, csr.weight, csr.degree, csr.arriving,
-    )  # fmt: skip
+    indptr, target, degree, count = csr.indptr, csr.target, csr.degree, csr.arriving
     rem_ptr, rem_node = removed
     chg_ptr, chg_node = changed
     slot, loss, lost = scratch
-    bound = len(chg_node) + len(rem_node)
+    bound = len(chg_node) + len(rem_node) + len(ties.target)
     if code == SYM:
         for r in rem_node:
             bound += indptr[r + 1] - indptr[r]
@@ -45,23 +68,19 @@ def find_sources(csr, removed, changed, code, scratch):
     source = np.empty(bound, dtype=np.int64)
     row = np.empty(bound, dtype=np.int64)
     scale = np.empty(bound)
-    weighted = len(weight) > 0
     n = 0
     for c in range(len(rem_ptr) - 1):
         here = rem_node[rem_ptr[c] : rem_ptr[c + 1]]
         for r in here:
             slot[r] = -2
         if code == SYM:
-            for r in here:
-                for e in range(indptr[r], indptr[r + 1]):
-                    loss[target[e]] += weight[e] if weighted else 1.0
-                    lost[target[e]] += 1
+            lose(csr, here, ties, c, loss, lost)
         for m in range(chg_ptr[c], chg_ptr[c + 1]):
             j = chg_node[m]
             source[n] = j
             row[n] = m
             scale[n] = csr.right[j]
-            if lost[j] > 0:
+            if lost[j] != 0 or loss[j] != 0.0:
                 scale[n] = rescaled(degree[j], count[j], loss[j], lost[j], code)
             slot[j] = 0
             n += 1
@@ -75,6 +94,14 @@ def find_sources(csr, removed, changed, code, scratch):
                         scale[n] = rescaled(degree[k], count[k], loss[k], lost[k], code)
                         slot[k] = 0
                         n += 1
+            for i in range(ties.ptr[c], ties.ptr[c + 1]):
+                k = ties.target[i]
+                if slot[k] == -1:
+                    source[n] = k
+                    row[n] = -1
+                    scale[n] = rescaled(degree[k], count[k], loss[k], lost[k], code)
+                    slot[k] = 0
+                    n += 1
         for r in here:
             source[n] = r
             row[n] = -2
@@ -84,22 +111,17 @@ def find_sources(csr, removed, changed, code, scratch):
         for s in range(ptr[c], n):
             slot[source[s]] = -1
         if code == SYM:
-            for r in here:
-                for e in range(indptr[r], indptr[r + 1]):
-                    loss[target[e]] = 0.0
-                    lost[target[e]] = 0
+            forget(csr, here, ties, c, loss, lost)
     return ptr, source[:n].copy(), row[:n].copy(), scale[:n].copy()
 
 
 @jit
-def expand(csr, removed, sources, also, code, scratch):
+def expand(csr, removed, sources, also, ties, code, scratch):
     """Where the sources' messages arrive: reached nodes, a slot for every edge, new `left` factors.
 
     The nodes in `also` are reached too, whether a message arrives there or not.
     """
-    indptr, target, weight, degree, count = (
-        csr.indptr, csr.target, csr.weight, csr.degree, csr.arriving,
-    )  # fmt: skip
+    indptr, target, degree, count = csr.indptr, csr.target, csr.degree, csr.arriving
     rem_ptr, rem_node = removed
     src_ptr, source = sources
     also_ptr, also_node = also
@@ -116,17 +138,14 @@ def expand(csr, removed, sources, also, code, scratch):
         bound += min(most, len(indptr) - 1)
     node = np.empty(bound, dtype=np.int64)
     new_left = np.empty(bound)
-    weighted = len(weight) > 0
     n = np.int64(0)
     for c in range(len(rem_ptr) - 1):
         start = n
         here = rem_node[rem_ptr[c] : rem_ptr[c + 1]]
         for r in here:
             slot[r] = -2
-            if code != NONE:
-                for e in range(indptr[r], indptr[r + 1]):
-                    loss[target[e]] += weight[e] if weighted else 1.0
-                    lost[target[e]] += 1
+        if code != NONE:
+            lose(csr, here, ties, c, loss, lost)
         for s in range(src_ptr[c], src_ptr[c + 1]):
             at = edge_ptr[s]
             for e in range(indptr[source[s]], indptr[source[s] + 1]):
@@ -148,14 +167,12 @@ def expand(csr, removed, sources, also, code, scratch):
             k = node[t]
             slot[k] = -1
             new_left[t] = csr.left[k]
-            if lost[k] > 0:
+            if lost[k] != 0 or loss[k] != 0.0:
                 new_left[t] = rescaled(degree[k], count[k], loss[k], lost[k], code)
         for r in here:
             slot[r] = -1
-            if code != NONE:
-                for e in range(indptr[r], indptr[r + 1]):
-                    loss[target[e]] = 0.0
-                    lost[target[e]] = 0
+        if code != NONE:
+            forget(csr, here, ties, c, loss, lost)
         ptr[c + 1] = n
     return edge_ptr, slots, also_slot, ptr, node[:n].copy(), new_left[:n].copy()
 

@@ -14,9 +14,23 @@ def leaky(score, slope):
 
 
 @jit
-def attend_anew(csr, k, base, new, slope, slot, weight, out):
-    """One node's softmax-weighted sum over its whole in-neighbourhood, removed sources left out."""
-    indptr, source = csr.in_ptr, csr.in_source
+def neighbours(csr, k, c, slot, ties, into):
+    """Who sends to `k` then, written to `into`; how many."""
+    n = 0
+    for e in range(csr.in_ptr[k], csr.in_ptr[k + 1]):
+        if not ties.gone[e] and slot[csr.in_source[e]] != -2:
+            into[n] = csr.in_source[e]
+            n += 1
+    for i in range(ties.ptr[c], ties.ptr[c + 1]):
+        if ties.place[i] < 0 and ties.target[i] == k:
+            into[n] = ties.source[i]
+            n += 1
+    return n
+
+
+@jit
+def attend_anew(k, source, base, new, slope, slot, weight, out):
+    """One node's softmax-weighted sum over all who send to it."""
     y, near, far = base
     y_rows, near_rows, far_rows = new
     heads = near.shape[1]
@@ -26,28 +40,24 @@ def attend_anew(csr, k, base, new, slope, slot, weight, out):
         out[f] = 0
     for h in range(heads):
         largest = y.dtype.type(-np.inf)
-        for e in range(indptr[k], indptr[k + 1]):
+        for e in range(len(source)):
             m = slot[source[e]]
-            if m != -2:
-                there = near_rows[m, h] if m >= 0 else near[source[e], h]
-                score = leaky(here[h] + there, slope)
-                weight[e - indptr[k], h] = score
-                largest = max(largest, score)
+            there = near_rows[m, h] if m >= 0 else near[source[e], h]
+            score = leaky(here[h] + there, slope)
+            weight[e, h] = score
+            largest = max(largest, score)
         summed = y.dtype.type(1e-16)
-        for e in range(indptr[k], indptr[k + 1]):
-            if slot[source[e]] != -2:
-                share = np.exp(weight[e - indptr[k], h] - largest)
-                weight[e - indptr[k], h] = share
-                summed += share
-        for e in range(indptr[k], indptr[k + 1]):
-            weight[e - indptr[k], h] /= summed
-    for e in range(indptr[k], indptr[k + 1]):
+        for e in range(len(source)):
+            share = np.exp(weight[e, h] - largest)
+            weight[e, h] = share
+            summed += share
+        for e in range(len(source)):
+            weight[e, h] /= summed
+    for e in range(len(source)):
         m = slot[source[e]]
-        if m == -2:
-            continue
         rows = y_rows[m] if m >= 0 else y[source[e]]
         for h in range(heads):
-            share = weight[e - indptr[k], h]
+            share = weight[e, h]
             for f in range(h * width, (h + 1) * width):
                 out[f] += share * rows[f]
 
@@ -90,7 +100,9 @@ def attend_corrected(k, arriving, senders, base, new, slope, softmax, out):
 
 
 @jit
-def attend(csr, removed, changed, senders, reached, base, new, slope, softmax, out, slot):
+def attend(
+    csr, removed, changed, senders, reached, base, new, slope, softmax, ties, tied, out, slot
+):
     """Softmax-weighted sums of the reached nodes.
 
     Where the receiver's own part of the scores is unchanged, only the messages that changed are
@@ -103,6 +115,8 @@ def attend(csr, removed, changed, senders, reached, base, new, slope, softmax, o
     longest = np.int64(0)
     for k in range(len(indptr) - 1):
         longest = max(longest, indptr[k + 1] - indptr[k])
+    longest += len(ties.source)
+    sends = np.empty(longest, dtype=np.int64)
     weight = np.empty((longest, base.near.shape[1]), dtype=base.y.dtype)
     arriving, sender, _ = by_slot(reached.slot, reached.edge_ptr, len(node))
     for c in range(len(rem_ptr) - 1):
@@ -110,17 +124,25 @@ def attend(csr, removed, changed, senders, reached, base, new, slope, softmax, o
             slot[rem_node[i]] = -2
         for m in range(chg_ptr[c], chg_ptr[c + 1]):
             slot[chg_node[m]] = m
+        for i in range(ties.ptr[c], ties.ptr[c + 1]):
+            if ties.place[i] >= 0:
+                ties.gone[ties.place[i]] = True
         for t in range(ptr[c], ptr[c + 1]):
             k = node[t]
             few = 2 * (arriving[t + 1] - arriving[t]) < indptr[k + 1] - indptr[k]
             mine = sender[arriving[t] : arriving[t + 1]]
             if (
                 slot[k] >= 0
+                or tied[t]
                 or not few
                 or not attend_corrected(k, mine, senders, base, new, slope, softmax, out[t])
             ):
-                attend_anew(csr, k, base, new, slope, slot, weight, out[t])
+                n = neighbours(csr, k, c, slot, ties, sends)
+                attend_anew(k, sends[:n], base, new, slope, slot, weight, out[t])
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
             slot[rem_node[i]] = -1
         for m in range(chg_ptr[c], chg_ptr[c + 1]):
             slot[chg_node[m]] = -1
+        for i in range(ties.ptr[c], ties.ptr[c + 1]):
+            if ties.place[i] >= 0:
+                ties.gone[ties.place[i]] = False

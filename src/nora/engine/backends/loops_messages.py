@@ -110,8 +110,8 @@ def accumulate(csr, source, reached, base, more, change, digits, out, doubtful):
 
 
 @jit
-def sum_anew(csr, src_ptr, senders, reached, doubtful, base, y_rows, more, out, slot):
-    """`left_k Σ weight_jk right_j y_j + plus_k` over what is left of the edges into doubtful rows."""
+def sum_anew(csr, src_ptr, senders, reached, doubtful, base, y_rows, more, ties, out, slot):
+    """`left_k Σ weight_jk right_j y_j + plus_k` over the edges into doubtful rows that are there then."""
     in_ptr, in_source, in_weight, right = csr.in_ptr, csr.in_source, csr.in_weight, csr.right
     source, row, scale = senders
     ptr, node = reached.ptr, reached.node
@@ -129,6 +129,12 @@ def sum_anew(csr, src_ptr, senders, reached, doubtful, base, y_rows, more, out, 
             continue
         for s in range(src_ptr[c], src_ptr[c + 1]):
             slot[source[s]] = s
+        comes = False
+        for i in range(ties.ptr[c], ties.ptr[c + 1]):
+            if ties.place[i] >= 0:
+                ties.gone[ties.place[i]] = True
+            else:
+                comes = True
         for t in range(ptr[c], ptr[c + 1]):
             if not doubtful[t]:
                 continue
@@ -138,7 +144,7 @@ def sum_anew(csr, src_ptr, senders, reached, doubtful, base, y_rows, more, out, 
             for at in range(in_ptr[k], in_ptr[k + 1]):
                 j = in_source[at]
                 s = slot[j]
-                if s >= 0 and row[s] == -2:
+                if ties.gone[at] or (s >= 0 and row[s] == -2):
                     continue
                 factor = right[j] if s < 0 else scale[s]
                 if weighted:
@@ -150,6 +156,19 @@ def sum_anew(csr, src_ptr, senders, reached, doubtful, base, y_rows, more, out, 
                 else:
                     for f in range(width):
                         out[t, f] += w * y[j, f]
+            if comes:
+                for i in range(ties.ptr[c], ties.ptr[c + 1]):
+                    if ties.place[i] >= 0 or ties.target[i] != k:
+                        continue
+                    j = ties.source[i]
+                    s = slot[j]
+                    w = y.dtype.type(right[j] if s < 0 else scale[s])
+                    if s >= 0 and row[s] >= 0:
+                        for f in range(width):
+                            out[t, f] += w * y_rows[row[s], f]
+                    else:
+                        for f in range(width):
+                            out[t, f] += w * y[j, f]
             factor = y.dtype.type(reached.left[t])
             for f in range(width):
                 out[t, f] *= factor
@@ -162,3 +181,6 @@ def sum_anew(csr, src_ptr, senders, reached, doubtful, base, y_rows, more, out, 
                     out[t, f] += plus[mine, f]
         for s in range(src_ptr[c], src_ptr[c + 1]):
             slot[source[s]] = -1
+        for i in range(ties.ptr[c], ties.ptr[c + 1]):
+            if ties.place[i] >= 0:
+                ties.gone[ties.place[i]] = False

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums
-from nora.engine.edges import Edges
+from nora.engine.edges import Edges, Ties
+from nora.engine.pointers import owner_of
 
 if TYPE_CHECKING:
     from nora.engine.steps.step import Chunk
@@ -28,12 +29,6 @@ def expanded(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return owner, position, ptr
 
 
-def owner_of(ptr: Tensor) -> Tensor:
-    """Which part of a `ptr` each position belongs to."""
-    counts = ptr[1:] - ptr[:-1]
-    return torch.arange(len(counts), device=ptr.device).repeat_interleave(counts)
-
-
 def _ptr(owner: Tensor, count: int) -> Tensor:
     ptr = torch.zeros(count + 1, dtype=torch.long, device=owner.device)
     ptr[1:] = torch.bincount(owner, minlength=count).cumsum(0)
@@ -48,24 +43,30 @@ def find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     return at, keys[at] == wanted
 
 
-def rescaled(edges: Edges, removals: Removals) -> tuple[Tensor, Tensor]:
-    """Pairs whose degree drops (sorted keys, removed nodes included) and their new `left`."""
+def rescaled(edges: Edges, removals: Removals, ties: Ties) -> tuple[Tensor, Tensor]:
+    """Pairs whose degree changes (sorted keys, removed nodes included) and their new `left`."""
     indptr, target, edge = edges.by_source
     owner, position, _ = expanded(indptr, removals.node)
     keys = owner_of(removals.ptr)[owner] * edges.num_nodes + target[position]
-    distinct, inverse = keys.unique(return_inverse=True)
-    lost = torch.bincount(inverse, minlength=len(distinct))
     if edges.normalise == "sym" and edges.weight is not None:
         weight = edges.weight[edge[position]].double()
     else:
         weight = torch.ones_like(keys, dtype=torch.double)
+    fewer = torch.ones_like(keys)
+    if len(ties):
+        keys = torch.cat([keys, owner_of(ties.ptr) * edges.num_nodes + ties.target])
+        weight, fewer = torch.cat([weight, ties.loss]), torch.cat([fewer, ties.lost])
+    distinct, inverse = keys.unique(return_inverse=True)
+    lost = torch.zeros_like(distinct).index_add(0, inverse, fewer)
     loss = torch.zeros_like(distinct, dtype=torch.double).index_add(0, inverse, weight)
     node = distinct % edges.num_nodes
     rest = torch.where(edges.count[node] == lost, torch.zeros_like(loss), edges.degree[node] - loss)
     return distinct, edges.scale(rest)
 
 
-def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Tensor, ...]:
+def find_sources(
+    edges: Edges, removals: Removals, changed: Changed, ties: Ties
+) -> tuple[Tensor, ...]:
     """See `Backend.find_sources`."""
     n = edges.num_nodes
     own = changed.removal * n + changed.node
@@ -75,7 +76,7 @@ def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Te
     keys, row = [own, gone], [rows, torch.full_like(gone, -2)]
     scales = [scale, torch.zeros_like(gone, dtype=torch.double)]
     if edges.normalise == "sym":
-        touched, new = rescaled(edges, removals)
+        touched, new = rescaled(edges, removals, ties)
         at, there = find(touched, own)
         scales[0] = torch.where(there, new[at] if len(new) else scale, scale)
         fresh = ~(torch.isin(touched, own) | torch.isin(touched, gone))
@@ -89,7 +90,11 @@ def find_sources(edges: Edges, removals: Removals, changed: Changed) -> tuple[Te
 
 
 def expand(
-    edges: Edges, removals: Removals, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
+    edges: Edges,
+    removals: Removals,
+    sources: tuple[Tensor, ...],
+    also: tuple[Tensor, Tensor],
+    ties: Ties,
 ) -> Reach:
     """See `Backend.expand`."""
     src_ptr, source, row, scale = sources
@@ -107,7 +112,7 @@ def expand(
     node = distinct % n
     left = edges.left[node]
     if edges.normalise != "none":
-        touched, new = rescaled(edges, removals)
+        touched, new = rescaled(edges, removals, ties)
         at, there = find(touched, distinct)
         left = torch.where(there, new[at] if len(new) else left, left)
     ptr = _ptr(distinct // n, len(removals))
@@ -166,6 +171,7 @@ def sum_anew(
     base: Sums,
     rows: Tensor,
     plus: Changed,
+    ties: Ties,
     out: Tensor,
 ) -> None:
     """See `Backend.sum_anew`."""
@@ -179,12 +185,16 @@ def sum_anew(
     at = order[at] if len(order) else at
     stays = ~there
     stays[there] = reach.row[at[there]] != -2
-    owner, position, at, there = owner[stays], position[stays], at[stays], there[stays]
+    stays &= ~gone_by_themselves(ties, removal[owner], position)
+    owner, position = owner[stays], position[stays]
     source = sender[position]
+    owner, source, come = with_those_that_come(ties, removal, node, n, owner, source)
+    at, there = find(key[order], removal[owner] * n + source)
+    at = order[at] if len(order) else at
     weight, row = edges.right[source], torch.full_like(source, -1)
     weight[there], row[there] = reach.scale[at[there]], reach.row[at[there]]
     if edges.weight is not None:
-        weight = weight * edges.weight[edge[position]].double()
+        weight[: len(source) - come] *= edges.weight[edge[position]].double()
     sent = pick(source, row, base.y, rows) * weight.to(out.dtype).unsqueeze(-1)
     total = out.new_zeros(len(node), out.size(1)).index_add_(0, owner, sent)
     total *= reach.left[which].to(out.dtype).unsqueeze(-1)
@@ -194,6 +204,39 @@ def sum_anew(
         own = node if len(base.plus) > 1 else torch.zeros_like(node)
         total += pick(own, more[which], base.plus, plus.rows)
     out[which] = total
+
+
+def gone_by_themselves(ties: Ties, removal: Tensor, place: Tensor) -> Tensor:
+    """Which of the edges at `place` in `by_target` go by themselves in their removal."""
+    lost = ties.place >= 0
+    if not bool(lost.any()):
+        return torch.zeros_like(place, dtype=torch.bool)
+    most = int(max(ties.place.max(), place.max() if len(place) else 0)) + 1
+    gone = owner_of(ties.ptr)[lost] * most + ties.place[lost]
+    return torch.isin(removal * most + place, gone)
+
+
+def with_those_that_come(
+    ties: Ties, removal: Tensor, node: Tensor, n: int, owner: Tensor, source: Tensor
+) -> tuple[Tensor, Tensor, int]:
+    """Neighbours `source` of the rows `owner` with those that come appended, and how many these are.
+
+    Args:
+        ties: What goes and comes.
+        removal: The removal of each row.
+        node: Its node.
+        n: Number of nodes.
+        owner: The row that each neighbour is one of.
+        source: The neighbours.
+    """
+    come = ties.place < 0
+    if not bool(come.any()):
+        return owner, source, 0
+    keys, order = (removal * n + node).sort()
+    wanted = owner_of(ties.ptr)[come] * n + ties.target[come]
+    at, there = find(keys, wanted)
+    owner = torch.cat([owner, order[at[there]]])
+    return owner, torch.cat([source, ties.source[come][there]]), int(there.sum())
 
 
 def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
@@ -211,6 +254,8 @@ def attend(
     reach: Reach,
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
+    ties: Ties,
+    tied: Tensor,
 ) -> Tensor:
     """See `Backend.attend`; here every reached neighbourhood is weighed anew."""
     n = edges.num_nodes
@@ -219,7 +264,10 @@ def attend(
     owner, position, _ = expanded(indptr, reach.node)
     key = removal[owner] * n + source[position]
     stays = ~torch.isin(key, owner_of(removals.ptr) * n + removals.node)
-    owner, key = owner[stays], key[stays]
+    stays &= ~gone_by_themselves(ties, removal[owner], position)
+    owner, sender = owner[stays], source[position[stays]]
+    owner, sender, _ = with_those_that_come(ties, removal, reach.node, n, owner, sender)
+    key = removal[owner] * n + sender
     own = changed.removal * n + changed.node
     order = own.argsort()
 

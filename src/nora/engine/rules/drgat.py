@@ -14,13 +14,13 @@ from torch import Tensor
 from nora.engine.plan import Plan
 from nora.engine.rules import rule
 from nora.engine.steps.step import Value
-from nora.models.drgat import DrGATConv, with_one_loop_each
+from nora.models.drgat import DrGATConv
 
 
 @rule(DrGATConv)
 def drgat(plan: Plan, conv: Any, x: Value, edge_index: Tensor) -> Value:
     """Degrees, then what is sent and its score, then the weighted sums of reached nodes anew."""
-    edges = plan.edges(with_one_loop_each(edge_index, plan.num_nodes))
+    edges = plan.edges(edge_index, self_loops=1.0, own_loops=False)
     ones = conv.att.new_ones(plan.num_nodes, 1)
     degrees = plan.propagate(plan.constant(ones), edges)
     y = plan.rows(conv.sent, plan.rows(conv.lin, x), degrees)

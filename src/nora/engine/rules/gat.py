@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import Tensor
 from torch_geometric.nn import GATConv
-from torch_geometric.utils import add_self_loops, remove_self_loops
 
 from nora.engine.plan import Plan
 from nora.engine.rules import rule
@@ -32,16 +31,15 @@ def gat(
     sent, own = ends
     near_map, far_map = (conv.lin_src, conv.lin_dst) if conv.lin is None else (conv.lin, conv.lin)
     heads, width = conv.heads, conv.out_channels
-    if conv.add_self_loops:
-        bare, _ = remove_self_loops(edge_index)
-        edge_index, _ = add_self_loops(bare, num_nodes=plan.num_nodes)
+    loops = 1.0 if conv.add_self_loops else None
+    edges = plan.edges(edge_index, self_loops=loops, own_loops=loops is None)
     y = plan.rows(lambda rows: rows.view(-1, heads, width), plan.rows(near_map, sent))
     heard = y
     if sent is not own or near_map is not far_map:
         heard = plan.rows(lambda rows: rows.view(-1, heads, width), plan.rows(far_map, own))
     near = plan.rows(lambda rows: (rows * conv.att_src).sum(dim=-1), y)
     far = plan.rows(lambda rows: (rows * conv.att_dst).sum(dim=-1), heard)
-    out = plan.attend(y, near, far, plan.edges(edge_index), conv.negative_slope)
+    out = plan.attend(y, near, far, edges, conv.negative_slope)
     if conv.concat:
         out = plan.rows(lambda rows: rows.flatten(1), out)
     else:

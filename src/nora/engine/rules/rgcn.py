@@ -50,7 +50,7 @@ def rgcn(
         chosen = edge_type == number
         if out is None or bool(chosen.any()):
             messages = plan.rows(partial(_mapped, weight), sent)
-            edges = plan.edges(edge_index[:, chosen], normalise=kind)
+            edges = plan.edges(edge_index, normalise=kind, rows=chosen)
             out = plan.propagate(messages, edges, plus if out is None else out)
     assert out is not None
     return out

@@ -29,7 +29,7 @@ def timme(plan: Plan, conv: Any, x: Value, edge_indices: Any) -> Value:
 
     results = []
     for number, edge_index in enumerate(edges):
-        for way, directed in enumerate((edge_index.flip(0), edge_index)):
-            mean = plan.edges(directed, normalise="mean")
+        for way, reverse in enumerate((True, False)):
+            mean = plan.edges(edge_index, normalise="mean", reverse=reverse)
             results.append(plan.propagate(sent(2 * number + way), mean))
     return plan.blend(conv.weights, *results, sent(conv.num_adjacencies - 1))

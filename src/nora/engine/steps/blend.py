@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from nora.engine.backends.vectorised import owner_of
 from nora.engine.changed import Changed
+from nora.engine.pointers import owner_of
 from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Value
 
 # From the values' means over all nodes `[…, K, F]` to their weights `[…, K]`.

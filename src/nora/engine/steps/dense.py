@@ -9,12 +9,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nora.engine.backends.vectorised import expanded, owner_of
+from nora.engine.backends.vectorised import (
+    expanded,
+    gone_by_themselves,
+    with_those_that_come,
+)
 from nora.engine.changed import Changed, Removals
-from nora.engine.edges import Edges
+from nora.engine.edges import Edges, Ties
+from nora.engine.pointers import owner_of
 
 
-def remaining_degree(edges: Edges, removals: Removals) -> Tensor:
+def remaining_degree(edges: Edges, removals: Removals, ties: Ties) -> Tensor:
     """What the normalisation divides by after each removal, `[c, N]`, float64."""
     indptr, target, edge = edges.by_source
     owner, position, _ = expanded(indptr, removals.node)
@@ -27,13 +32,34 @@ def remaining_degree(edges: Edges, removals: Removals) -> Tensor:
         weight = edges.weight[edge[position]].double()
         lost.index_put_((removal, target[position]), weight, accumulate=True)
     else:
-        lost = gone
+        lost = gone.clone()
+    tied = (owner_of(ties.ptr), ties.target)
+    lost.index_put_(tied, ties.loss, accumulate=True)
+    gone.index_put_(tied, ties.lost.double(), accumulate=True)
     # Differences of sums are not exactly 0 where nothing is left.
     return torch.where(gone == edges.count, torch.zeros_like(lost), edges.degree - lost)
 
 
+def _hear_anew(edges: Edges, ties: Ties, messages: Tensor, heard: Tensor) -> None:
+    """Sum anew what edges lead to that go or come: taking away what is all there was leaves no zero."""
+    n = edges.num_nodes
+    pairs = (owner_of(ties.ptr) * n + ties.target).unique()
+    removal, node = pairs // n, pairs % n
+    indptr, sender, edge = edges.by_target
+    owner, position, _ = expanded(indptr, node)
+    left = ~gone_by_themselves(ties, removal[owner], position)
+    owner, position = owner[left], position[left]
+    owner, source, come = with_those_that_come(ties, removal, node, n, owner, sender[position])
+    sent = messages[source, removal[owner]]
+    if edges.weight is not None:
+        weight = edges.weight[edge[position]].to(sent.dtype).unsqueeze(-1)
+        sent[: len(source) - come] *= weight
+    total = sent.new_zeros(len(node), sent.size(1)).index_add_(0, owner, sent)
+    heard[node, removal] = total
+
+
 def propagate_everywhere(
-    edges: Edges, removals: Removals, rows: Changed, plus: Tensor, more: Changed
+    edges: Edges, removals: Removals, rows: Changed, plus: Tensor, more: Changed, ties: Ties
 ) -> Changed:
     """New sums of all remaining nodes.
 
@@ -43,16 +69,19 @@ def propagate_everywhere(
         rows: The new messages of every remaining node.
         plus: What is added on the whole graph `[N, F]`, one row `[1, F]`, or no rows.
         more: The rows of `plus` that have changed.
+        ties: Edges that go or come by themselves.
     """
     n, count, width = edges.num_nodes, len(removals), rows.rows.size(1)
     dtype = rows.rows.dtype
-    degree = remaining_degree(edges, removals) if edges.normalise != "none" else None
+    degree = remaining_degree(edges, removals, ties) if edges.normalise != "none" else None
     sent = rows.rows
     if degree is not None and edges.normalise == "sym":
         sent = sent * edges.scale(degree)[rows.removal, rows.node].to(dtype).unsqueeze(-1)
     messages = sent.new_zeros(n, count, width)
     messages[rows.node, rows.removal] = sent
     heard = edges.matrix(dtype) @ messages.view(n, count * width)
+    if len(ties):
+        _hear_anew(edges, ties, messages, heard.view(n, count, width))
     # One row per removal and node, the removed left out.
     keep = torch.ones(count * n, dtype=torch.bool, device=heard.device)
     keep[owner_of(removals.ptr) * n + removals.node] = False

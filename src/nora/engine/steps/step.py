@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.backend import Backend
-from nora.engine.backends.vectorised import owner_of
 from nora.engine.changed import Changed, Removals
-from nora.engine.edges import Edges
+from nora.engine.edges import Edges, Ties
+from nora.engine.pointers import owner_of
 from nora.engine.spaces import Space
 
 # A block of rows should stay in a core's own cache while it goes through a map.
@@ -105,6 +105,7 @@ class Chunk:
     tolerance: float = 0.0
     tally: Tally = field(default_factory=Tally)
     gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    tied: dict[int, Ties] = field(default_factory=dict)
 
     def nothing(self) -> Changed:
         """No changed rows."""
@@ -115,7 +116,7 @@ class Chunk:
         self, edges: Edges, changed: Changed, y: Tensor, typical: float
     ) -> tuple[Tensor, ...]:
         """Whose messages change, less those whose change is below the tolerance."""
-        sources = self.backend.find_sources(edges, self.removals, changed)
+        sources = self.backend.find_sources(edges, self.removals, changed, self.ties(edges))
         if self.tolerance <= 0:
             return sources
         ptr, source, row, scale = sources
@@ -145,6 +146,12 @@ class Chunk:
         ptr, source, row, _ = sources
         changed = row >= 0
         return _passed(changed)[ptr], source[changed]
+
+    def ties(self, edges: Edges) -> Ties:
+        """The edges of a convolution that go or come by themselves."""
+        if id(edges) not in self.tied:
+            self.tied[id(edges)] = edges.ties(self.removals)
+        return self.tied[id(edges)]
 
     def lost(self, space: Space) -> tuple[Tensor, Tensor]:
         """The rows of a space that every removal takes away: `removal`, `row`."""

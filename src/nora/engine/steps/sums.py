@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from nora.engine.backends.vectorised import owner_of, weigh
-from nora.engine.changed import Attention, Changed, Sums
+from nora.engine.backends.vectorised import weigh
+from nora.engine.changed import Attention, Changed, Reach, Sums
 from nora.engine.edges import Edges
+from nora.engine.pointers import owner_of
 from nora.engine.steps.dense import propagate_everywhere
 from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Value
+
+
+def _reached(
+    chunk: Chunk, edges: Edges, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
+) -> tuple[Reach, Tensor]:
+    """Where changes arrive, and which of these rows edges lead to that go or come by themselves `[T]`."""
+    ties = chunk.ties(edges)
+    if not len(ties):
+        reach = chunk.backend.expand(edges, chunk.removals, sources, also, ties)
+        return reach, torch.zeros(len(reach.node), dtype=torch.bool, device=reach.node.device)
+    ptr, node = also
+    removal = torch.cat([owner_of(ptr), owner_of(ties.ptr)])
+    order = removal.argsort(stable=True)
+    both = torch.cat([node, ties.target])[order]
+    reach = chunk.backend.expand(edges, chunk.removals, sources, (ptr + ties.ptr, both), ties)
+    slot = torch.empty_like(reach.also)
+    slot[order] = reach.also
+    tied = torch.zeros(len(reach.node), dtype=torch.bool, device=slot.device)
+    tied[slot[len(node) :]] = True
+    return replace(reach, also=slot[: len(node)]), tied
 
 
 class Propagate(Step):
@@ -61,15 +83,20 @@ class Propagate(Step):
             if chunk.tolerance > 0:  # nothing is left out here
                 chunk.tally.lost.append(y.new_zeros(len(chunk.removals), dtype=torch.double))
             chunk.tally.bytes += 4 * rows.rows.nbytes
-            return propagate_everywhere(self.edges, chunk.removals, rows, plus, more)
+            ties = chunk.ties(self.edges)
+            return propagate_everywhere(self.edges, chunk.removals, rows, plus, more, ties)
         sources = chunk.sources(self.edges, rows, y, self.typical)
-        reach = chunk.backend.expand(self.edges, chunk.removals, sources, (more.ptr, more.node))
+        reach, tied = _reached(chunk, self.edges, sources, (more.ptr, more.node))
         chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
         base = Sums(y, self.total, self.size, plus, whole)
         out, doubtful = chunk.backend.accumulate(self.edges, reach, base, rows.rows, more)
-        # Where a correction has eaten up the digits of a sum, it is summed anew.
+        doubtful |= tied
+        # Where a correction has eaten up the digits of a sum, or edges go or come, it is summed anew.
         if bool(doubtful.any()):
-            chunk.backend.sum_anew(self.edges, sources, reach, doubtful, base, rows.rows, more, out)
+            ties = chunk.ties(self.edges)
+            chunk.backend.sum_anew(
+                self.edges, sources, reach, doubtful, base, rows.rows, more, ties, out
+            )
         return Changed(reach.ptr, reach.node, out)
 
     def whole(self, *inputs: Tensor) -> Tensor:
@@ -115,11 +142,12 @@ class Attend(Step):
         inputs = chunk.align(self.inputs, inputs)
         sources = chunk.sources(self.edges, inputs[0], self.base.y, self.typical)
         sources, inputs = chunk.retained(sources, inputs)
-        reach = chunk.backend.expand(self.edges, chunk.removals, sources, chunk.receivers(sources))
+        reach, tied = _reached(chunk, self.edges, sources, chunk.receivers(sources))
         chunk.tally.bytes += 4 * reach.slot.nbytes
         y, near, far = (c.rows for c in inputs)
+        ties = chunk.ties(self.edges)
         out = chunk.backend.attend(
-            self.edges, chunk.removals, inputs[0], reach, self.base, (y, near, far)
+            self.edges, chunk.removals, inputs[0], reach, self.base, (y, near, far), ties, tied
         )
         return Changed(reach.ptr, reach.node, out)
 

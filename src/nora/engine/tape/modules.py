@@ -71,6 +71,7 @@ def _by_group(
     fits = index.value.static and index.ids == "id" and walk.ndim_of(index) == 1
     if space is None or not plain or not fits or x.space is not index.space:
         return None
+    walk.frozen.append(index.value)
     which = index.value.whole()
     if not x.space.covers(which, space):
         return None

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nora.engine.plan import UnsupportedError
 from nora.engine.spaces import Space, whole_graph
+from nora.engine.steps.step import Value
 from nora.engine.tape.program import Program
 from nora.engine.tape.program import Step as TapeStep
 from nora.engine.tape.tape import Ref
@@ -49,6 +50,8 @@ class Tensors:
         self.first: dict[int, int] = {}
         self.done: dict[tuple[Any, ...], tuple[int | None, ...]] = {}
         self.parts: dict[int, list[Space]] = {}
+        # What the structure was read from: where these change, other rows would be picked.
+        self.frozen: list[Value] = []
         self.at: TapeStep | None = None
         for number, tensor in program.consts.items():
             self.known[number] = tensor
@@ -153,4 +156,5 @@ class Tensors:
         if not isinstance(found, Tracked) or not found.value.static:
             self.refuse(f"picks by {what} that depends on values, not on the graph's edges alone")
         assert isinstance(found, Tracked)
+        self.frozen.append(found.value)
         return found

@@ -76,6 +76,7 @@ def _largest_number(walk: Walk, step: Step, found: Tracked) -> None:
     """The largest row number there is: it may be used as a size, and as nothing else."""
     if step.name not in ("max", "amax") or not found.value.static:
         walk.refuse("takes the numbers of nodes or edges for quantities")
+    walk.frozen.append(found.value)
     rows = found.value.whole()
     base = rows.max().reshape(1) if rows.numel() else rows.new_zeros(1)
     walk.set(Tracked(walk.fixed(base, walk.graph), Layout(None), "id"))

@@ -39,6 +39,7 @@ def sorted_rows(walk: Walk, step: Step) -> None:
             walk.cannot(step.op.outs[1], "orders rows by values")
         return
     assert isinstance(found, Tracked)
+    walk.frozen.append(found.value)
     key = ("order", id(found.value), bool(step.args.get("descending")))
     if key not in walk.named:
         rows = found.value.whole()
