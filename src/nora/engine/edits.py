@@ -31,6 +31,8 @@ def edges_of(plan: Plan) -> list[Edges]:
 
 def cannot_lose(plan: Plan, numbers: Tensor) -> str:
     """Why edges cannot be taken away by themselves; empty if they can."""
+    if plan.unsure_of_edges:
+        return plan.unsure_of_edges
     for edges in edges_of(plan):
         if edges.number is None:
             return "a rule makes edges of its own, and does not say of which"

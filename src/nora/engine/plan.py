@@ -68,7 +68,9 @@ class Plan:
         self._follow = follow
         self._edges: dict[tuple[Any, ...], list[tuple[_Given, Edges]]] = {}
         self._numbers: dict[int, tuple[Tensor, Tensor]] = {}
+        # What was read off as structure, and what is not known of edges that go by themselves.
         self.frozen: list[Value] = []
+        self.unsure_of_edges = ""
         self.features: dict[Any, Value] = {}
         # Kinds of edits that were compared with the definition, and what was wrong.
         self.compared: dict[str, str] = {}

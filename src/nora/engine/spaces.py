@@ -134,9 +134,11 @@ class Space:
         if other.everlasting or not index.numel():
             return True
         wanted = other.ends[:, index]
-        if not bool((wanted.unsqueeze(1) == self.ends.unsqueeze(0)).any(dim=1).all()):
-            return False
-        return _goes_with(other.origin, index, self.origin)
+        return bool((wanted.unsqueeze(1) == self.ends.unsqueeze(0)).any(dim=1).all())
+
+    def goes_with(self, index: Tensor, other: Space) -> bool:
+        """Whether row `i` goes with the edge that row `index[i]` of the other space goes with, if any."""
+        return not index.numel() or _goes_with(other.origin, index, self.origin)
 
     def covered(self, index: Tensor, other: Space) -> bool:
         """Whether row `i` is only ever lost together with row `index[i]` of the other space."""
@@ -145,10 +147,18 @@ class Space:
         if other.everlasting:
             return False
         mine = other.ends[:, index]
-        if not bool((self.ends.unsqueeze(1) == mine.unsqueeze(0)).any(dim=1).all()):
-            return False
+        return bool((self.ends.unsqueeze(1) == mine.unsqueeze(0)).any(dim=1).all())
+
+    def same_edges(self, other: Space) -> bool:
+        """Whether the rows of both go with the same edges."""
+        if self.origin is None or other.origin is None:
+            return self.origin is other.origin
+        return self.origin is other.origin or torch.equal(self.origin, other.origin)
+
+    def comes_with(self, index: Tensor, other: Space) -> bool:
+        """Whether row `index[i]` of the other space goes with the edge that row `i` goes with, if any."""
         theirs = None if other.origin is None else other.origin[index]
-        return _goes_with(self.origin, slice(None), theirs)
+        return not index.numel() or _goes_with(self.origin, slice(None), theirs)
 
     def picked(self, rows: Tensor, label: str, sizes: tuple[int, ...]) -> Space:
         """A space of some of the rows, or of all of them in another order."""

@@ -73,6 +73,7 @@ def trace(problem: Problem, rules: bool = True) -> Plan:
     plan = pieces.plan
     plan.output = _output(walk, given)
     plan.frozen = walk.frozen
+    plan.unsure_of_edges = walk.unsure_of_edges
     plan.features = given.features
     return plan
 

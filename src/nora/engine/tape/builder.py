@@ -51,6 +51,8 @@ class Builder(Tensors):
             every = torch.arange(space.size)
             alike = space.covers(every, own) and space.covered(every, own)
             self.named[key] = every if alike else None
+            if alike and not (space.goes_with(every, own) and space.comes_with(every, own)):
+                self.unsure(f"takes rows of {own.label} for rows of {space.label}")
         every = self.named[key]
         if every is None:
             return None
@@ -170,6 +172,8 @@ class Builder(Tensors):
         """Rows of `source` read by the rows of another space."""
         if not space.covers(index, source.space):
             self.refuse(f"reads rows of {source.space.label} that may be gone")
+        if not space.goes_with(index, source.space):
+            self.unsure(f"reads rows of {source.space.label} that may be gone without an edge")
         key = ("gather", id(source), id(index), id(space))
         if key not in self.named:
             numel = source.width if source.base is not None else 8
@@ -185,7 +189,11 @@ class Builder(Tensors):
         space = start.space
         if not source.space.covers(index, space):
             self.refuse(f"reduces to rows of {space.label} that may be gone")
-        unmoved = source.static and start.static and source.space.covered(index, space)
+        if not source.space.goes_with(index, space):
+            self.unsure(f"reduces to rows of {space.label} that may be gone without an edge")
+        own = source.space
+        unmoved = source.static and start.static and own.covered(index, space)
+        unmoved = unmoved and own.comes_with(index, space)
         depth = -1 if unmoved else depth_after(source, start, space)
         output = Value(space, depth)
         return self.add(Scatter(source, index, start, reduce, keep_start, output))

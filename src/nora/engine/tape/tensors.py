@@ -52,6 +52,7 @@ class Tensors:
         self.parts: dict[int, list[Space]] = {}
         # What the structure was read from: where these change, other rows would be picked.
         self.frozen: list[Value] = []
+        self.unsure_of_edges = ""
         self.at: TapeStep | None = None
         for number, tensor in program.consts.items():
             self.known[number] = tensor
@@ -82,6 +83,11 @@ class Tensors:
         """Give up on the model, and say where."""
         assert self.at is not None
         raise UnsupportedError(f"{self.at.name} at {self.at.op.line} {why}")
+
+    def unsure(self, why: str) -> None:
+        """Follow the model, but not what it does without an edge that goes by itself; and say where."""
+        where = f"{self.at.name} at {self.at.op.line} " if self.at is not None else ""
+        self.unsure_of_edges = self.unsure_of_edges or f"{where}{why}"
 
     def cannot(self, number: int, why: str) -> None:
         """Give up on the model if this result is ever used."""
@@ -131,10 +137,11 @@ class Tensors:
 
     def space_of_size(self, sizes: tuple[int, ...]) -> Space | None:
         """The space that has so many rows on every graph; nodes come first."""
-        for space in [*self.nodes, *self.spaces]:
-            if space.sizes == sizes:
-                return space
-        return None
+        fits = [space for space in [*self.nodes, *self.spaces] if space.sizes == sizes]
+        for other in fits[1:]:
+            if not fits[0].same_edges(other):
+                self.unsure(f"takes a number for that of {fits[0].label}, or of {other.label}")
+        return fits[0] if fits else None
 
     def temporary(self, found: Known) -> Ref:
         """A number for what the tape does not have."""
