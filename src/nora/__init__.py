@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nora.problem.tasks.link_prediction import LinkPrediction
     from nora.problem.tasks.node_classification import NodeClassification
     from nora.problem.tasks.node_regression import NodeRegression
+    from nora.questions.edge_influence import edge_influence
     from nora.questions.explainer import NoraExplainer
     from nora.questions.group import best_group
     from nora.questions.influence import influence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from nora.report.page import write_report
     from nora.results.agreement import evaluate
     from nora.results.checkpoint import merge_checkpoints
+    from nora.results.edge_influence import EdgeInfluence
     from nora.results.effect import Effect
     from nora.results.export import to_networkx
     from nora.results.group import Group
@@ -46,6 +48,8 @@ __version__ = "0.1.0"
 
 _HOME = {
     "influence": "questions.influence",
+    "edge_influence": "questions.edge_influence",
+    "EdgeInfluence": "results.edge_influence",
     "top": "questions.top",
     "Top": "results.top",
     "what_if": "questions.what_if",
@@ -80,6 +84,7 @@ _HOME = {
 
 __all__ = [
     "Analysis",
+    "EdgeInfluence",
     "Edits",
     "Effect",
     "Group",
@@ -95,6 +100,7 @@ __all__ = [
     "analyse",
     "best_group",
     "build_model",
+    "edge_influence",
     "evaluate",
     "influence",
     "influence_matrix",

@@ -11,7 +11,7 @@ import nora
 from nora.cli.arguments import parse_edges
 from shell import document, ok, refused
 
-COMMANDS = ["what-if", "group", "who"]
+COMMANDS = ["rank", "what-if", "group", "who"]
 
 
 @pytest.fixture(scope="module")
@@ -194,3 +194,53 @@ class TestWho:
     )
     def test_what_cannot_be_asked_is_refused(self, node: str, says: str, karate: Path) -> None:
         assert says in refused("who", karate, "--node", node)
+
+
+class TestRankEdges:
+    def test_it_is_what_python_finds(self, karate: Path, tmp_path: Path) -> None:
+        out = tmp_path / "edges.csv"
+        found = document("rank", karate, "--edges", "--top", 4, "--out", out)
+        trained = nora.load_run(karate)
+        truth = nora.edge_influence(trained.model, trained.data, progress=False)
+        assert (found["num_edges"], found["scored"], found["method"]) == (78, 78, "exact")
+        assert [row["source"] for row in found["top"]] == truth.top(4)["source"].tolist()
+        assert found["top"][0]["source_name"].startswith("member ")
+        assert nora.EdgeInfluence.load(out)[0, 1] == pytest.approx(truth[0, 1])
+        assert "78 of 78 edges scored" in ok("rank", karate, "--edges", "--top", 2)
+
+    def test_shards_merge(self, karate: Path, tmp_path: Path) -> None:
+        for part in (1, 2):
+            folder = tmp_path / str(part)
+            ok("rank", karate, "--edges", "--shard", f"{part}/2", "--checkpoint", folder)
+        out = tmp_path / "edges.parquet"
+        found = document("merge", tmp_path / "1", tmp_path / "2", "--out", out)
+        assert found["scored"] == 78
+        assert len(nora.EdgeInfluence.load(out)) == 78
+
+    def test_measures_and_groups(self, karate: Path) -> None:
+        asked = ("--measure", "flips", "--measure", "accuracy:test", "--by", "y")
+        found = document("rank", karate, *asked, "--top", 3)
+        assert found["measure"] == "flips"
+        first = found["top"][0]
+        assert {"accuracy:test", "flips of 0", "accuracy:test of 3"} < set(first)
+        groups = [value for name, value in first.items() if name.startswith("flips of ")]
+        assert first["influence"] == sum(groups)
+        assert "flips" in ok("rank", karate, "--measure", "flips", "--top", 2)
+
+    @pytest.mark.parametrize(
+        ("args", "says"),
+        [
+            (("--edges", "--certify"), "leave out --edges"),
+            (("--edges", "--nodes", "3"), "leave out --nodes"),
+            (("--measure", "flip"), "Did you mean 'flips'"),
+            (("--measure", "loss:tset"), "Did you mean 'test'"),
+            (("--measure", "class:9"), "'9' is not a class of this model"),
+            (("--measure", "flips", "--method", "cauchy"), "use --method exact"),
+            (("--by", "colour"), "is no attribute of the nodes"),
+            (("--edges", "--option", "budget=3"), "no option 'budget'"),
+        ],
+    )
+    def test_what_cannot_be_asked_is_refused(
+        self, args: tuple[str, ...], says: str, karate: Path
+    ) -> None:
+        assert says in refused("rank", karate, *args)

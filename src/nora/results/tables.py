@@ -28,6 +28,9 @@ _KEY = b"nora"
 # Python's own float reads every digit back; pandas' parser may miss the last bit.
 _COLUMNS: dict[Any, Any] = {
     "type": str,
+    "source_type": str,
+    "relation": str,
+    "target_type": str,
     "node": int,
     "name": str,
     "influence": float,
@@ -147,6 +150,12 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ValueError(f"{beside} is not readable: {error}") from error
 
 
+def _further(provenance: Any) -> list[str]:
+    """The names of further columns of numbers that a result has."""
+    named = provenance.get("columns") if isinstance(provenance, dict) else None
+    return [str(name) for name in named] if isinstance(named, list) else []
+
+
 def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Read what `write_table` wrote, and how it was made; `kind` is what it must hold."""
     suffix = _suffix(path)
@@ -164,7 +173,8 @@ def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
             frame = table.to_pandas()
         else:
             text = source.read_bytes()
-            frame = pd.read_csv(path, converters=_COLUMNS, keep_default_na=False)
+            more = dict.fromkeys(_further(json.loads(text)), float)
+            frame = pd.read_csv(path, converters={**more, **_COLUMNS}, keep_default_na=False)
             frame = frame.astype({key: dtype for key, dtype in _DTYPES.items() if key in frame})
         provenance = None if text is None else json.loads(text)
     except ValueError as error:  # also what pyarrow, pandas and json raise

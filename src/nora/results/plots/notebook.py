@@ -17,6 +17,7 @@ from nora.templates import render
 from nora.wording import cell, count, duration, number
 
 if TYPE_CHECKING:
+    from nora.results.edge_influence import EdgeInfluence
     from nora.results.group import Group
     from nora.results.top import Top
 
@@ -55,11 +56,19 @@ def influence_html(scores: Influence) -> str:
     return html_table(frame, title, _about(f"method {scores.method}", scores.task, scores.seconds))
 
 
+def edge_influence_html(scores: EdgeInfluence) -> str:
+    """The most influential edges."""
+    frame = scores.top(SHOWN)
+    title = f"The {len(frame)} most influential of {count(len(scores), 'edge')}"
+    return html_table(frame, title, _about(f"method {scores.method}", scores.task, scores.seconds))
+
+
 def effect_html(effect: Effect) -> str:
     """The predictions that change most."""
     gone = [_named(effect, node) for node in effect.removed]
     gone += [
-        "edge " + " – ".join(_named(effect, end, "") for end in e) for e in effect.removed_edges
+        "edge " + " – ".join(_named(effect, end, "") for end in e[-2:])
+        for e in effect.removed_edges
     ]
     more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
     changed, flips = int((effect.change > 0).sum()), len(effect.flips())
