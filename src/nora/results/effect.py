@@ -33,7 +33,7 @@ FLIPPING = {
     "labels": "to other labels",
     "links": "across 0.5",
 }
-TENSORS = ("before", "after", "counted", "pairs", "added")
+TENSORS = ("before", "after", "counted", "pairs", "added", "targets")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,7 @@ class Effect:
             `values`.
         removal: What became of the removed nodes: `deleted`, or `isolated` where the model has weights
             by node id.
+        targets: Mask `[items]` of the predictions that counted before the edit; None for all.
     """
 
     removed: tuple[Any, ...]
@@ -76,6 +77,7 @@ class Effect:
     node_types: Mapping[str, int] | None = None
     predicts: str = ""
     removal: str = "deleted"
+    targets: Tensor | None = None
 
     def __post_init__(self) -> None:
         if not self.predicts:
@@ -133,9 +135,9 @@ class Effect:
             predicts=cast(Predicts, self.predicts),
             count=len(self.before),
             columns=self.before.size(1) if self.before.dim() > 1 else 0,
-            counted=self.counted,
+            counted=self.targets,
             classes=self.classes,
-            labels=labels_in(data, self.counted) if of_nodes and data is not None else None,
+            labels=labels_in(data, self.targets) if of_nodes and data is not None else None,
             masks={**(masks_in(data) if data is not None else {}), **(masks or {})},
             class_names=None if class_names is None else tuple(map(str, class_names)),
         )
