@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nora.problem.tasks.node_regression import NodeRegression
     from nora.questions.edge_influence import edge_influence
     from nora.questions.explainer import NoraExplainer
+    from nora.questions.flip import flip
     from nora.questions.group import best_group
     from nora.questions.influence import influence
     from nora.questions.pairwise import influence_matrix, influencers
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from nora.results.edge_influence import EdgeInfluence
     from nora.results.effect import Effect
     from nora.results.export import to_networkx
+    from nora.results.flip import Flip
     from nora.results.group import Group
     from nora.results.influence import Influence
     from nora.results.top import Top
@@ -53,6 +55,8 @@ _HOME = {
     "top": "questions.top",
     "Top": "results.top",
     "what_if": "questions.what_if",
+    "flip": "questions.flip",
+    "Flip": "results.flip",
     "best_group": "questions.group",
     "Group": "results.group",
     "influence_matrix": "questions.pairwise",
@@ -87,6 +91,7 @@ __all__ = [
     "EdgeInfluence",
     "Edits",
     "Effect",
+    "Flip",
     "Group",
     "Influence",
     "LinkPrediction",
@@ -102,6 +107,7 @@ __all__ = [
     "build_model",
     "edge_influence",
     "evaluate",
+    "flip",
     "influence",
     "influence_matrix",
     "influencers",

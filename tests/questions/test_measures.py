@@ -247,7 +247,9 @@ def test_scores_by_measures_are_kept_and_saved(data: Data, tmp_path: Path) -> No
         back = nora.Influence.load(plain.save(tmp_path / f"scores.{suffix}"))
         pd.testing.assert_frame_equal(back.to_frame(), plain.to_frame())
         assert back.measure == "flips"
-    parts = [nora.influence(model, data, nodes=nodes, **asked) for nodes in ([0, 1, 2], range(3, 8))]
+    parts = [
+        nora.influence(model, data, nodes=nodes, **asked) for nodes in ([0, 1, 2], range(3, 8))
+    ]
     merged = nora.Influence.merge(parts)
     pd.testing.assert_frame_equal(merged.to_frame(), plain.to_frame())
     mean = nora.Influence.mean([plain, plain])

@@ -30,6 +30,7 @@ from nora.results.influence import Influence
 
 if TYPE_CHECKING:
     from nora.results.edge_influence import EdgeInfluence
+    from nora.results.flip import Flip
     from nora.results.group import Group
     from nora.results.top import Top
 
@@ -345,6 +346,25 @@ class Session:
         from nora.questions.group import grow_group
 
         return grow_group(self, size, self.ids(candidates), method, recheck, progress)
+
+    def flip(
+        self,
+        node: int | str | tuple[str, int],
+        to: int | str | None = None,
+        *,
+        by: str = "nodes",
+        at_most: int = 5,
+        pairs: int | None = None,
+        progress: bool = True,
+    ) -> Flip:
+        """What is the smallest set of removals that changes this node's predicted class?
+
+        See `nora.flip`.
+        """
+        from nora.questions.flip import PAIRS, find_flip
+
+        tried = PAIRS if pairs is None else pairs
+        return find_flip(self, self.ids(node), to, by, at_most, tried, progress)
 
     def influence_matrix(
         self, nodes: Nodes, *, method: str = "exact", progress: bool = True
