@@ -134,25 +134,6 @@ def test_brute_gives_the_same() -> None:
     torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
 
 
-def test_an_engine_that_is_wrong_about_an_edge_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    from nora.engine.effects import Effects, Moves
-    from nora.engine.engine import Engine
-
-    plain = Effects.moves
-
-    def wrong(self: Effects, removals, *how):
-        for moves in plain(self, removals, *how):
-            off = 0.1 if self.engine is not None else 0.0
-            yield Moves(moves.which, moves.removal, moves.item, moves.after + off)
-
-    monkeypatch.setattr(Engine, "follows_edges", True)
-    monkeypatch.setattr(Effects, "moves", wrong)
-    data, model = double(two_camps()), network()
-    with pytest.warns(RuntimeWarning, match="falls back to brute force: without some edge"):
-        found = nora.edge_influence(model, data, measure="flips", by=[0] * 8, progress=False)
-    assert found.columns["flips of 0"].equal(found.scores)
-
-
 def test_a_checkpoint_is_resumed_and_belongs_to_its_question(tmp_path: Path) -> None:
     data, model = double(two_camps()), network()
     folder = tmp_path / "parts"

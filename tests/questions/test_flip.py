@@ -50,10 +50,10 @@ def random_graph(seed: int, nodes: int = 7) -> Data:
 
 
 @pytest.mark.parametrize("by", ["nodes", "edges"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [0, 2])
 def test_no_smaller_set_does_it(by: str, seed: int) -> None:
     data, sizes = random_graph(seed), set()
-    model = network("sage" if seed == 1 else "gcn", seed=seed)
+    model = network("sage" if seed == 2 else "gcn", seed=seed)
     session = nora.Session(model, data)
     for node in range(data.num_nodes):
         found = session.flip(node, by=by, at_most=3, progress=False)

@@ -23,7 +23,6 @@ from nora.questions.measured import (
     How,
     asked_for,
     collected,
-    compared,
     measuring_of,
     prepared_effects,
 )
@@ -138,7 +137,6 @@ def score_edges(
             ptr, number = session.edges.units(every)
             removals = Removals.of_edges(ptr, number).picked(todo)
             effects = prepared_effects(session, problem, method, len(todo), how)
-            effects = compared(effects, removals)
             label = f"{method}: removing edges"
             for ids, found in collected(
                 effects, removals, todo, measuring, how, shards, label, progress

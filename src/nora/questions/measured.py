@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Removals
+from nora.engine.edits import why_not
 from nora.engine.effects import Effects, check_method
-from nora.engine.verification import tolerated
+from nora.engine.engine import Engine
 from nora.memory import parse_bytes
 from nora.problem import Problem
 from nora.problem.content import content_digest
+from nora.problem.edit_resolution import Resolved
 from nora.problem.measuring import (
     Asked,
     By,
@@ -27,13 +29,9 @@ from nora.problem.measuring import (
 from nora.progress import progress_bar
 from nora.registry import nearest
 from nora.results.checkpoint import Shards
-from nora.stacklevel import warn
 
 if TYPE_CHECKING:
     from nora.questions.session import Session
-
-# Removals of edges that are compared with the definition before the engine is trusted with the rest.
-COMPARED = 2
 
 
 @dataclass(frozen=True)
@@ -124,8 +122,7 @@ def sums_of(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield `(which, values [m, columns])` part by part, as they finish."""
     engine = effects.engine
-    follows = engine is not None and (removals.edge is None or engine.follows_edges)
-    if engine is not None and follows and measuring.definition:
+    if engine is not None and measuring.definition and _follows(engine, removals):
         found = engine.in_chunks(engine.influences, removals, how.memory, how.workers)
         for which, values in found:
             yield which, values.cpu().unsqueeze(1)
@@ -134,6 +131,14 @@ def sums_of(
         before = effects.before[moves.item]
         values = measuring.sums(before, moves.after, moves.item, moves.removal, len(moves.which))
         yield moves.which, values.cpu()
+
+
+def _follows(engine: Engine, removals: Removals) -> bool:
+    """Whether the engine tells the effect of these removals."""
+    if removals.edge is None:
+        return True
+    none = torch.empty(0, dtype=torch.long)
+    return not why_not(engine, Resolved(none, {}, removals.edge.cpu(), {}, {}))
 
 
 def collected(
@@ -168,35 +173,3 @@ def collected(
         finally:
             if shards is not None:
                 shards.flush()
-
-
-def compared(effects: Effects, removals: Removals) -> Effects:
-    """The same effects where a few removals of edges are those of the definition; else without engine.
-
-    The engine is verified on nodes when it is prepared.
-    """
-    engine = effects.engine
-    if engine is None or not engine.follows_edges or engine.tolerance > 0 or not len(removals):
-        return effects
-    by_passes = Effects(effects.problem, effects.before)
-    spread = torch.linspace(0, len(removals) - 1, min(COMPARED, len(removals))).long()
-    scale = effects.problem.task.scale(effects.before)
-    for at in spread.unique():
-        one = removals.picked(at.reshape(1))
-        found, truth = (_after(which, one) for which in (effects, by_passes))
-        error = float((found - truth).abs().nan_to_num(torch.inf).max()) if truth.numel() else 0.0
-        if not error <= tolerated(truth.dtype) * scale:
-            warn(
-                "exact falls back to brute force: without some edge its predictions would differ from the "
-                f"definition's by up to {error:.2g}",
-                RuntimeWarning,
-            )
-            return by_passes
-    return effects
-
-
-def _after(effects: Effects, removals: Removals) -> Tensor:
-    after = effects.before.clone()
-    for moves in effects.moves(removals):
-        after[moves.item] = moves.after
-    return after
