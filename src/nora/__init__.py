@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nora.questions.edge_influence import edge_influence
     from nora.questions.explainer import NoraExplainer
     from nora.questions.flip import flip
+    from nora.questions.fragile import fragile
     from nora.questions.group import best_group
     from nora.questions.influence import influence
     from nora.questions.pairwise import influence_matrix, influencers
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from nora.results.effect import Effect
     from nora.results.export import to_networkx
     from nora.results.flip import Flip
+    from nora.results.fragile import Fragile
     from nora.results.group import Group
     from nora.results.influence import Influence
     from nora.results.top import Top
@@ -57,6 +59,8 @@ _HOME = {
     "what_if": "questions.what_if",
     "flip": "questions.flip",
     "Flip": "results.flip",
+    "fragile": "questions.fragile",
+    "Fragile": "results.fragile",
     "best_group": "questions.group",
     "Group": "results.group",
     "influence_matrix": "questions.pairwise",
@@ -92,6 +96,7 @@ __all__ = [
     "Edits",
     "Effect",
     "Flip",
+    "Fragile",
     "Group",
     "Influence",
     "LinkPrediction",
@@ -108,6 +113,7 @@ __all__ = [
     "edge_influence",
     "evaluate",
     "flip",
+    "fragile",
     "influence",
     "influence_matrix",
     "influencers",

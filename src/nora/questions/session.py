@@ -31,6 +31,7 @@ from nora.results.influence import Influence
 if TYPE_CHECKING:
     from nora.results.edge_influence import EdgeInfluence
     from nora.results.flip import Flip
+    from nora.results.fragile import Fragile
     from nora.results.group import Group
     from nora.results.top import Top
 
@@ -365,6 +366,22 @@ class Session:
 
         tried = PAIRS if pairs is None else pairs
         return find_flip(self, self.ids(node), to, by, at_most, tried, progress)
+
+    def fragile(
+        self,
+        *,
+        by: str = "nodes",
+        method: str = "exact",
+        progress: bool = True,
+        **options: Any,
+    ) -> Fragile:
+        """Which predictions hang on a single node or edge?
+
+        See `nora.fragile`.
+        """
+        from nora.questions.fragile import find_fragile
+
+        return find_fragile(self, by, method, progress, options)
 
     def influence_matrix(
         self, nodes: Nodes, *, method: str = "exact", progress: bool = True

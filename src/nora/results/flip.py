@@ -124,6 +124,11 @@ class Flip:
         what = f"removed={list(self.removed)}, " if self.size else ""
         return f"Flip(node={self.node!r}, size={self.size}, {what}{self.proof})"
 
+    def _repr_html_(self) -> str:
+        from nora.results.plots.notebook import flip_html
+
+        return flip_html(self)
+
     def class_name(self, number: int) -> str:
         """A class as people call it."""
         return self.class_names[number] if self.class_names else f"class {number}"
