@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nora.questions.fragile import fragile
     from nora.questions.group import best_group
     from nora.questions.influence import influence
+    from nora.questions.live import Live
     from nora.questions.pairwise import influence_matrix, influencers
     from nora.questions.session import Session
     from nora.questions.top import top
@@ -61,6 +62,7 @@ _HOME = {
     "Flip": "results.flip",
     "fragile": "questions.fragile",
     "Fragile": "results.fragile",
+    "Live": "questions.live",
     "best_group": "questions.group",
     "Group": "results.group",
     "influence_matrix": "questions.pairwise",
@@ -100,6 +102,7 @@ __all__ = [
     "Group",
     "Influence",
     "LinkPrediction",
+    "Live",
     "NodeClassification",
     "NodeRegression",
     "NoraExplainer",
