@@ -8,7 +8,6 @@ the asked one, so that they hold nothing a model could not meet.
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -108,10 +107,11 @@ def _task_on(problem: Problem, sample: Graph, generator: torch.Generator) -> Tas
             low, high = span.start, span.stop
         rows.append(torch.randint(low, max(high, low + 1), (count,), generator=generator))
     pairs = torch.stack(rows).to(task.pairs.device)
-    return _replaced(task, pairs, relation)
+    return with_pairs(task, pairs, relation)
 
 
-def _replaced(task: LinkPrediction, pairs: Tensor, relation: Any) -> LinkPrediction:
+def with_pairs(task: LinkPrediction, pairs: Tensor, relation: Tensor | None) -> LinkPrediction:
+    """The same question of other pairs."""
     new = copy.copy(task)
     object.__setattr__(new, "pairs", pairs)
     object.__setattr__(new, "relation", relation)

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nora.engine.given import PAIRS, RELATION, Given, tensors_of
+from nora.engine.given import PAIRS, RELATION, Given, tensors_of, with_own_memory
 from nora.engine.pieces import Pieces, watched_modules
 from nora.engine.plan import Plan, UnsupportedError
-from nora.engine.recordings import other_graphs
+from nora.engine.recordings import other_graphs, with_pairs
 from nora.engine.spaces import Space
 from nora.engine.steps.step import Value
 from nora.engine.tape import kinds
@@ -91,7 +91,9 @@ def _recorded(
 
     A pass without one node is noted: it is what the definition says of that node.
     """
-    given = problem.asked(data, task)
+    if isinstance(task, LinkPrediction):  # its pairs may well be the graph's own edges
+        task = with_pairs(task, task.pairs.clone(), task.relation)
+    given = with_own_memory(problem.asked(data, task))
     inputs = tensors_of(given)
     if isinstance(task, LinkPrediction):
         inputs[PAIRS] = task.pairs
