@@ -11,7 +11,7 @@ from torch import Tensor
 from nora.engine.plan import UnsupportedError
 from nora.engine.spaces import Space, whole_graph
 from nora.engine.steps.step import Value
-from nora.engine.tape.program import Program
+from nora.engine.tape.program import CoincidenceError, Program
 from nora.engine.tape.program import Step as TapeStep
 from nora.engine.tape.tape import Ref
 from nora.engine.tape.tracked import Known, Layout, Matrix, Tracked
@@ -53,6 +53,8 @@ class Tensors:
         # What the structure was read from: where these change, other rows would be picked.
         self.frozen: list[Value] = []
         self.at: TapeStep | None = None
+        for space in (*nodes, *spaces):
+            self.varies(space)
         for number, tensor in program.consts.items():
             self.known[number] = tensor
             self.shapes[number] = tuple((n,) * program.graphs for n in tensor.shape)
@@ -131,10 +133,27 @@ class Tensors:
 
     def space_of_size(self, sizes: tuple[int, ...]) -> Space | None:
         """The space that has so many rows on every graph; nodes come first."""
-        for space in [*self.nodes, *self.spaces]:
-            if space.sizes == sizes:
-                return space
-        return None
+        found = [space for space in [*self.nodes, *self.spaces] if space.sizes == sizes]
+        for other in found[1:]:
+            if not found[0].goes_with(other):
+                raise CoincidenceError(
+                    f"{found[0].label} and {other.label} are equally many on every recorded graph"
+                )
+        return found[0] if found else None
+
+    def entered(self, space: Space) -> Space:
+        """Take up a space that the model has made of others."""
+        self.varies(space)
+        self.spaces.append(space)
+        return space
+
+    def varies(self, space: Space) -> None:
+        """Refuse a space of the same size on every graph: Python may have read it, and nobody could tell."""
+        if space.size and len(set(space.sizes)) == 1 and not space.everlasting:
+            where = "" if self.at is None else f" that {self.at.name} makes at {self.at.op.line}"
+            raise CoincidenceError(
+                f"the {space.label}{where} are equally many on every recorded graph"
+            )
 
     def temporary(self, found: Known) -> Ref:
         """A number for what the tape does not have."""
