@@ -135,6 +135,6 @@ def _fewer_edges(data: Graph, count: int, seed: int) -> Graph:
         edges = graph_edges(store)
         if edges is not None and edges.numel():
             some = torch.randperm(edges.size(1), generator=generator)[:count]
-            nodes.append(edges[0].cpu()[some] + starts.get((store._key or (None,))[0], 0))
+            nodes.append(edges[0].cpu()[some] + (starts[store._key[0]] if starts else 0))
     every = torch.cat(nodes) if nodes else torch.arange(min(count, int(data.num_nodes or 0)))
     return isolate_nodes(data, every.unique())
