@@ -56,3 +56,28 @@ def test_equally_many_edges_are_alike_where_they_go_together(same: bool) -> None
     edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
     others = edges.flip(0, 1) if same else torch.tensor([[0, 0, 2], [1, 2, 0]])
     assert Space("edges", (3,), edges, 3).goes_with(Space("others", (3,), others, 3)) is same
+
+
+class Fickle(nn.Module):
+    """Does something more where the number of edges is even."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.SAGEConv(6, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        if edge_index.size(1) % 2 == 0:
+            x = x.tanh()
+        return self.conv(x, edge_index)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_branch_on_even_numbers_of_edges_is_seen(seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    core = torch.randint(12, (2, 36), generator=random)
+    fans = torch.stack([torch.arange(12, 120), torch.zeros(108, dtype=torch.long)])
+    x = torch.randn(120, 6, generator=random).double()
+    data = Data(x=x, edge_index=torch.cat([fans, core], dim=1))
+    torch.manual_seed(seed)
+    with pytest.warns(RuntimeWarning, match="the model does something"):
+        nora.influence(Fickle().double(), data, "exact", progress=False)

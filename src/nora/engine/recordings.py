@@ -14,9 +14,9 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from nora.problem import Problem
-from nora.problem.edge_sets import graph_edges
+from nora.problem.edge_sets import edge_set_keys, graph_edges
 from nora.problem.node_index import Graph, node_index_of
-from nora.problem.removal import isolate_nodes
+from nora.problem.removal import isolate_nodes, remove_nodes
 from nora.problem.samples import disjoint_pieces
 from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction
@@ -50,8 +50,45 @@ def samples(problem: Problem, draw: int = 0) -> list[tuple[Graph, Task, int | No
     for count in (2, 3):
         pieces = [_piece(edges, kinds, problem.num_nodes, generator, k) for k in range(count)]
         sample = disjoint_pieces(problem.data, pieces)
+        if count == 3:
+            sample = _of_other_parity(sample, [problem.data, found[0][0]])
         found.append((sample, _task_on(problem, sample, count, generator), None))
     return found
+
+
+def _edge_sets(data: Graph) -> list[Tensor]:
+    """The edges of every set, by global ids `[2, E]`."""
+    starts = node_index_of(data).starts if isinstance(data, HeteroData) else {}
+    found = []
+    for store in data.edge_stores if isinstance(data, HeteroData) else data.stores:
+        kind = getattr(store, "_key", None)
+        shift = torch.tensor([[starts[kind[0]]], [starts[kind[2]]]] if kind else [[0], [0]])
+        for name in edge_set_keys(store):
+            edges = graph_edges(store) if name == "adj_t" else store[name]
+            if isinstance(edges, Tensor) and edges.layout == torch.strided and edges.size(0) == 2:
+                found.append(edges.cpu() + shift)
+    return found
+
+
+def _of_other_parity(sample: Graph, others: list[Graph]) -> Graph:
+    """A sample without a node or two, so that numbers of edges are even on some graphs, odd on others.
+
+    That shows a branch on `edge_index.size(1) % 2`. Where every node has an even number of edges, as in
+    undirected graphs, they are always even.
+    """
+    for _ in range(2):
+        mine, *rest = ([edges.size(1) for edges in _edge_sets(data)] for data in (sample, *others))
+        stuck = [len({n % 2 for n in each}) == 1 for each in zip(mine, *rest, strict=True)]
+        flips = torch.zeros(int(sample.num_nodes or 0), dtype=torch.long)
+        for edges, alike in zip(_edge_sets(sample), stuck, strict=True):
+            once = edges[:, edges[0] != edges[1]].flatten()
+            loops = edges[0, edges[0] == edges[1]]
+            at = torch.bincount(torch.cat([once, loops]), minlength=len(flips))
+            flips += (at % 2) * (1 if alike else -1)
+        if len(flips) < 3 or int(flips.max()) <= 0:
+            break
+        sample = remove_nodes(sample, flips.argmax().reshape(1))
+    return sample
 
 
 def _edge_kinds(problem: Problem) -> Tensor:
