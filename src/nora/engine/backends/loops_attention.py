@@ -107,7 +107,20 @@ def attend_corrected(k, arriving, senders, base, new, slope, softmax, digits, ou
 
 @jit
 def attend(
-    csr, removed, changed, senders, reached, base, new, slope, softmax, ties, tied, digits, out, slot
+    csr,
+    removed,
+    changed,
+    senders,
+    reached,
+    base,
+    new,
+    slope,
+    softmax,
+    ties,
+    tied,
+    digits,
+    out,
+    slot,
 ):
     """Softmax-weighted sums of the reached nodes.
 
