@@ -150,7 +150,7 @@ class Space:
         theirs = None if other.origin is None else other.origin[index]
         return _goes_with(self.origin, slice(None), theirs)
 
-    def goes_with(self, other: Space) -> bool:
+    def equally_lost(self, other: Space) -> bool:
         """Whether every removal takes as many rows away from both."""
         if self is other or self.ends is other.ends:
             return True

@@ -135,7 +135,7 @@ class Tensors:
         """The space that has so many rows on every graph; nodes come first."""
         found = [space for space in [*self.nodes, *self.spaces] if space.sizes == sizes]
         for other in found[1:]:
-            if not found[0].goes_with(other):
+            if not found[0].equally_lost(other):
                 raise CoincidenceError(
                     f"{found[0].label} and {other.label} are equally many on every recorded graph"
                 )
