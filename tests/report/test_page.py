@@ -13,6 +13,7 @@ from torch_geometric.data import Data, HeteroData
 
 import nora
 from nora.report.consequences import consequence
+from nora.report.packing import unpacked
 from nora.report.page import TITLE, write_report
 from nora.results.plots.style import COLOURS
 from nora.training.trust import verdict
@@ -37,7 +38,13 @@ def told(path: Path) -> dict:
     page = path.read_text(encoding="utf-8")
     found = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', page)
     assert found
-    return json.loads(found[1])
+    value = json.loads(found[1])
+    pieces = value["pieces"]
+    if "node" in pieces:
+        value["node"] = unpacked(pieces["node"])
+    effects = [effect for piece in pieces["effects"] for effect in unpacked(piece)]
+    value["effect"] = dict(zip(map(str, value["effects"]["of"]), effects, strict=True))
+    return value
 
 
 def words(path: Path) -> str:
