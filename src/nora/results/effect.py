@@ -100,7 +100,7 @@ class Effect:
 
     @property
     def noticed(self) -> int:
-        """How many items change by at least `NOTICEABLE`, as pages and tables count them; of numbers, at all."""
+        """How many items change by at least `NOTICEABLE`, as pages count them; of numbers, at all."""
         least = self.change > 0 if self.predicts == "values" else self.change >= NOTICEABLE
         return int(least.sum())
 
