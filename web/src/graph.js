@@ -5,7 +5,7 @@ import Sigma from "sigma";
 import { createNodeBorderProgram } from "@sigma/node-border";
 import { colours as themeColours, onTheme } from "./appearance.js";
 import { card } from "./card.js";
-import { drawLabel, drawLabels } from "./labels.js";
+import { drawLabels } from "./labels.js";
 import { affected, look } from "./scene.js";
 
 const nodeProgram = createNodeBorderProgram({
@@ -32,7 +32,6 @@ function drawHover(context, data, settings, colour) {
   context.lineWidth = 1.5;
   context.strokeStyle = colour("--ink");
   context.stroke();
-  drawLabel(context, data, "right", 650, colour);
 }
 
 // Where the camera sees all these places, not closer than is good for the eye.
@@ -85,8 +84,9 @@ export function interactive(stage, page, first) {
       const { removed } = selection.state;
       const places = removed.map(shown.placeOf).filter((place) => place !== null);
       if (places.some((place) => graph.hasExtremity(key, String(place)))) return { ...one, size: 1.3, color: colour("--tie-chosen"), zIndex: 1 };
-      const faded = removed.length || hovered !== null;
-      return { ...one, size: 1, color: colour(faded ? "--tie-faded" : shown.ties > MANY_EDGES ? "--tie-many" : "--tie"), zIndex: 0 };
+      const quiet = hovered !== null || (removed.length && shown.centre === undefined);
+      const many = removed.length || shown.ties > MANY_EDGES;
+      return { ...one, size: 1, color: colour(quiet ? "--tie-faded" : many ? "--tie-many" : "--tie"), zIndex: 0 };
     },
   });
 

@@ -5,7 +5,8 @@ import { el, withVariables } from "./dom.js";
 import { number } from "./format.js";
 
 const BARS = 3;
-const CLASSES = 7;
+const ROWS = 7;
+const COLUMNS = 4;
 
 const chip = (index, page) => coloured(el("span", { class: "chip" }, page.data.className(index)), index, page);
 
@@ -27,15 +28,15 @@ function bars(moves, page) {
 }
 
 // The classes that most predictions leave (0) or enter (1), and −1 for all others where there are more.
-function busiest(moves, side) {
+function busiest(moves, side, most) {
   const counts = new Map();
   for (const move of moves) counts.set(move[side], (counts.get(move[side]) ?? 0) + move[2]);
   const order = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a));
-  return order.length > CLASSES ? [...order.slice(0, CLASSES - 1), -1] : order;
+  return order.length > most ? [...order.slice(0, most - 1), -1] : order;
 }
 
 function sheet(moves, page) {
-  const [rows, columns] = [busiest(moves, 0), busiest(moves, 1)];
+  const [rows, columns] = [busiest(moves, 0, ROWS), busiest(moves, 1, COLUMNS)];
   const sums = new Map();
   const own = (index, known) => (known.includes(index) ? index : -1);
   for (const [from, to, amount] of moves) {

@@ -20,6 +20,7 @@ function changedBy(effect) {
 function rings(order, inner) {
   const placed = new Map();
   let radius = inner;
+  let turn = 0;
   let left = [...order];
   while (left.length) {
     const fits = Math.max(8, Math.floor((2 * Math.PI * radius) / ROOM));
@@ -27,8 +28,10 @@ function rings(order, inner) {
     // Every so many, so that each ring goes all the way round in the same order.
     const here = left.filter((_, at) => at % rounds === 0);
     left = left.filter((_, at) => at % rounds !== 0);
-    here.forEach((position, at) => placed.set(position, { angle: (2 * Math.PI * at) / here.length, radius }));
+    here.forEach((position, at) => placed.set(position, { angle: (2 * Math.PI * (at + turn)) / here.length, radius }));
     radius += ROOM * 1.5;
+    // Between those of the ring before, or all would stand in rays.
+    turn = (turn + 0.38) % 1;
   }
   return { placed, outer: radius };
 }

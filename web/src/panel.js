@@ -148,7 +148,8 @@ const called = (position, { node, named, nameOf }) =>
 
 function unknown(position, { data, report }) {
   const known = report.effects.of.length;
-  const held = known ? `the effects of the ${number(known)} most influential nodes only` : "no effects";
+  const whose = report.estimate ? `${number(known)} nodes only, whose influence is exact` : `the ${number(known)} most influential nodes only`;
+  const held = known ? `the effects of ${whose}` : "no effects";
   const shell = el("pre", {}, el("code", {}, `nora what-if ${quoted(report.run ?? "RUN")} --remove ${called(position, data)}`));
   const python = el("pre", {}, el("code", {}, `nora.what_if(model, data, remove=${data.node.id[position]}${report.task === "link" ? ", task=task" : ""})`));
   return [

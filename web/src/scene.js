@@ -4,6 +4,8 @@
 const SMALL = 2;
 const LARGE = 17;
 const NAMED = 8;
+// Of those that turn, so many are named without being asked.
+const NAMED_CHANGES = 20;
 
 // Nodes by position, their places (0 … 10,000), sizes (0 … 1), and edges as pairs of places in the list.
 export function scene({ node, x, y, size, edge }) {
@@ -77,7 +79,7 @@ export function look(shown, at, state, changes, { data, colours }) {
   }
   const size = 3 + 7 * Math.sqrt(change.share);
   if (change.turned) {
-    return { radius: Math.max(size, 6.5), colour: colours.colour(change.to), ring: "--ink", thick: 0.28, label: true, layer: 3 };
+    return { radius: Math.max(size, 6.5), colour: colours.colour(change.to), ring: "--ink", thick: 0.28, label: change.at < NAMED_CHANGES, layer: 3 };
   }
   return { radius: size, colour: own, ring: "--paper", thick: 0.12, label: false, layer: 2 };
 }

@@ -51,10 +51,11 @@ def page_contents(subject: Subject, seed: int = 0, run: str | None = None) -> Co
     by_degree = compare(subject.influence, subject.degree)
     by_pagerank = compare(subject.influence, subject.pagerank)
     picture = drawing(subject, seed)
-    kept = _kept(subject, picture["node"], seed)
+    drawn = picture["node"]
+    kept = _kept(subject, drawn, seed)
     position = np.full(subject.num_nodes, -1)
     position[kept] = np.arange(len(kept))
-    picture["node"] = position[picture["node"]].tolist()
+    picture["node"] = position[drawn].tolist()
     main = subject.scores[0]
     value: dict[str, Any] = {
         "task": subject.task,
@@ -68,7 +69,7 @@ def page_contents(subject: Subject, seed: int = 0, run: str | None = None) -> Co
         "scored": int((subject.rank > 0).sum()),
         "first": FIRST_NODES,
         "noticeable": NOTICEABLE,
-        "classes": _classes(subject),
+        "classes": _classes(subject, drawn),
         "coloured_by": _coloured_by(subject),
         "drawing": picture,
         "spread": _spread(spread),
@@ -166,18 +167,22 @@ def _coloured_by(subject: Subject) -> str | None:
     return "label" if subject.labels is not None else None
 
 
-def _classes(subject: Subject) -> list[dict[str, Any]]:
-    """Names, frequencies and colours: of many classes the commonest have a colour, the others grey."""
+def _classes(subject: Subject, drawn: list[int]) -> list[dict[str, Any]]:
+    """Names, frequencies and colours: of many classes those of most influence in the drawing have a colour."""
     members = subject.predicted if subject.predicted is not None else subject.labels
     number = len(subject.class_names)
     counts = np.zeros(number, dtype=int)
+    slots = np.arange(number)
     if members is not None:
         counts = np.bincount(members[members >= 0], minlength=number)
-    slots = np.arange(number)
-    if number > len(COLOURS):
-        common = np.sort(np.argsort(-counts, kind="stable")[: len(COLOURS)])
+    if members is not None and number > len(COLOURS):
+        seen = np.asarray([node for node in drawn if members[node] >= 0], dtype=int)
+        weight = np.nan_to_num(subject.influence[seen]).clip(min=0)
+        weight = np.bincount(members[seen], weight, minlength=number) + counts / (1 + counts.sum())
         slots = np.full(number, -1)
-        slots[common] = np.arange(len(COLOURS))
+        slots[np.sort(np.argsort(-weight, kind="stable")[: len(COLOURS)])] = np.arange(len(COLOURS))
+    elif number > len(COLOURS):
+        slots = np.where(slots < len(COLOURS), slots, -1)
     return [
         {"name": name, "count": int(counts[k]), "colour": int(slots[k])}
         for k, name in enumerate(subject.class_names)

@@ -33,7 +33,8 @@ def provenance(
         exactly = f"{count(int(subject.exact.sum()), 'node')} exactly, among them the first ones"
         rows.append(("Estimate", f"{accuracy_text(subject.estimate)} Computed besides: {exactly}"))
     if effects:
-        rows.append(("Effects", f"exact, of the first {count(effects, 'node')}"))
+        whose = "of" if subject.estimate else "of the first"
+        rows.append(("Effects", f"exact, {whose} {count(effects, 'node')}"))
     if model_name:
         rows.append(("Model", model_name))
     for key, value in metrics.items():
