@@ -168,7 +168,7 @@ def _coloured_by(subject: Subject) -> str | None:
 
 
 def _classes(subject: Subject, drawn: list[int]) -> list[dict[str, Any]]:
-    """Names, frequencies and colours: of many classes those of most influence in the drawing have a colour."""
+    """Names, frequencies and colours: of many classes those of most influence in the drawing have one."""
     members = subject.predicted if subject.predicted is not None else subject.labels
     number = len(subject.class_names)
     counts = np.zeros(number, dtype=int)
