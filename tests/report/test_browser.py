@@ -363,7 +363,7 @@ def test_estimates_are_marked_and_exact_values_are_not(browser, crowd):
     first = page.locator("#table tbody tr").first
     assert "≈" not in first.inner_text()
     assert "≈ marks estimates: On 120 sampled nodes" in page.locator("#table .remark").inner_text()
-    page.get_by_role("columnheader", name="Rank").get_by_role("button").click()
+    page.get_by_role("columnheader", name="Rank", exact=True).get_by_role("button").click()
     last = page.locator("#table tbody tr:has-text('≈')").first
     assert last.locator("td.influence [title^='estimated: between about']").count() == 1
     last.locator(".node").click()
