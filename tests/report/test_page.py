@@ -194,14 +194,14 @@ def test_nothing_is_found_in_differences_within_the_error(run, tmp_path):
     page = write_report(tmp_path / "a.html", run.model, run.data, [poor, degree], session=session)
     text = words(page)
     assert "order the nodes" not in text and "ranks the nodes" not in text
-    # What is said of ranks holds for the exact ones, whichever way the error went.
-    for node, rank in re.findall(
-        r"node (\d+) has many ties .*? ranks (?:only|at best) ([\d,]+)", text
-    ):
-        truth = int(exact.to_frame()["rank"][int(node)])
-        assert int(rank.replace(",", "")) <= truth
-    for node, rank in re.findall(r"node (\d+) has few ties .*? among the first ([\d,]+)", text):
-        assert int(exact.to_frame()["rank"][int(node)]) <= int(rank.replace(",", ""))
+    # What is said of ranks is near the exact ones, whichever way the error went.
+    ranks = exact.to_frame()["rank"]
+    for node, rank in re.findall(r"node (\d+) has many ties .*? ranks only about ([\d,]+)", text):
+        assert int(rank.replace(",", "")) <= int(ranks[int(node)]) * 1.1
+    for node, rank in re.findall(r"node (\d+) has many ties .*? ranks at best ([\d,]+)", text):
+        assert int(rank.replace(",", "")) <= int(ranks[int(node)])
+    for node, rank in re.findall(r"node (\d+) has few ties .*? ranks about ([\d,]+)", text):
+        assert int(ranks[int(node)]) <= 1.5 * int(rank.replace(",", ""))
 
 
 def test_a_yardstick_is_not_called_influence(run, tmp_path):
@@ -214,7 +214,7 @@ def test_a_yardstick_is_not_called_influence(run, tmp_path):
 
 def test_of_very_many_nodes_the_first_and_a_sample_are_kept(run, scores, tmp_path, monkeypatch):
     monkeypatch.setattr("nora.report.contents.MOST_NODES", 400)
-    monkeypatch.setattr("nora.report.contents.FIRST_NODES", 100)
+    monkeypatch.setattr("nora.report.contents.FIRST_SHARE", 0.25)
     monkeypatch.setattr("nora.report.drawing.DRAWN_NODES", 50)
     page = write_report(tmp_path / "a.html", run.model, run.data, scores, effects=2)
     value = told(page)

@@ -18,7 +18,7 @@ export function influenceText(position, { data }) {
 export function rankText(position, { data, report }) {
   const rank = data.node.rank[position];
   if (!(rank > 0)) return "not scored";
-  return `${data.isExact(position) ? "" : "about "}${ordinal(rank)} of ${number(report.scored)}`;
+  return `${data.isPlaced(position) ? "" : "about "}${ordinal(rank)} of ${number(report.scored)}`;
 }
 
 function effectLine(position, state, { data }) {

@@ -23,6 +23,8 @@ export function nodes(report) {
   // Which influences are the definition's own: all, or of an estimate those that were computed besides.
   const exact = report.estimate ? new Set(report.estimate.exact) : null;
   const isExact = (position) => exact === null || exact.has(position);
+  // Whether a rank is that of an exact value among exact values.
+  const isPlaced = (position) => exact === null || node.rank[position] <= report.estimate.leading;
   // How far an influence may be off either way, as [lowest, highest]; null where it is exact or nobody knows.
   function range(position) {
     const value = node.influence[position];
@@ -60,5 +62,5 @@ export function nodes(report) {
     return found.flat().slice(0, most);
   }
 
-  return { node, size, named, nameOf, classOf, className, ranked, positionOf, isExact, range, matches, find };
+  return { node, size, named, nameOf, classOf, className, ranked, positionOf, isExact, isPlaced, range, matches, find };
 }

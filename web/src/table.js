@@ -23,11 +23,11 @@ function influenceCell(page) {
 }
 
 function columns(page) {
-  const { node, classOf, className, nameOf, isExact } = page.data;
+  const { node, className, nameOf, isPlaced } = page.data;
   const by = (values) => (position) => values[position];
   const chip = (index) => coloured(el("span", { class: "chip" }, className(index)), index, page);
   const wrong = (position) => node.predicted && node.label && node.label[position] >= 0 && node.label[position] !== node.predicted[position];
-  const rank = (position) => (isExact(position) ? number(node.rank[position]) : ["≈\u202f", number(node.rank[position])]);
+  const rank = (position) => (isPlaced(position) ? number(node.rank[position]) : ["≈\u202f", number(node.rank[position])]);
   return [
     { key: "rank", title: "Rank", value: by(node.rank), number: true, cell: rank },
     { key: "name", title: "Node", value: nameOf, cell: (p) => nodeButton(p, page, "table") },
@@ -148,7 +148,7 @@ export function table(place, page) {
   selection.onChange(draw);
   work();
   const left = report.scored - ranked.length;
-  const estimated = report.estimate ? `≈ marks estimates: ${report.estimate.told}` : "";
+  const estimated = report.estimate ? `≈ marks estimates: ${report.estimate.told} A node that the estimate underrates by far may be missing among the first.` : "";
   const sampled = left ? `This page holds ${number(ranked.length)} of the ${number(report.scored)} nodes: the first ${number(report.first)}, those that are drawn or mentioned, and a sample of the others, under the ranks they have among all.` : "";
   place.append(
     el("div", { class: "tools" }, el("label", { for: "table-search" }, "Search the ranking"), search, filter, status),

@@ -176,9 +176,8 @@ def _finish(analysis: Analysis, folder: Path, as_json: bool) -> None:
     print_table(best[columns], f"\nThe most influential nodes ({method_name(scores)}; {took})")
     known = refinement(scores)
     if known is not None:
-        say(
-            f"These, and {len(known['nodes']):,} nodes in all, are computed exactly, the others estimated."
-        )
+        exactly = f"{len(known['nodes']):,} nodes in all"
+        say(f"These and others, {exactly}, are computed exactly; the rest is estimated.")
         say(f"{accuracy_text(known)}\n")
     say(f"In {folder}:")
     width = max(map(len, FILES))

@@ -30,8 +30,9 @@ from nora.results.plots.style import COLOURS
 
 # What the page's script, style and words take, and what the whole may.
 FIXED_BYTES, MOST_BYTES = 330_000, 4_900_000
-# Columns of more nodes than this are packed; of more than `MOST_NODES` the first are kept, and a sample.
-PLAIN_NODES, MOST_NODES, FIRST_NODES = 3_000, 100_000, 60_000
+# Columns of more nodes than this are packed; of more than `MOST_NODES`, or than fit `NODE_BYTES`, a share is
+# the first ones, and the rest a sample.
+PLAIN_NODES, MOST_NODES, NODE_BYTES, FIRST_SHARE = 3_000, 100_000, 2_500_000, 0.6
 # Ties may take this share of what is left.
 TIES_SHARE = 0.35
 
@@ -52,7 +53,8 @@ def page_contents(subject: Subject, seed: int = 0, run: str | None = None) -> Co
     by_pagerank = compare(subject.influence, subject.pagerank)
     picture = drawing(subject, seed)
     drawn = picture["node"]
-    kept = _kept(subject, drawn, seed)
+    most = _most_nodes(subject)
+    kept = _kept(subject, drawn, most, seed)
     position = np.full(subject.num_nodes, -1)
     position[kept] = np.arange(len(kept))
     picture["node"] = position[drawn].tolist()
@@ -67,7 +69,7 @@ def page_contents(subject: Subject, seed: int = 0, run: str | None = None) -> Co
         "num_nodes": subject.num_nodes,
         "num_items": subject.items,
         "scored": int((subject.rank > 0).sum()),
-        "first": FIRST_NODES,
+        "first": round(FIRST_SHARE * most),
         "noticeable": NOTICEABLE,
         "classes": _classes(subject, drawn),
         "coloured_by": _coloured_by(subject),
@@ -114,22 +116,32 @@ def _estimate(subject: Subject, position: np.ndarray) -> dict[str, Any] | None:
     if subject.estimate is None:
         return None
     known = position[np.flatnonzero(subject.exact)]
+    leading = subject.exact[subject.order]
     return {
         "exact": known[known >= 0].tolist(),
+        "leading": len(leading) if leading.all() else int(leading.argmin()),
         "factor": subject.estimate.get("factor"),
         "told": accuracy_text(subject.estimate) or "how far they are off was not measured.",
     }
 
 
-def _kept(subject: Subject, drawn: list[int], seed: int) -> np.ndarray:
+def _most_nodes(subject: Subject) -> int:
+    """How many nodes the page can hold."""
+    most = min(subject.num_nodes, MOST_NODES)
+    some = min(most, PLAIN_NODES)
+    bytes_each = len(packed(_columns(subject, subject.order[:some]))) / max(some, 1)
+    return most if most * bytes_each <= NODE_BYTES else int(NODE_BYTES / bytes_each)
+
+
+def _kept(subject: Subject, drawn: list[int], most: int, seed: int) -> np.ndarray:
     """Ids of the nodes the page knows, sorted: all of them, or the first, those mentioned and a sample."""
-    if subject.num_nodes <= MOST_NODES:
+    if subject.num_nodes <= most:
         return np.arange(subject.num_nodes)
-    order = subject.order
-    rest = np.random.default_rng(seed).permutation(order[FIRST_NODES:])
+    order, first = subject.order, round(FIRST_SHARE * most)
+    rest = np.random.default_rng(seed).permutation(order[first:])
     touched = [found.touched for found in subject.effects.values()]
-    mentioned = np.unique(np.concatenate([order[:FIRST_NODES], np.asarray(drawn), *touched]))
-    return np.union1d(mentioned, rest[: max(0, MOST_NODES - len(mentioned))])
+    mentioned = np.unique(np.concatenate([order[:first], np.asarray(drawn), *touched]))
+    return np.union1d(mentioned, rest[: max(0, most - len(mentioned))])
 
 
 def _columns(subject: Subject, kept: np.ndarray) -> dict[str, Any]:

@@ -127,6 +127,7 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
     scored = subject.order
     degree = subject.degree[scored]
     best, worst = _rank_range(subject)
+    about = "" if subject.estimate is None else "about "
     by_degree = rankdata(-degree, method="min").astype(int)
     few = max(10, len(scored) // 50)
     tied = subject.degree[subject.degree > 0]
@@ -137,7 +138,8 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
     hidden = np.where((worst <= few) & (degree <= small), by_degree / worst, 0)
     at = int(hidden.argmax())
     if len(scored) >= 20 and hidden[at] >= 2.5 and by_degree[at] - worst[at] >= 5:
-        ranks = f"ranks {ordinal(int(best[at]))}" if best[at] == worst[at] else _among(worst[at])
+        ranks = f"ranks {about}{ordinal(int(best[at]))}"
+        ranks = ranks if best[at] == worst[at] else f"is among the first {int(worst[at]):,}"
         text = (
             f" has few ties ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
             f"{ranks} by influence."
@@ -146,16 +148,12 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
     loud = np.where((by_degree <= few) & (degree > usual), best / by_degree, 0)
     at = int(loud.argmax())
     if len(scored) >= 20 and loud[at] >= 2.5 and best[at] - by_degree[at] >= 5:
-        only = "ranks only" if best[at] == worst[at] else "ranks at best"
+        only = f"ranks only {about}" if best[at] == worst[at] else "ranks at best "
         text = (
             f" has many ties ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
-            f"{only} {ordinal(int(best[at]))} by influence."
+            f"{only}{ordinal(int(best[at]))} by influence."
         )
         yield Finding(ordinal(int(best[at])), (Named(int(scored[at])), text))
-
-
-def _among(rank: int) -> str:
-    return f"is among the first {int(rank):,}"
 
 
 def _rank_range(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
