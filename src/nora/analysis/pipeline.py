@@ -20,7 +20,10 @@ from nora.ingest import Reading, read_graph
 from nora.ingest.reading import Source
 from nora.methods import METHODS
 from nora.models import MODELS
+from nora.questions.each import effects_of_each
 from nora.questions.influence import bind_options
+from nora.questions.refine import refined
+from nora.results.exactness import method_name
 from nora.training.train import train
 from nora.training.trust import assess
 
@@ -125,16 +128,16 @@ def analyse(
 
     session = run.session()
     with stages.measured("ranking"), _kept(cautions):
-        scores = session.influence(method, progress=progress)
+        scores = refined(session, session.influence(method, progress=progress), least=top)
     if "auto" in scores.details:
-        tell(f"auto: {scores.method}, because {scores.details['auto']['reason']}.")
+        tell(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
     with stages.measured("other methods"), _kept(cautions):
         others = tuple(session.influence(name, progress=progress) for name in also)
     first = scores.top(top)["node"].tolist()
     effects = []
     with stages.shown("effects", len(first)) as advance:
-        for node in first:
-            effects.append(session.what_if(node))
+        for effect in effects_of_each(session, first):
+            effects.append(effect)
             advance(1)
     return Analysis(
         graph=graph,

@@ -14,6 +14,7 @@ from nora.analysis.summary import GraphSummary
 from nora.analysis.writing import write_results
 from nora.questions.session import Session
 from nora.results.effect import Effect
+from nora.results.exactness import method_name
 from nora.results.influence import Influence
 from nora.training.runs import Run
 from nora.training.trust import Trust
@@ -62,7 +63,7 @@ class Analysis:
         lines = [
             f"Analysis of {self.graph}",
             f"  the model ({self.run.architecture['name']}) {self.trust.finding}",
-            f"  most influential ({self.scores.method}): {first}",
+            f"  most influential ({method_name(self.scores)}): {first}",
             *(f"  warning: {text}" for text in self.warnings),
         ]
         return "\n".join(lines)

@@ -17,6 +17,7 @@ from nora.analysis.folder import ABOUT, MADE_BY
 from nora.analysis.stages import Stages
 from nora.analysis.tables import changes, effect_file, predictions, scores_table
 from nora.files import folder_written_atomically
+from nora.results.exactness import method_name
 from nora.results.export import to_networkx, write_graph
 from nora.results.influence import Influence
 from nora.results.tables import write_table
@@ -88,6 +89,7 @@ def describe(analysis: Analysis, seconds: Mapping[str, float]) -> dict[str, Any]
 def _method(scores: Influence) -> dict[str, Any]:
     return {
         "name": scores.method,
+        "called": method_name(scores),
         "options": scores.options,
         "seconds": scores.seconds,
         "details": scores.details,

@@ -264,13 +264,15 @@ def _report(
             }
         )
         return
+    from nora.results.exactness import method_name
+
     if "auto" in scores.details:
-        say(f"auto: {scores.method}, because {scores.details['auto']['reason']}.")
+        say(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
     took = f", {duration(scores.seconds)}" if scores.seconds else ""
     columns = [column for column in best if column != "rank"]
     print_table(
         best[["rank", *columns]],
-        f"{scores.method}: {scored:,} of {len(scores):,} nodes scored{took}",
+        f"{method_name(scores)}: {scored:,} of {len(scores):,} nodes scored{took}",
     )
     if out is not None:
         say(f"All {scored:,} scores in {out}")

@@ -72,6 +72,7 @@ def what_if(
                 "task": effect.task,
                 "total": effect.total,
                 "changed": int((effect.change > 0).sum()),
+                "noticed": effect.noticed,
                 "flipped": flipped,
                 "class_names": classes,
                 "out": None if out is None else str(out),
@@ -90,10 +91,13 @@ def _title(effect: Effect, flipped: int) -> str:
 
     gone = [name(node) for node in effect.removed]
     gone += [f"the edge {name(a)} – {name(b)}" for a, b in effect.removed_edges]
-    changed = int((effect.change > 0).sum())
+    from nora.results.effect import NOTICEABLE
+
+    least = "" if effect.predicts == "values" else f" by {NOTICEABLE:g} or more"
+    flips = f"; {flipped:,} go {effect.flipping}" if effect.flipping else ""
     return (
-        f"Without {', '.join(gone)}: {changed:,} {effect.item}s change, by {effect.total:.4f} in all; "
-        f"{flipped:,} of them {effect.flipping}"
+        f"Without {', '.join(gone)}: {effect.noticed:,} {effect.item}s change{least}, "
+        f"{effect.total:.4f} in all{flips}"
     )
 
 

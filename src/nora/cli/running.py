@@ -169,11 +169,16 @@ def _finish(analysis: Analysis, folder: Path, as_json: bool) -> None:
         print_json({"out": str(folder), **about, "top": records(best)})
         return
     scores = analysis.scores
-    pruned = scores.options.get("tolerance")
-    how = f"{scores.method}, pruned at {pruned:g}" if pruned else scores.method
+    from nora.results.exactness import accuracy_text, method_name, refinement
+
     columns = ["rank", "name", "influence"]
     took = f"{len(scores):,} nodes in {duration(scores.seconds)}"
-    print_table(best[columns], f"\nThe most influential nodes ({how}; {took})")
+    print_table(best[columns], f"\nThe most influential nodes ({method_name(scores)}; {took})")
+    known = refinement(scores)
+    if known is not None:
+        exactly = f"{len(known['nodes']):,} nodes in all"
+        say(f"These and others, {exactly}, are computed exactly; the rest is estimated.")
+        say(f"{accuracy_text(known)}\n")
     say(f"In {folder}:")
     width = max(map(len, FILES))
     for name, what in FILES.items():

@@ -29,6 +29,8 @@ FLIPPING = {
     "labels": "to other labels",
     "links": "across 0.5",
 }
+# A change of a prediction that is worth counting.
+NOTICEABLE = 0.01
 TENSORS = ("before", "after", "counted", "pairs", "added")
 
 
@@ -95,6 +97,12 @@ class Effect:
             before, after = before[:, list(self.classes)], after[:, list(self.classes)]
         change = item_change(before, after)
         return torch.where(self.counted, change, torch.zeros_like(change))
+
+    @property
+    def noticed(self) -> int:
+        """How many items change by at least `NOTICEABLE`, as pages count them; of numbers, at all."""
+        least = self.change > 0 if self.predicts == "values" else self.change >= NOTICEABLE
+        return int(least.sum())
 
     @property
     def total(self) -> float:

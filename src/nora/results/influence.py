@@ -247,8 +247,8 @@ class Influence:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write all scored nodes to a `.parquet` or `.csv` file; `load` has everything back."""
-        return write_table(self.to_frame(), self.provenance(), Path(path))
+        """Write all scored nodes, the first first, to a `.parquet` or `.csv` file; `load` has them back."""
+        return write_table(self.sort(), self.provenance(), Path(path))
 
     def provenance(self) -> dict[str, Any]:
         """How the scores were made, as it is kept beside them."""
