@@ -15,7 +15,9 @@ import pandas as pd
 import pytest
 
 import nora
-from nora.cli.arguments import check_folder, check_table, parse_nodes
+from nora.cli.arguments import parse_nodes
+from nora.files import check_folder
+from nora.outputs import check_table
 from nora.problem import Problem
 from shell import document, ok, refused, run
 
@@ -456,7 +458,7 @@ def _raise_in_influence(error: BaseException, monkeypatch: pytest.MonkeyPatch) -
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(nora, "influence", fail, raising=False)
+    monkeypatch.setattr(nora.Session, "influence", fail)
 
 
 def _wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:

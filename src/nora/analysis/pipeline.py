@@ -7,6 +7,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,7 @@ def analyse(
 
     with stages.measured("training"):
         run = train(model, reading.dataset, task, seed=seed, epochs=epochs, progress=progress)
+    run = replace(run, inputs=inputs)
     notes = (*reading.notes, *model_notes(run))
     for note in notes[len(reading.notes) :]:
         tell(f"  · {note}")

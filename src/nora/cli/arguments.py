@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -19,13 +18,14 @@ from typing import (
 
 import typer
 
-from nora.files import check_folder
 from nora.registry import nearest
 
 if TYPE_CHECKING:
     from nora import Run
 
-TABLES = (".csv", ".parquet")
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace files that are there; never an input of the run.")
+]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
@@ -200,14 +200,3 @@ def parse_shard(text: str) -> tuple[int, int]:
     if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
         raise ValueError(f"--shard {text!r} is not of the form i/n with 1 ≤ i ≤ n, e.g. 2/8")
     return int(part), int(parts)
-
-
-def check_table(path: Path | None) -> None:
-    """Raise unless a table can be written to `path`."""
-    if path is None:
-        return
-    if path.suffix not in TABLES:
-        raise ValueError(f"cannot tell the format of {path.name!r}: use a .csv or .parquet name")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; name a .csv or .parquet file")
-    check_folder(path.parent)

@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import check_folder
+from nora.cli.arguments import Force
 from nora.cli.display import Json, print_json, print_table, say
+from nora.files import check_folder
+from nora.outputs import check_file
 
 # Longer tables are for the files.
 SHOWN_ROWS = 40
@@ -44,6 +46,7 @@ def reproduce(
         typer.Option(min=0.0, max=1.0, metavar="X", help="Share of nodes methods may learn from."),
     ] = 0.1,
     seed: Annotated[int, typer.Option(help="Seed of splits, weights and labelled nodes.")] = 0,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Run one of the paper's experiments and put the result beside the paper's figures.
@@ -88,7 +91,8 @@ def reproduce(
     if not 0 < share < 1:
         raise ValueError(f"--share must lie between 0 and 1, got {share:g}")
     kept = cache or cache_folder() / "experiments"
-    check_folder(out)
+    for ending in (".md", ".json", ".png"):
+        check_file(out / f"{experiment}{ending}", force)
     check_folder(kept)
     lab = Lab(
         kept,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import check_table, parse_edges, parse_nodes
+from nora.cli.arguments import Force, parse_edges, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
+from nora.outputs import check_table, read_from
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,7 @@ def what_if(
     out: Annotated[
         Path | None, typer.Option(help="Write every change to this .csv or .parquet file.")
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Show who changes, by how much and towards which class, had these nodes or edges been removed.
@@ -46,7 +48,7 @@ def what_if(
       nora what-if runs/polarised-gcn --remove @fenupo
       nora what-if runs/cora-gcn --remove-edge 1358-306 --remove-edge 3-2544
     """
-    check_table(out)
+    check_table(out, force, read_from(run))
     if not remove and not remove_edge:
         raise ValueError("nothing is to be removed: give --remove 17 or --remove-edge 3-17")
 
@@ -60,7 +62,7 @@ def what_if(
         remove_edges=parse_edges(remove_edge or (), names, count),
     )
     if out is not None:
-        effect.save(out)
+        effect.save(out, replace=force)
     most, flipped = effect.top(top), len(effect.flips())
     classes = trained.dataset.class_names
     if json:

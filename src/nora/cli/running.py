@@ -14,6 +14,7 @@ from nora.analysis.checks import check_files, check_task
 from nora.analysis.folder import ABOUT, FILES, check_results
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.flags import flags_of, in_flags
+from nora.outputs import read_from
 from nora.wording import duration
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def run(
     check_task(task)
     # typer, too, could ask whether files are readable (`readable=True`), but not say why they are not.
     check_files(edges, features, labels)
-    check_results(folder, force)
+    check_results(folder, force, read_from(edges, features, labels))
     # From here on torch is needed, which takes seconds to load.
     import nora
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nora.cli.arguments import check_folder
 from nora.cli.display import Json, print_json, say
+from nora.outputs import RUN_FILES, check_own_folder
 from nora.wording import duration
 
 
@@ -60,7 +60,7 @@ def train(
       nora train --dataset pubmed --model gat --cycle 3 --paper
     """
     folder = out or default_folder(dataset, model, task, cycle)
-    _check_target(folder, force)
+    check_own_folder(folder, force, RUN_FILES, "run.json", "'nora train'")
 
     import nora
 
@@ -99,17 +99,6 @@ def default_folder(dataset: str, model: str, task: str, cycle: int) -> Path:
     """
     name = f"{dataset}-{model}" + ("" if task == "node" else f"-{task}")
     return Path("runs") / (name + (f"-cycle{cycle}" if cycle else ""))
-
-
-def _check_target(folder: Path, force: bool) -> None:
-    """Replacing deletes the folder: only ever do that to a run."""
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file; name a folder for the run")
-    if folder.exists() and not force:
-        raise FileExistsError(f"{folder} exists already; choose another --out, or add --force")
-    if folder.exists() and any(folder.iterdir()) and not (folder / "run.json").exists():
-        raise FileExistsError(f"{folder} is no run (no run.json), so --force does not replace it")
-    check_folder(folder.absolute().parent)
 
 
 def _settings(

@@ -185,15 +185,15 @@ class Effect:
 
         return effect_plot(self, k, class_names)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, replace: bool = True) -> Path:
         """Write `to_frame()` to a `.parquet` or `.csv` file, with what was removed.
 
         All predictions go to `<name>.predictions.safetensors` beside it; the table is readable without
-        them, and `load` needs them.
+        them, and `load` needs them. A file that is there is an error unless `replace`.
         """
         tensors = {name: tensor for name in TENSORS if (tensor := getattr(self, name)) is not None}
         provenance = {**facts_of(self, *TENSORS), "total": self.total}
-        return write_table(self.to_frame(), provenance, Path(path), tensors)
+        return write_table(self.to_frame(), provenance, Path(path), tensors, replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> Effect:

@@ -77,10 +77,13 @@ class Group:
             frame.insert(1, "name", [self.names[node] for node in self.nodes])
         return frame
 
-    def save(self, path: str | Path) -> Path:
-        """Write `to_frame()` to a `.parquet` or `.csv` file, with how it was found."""
+    def save(self, path: str | Path, replace: bool = True) -> Path:
+        """Write `to_frame()` to a `.parquet` or `.csv` file, with how it was found.
+
+        A file that is there is an error unless `replace`.
+        """
         provenance = {**facts_of(self, "totals", "influences"), "total": self.total}
-        return write_table(self.to_frame(), provenance, Path(path))
+        return write_table(self.to_frame(), provenance, Path(path), replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> Group:

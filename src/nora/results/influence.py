@@ -246,9 +246,12 @@ class Influence:
             spread=stacked.std(dim=0) if len(parts) > 1 else None,
         )
 
-    def save(self, path: str | Path) -> Path:
-        """Write all scored nodes to a `.parquet` or `.csv` file; `load` has everything back."""
-        return write_table(self.to_frame(), self.provenance(), Path(path))
+    def save(self, path: str | Path, replace: bool = True) -> Path:
+        """Write all scored nodes to a `.parquet` or `.csv` file; `load` has everything back.
+
+        A file that is there is an error unless `replace`.
+        """
+        return write_table(self.to_frame(), self.provenance(), Path(path), replace=replace)
 
     def provenance(self) -> dict[str, Any]:
         """How the scores were made, as it is kept beside them."""

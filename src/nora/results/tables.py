@@ -18,6 +18,7 @@ import pandas as pd
 from torch import Tensor
 
 from nora.files import written_atomically
+from nora.outputs import meta_beside, predictions_beside
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -58,14 +59,6 @@ def _suffix(path: Path) -> str:
     return path.suffix
 
 
-def _sidecar(path: Path) -> Path:
-    return path.with_name(path.name + ".meta.json")
-
-
-def _predictions(path: Path) -> Path:
-    return path.with_name(path.name + ".predictions.safetensors")
-
-
 def facts_of(result: DataclassInstance, *elsewhere: str) -> dict[str, Any]:
     """The fields of a result as its provenance keeps them, without those that stand elsewhere."""
     values = {field.name: getattr(result, field.name) for field in fields(result)}
@@ -104,18 +97,27 @@ def write_table(
     provenance: dict[str, Any],
     path: Path,
     tensors: Mapping[str, Tensor] | None = None,
+    replace: bool = True,
 ) -> Path:
-    """Write a frame to a `.parquet` or `.csv` file, with how it was made, and tensors beside it."""
+    """Write a frame to a `.parquet` or `.csv` file, with how it was made, and tensors beside it.
+
+    Args:
+        frame: The table.
+        provenance: How it was made.
+        path: Where to.
+        tensors: What stands beside it.
+        replace: Take the place of a table that is there; else that is an error.
+    """
     text, suffix = json.dumps(provenance, indent=2), _suffix(path)
     # None takes its place before all are written.
     with ExitStack() as files:
+        temporary = files.enter_context(written_atomically(path, replace))  # the last to be there
         if tensors:
             from safetensors.torch import save_file
 
             # Copies: safetensors refuses tensors that share their memory.
             copies = {key: one.detach().cpu().contiguous().clone() for key, one in tensors.items()}
-            save_file(copies, files.enter_context(written_atomically(_predictions(path))))
-        temporary = files.enter_context(written_atomically(path))
+            save_file(copies, files.enter_context(written_atomically(predictions_beside(path))))
         if suffix == ".parquet":
             import pyarrow as pa
             import pyarrow.parquet as pq
@@ -124,9 +126,11 @@ def write_table(
             table = table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: text})
             pq.write_table(table, temporary)
         else:
-            beside = files.enter_context(written_atomically(_sidecar(path)))
+            beside = files.enter_context(written_atomically(meta_beside(path)))
             beside.write_text(text, encoding="utf-8")
             frame.to_csv(temporary, index=False)
+        if not replace and path.exists():  # else what stands beside it would be replaced
+            raise FileExistsError(f"{path} exists already, and is left as it is")
     return path
 
 
@@ -135,7 +139,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    beside = _predictions(path)
+    beside = predictions_beside(path)
     if not beside.exists():
         raise FileNotFoundError(
             f"{path} has the table only: to be loaded it needs all predictions, which save writes "
@@ -152,7 +156,7 @@ def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     suffix = _suffix(path)
     if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
-    source = path if suffix == ".parquet" else _sidecar(path)
+    source = path if suffix == ".parquet" else meta_beside(path)
     if not source.exists():
         raise FileNotFoundError(f"{path} needs its provenance file {source.name} beside it")
     try:

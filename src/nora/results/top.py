@@ -68,10 +68,13 @@ class Top:
         frame["certified"] = frame["influence"] >= self.rest
         return frame
 
-    def save(self, path: str | Path) -> Path:
-        """Write `to_frame()` to a `.parquet` or `.csv` file, with the certificate."""
+    def save(self, path: str | Path, replace: bool = True) -> Path:
+        """Write `to_frame()` to a `.parquet` or `.csv` file, with the certificate.
+
+        A file that is there is an error unless `replace`.
+        """
         provenance = {**facts_of(self, "nodes", "scores"), "certificate": self.certificate}
-        return write_table(self.to_frame(), provenance, Path(path))
+        return write_table(self.to_frame(), provenance, Path(path), replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> Top:

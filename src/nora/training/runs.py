@@ -8,6 +8,7 @@ the graph (`run_data`). It is written under another name first, so that it is co
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,7 @@ class Run:
         seed: The seed.
         training: Training settings.
         metrics: Epochs, accuracy or AUC on train, validation and test.
+        inputs: The files that the graph was read from: role, path, size and SHA-256.
     """
 
     model: nn.Module
@@ -61,6 +63,7 @@ class Run:
     seed: int = 0
     training: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    inputs: tuple[Mapping[str, Any], ...] = ()
 
     def __repr__(self) -> str:
         name = self.architecture["name"]
@@ -78,6 +81,7 @@ class Run:
             "seed": self.seed,
             "training": self.training,
             "metrics": self.metrics,
+            "inputs": list(self.inputs),
         }
 
     def session(self, *, targets: Any = None) -> Session:
@@ -165,6 +169,7 @@ def load_run(folder: str | Path) -> Run:
         split=split,
         training=about.get("training", {}),
         metrics=about.get("metrics", {}),
+        inputs=tuple(about.get("inputs", ())),
         **where,
     )
 

@@ -59,10 +59,10 @@ class Tuned:
     labelled: int = 0
     seconds: float = 0.0
 
-    def save(self, path: str | Path) -> Path:
-        """Write as JSON."""
+    def save(self, path: str | Path, replace: bool = True) -> Path:
+        """Write as JSON; a file that is there is an error unless `replace`."""
         path = Path(path)
-        with written_atomically(path) as temporary:
+        with written_atomically(path, replace) as temporary:
             temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
         return path
 
