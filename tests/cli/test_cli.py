@@ -310,7 +310,9 @@ class TestRank:
         assert "not readable" in refused("rank", tmp_path, "--method", "brute")
         (tmp_path / "run.json").write_bytes((karate / "run.json").read_bytes())
         (tmp_path / "model.safetensors").write_bytes(b"not weights")
-        assert "model.safetensors is not as it was saved" in refused("rank", tmp_path, "--method", "brute")
+        assert "model.safetensors is not as it was saved" in refused(
+            "rank", tmp_path, "--method", "brute"
+        )
 
 
 class TestMerge:

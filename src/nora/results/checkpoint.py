@@ -7,6 +7,7 @@ the rest; several processes may write to the same folder; folders with the same 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import time
@@ -26,6 +27,8 @@ from nora.problem.fingerprint import FORMAT
 from nora.results.influence import Influence
 
 SECONDS_PER_SHARD = 10.0
+# Their scores alone would take 80 GB.
+MOST_NODES = 10**10
 
 
 @dataclass
@@ -48,6 +51,7 @@ class Shards:
             "task": problem.task.name,
             "node_types": problem.node_index.sizes(),
         }
+        manifest["sha256"] = _checksum(manifest)
         path = folder / "manifest.json"
         if path.exists():
             _same_run(read_manifest(folder), manifest, folder)
@@ -85,7 +89,7 @@ class Shards:
             frame = pd.DataFrame({"node": nodes.numpy(), "influence": scores.numpy()})
             name = f"part-{int(nodes[0]):09d}-{uuid.uuid4().hex[:8]}.parquet"
             with written_atomically(self.folder / name) as temporary:
-                frame.to_parquet(temporary, index=False)
+                frame.to_parquet(temporary, index=False, write_page_checksum=True)
 
     def scores(self) -> Tensor:
         """Everything finished so far, `[num_nodes]`, NaN elsewhere."""
@@ -107,11 +111,29 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{folder} is no checkpoint: it has no manifest.json")
     try:
         manifest = json.loads(path.read_bytes())
-        if {"fingerprint", "num_nodes", "task"} <= manifest.keys():
-            return manifest
-    except (ValueError, AttributeError) as error:
+        if not {"fingerprint", "num_nodes", "task"} <= manifest.keys():
+            raise ValueError("it lacks a fingerprint")
+        if manifest.get("sha256", _checksum(manifest)) != _checksum(manifest):
+            raise ValueError("it is not as it was written")
+        if not isinstance(manifest["fingerprint"], dict):
+            raise ValueError("its fingerprint is no table")
+        _check_count(manifest["num_nodes"])
+    except (ValueError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is not readable as a checkpoint: {error}") from error
-    raise ValueError(f"{path} is not readable as a checkpoint: it lacks a fingerprint")
+    return manifest
+
+
+def _checksum(manifest: dict[str, Any]) -> str:
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    text = json.dumps(rest, sort_keys=True, default=str)
+    return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
+
+
+def _check_count(num_nodes: Any) -> None:
+    if isinstance(num_nodes, bool) or not isinstance(num_nodes, int) or num_nodes < 0:
+        raise ValueError(f"num_nodes is {num_nodes!r}, which is no number of nodes")
+    if num_nodes > MOST_NODES:
+        raise ValueError(f"num_nodes is {num_nodes:,}, more than any graph here has")
 
 
 def read_parts(folder: Path) -> pd.DataFrame:
@@ -123,17 +145,34 @@ def read_parts(folder: Path) -> pd.DataFrame:
 
 
 def _read_part(path: Path) -> pd.DataFrame:
+    import pyarrow.parquet as pq
+
     try:
-        return pd.read_parquet(path, columns=["node", "influence"])
-    except ValueError as error:  # also what pyarrow raises
+        table = pq.read_table(path, columns=["node", "influence"], page_checksum_verification=True)
+        part = table.to_pandas()
+        if part.dtypes["node"].kind != "i" or part.dtypes["influence"].kind != "f":
+            raise ValueError("its columns are no whole numbers and scores.")
+        if bool((part["node"] < 0).any()):
+            raise ValueError("it holds a node below 0.")
+    except (ValueError, OSError, KeyError) as error:  # also what pyarrow raises
         raise ValueError(
             f"{path} is not readable: {error} Delete it, and its nodes are computed again"
         ) from error
+    return part
+
+
+def _parts_within(folder: Path, num_nodes: int) -> pd.DataFrame:
+    parts = read_parts(folder)
+    if len(parts) and int(parts["node"].max()) >= num_nodes:
+        raise ValueError(
+            f"{folder} holds a part of another ranking: node {int(parts['node'].max())} of {num_nodes}"
+        )
+    return parts
 
 
 def read_scores(folders: Iterable[Path], num_nodes: int) -> Tensor:
     """Finished scores of several folders in one vector `[num_nodes]`."""
-    frame = pd.concat([read_parts(folder) for folder in folders])
+    frame = pd.concat([_parts_within(folder, num_nodes) for folder in folders])
     values = torch.as_tensor(frame["influence"].to_numpy(copy=True))
     scores = torch.full((num_nodes,), float("nan"), dtype=values.dtype)
     scores[torch.as_tensor(frame["node"].to_numpy(copy=True))] = values

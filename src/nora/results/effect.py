@@ -199,7 +199,7 @@ class Effect:
     def load(path: str | Path) -> Effect:
         """Read what `save` wrote: the table and the predictions beside it."""
         frame, provenance = read_table(Path(path), "effect")
-        tensors = read_tensors(Path(path))
+        tensors = read_tensors(Path(path), provenance)
         effect = rebuilt(Effect, provenance, **tensors)
         if int(effect.counted.sum()) != len(frame):
             raise ValueError(f"the predictions beside {path} belong to another file")
