@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from nora.ingest.formats import GRAPHS, TABLES, existing
+from nora.methods import METHODS
+from nora.models import MODELS
 
 
 def check_files(edges: Any, features: Any = None, labels: Any = None) -> None:
@@ -13,6 +16,14 @@ def check_files(edges: Any, features: Any = None, labels: Any = None) -> None:
     for source, kinds in ((edges, (*TABLES, *GRAPHS)), (features, TABLES), (labels, TABLES)):
         if isinstance(source, str | Path):
             existing(source, kinds)
+
+
+def check_names(model: str | None, methods: Iterable[str]) -> None:
+    """Raise for a model or a method that nobody has."""
+    if model is not None:
+        MODELS.check(model)
+    for name in methods:
+        METHODS.check(name)
 
 
 def check_task(task: str | None) -> None:

@@ -41,6 +41,9 @@ def demo(
       nora demo
       nora demo --method nora --out demo-nora
     """
+    from nora.methods import METHODS
+
+    METHODS.check(method)
     check_table(out / SCORES, force)
     check_file(out / FIGURE, force)
     parse_options((), method)

@@ -92,6 +92,9 @@ def rank(
       nora rank runs/cora-gcn --nodes 1358,17 --targets 3,4,5
       nora rank runs/cora-gcn --shard 2/8 --checkpoint parts/2
     """
+    from nora.methods import METHODS
+
+    METHODS.check(method)
     check_table(out, force, read_from(run, labels))
     if certify and (
         nodes or shard or checkpoint or method != "auto" or tuned or paper or option or labels

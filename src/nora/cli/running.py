@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.analysis.checks import check_files, check_task
+from nora.analysis.checks import check_files, check_names, check_task
 from nora.analysis.folder import ABOUT, FILES, check_results
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.flags import flags_of, in_flags
@@ -123,6 +123,7 @@ def run(
     """
     folder = out or Path(f"{edges.stem}-influence")
     check_task(task)
+    check_names(model, (method, *(also or ())))
     # typer, too, could ask whether files are readable (`readable=True`), but not say why they are not.
     check_files(edges, features, labels)
     check_results(folder, force, read_from(edges, features, labels))

@@ -59,6 +59,13 @@ def train(
       nora train --dataset karate --model sage --task link --epochs 50
       nora train --dataset pubmed --model gat --cycle 3 --paper
     """
+    from nora.datasets import DATASETS
+    from nora.models import MODELS
+
+    DATASETS.check(dataset)
+    MODELS.check(model)
+    if task not in ("node", "link"):
+        raise ValueError(f"--task is {task!r}; it must be 'node' or 'link'")
     folder = out or default_folder(dataset, model, task, cycle)
     check_own_folder(folder, force, RUN_FILES, "run.json", "'nora train'")
 
@@ -110,13 +117,8 @@ def _settings(
     settings: dict[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Sizes and training settings: what was given, over the paper's if asked for."""
-    from nora.datasets import DATASETS
-    from nora.models import MODELS, paper_settings
+    from nora.models import paper_settings
 
-    if task not in ("node", "link"):
-        raise ValueError(f"--task is {task!r}; it must be 'node' or 'link'")
-    # Looked up first, so that a misspelt name is told apart from one the paper does not have.
-    DATASETS[dataset], MODELS[model]
     published = dict(paper_settings(model, dataset, task)) if paper else {}
     given_sizes = {key: value for key, value in sizes.items() if value is not None}
     given = {key: value for key, value in settings.items() if value is not None}

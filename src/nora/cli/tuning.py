@@ -55,6 +55,9 @@ def tune(
       nora rank runs/cora-gcn --method nora --tuned
       nora tune runs/cora-gcn --method predict-e --share 0.2 --trials 40
     """
+    from nora.methods import METHODS
+
+    METHODS.check(method)
     check_folder(run)
     kept = run / FOLDER / f"{method}.json"
     # The options come last: labels without them are what an interrupted tuning has left.

@@ -10,11 +10,12 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from nora.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass(frozen=True)

@@ -46,5 +46,7 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
             safe[column] = safe[column].map(escaped)
             # By itself, Python's writer leaves a carriage return bare, where readers end the line.
             returns |= any("\r" in cell for cell in safe[column] if isinstance(cell, str))
-    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
-    safe.to_csv(path, index=False, quoting=quoting)
+    if returns:
+        safe.to_csv(path, index=False, quoting=csv.QUOTE_NONNUMERIC)
+    else:
+        safe.to_csv(path, index=False)
