@@ -33,8 +33,13 @@ def written_atomically(path: Path, replace: bool = True) -> Iterator[Path]:
         replace: Take the place of a file that is there; else that is an error, also when it has come
             only while the temporary one was written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix
+        )
+    except OSError as error:  # it would name the temporary file, which nobody knows of
+        raise type(error)(error.errno, error.strerror, str(path)) from error
     os.close(handle)
     temporary = Path(name)
     try:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from nora.arguments import shown
 from nora.told_in_source import NotToldError, told_members
 
 T = TypeVar("T")
@@ -148,7 +149,7 @@ class Registry(Generic[T, F]):
 
     def _unknown(self, name: str, known: list[str]) -> ValueError:
         return ValueError(
-            f"unknown {self.kind} {name!r}.{nearest(str(name), known)} Known: {', '.join(known)}"
+            f"unknown {self.kind} {shown(name)}.{nearest(str(name), known)} Known: {', '.join(known)}"
         )
 
     def __getitem__(self, name: str) -> Entry[T, F]:

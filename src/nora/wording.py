@@ -72,6 +72,16 @@ def listed(items: Iterable[Any], most: int = 10) -> str:
     return shown if len(every) <= most else f"{shown} and {len(every) - most:,} more"
 
 
+def short(text: Any, most: int = 300) -> str:
+    """A text in one line, cut where it is long.
+
+    >>> short("a\\tb"), short("a" * 500, 3)
+    ('a b', 'aaa …')
+    """
+    line = " ".join(str(text).split())
+    return line if len(line) <= most else f"{line[:most]} …"
+
+
 def duration(seconds: float) -> str:
     """How long something took.
 

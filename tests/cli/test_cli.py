@@ -468,3 +468,45 @@ def _wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("Doe, Jo", [0]),
+        ("Doe, Jo,bob", [0, 1]),
+        ("bob,Doe, Jo", [1, 0]),
+        ('"Doe, Jo",bob', [0, 1]),
+        ('"Doe, Jo"', [0]),
+        ('say "hi"', [2]),
+        ('say "hi",bob', [2, 1]),
+        ('"say ""hi""",bob', [2, 1]),
+        ("a,b", [3]),
+        ('"a","b"', [4, 5]),
+        ("bob,1 2", [1, 6]),
+    ],
+)
+def test_names_with_commas_and_quotes_are_found(text: str, ids: list[int]) -> None:
+    names = ["Doe, Jo", "bob", 'say "hi"', "a,b", "a", "b", "1 2"]
+    assert parse_nodes([text], names, 7) == ids
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a,b,bob", 'can be read as "a", "b", "bob" or "a,b", "bob": put names'),
+        ('"bob,a', "a quote that is not closed"),
+        ("Doe, Jim", "no node is named 'Doe'"),
+        ('"Doe, Jim",bob', "no node is named 'Doe, Jim'. Did you mean 'Doe, Jo'?"),
+    ],
+)
+def test_names_that_can_be_read_in_two_ways_or_none_are_refused(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        parse_nodes([text], ["Doe, Jo", "bob", 'say "hi"', "a,b", "a", "b"], 6)
+
+
+def test_a_thousand_names_are_read_at_once_and_cut_when_shown(karate: Path) -> None:
+    names = [f"node {number}, Esq." for number in range(1000)]
+    assert parse_nodes([",".join(names)], names, 1000) == list(range(1000))
+    ids = ",".join(f"member {number}" for number in range(1, 31))
+    assert "member 10 and 20 more:" in ok("what-if", karate, "--remove", ids)

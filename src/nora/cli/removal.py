@@ -10,6 +10,7 @@ import typer
 from nora.cli.arguments import Force, parse_edges, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.outputs import check_table, read_from
+from nora.wording import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +95,7 @@ def _title(effect: Effect, flipped: int) -> str:
     gone += [f"the edge {name(a)} – {name(b)}" for a, b in effect.removed_edges]
     changed = int((effect.change > 0).sum())
     return (
-        f"Without {', '.join(gone)}: {changed:,} {effect.item}s change, by {effect.total:.4f} in all; "
+        f"Without {listed(gone)}: {changed:,} {effect.item}s change, by {effect.total:.4f} in all; "
         f"{flipped:,} of them {effect.flipping}"
     )
 

@@ -75,6 +75,10 @@ def effect_of(session: Session, remove: Nodes, remove_edges: EdgeList, method: s
             "remove names no node and remove_edges no edge: give a node id or a list of them, or "
             "edges, e.g. remove_edges=[(3, 17)]"
         )
+    if removed.numel() == session.num_nodes:
+        raise ValueError(
+            f"remove names all {session.num_nodes:,} nodes: nobody would be left to change"
+        )
     check_method(method)
     problem = session.problem()
     # Which class a node moves to can be told from all of them only.

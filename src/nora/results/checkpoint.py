@@ -21,6 +21,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from nora.arguments import path_of
 from nora.files import written_atomically
 from nora.problem import Problem
 from nora.problem.fingerprint import FORMAT
@@ -203,7 +204,9 @@ def merge_checkpoints(folders: Iterable[str | Path]) -> Influence:
     Raises:
         ValueError: When the folders come from different models, graphs, tasks or options.
     """
-    paths = [Path(folder) for folder in folders]
+    if isinstance(folders, str | Path):
+        folders = [folders]
+    paths = [path_of(folder, "a checkpoint folder") for folder in folders]
     if not paths:
         raise ValueError("nothing to merge: name at least one checkpoint folder")
     first = read_manifest(paths[0])

@@ -8,8 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from nora.arguments import path_of
 from nora.problem.node_index import node_columns
 from nora.results.tables import facts_of, read_table, rebuilt, write_table
+from nora.wording import listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class Group:
 
     def __repr__(self) -> str:
         return (
-            f"Group(nodes={list(self.nodes)}, total={self.total:.6g}, alone={self.alone:.6g}, "
+            f"Group(nodes=[{listed(map(repr, self.nodes))}], total={self.total:.6g}, alone={self.alone:.6g}, "
             f"evaluations={self.evaluations})"
         )
 
@@ -83,12 +85,12 @@ class Group:
         A file that is there is an error unless `replace`.
         """
         provenance = {**facts_of(self, "totals", "influences"), "total": self.total}
-        return write_table(self.to_frame(), provenance, Path(path), replace=replace)
+        return write_table(self.to_frame(), provenance, path_of(path), replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> Group:
         """Read what `save` wrote."""
-        frame, provenance = read_table(Path(path), "group")
+        frame, provenance = read_table(path_of(path), "group")
         columns = {"totals": "total", "influences": "influence"}
         found = {name: tuple(frame[column].tolist()) for name, column in columns.items()}
         return rebuilt(Group, provenance, **found)

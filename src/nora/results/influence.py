@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from nora.arguments import check_whole, path_of, shown
 from nora.problem.node_index import NodeIndex, Nodes
 from nora.results.tables import facts_of, read_table, rebuilt, split_node_ids, write_table
 
@@ -64,6 +65,11 @@ class Influence:
     spread: Tensor | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.scores, Tensor) or self.scores.dim() != 1:
+            raise TypeError(
+                f"scores must be a tensor [num_nodes], got {shown(self.scores)}; from a list or an array: "
+                "torch.as_tensor(scores)"
+            )
         if self.names is not None and len(self.names) != len(self.scores):
             raise ValueError(f"{len(self.names)} names for {len(self.scores)} nodes")
         if self.node_types is not None and sum(self.node_types.values()) != len(self.scores):
@@ -93,6 +99,8 @@ class Influence:
             example = next(iter(self.node_types))
             raise KeyError(f"nodes have types here: give e.g. ({example!r}, {nodes})")
         if _is_one(nodes):
+            if not -len(self) <= int(nodes) < len(self):
+                raise IndexError(f"node {nodes} is out of range: there are {len(self):,} nodes")
             return float(self.scores[nodes])
         return self._only(self._ids(None, nodes))
 
@@ -161,8 +169,7 @@ class Influence:
 
     def top(self, k: int = 10) -> pd.DataFrame:
         """The first `k` of `sort()`."""
-        if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
+        check_whole("k", k, 1)
         return self.sort().head(k)
 
     def to_networkx(self, data: Graph, **known: Any) -> nx.Graph | nx.DiGraph:
@@ -181,6 +188,8 @@ class Influence:
         """Agreement with `other` on the nodes both scored: see `nora.results.agreement.agreement`."""
         from nora.results.agreement import agreement
 
+        if not isinstance(other, Influence):
+            raise TypeError(f"scores are compared with an Influence, got {shown(other)}")
         if len(self) != len(other):
             raise ValueError(f"cannot compare scores of {len(self)} and {len(other)} nodes")
         both = ~(self.scores.isnan() | other.scores.isnan())
@@ -251,7 +260,7 @@ class Influence:
 
         A file that is there is an error unless `replace`.
         """
-        return write_table(self.to_frame(), self.provenance(), Path(path), replace=replace)
+        return write_table(self.to_frame(), self.provenance(), path_of(path), replace=replace)
 
     def provenance(self) -> dict[str, Any]:
         """How the scores were made, as it is kept beside them."""
@@ -270,7 +279,7 @@ class Influence:
     @staticmethod
     def load(path: str | Path) -> Influence:
         """Read what `save` wrote."""
-        frame, provenance = read_table(Path(path), "influence")
+        frame, provenance = read_table(path_of(path), "influence")
         types = provenance.get("node_types")
         if types is not None:
             starts = dict(zip(types, np.cumsum([0, *types.values()]), strict=False))

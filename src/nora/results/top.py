@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from nora.arguments import path_of
 from nora.problem.node_index import node_columns
 from nora.results.tables import facts_of, nodes_in, read_table, rebuilt, write_table
 
@@ -74,11 +75,11 @@ class Top:
         A file that is there is an error unless `replace`.
         """
         provenance = {**facts_of(self, "nodes", "scores"), "certificate": self.certificate}
-        return write_table(self.to_frame(), provenance, Path(path), replace=replace)
+        return write_table(self.to_frame(), provenance, path_of(path), replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> Top:
         """Read what `save` wrote."""
-        frame, provenance = read_table(Path(path), "top")
+        frame, provenance = read_table(path_of(path), "top")
         scores = tuple(frame["influence"].tolist())
         return rebuilt(Top, provenance, nodes=nodes_in(frame), scores=scores)

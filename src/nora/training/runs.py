@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
 from nora import __version__
+from nora.arguments import path_of
 from nora.datasets import (
     DATASETS,
     Dataset,
@@ -41,6 +42,7 @@ from nora.training.run_data import TENSORS, keeps_its_graph, read_dataset, write
 from nora.training.run_split import FILE, Split, read_split, write_split
 from nora.training.run_tensors import read_tensors
 from nora.training.splits import NodeSplit, split_links, split_nodes
+from nora.wording import short
 
 if TYPE_CHECKING:
     from nora.questions.session import Session
@@ -145,7 +147,7 @@ def load_run(folder: str | Path) -> Run:
     Everything is compared with its checksum first: a run is whole, or refused by the name of the file
     that is not. A dataset that came from `NORA_DATA` is looked for where it was.
     """
-    path = Path(folder)
+    path = path_of(folder, "folder")
     about = _read_about(path)
     check_whole(path, about)
     try:
@@ -162,7 +164,9 @@ def load_run(folder: str | Path) -> Run:
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise ValueError(f"{path / WEIGHTS} does not hold this model's weights: {error}") from error
+        raise ValueError(
+            f"{path / WEIGHTS} does not hold this model's weights: {short(error)}"
+        ) from error
     place = Path(about["data_folder"]) if "data_folder" in about else None
     carried = (path / TENSORS).exists()
     dataset = read_dataset(path) if carried else _found_dataset(path, name, place)
