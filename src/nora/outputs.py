@@ -81,7 +81,9 @@ def read_from(*sources: Path | None, made_from: Iterable[Mapping[str, Any]] = ()
     for source in (source for source in sources if source is not None):
         files += [source / name for name in RUN_FILES] if source.is_dir() else [source]
         files += [*source.glob("manifest.json"), *source.glob("part-*.parquet")]
-        with suppress(OSError, ValueError, AttributeError, TypeError):  # no run, or not whole
+        with suppress(
+            OSError, ValueError, AttributeError, TypeError, RecursionError
+        ):  # no run, or not whole
             about = json.loads((source / "run.json").read_text(encoding="utf-8"))
             origins += about.get("inputs", ())
     contents = set()

@@ -213,7 +213,11 @@ def _settings(trained: Run, run: Path, method: str, tuned: bool, paper: bool) ->
     if tuned:
         import nora
 
-        return nora.Tuned.load(run / TUNED / f"{method}.json").options
+        file = run / TUNED / f"{method}.json"
+        found = nora.Tuned.load(file)
+        if found.method != method:
+            raise ValueError(f"{file} holds settings of {found.method!r}, not of {method!r}")
+        return found.options
     if paper:
         from nora.tuning.published import published_options
 

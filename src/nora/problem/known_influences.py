@@ -68,7 +68,9 @@ def label_tensor(labels: Labels, index: int | NodeIndex) -> Tensor:
         if not known.is_floating_point():
             known = known.to(torch.get_default_dtype())
     else:
-        if not isinstance(labels, Mapping) and not (isinstance(labels, tuple) and len(labels) == 2):
+        if not isinstance(labels, Mapping) and not (
+            isinstance(labels, tuple | list) and len(labels) == 2
+        ):
             raise TypeError(
                 "labels are an Influence, a tensor [num_nodes], {node: influence} or (ids, influences); "
                 f"got {shown(labels)}"

@@ -26,10 +26,9 @@ from nora.files import written_atomically
 from nora.problem import Problem
 from nora.problem.fingerprint import FORMAT
 from nora.results.influence import Influence
+from nora.results.tables import check_count
 
 SECONDS_PER_SHARD = 10.0
-# Their scores alone would take 80 GB.
-MOST_NODES = 10**10
 
 
 @dataclass
@@ -118,7 +117,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             raise ValueError("it is not as it was written")
         if not isinstance(manifest["fingerprint"], dict):
             raise ValueError("its fingerprint is no table")
-        _check_count(manifest["num_nodes"])
+        check_count(manifest["num_nodes"])
     except (ValueError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is not readable as a checkpoint: {error}") from error
     return manifest
@@ -128,13 +127,6 @@ def _checksum(manifest: dict[str, Any]) -> str:
     rest = {key: value for key, value in manifest.items() if key != "sha256"}
     text = json.dumps(rest, sort_keys=True, default=str)
     return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
-
-
-def _check_count(num_nodes: Any) -> None:
-    if isinstance(num_nodes, bool) or not isinstance(num_nodes, int) or num_nodes < 0:
-        raise ValueError(f"num_nodes is {num_nodes!r}, which is no number of nodes")
-    if num_nodes > MOST_NODES:
-        raise ValueError(f"num_nodes is {num_nodes:,}, more than any graph here has")
 
 
 def read_parts(folder: Path) -> pd.DataFrame:

@@ -15,7 +15,14 @@ from torch import Tensor
 
 from nora.arguments import check_whole, path_of, shown
 from nora.problem.node_index import NodeIndex, Nodes
-from nora.results.tables import facts_of, read_table, rebuilt, split_node_ids, write_table
+from nora.results.tables import (
+    check_count,
+    facts_of,
+    read_table,
+    rebuilt,
+    split_node_ids,
+    write_table,
+)
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -281,6 +288,7 @@ class Influence:
         """Read what `save` wrote."""
         frame, provenance = read_table(path_of(path), "influence")
         types = provenance.get("node_types")
+        _check_table(path, frame, provenance)
         if types is not None:
             starts = dict(zip(types, np.cumsum([0, *types.values()]), strict=False))
             frame["node"] += frame["type"].map(starts).astype("int64")
@@ -303,6 +311,19 @@ class Influence:
             spread=column("spread", provenance["spread_dtype"]) if "spread" in frame else None,
             names=None if names is None else tuple(names),
         )
+
+
+def _check_table(path: str | Path, frame: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
+    """Raise for a table that is none of scores, or of another graph than its provenance says."""
+    try:
+        count = provenance["num_nodes"]
+        check_count(count)
+        if frame["node"].dtype.kind != "i" or frame["influence"].dtype.kind != "f":
+            raise TypeError("its nodes and scores are no numbers")
+        if len(frame) > count or not frame["node"].between(0, count - 1).all():
+            raise ValueError(f"it names nodes that a graph of {count:,} does not have")
+    except (LookupError, ValueError, TypeError) as error:
+        raise ValueError(f"{path} holds no scores: {error}") from error
 
 
 def _has_type(nodes: Nodes) -> bool:

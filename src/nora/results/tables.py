@@ -26,6 +26,8 @@ from nora.results.spreadsheet import unescaped, write_csv
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+# Their scores alone would take 8 GB.
+MOST_NODES = 10**9
 # What json, pandas and pyarrow raise on what is damaged.
 UNREADABLE = (ValueError, OSError, LookupError, TypeError, NotImplementedError, RecursionError)
 Result = TypeVar("Result", bound="DataclassInstance")
@@ -209,3 +211,11 @@ def _known_sum(text: bytes) -> str | None:
     """The checksum of its table that a provenance file holds; None in older ones."""
     about = json.loads(text)
     return about.get("sha256") if isinstance(about, dict) else None
+
+
+def check_count(num_nodes: Any) -> None:
+    """Raise unless it can be a number of nodes, before memory is asked for so many."""
+    if isinstance(num_nodes, bool) or not isinstance(num_nodes, int) or num_nodes < 0:
+        raise ValueError(f"num_nodes is {num_nodes!r}, which is no number of nodes")
+    if num_nodes > MOST_NODES:
+        raise ValueError(f"num_nodes is {num_nodes:,}, more than any graph here has")

@@ -74,9 +74,12 @@ class Tuned:
         if not path.exists():
             raise FileNotFoundError(f"no such file: {path}; 'nora tune' makes one")
         try:
-            tuned = Tuned(**json.loads(path.read_text(encoding="utf-8")))
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            if "options" not in kept:
+                raise ValueError("it names no options")
+            tuned = Tuned(**kept)
             bind_options(METHODS[tuned.method], dict(tuned.options))
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{path} holds no tuned settings: {error}") from error
         return tuned
 
