@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test lint setup docs bench fuzz clean
 
 demo: setup
-	$(BIN)/nora demo
+	$(BIN)/nora demo --force
 
 test: lint
 	$(BIN)/python -m pytest -n 2 $(PYTEST)

@@ -7,6 +7,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from nora.analysis.checks import check_files, check_task
 from nora.analysis.result import Analysis
 from nora.analysis.stages import Stages
 from nora.analysis.summary import model_notes, summarise_graph
+from nora.arguments import check_seed, check_whole
 from nora.ingest import Reading, read_graph
 from nora.ingest.reading import Source
 from nora.methods import METHODS
@@ -88,13 +90,14 @@ def analyse(
     tell = tell or (lambda text: log.info(text.strip()))
     ignore, also = _several(ignore), _several(also)
     check_task(task)
+    check_seed(seed)
+    check_whole("epochs", epochs, 1)
     given = {"edges": edges, "features": features, "labels": labels}
     check_files(**given)
     _check_methods(method, also)
     if model is not None:
         MODELS[model]
-    if top < 1:
-        raise ValueError(f"top must be at least 1, got {top}")
+    check_whole("top", top, 1)
 
     stages, cautions = Stages(progress), []
     with stages.shown("reading"):
@@ -117,6 +120,7 @@ def analyse(
 
     with stages.measured("training"):
         run = train(model, reading.dataset, task, seed=seed, epochs=epochs, progress=progress)
+    run = replace(run, inputs=inputs)
     notes = (*reading.notes, *model_notes(run))
     for note in notes[len(reading.notes) :]:
         tell(f"  · {note}")

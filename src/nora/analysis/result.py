@@ -12,6 +12,7 @@ import pandas as pd
 from nora.analysis.folder import check_results
 from nora.analysis.summary import GraphSummary
 from nora.analysis.writing import write_results
+from nora.outputs import read_from
 from nora.questions.session import Session
 from nora.results.effect import Effect
 from nora.results.exactness import method_name
@@ -86,6 +87,6 @@ class Analysis:
             The folder.
         """
         folder = Path(folder)
-        check_results(folder, force)
+        check_results(folder, force, read_from(made_from=self.inputs))
         write_results(self, folder, progress)
         return folder

@@ -20,6 +20,7 @@ from nora.files import folder_written_atomically
 from nora.results.exactness import method_name
 from nora.results.export import to_networkx, write_graph
 from nora.results.influence import Influence
+from nora.results.spreadsheet import write_csv
 from nora.results.tables import write_table
 from nora.strict_json import json_text
 
@@ -47,7 +48,7 @@ def write_results(analysis: Analysis, folder: Path, progress: bool) -> None:
             (new / "effects").mkdir()
             for rank, effect in enumerate(analysis.effects, start=1):
                 name = effect_file(rank, scores.names or (), effect.removed[0])
-                changes(effect, dataset.class_names).to_csv(new / "effects" / name, index=False)
+                write_csv(changes(effect, dataset.class_names), new / "effects" / name)
             graph = _named(graph, scores.names or (), dataset.edge_type_names)
             for name in ("graph.graphml", "graph.gexf"):
                 write_graph(graph, new / name)

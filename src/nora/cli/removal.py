@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import check_table, parse_edges, parse_nodes
+from nora.cli.arguments import Force, parse_edges, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
+from nora.outputs import check_table, read_from
+from nora.wording import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +34,7 @@ def what_if(
     out: Annotated[
         Path | None, typer.Option(help="Write every change to this .csv or .parquet file.")
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Show who changes, by how much and towards which class, had these nodes or edges been removed.
@@ -46,7 +49,7 @@ def what_if(
       nora what-if runs/polarised-gcn --remove @fenupo
       nora what-if runs/cora-gcn --remove-edge 1358-306 --remove-edge 3-2544
     """
-    check_table(out)
+    check_table(out, force, read_from(run))
     if not remove and not remove_edge:
         raise ValueError("nothing is to be removed: give --remove 17 or --remove-edge 3-17")
 
@@ -60,7 +63,7 @@ def what_if(
         remove_edges=parse_edges(remove_edge or (), names, count),
     )
     if out is not None:
-        effect.save(out)
+        effect.save(out, replace=force)
     most, flipped = effect.top(top), len(effect.flips())
     classes = trained.dataset.class_names
     if json:
@@ -96,7 +99,7 @@ def _title(effect: Effect, flipped: int) -> str:
     least = "" if effect.predicts == "values" else f" by {NOTICEABLE:g} or more"
     flips = f"; {flipped:,} go {effect.flipping}" if effect.flipping else ""
     return (
-        f"Without {', '.join(gone)}: {effect.noticed:,} {effect.item}s change{least}, "
+        f"Without {listed(gone)}: {effect.noticed:,} {effect.item}s change{least}, "
         f"{effect.total:.4f} in all{flips}"
     )
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.analysis.checks import check_files, check_task
+from nora.analysis.checks import check_files, check_names, check_task
 from nora.analysis.folder import ABOUT, FILES, check_results
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.flags import flags_of, in_flags
+from nora.outputs import read_from
 from nora.wording import duration
 
 if TYPE_CHECKING:
@@ -122,9 +123,10 @@ def run(
     """
     folder = out or Path(f"{edges.stem}-influence")
     check_task(task)
+    check_names(model, (method, *(also or ())))
     # typer, too, could ask whether files are readable (`readable=True`), but not say why they are not.
     check_files(edges, features, labels)
-    check_results(folder, force)
+    check_results(folder, force, read_from(edges, features, labels))
     # From here on torch is needed, which takes seconds to load.
     import nora
 

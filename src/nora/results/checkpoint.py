@@ -7,6 +7,7 @@ the rest; several processes may write to the same folder; folders with the same 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import time
@@ -20,10 +21,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from nora.arguments import path_of
 from nora.files import written_atomically
 from nora.problem import Problem
 from nora.problem.fingerprint import FORMAT
 from nora.results.influence import Influence
+from nora.results.tables import check_count
 
 SECONDS_PER_SHARD = 10.0
 
@@ -48,6 +51,7 @@ class Shards:
             "task": problem.task.name,
             "node_types": problem.node_index.sizes(),
         }
+        manifest["sha256"] = _checksum(manifest)
         path = folder / "manifest.json"
         if path.exists():
             _same_run(read_manifest(folder), manifest, folder)
@@ -85,7 +89,7 @@ class Shards:
             frame = pd.DataFrame({"node": nodes.numpy(), "influence": scores.numpy()})
             name = f"part-{int(nodes[0]):09d}-{uuid.uuid4().hex[:8]}.parquet"
             with written_atomically(self.folder / name) as temporary:
-                frame.to_parquet(temporary, index=False)
+                frame.to_parquet(temporary, index=False, write_page_checksum=True)
 
     def scores(self) -> Tensor:
         """Everything finished so far, `[num_nodes]`, NaN elsewhere."""
@@ -107,11 +111,22 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{folder} is no checkpoint: it has no manifest.json")
     try:
         manifest = json.loads(path.read_bytes())
-        if {"fingerprint", "num_nodes", "task"} <= manifest.keys():
-            return manifest
-    except (ValueError, AttributeError) as error:
+        if not {"fingerprint", "num_nodes", "task"} <= manifest.keys():
+            raise ValueError("it lacks a fingerprint")
+        if manifest.get("sha256", _checksum(manifest)) != _checksum(manifest):
+            raise ValueError("it is not as it was written")
+        if not isinstance(manifest["fingerprint"], dict):
+            raise ValueError("its fingerprint is no table")
+        check_count(manifest["num_nodes"])
+    except (ValueError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is not readable as a checkpoint: {error}") from error
-    raise ValueError(f"{path} is not readable as a checkpoint: it lacks a fingerprint")
+    return manifest
+
+
+def _checksum(manifest: dict[str, Any]) -> str:
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    text = json.dumps(rest, sort_keys=True, default=str)
+    return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
 
 
 def read_parts(folder: Path) -> pd.DataFrame:
@@ -123,17 +138,34 @@ def read_parts(folder: Path) -> pd.DataFrame:
 
 
 def _read_part(path: Path) -> pd.DataFrame:
+    import pyarrow.parquet as pq
+
     try:
-        return pd.read_parquet(path, columns=["node", "influence"])
-    except ValueError as error:  # also what pyarrow raises
+        table = pq.read_table(path, columns=["node", "influence"], page_checksum_verification=True)
+        part = table.to_pandas()
+        if part.dtypes["node"].kind != "i" or part.dtypes["influence"].kind != "f":
+            raise ValueError("its columns are no whole numbers and scores.")
+        if bool((part["node"] < 0).any()):
+            raise ValueError("it holds a node below 0.")
+    except (ValueError, OSError, KeyError) as error:  # also what pyarrow raises
         raise ValueError(
             f"{path} is not readable: {error} Delete it, and its nodes are computed again"
         ) from error
+    return part
+
+
+def _parts_within(folder: Path, num_nodes: int) -> pd.DataFrame:
+    parts = read_parts(folder)
+    if len(parts) and int(parts["node"].max()) >= num_nodes:
+        raise ValueError(
+            f"{folder} holds a part of another ranking: node {int(parts['node'].max())} of {num_nodes}"
+        )
+    return parts
 
 
 def read_scores(folders: Iterable[Path], num_nodes: int) -> Tensor:
     """Finished scores of several folders in one vector `[num_nodes]`."""
-    frame = pd.concat([read_parts(folder) for folder in folders])
+    frame = pd.concat([_parts_within(folder, num_nodes) for folder in folders])
     values = torch.as_tensor(frame["influence"].to_numpy(copy=True))
     scores = torch.full((num_nodes,), float("nan"), dtype=values.dtype)
     scores[torch.as_tensor(frame["node"].to_numpy(copy=True))] = values
@@ -164,7 +196,9 @@ def merge_checkpoints(folders: Iterable[str | Path]) -> Influence:
     Raises:
         ValueError: When the folders come from different models, graphs, tasks or options.
     """
-    paths = [Path(folder) for folder in folders]
+    if isinstance(folders, str | Path):
+        folders = [folders]
+    paths = [path_of(folder, "a checkpoint folder") for folder in folders]
     if not paths:
         raise ValueError("nothing to merge: name at least one checkpoint folder")
     first = read_manifest(paths[0])

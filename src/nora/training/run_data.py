@@ -88,7 +88,8 @@ def read_dataset(folder: Path) -> Dataset:
         data = Data() if types == [None] else HeteroData()
         dataset = Dataset(data=data, own=True, **{key: _tuple(v) for key, v in facts.items()})
         stores = [data if kind is None else data[kind] for kind in types]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        _check_names(dataset)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{folder / FACTS} is not readable as a dataset: {error!r}") from error
     tensors = read_tensors(folder / TENSORS, "a graph")
     try:
@@ -104,6 +105,14 @@ def read_dataset(folder: Path) -> Dataset:
     if dataset.node_names is not None and len(dataset.node_names) != num_nodes:
         raise ValueError(f"{folder / FACTS} names {len(dataset.node_names)} of {num_nodes} nodes")
     return dataset
+
+
+def _check_names(dataset: Dataset) -> None:
+    """Raise for names that are no text: everything that looks them up expects that."""
+    for key in ("node_names", "class_names", "edge_type_names"):
+        for name in getattr(dataset, key) or ():
+            if not isinstance(name, str):
+                raise TypeError(f"{key} holds {name!r}, which is no text")
 
 
 def _tuple(value: Any) -> Any:
