@@ -1,0 +1,148 @@
+"""The wheel in fresh environments: every Python that is here, with the lowest and the newest dependencies.
+
+    python .ci/matrix.py                      # all of it, and docs/tested-versions.md anew
+    python .ci/matrix.py --only 3.11-lowest   # one environment, no page
+
+"Lowest" are the lower bounds of `pyproject.toml` (or the next version that has a wheel for that Python),
+"newest" what is newest today. Each environment gets the wheel, no sources, then makes a report from files and
+runs the tests below. Environments are made by `uv`, which shares files between them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "tested-versions.md"
+PYTHONS = ("3.11", "3.12", "3.13")
+RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
+TESTS = (
+    "tests/cli/test_questions.py",
+    "tests/engine/test_engine.py",
+    "tests/engine/test_rules.py",
+    "tests/ingest",
+    "tests/problem",
+    "tests/questions/test_questions.py",
+    "tests/questions/test_explainer.py",
+    "tests/report/test_page.py",
+    "tests/results",
+    "tests/test_analysis.py",
+)
+TOLD = (
+    "torch",
+    "torch-geometric",
+    "numpy",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "numba",
+    "networkx",
+    "matplotlib",
+)
+
+
+def run(*command: str | Path, **more: object) -> subprocess.CompletedProcess[str]:
+    """A command's output; what it said is shown where it fails."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **more)  # type: ignore[call-overload]
+    if done.returncode:
+        raise RuntimeError((done.stdout + done.stderr)[-4000:])
+    return done
+
+
+def install(folder: Path, python: str, resolution: str, wheel: Path) -> Path:
+    """A fresh environment with the wheel and what it asks for; the path of its Python."""
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if uv is None:
+        raise SystemExit("no uv: pip install uv")
+    run(uv, "venv", "--quiet", "--clear", "--python", python, folder)
+    inside = folder / "bin" / "python"
+    wanted = ["--only-binary", ":all:", "--resolution", RESOLUTIONS[resolution]]
+    run(uv, "pip", "install", "--quiet", "--python", inside, *wanted, wheel)
+    # What runs the tests is no dependency of ours, and comes as it is.
+    run(uv, "pip", "install", "--quiet", "--python", inside, "pytest", "pytest-xdist", "hypothesis")
+    return inside
+
+
+def versions(inside: Path) -> dict[str, str]:
+    """What was installed."""
+    code = f"import json, importlib.metadata as m; print(json.dumps({{n: m.version(n) for n in {TOLD}}}))"
+    return json.loads(run(inside, "-c", code).stdout)
+
+
+def try_out(inside: Path, folder: Path) -> str:
+    """From files to a report, then the tests; the last line that pytest says."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""}
+    nora, work = inside.parent / "nora", folder / "work"
+    work.mkdir(exist_ok=True)
+    run(nora, "example", "files", cwd=work, env=environment)
+    files = ["--edges", "files/edges.csv", "--labels", "files/labels.csv", "--out", "results"]
+    run(nora, "run", *files, "--force", cwd=work, env=environment)
+    if not (work / "results" / "report.html").is_file():
+        raise RuntimeError("nora run wrote no report")
+    # Away from src/, so that the wheel is what is tested.
+    tests = [ROOT / test for test in TESTS]
+    said = run(inside, "-m", "pytest", "-q", "-n", "2", *tests, cwd=work, env=environment).stdout
+    return said.strip().splitlines()[-1].strip("= ")
+
+
+def write_page(rows: list[dict[str, str]]) -> None:
+    """The table of what was installed, and what the tests said."""
+    head = ["Python", *TOLD, "tests"]
+    cells = [[row["python"], *(row[name] for name in TOLD), row["tests"]] for row in rows]
+    lines = [f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *cells]]
+    text = f"""# Tested versions
+
+The wheel, without the sources, in fresh environments: for every Python the lowest dependencies that
+`pyproject.toml` allows (or the next that has a wheel for that Python) and the newest. In each, `nora run`
+makes a report from files, and the tests of reading, asking, the exact engine, results and the page run.
+`make matrix` writes this page; `constraints.txt` has the one set of versions that all tests run with.
+
+{chr(10).join(lines)}
+"""
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def main() -> int:
+    """One environment after the other; 1 if any failed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--only", action="append", help="e.g. 3.11-lowest; may be repeated")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "matrix")
+    parser.add_argument(
+        "--install-only", action="store_true", help="make the environments, run nothing"
+    )
+    given = parser.parse_args()
+    wheel = max((ROOT / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime, default=None)
+    if wheel is None:
+        raise SystemExit("no wheel: make dist")
+    rows, failed = [], []
+    for name in given.only or [f"{python}-{which}" for python in PYTHONS for which in RESOLUTIONS]:
+        python, _, which = name.partition("-")
+        folder = given.folder.resolve() / name
+        start = time.perf_counter()
+        try:
+            inside = install(folder, python, which, wheel.resolve())
+            row = {"python": python, **versions(inside)}
+            if not given.install_only:
+                row["tests"] = try_out(inside, folder)
+        except RuntimeError as error:
+            failed.append(name)
+            print(f"{name}: failed\n{error}", file=sys.stderr)
+            continue
+        rows.append(row)
+        print(f"{name}: {row} in {time.perf_counter() - start:.0f} s", flush=True)
+    if not (given.only or given.install_only or failed):
+        write_page(rows)
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
