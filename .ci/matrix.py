@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -56,17 +57,30 @@ def run(*command: str | Path, **more: object) -> subprocess.CompletedProcess[str
     return done
 
 
-def install(folder: Path, python: str, resolution: str, wheel: Path) -> Path:
+def interpreter(python: str) -> Path | None:
+    """Where a version of Python is: on the path, or among pyenv's."""
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    named = [shutil.which(f"python{python}"), *sorted(root.glob(f"versions/{python}.*/bin/python"))]
+    for path in filter(None, named):
+        # pyenv puts a name on the path for versions it then does not want to run.
+        if subprocess.run([path, "-c", ""], capture_output=True).returncode == 0:
+            return Path(path)
+    return None
+
+
+def install(folder: Path, python: Path, resolution: str, wheel: Path) -> Path:
     """A fresh environment with the wheel and what it asks for; the path of its Python."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if uv is None:
         raise SystemExit("no uv: pip install uv")
     run(uv, "venv", "--quiet", "--clear", "--python", python, folder)
     inside = folder / "bin" / "python"
-    wanted = ["--only-binary", ":all:", "--resolution", RESOLUTIONS[resolution]]
-    run(uv, "pip", "install", "--quiet", "--python", inside, *wanted, wheel)
+    into = [uv, "pip", "install", "--quiet", "--python", inside]
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    # Only what is asked for directly is taken at its lowest, hence the list beside the wheel.
+    run(*into, "--only-binary", ":all:", "--resolution", RESOLUTIONS[resolution], wheel, *asked)
     # What runs the tests is no dependency of ours, and comes as it is.
-    run(uv, "pip", "install", "--quiet", "--python", inside, "pytest", "pytest-xdist", "hypothesis")
+    run(*into, "pytest", "pytest-xdist", "hypothesis")
     return inside
 
 
@@ -126,10 +140,14 @@ def main() -> int:
     rows, failed = [], []
     for name in given.only or [f"{python}-{which}" for python in PYTHONS for which in RESOLUTIONS]:
         python, _, which = name.partition("-")
+        found = interpreter(python)
+        if found is None:
+            print(f"{name}: no Python {python} here, left out", flush=True)
+            continue
         folder = given.folder.resolve() / name
         start = time.perf_counter()
         try:
-            inside = install(folder, python, which, wheel.resolve())
+            inside = install(folder, found, which, wheel.resolve())
             row = {"python": python, **versions(inside)}
             if not given.install_only:
                 row["tests"] = try_out(inside, folder)
