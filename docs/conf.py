@@ -23,19 +23,32 @@ NAVIGATION = {
         "links.md",
         "relational.md",
         "outputs.md",
+        "projects.md",
+        "gallery.md",
+    ],
+    "Notebooks": [
+        "notebooks/own-model.ipynb",
+        "notebooks/edge-list-to-report.ipynb",
+        "notebooks/node-types.ipynb",
     ],
     "Choose": [
         "which-method.md",
         "How well does each do? <methods.md>",
+        "trust.md",
+        "coming-from.md",
     ],
     "Understand": [
         "mathematics.md",
         "exact.md",
         "coverage.md",
+        "architecture.md",
     ],
     "Look up": [
         "command-line.md",
         "api.md",
+        "troubleshooting.md",
+        "glossary.md",
+        "tested-versions.md",
         "../CHANGELOG.md",
         "../CONTRIBUTING.md",
     ],
@@ -70,6 +83,7 @@ extensions = [
     "sphinx_copybutton",
     "aliases",
     "commands",
+    "gallery",
     "navigation",
 ]
 root_doc = "docs/index"

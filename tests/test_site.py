@@ -23,6 +23,12 @@ from nora.cli import app
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 COMMANDS = get_command(app).commands
+EXAMPLES = (
+    ("own-model", "own_model"),
+    ("relational", "hetero"),
+    ("projects", "bots"),
+    ("projects", "leaderboard"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +126,7 @@ def test_the_command_line_page_has_every_command_with_its_options(site):
 
 
 def test_examples_are_shown_whole(site):
-    for page, example in (("own-model", "own_model"), ("relational", "hetero")):
+    for page, example in EXAMPLES:
         shown = (site / "docs" / f"{page}.html").read_text(encoding="utf-8")
         whole = (ROOT / "examples" / f"{example}.py").read_text(encoding="utf-8").strip()
         assert whole in words(shown)
