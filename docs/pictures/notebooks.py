@@ -31,7 +31,7 @@ def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
             cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr"]
     notebook.metadata = nbformat.NotebookNode(
         kernelspec={"display_name": "Python 3", "language": "python", "name": "python3"},
-        language_info={"name": "python"},
+        language_info={"name": "python", "pygments_lexer": "ipython3"},
     )
     return notebook
 
