@@ -49,6 +49,12 @@ class Run:
         seed: The seed.
         training: Training settings.
         metrics: Epochs, accuracy or AUC on train, validation and test.
+
+    Example:
+        >>> import nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> run.influence(progress=False).method, run.what_if(0).removed
+        ('exact', (0,))
     """
 
     model: nn.Module
@@ -118,7 +124,26 @@ class Run:
 
 
 def load_run(folder: str | Path) -> Run:
-    """Read a run back: builds the model, loads weights, data and split."""
+    """Read a run back: builds the model, loads weights, data and split.
+
+    Args:
+        folder: What `Run.save` or `nora train` has written; no code in it is run.
+
+    Returns:
+        The run, as it was saved.
+
+    Raises:
+        FileNotFoundError: When the folder holds no run.
+        ValueError: When a file of it cannot be read.
+
+    Example:
+        >>> import nora, tempfile
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = nora.load_run(run.save(folder + "/run"))
+        >>> again.metrics["epochs"]
+        5
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
