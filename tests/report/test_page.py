@@ -250,7 +250,12 @@ def test_warnings_notes_quality_and_provenance_are_there(page, run):
     assert "Read with care" in text and "The surrogate is weak." in text
     assert "Drawn up on a Tuesday." in text
     assert f"{100 * run.metrics['test_accuracy']:.0f} %" in text
-    for part in ("exact, node task", "Compared with degree", "nora 0.1.0", "torch_geometric"):
+    for part in (
+        "exact, node task",
+        "Compared with degree",
+        f"nora {nora.__version__}",
+        "torch_geometric",
+    ):
         assert part in text
 
 

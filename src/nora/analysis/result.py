@@ -40,6 +40,16 @@ class Analysis:
         options: What was asked for, with what was chosen where nothing was said.
         inputs: What identifies the files: role, path, size and SHA-256; of a DataFrame rows and columns.
         seconds: How long each stage took.
+
+    Example:
+        >>> import nora
+        >>> import pandas as pd
+        >>> club = nora.load_dataset("karate").data
+        >>> edges = pd.DataFrame(club.edge_index.t().tolist(), columns=["source", "target"])
+        >>> labels = pd.DataFrame({"id": range(34), "label": club.y.tolist()})
+        >>> found = nora.analyse(edges, labels=labels, epochs=20, progress=False, tell=str)
+        >>> found.top(3)["rank"].tolist(), found.trust.weak
+        ([1, 2, 3], False)
     """
 
     graph: GraphSummary

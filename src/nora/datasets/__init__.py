@@ -63,6 +63,15 @@ class DatasetUnavailableError(RuntimeError):
 def load_dataset(name: str) -> Dataset:
     """A dataset by name (see `nora datasets`).
 
+    Args:
+        name: A name from `nora datasets`.
+
+    Returns:
+        The graph as `.data`, with the names of its nodes and classes where they have any.
+
+    Raises:
+        DatasetUnavailableError: When its files can neither be found nor downloaded.
+
     Example:
         >>> load_dataset("karate").data.num_nodes
         34

@@ -46,6 +46,9 @@ def build_model(name: str, in_channels: int, out_channels: int, **sizes: Any) ->
         out_channels: Number of classes, or the embedding size for link prediction.
         **sizes: `hidden_channels`, `num_layers`, `dropout`, `norm`, and the model's own.
 
+    Returns:
+        The model, with fresh weights.
+
     Example:
         >>> build_model("gcn", 16, 2, hidden_channels=8).num_layers
         2

@@ -65,6 +65,9 @@ def top(
         screen: The method that orders the candidates; `pagerank` where the model cannot be followed.
         progress: Show progress bars.
 
+    Returns:
+        The nodes, their scores, and how many of them are certain.
+
     Example:
         >>> import nora
         >>> dataset = nora.load_dataset("karate")

@@ -193,8 +193,26 @@ def _same_run(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> No
 def merge_checkpoints(folders: Iterable[str | Path]) -> Influence:
     """Join checkpoint folders of the same run, e.g. from several processes, into one result.
 
+    Args:
+        folders: Each was given as `checkpoint=` to `nora.influence`, or to `nora rank --checkpoint`.
+
+    Returns:
+        The scores of all nodes that are finished in any of them; the others are NaN.
+
     Raises:
         ValueError: When the folders come from different models, graphs, tasks or options.
+
+    Example:
+        >>> import nora, tempfile
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = [f"{folder}/{part}" for part in (0, 1)]
+        ...     for part, path in enumerate(parts):
+        ...         nodes = range(part, 34, 2)
+        ...         _ = run.influence("brute", nodes=nodes, checkpoint=path, progress=False)
+        ...     whole = nora.merge_checkpoints(parts)
+        >>> int(whole.scores.isfinite().sum())
+        34
     """
     if isinstance(folders, str | Path):
         folders = [folders]

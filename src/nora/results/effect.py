@@ -59,6 +59,13 @@ class Effect:
             `values`.
         removal: What became of the removed nodes: `deleted`, or `isolated` where the model has weights
             by node id.
+
+    Example:
+        >>> before = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
+        >>> after = torch.tensor([[0.9, 0.1], [0.3, 0.7], [float("nan")] * 2])
+        >>> effect = Effect((2,), before, after, counted=torch.tensor([True, True, False]))
+        >>> round(effect.total, 2), effect.flips()["node"].tolist()
+        (0.6, [1])
     """
 
     removed: tuple[Any, ...]

@@ -27,6 +27,13 @@ class Top:
         seconds: How long it took.
         screened_by: The method and options of the screening.
         names: The nodes' names, when they have any.
+
+    Example:
+        >>> best = Top((4, 7), (3.5, 2.0), certified=2, refined=10, num_nodes=90, rest=1.9, seconds=1.0)
+        >>> best.to_frame()["node"].tolist()
+        [4, 7]
+        >>> best.certificate.startswith("all 2 certified")
+        True
     """
 
     nodes: tuple[Any, ...]

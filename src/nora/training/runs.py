@@ -67,6 +67,12 @@ class Run:
         metrics: Epochs, accuracy or AUC on train, validation and test.
         inputs: The files that the graph was read from: role, path, size and SHA-256.
         data_folder: Where a dataset came from that the run does not carry, if not from the cache.
+
+    Example:
+        >>> import nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> run.influence(progress=False).method, run.what_if(0).removed
+        ('exact', (0,))
     """
 
     model: nn.Module
@@ -146,6 +152,24 @@ def load_run(folder: str | Path) -> Run:
 
     Everything is compared with its checksum first: a run is whole, or refused by the name of the file
     that is not. A dataset that came from `NORA_DATA` is looked for where it was.
+
+    Args:
+        folder: What `Run.save` or `nora train` has written; no code in it is run.
+
+    Returns:
+        The run, as it was saved.
+
+    Raises:
+        FileNotFoundError: When the folder holds no run.
+        ValueError: When a file of it cannot be read, or is not what was saved.
+
+    Example:
+        >>> import nora, tempfile
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = nora.load_run(run.save(folder + "/run"))
+        >>> again.metrics["epochs"]
+        5
     """
     path = path_of(folder, "folder")
     about = _read_about(path)

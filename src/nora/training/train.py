@@ -51,6 +51,9 @@ def train(
         progress: Show a progress bar.
         **sizes: Passed to `build_model`.
 
+    Returns:
+        The trained model with its graph, task, split and metrics.
+
     Example:
         >>> train("gcn", "karate", epochs=5, progress=False).metrics["epochs"]
         5

@@ -51,6 +51,15 @@ class Tuned:
         tried: How many settings were tried.
         labelled: How many nodes were labelled.
         seconds: How long it took.
+
+    Example:
+        >>> import nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> truth = run.influence("exact", nodes=range(12), progress=False)
+        >>> tuned = nora.tune(run.model, run.data, truth, "nora", progress=False)
+        >>> found = run.influence(tuned.method, progress=False, **tuned.options)
+        >>> tuned.method, tuned.labelled, len(found)
+        ('nora', 12, 34)
     """
 
     method: str
@@ -110,6 +119,9 @@ def tune(
         trials: How many settings to try; NORA's own search does not need it.
         seed: Seed of the trials, and of methods that have one.
         progress: Show a progress bar.
+
+    Returns:
+        The method with its best options.
 
     Example:
         >>> import nora
