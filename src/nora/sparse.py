@@ -57,7 +57,7 @@ class FixedMatrix:
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         """`A @ dense`, `[rows, width]`; gradients go to `dense` only."""
-        return _Product.apply(dense, self)  # type: ignore[no-untyped-call]
+        return _Product.apply(dense, self)
 
     @classmethod
     def of(cls, matrix: Tensor) -> FixedMatrix:
@@ -92,5 +92,5 @@ class _Product(torch.autograd.Function):
         return matrix.forth @ dense
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return context.matrix.back @ gradient.contiguous(), None

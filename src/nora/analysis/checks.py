@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nora.ingest.formats import GRAPHS, TABLES, existing
+from nora.ingest.formats import GRAPHS, MATRICES, TABLES, existing
 
 
 def check_files(edges: Any, features: Any = None, labels: Any = None) -> None:
     """Raise unless every file is there, may be read and is of a kind we know; frames are left alone."""
-    for source, kinds in ((edges, (*TABLES, *GRAPHS)), (features, TABLES), (labels, TABLES)):
+    for source, kinds in (
+        (edges, (*TABLES, *GRAPHS, *MATRICES)),
+        (features, (*TABLES, *MATRICES)),
+        (labels, TABLES),
+    ):
         if isinstance(source, str | Path):
-            existing(source, kinds)
+            existing(source, kinds, folder=source is edges)
 
 
 def check_task(task: str | None) -> None:
