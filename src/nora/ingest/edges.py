@@ -84,6 +84,8 @@ def ends_of(table: Table, notes: list[str]) -> tuple[int, int]:
             return source, target
     if not any(table.columns):
         head = table.cells[0][0], table.cells[1][0]
+        if canonical(head[0]) in ID and canonical(head[1]) in LABEL:
+            raise ValueError(_like_labels(table.name, head))
         others = np.concatenate([column[1:] for column in table.cells[:2]])
         if not any((others == cell).any() for cell in head):
             numbered = (
@@ -101,10 +103,7 @@ def ends_of(table: Table, notes: list[str]) -> tuple[int, int]:
         )
         return 0, 1
     if table.column(*ID) is not None and table.column(*LABEL) is not None:
-        raise ValueError(
-            f"{table.name} looks like a table of labels ({', '.join(table.columns[:4])}), not of edges; "
-            "give it as labels=, and a table with the columns source and target as edges="
-        )
+        raise ValueError(_like_labels(table.name, table.columns[:4]))
     named = [at for at, name in enumerate(table.columns) if name]
     free = [at for at in named if canonical(table.columns[at]) not in {*WEIGHT, *TYPE}]
     if len(free) < 2:
@@ -115,6 +114,13 @@ def ends_of(table: Table, notes: list[str]) -> tuple[int, int]:
     one, two = (table.columns[at] for at in free[:2])
     notes.append(f"the columns {one!r} and {two!r} of {table.name} are taken as source and target")
     return free[0], free[1]
+
+
+def _like_labels(name: str, columns: Iterable[str]) -> str:
+    return (
+        f"{name} looks like a table of labels ({', '.join(columns)}), not of edges; give it as labels=, and "
+        "a table with the columns source and target as edges="
+    )
 
 
 def edges_of(

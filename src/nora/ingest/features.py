@@ -200,11 +200,9 @@ def standardised(values: np.ndarray) -> np.ndarray:
     known = values[~np.isnan(values)]
     if not known.size:
         return np.zeros_like(values)
-    # By the largest first: squares of 1e300 or of 1e-300 are no numbers.
     scale = np.abs(known).max()
-    if scale in (0, 1):
-        scale = 1.0
-    known, values = known / scale, values / scale
+    if scale and not 1e-100 < scale < 1e100:  # squares of such numbers are none
+        known, values = known / scale, values / scale
     deviation = known.std()
     return (values - known.mean()) / (deviation if deviation > 1e-12 * abs(known.mean()) else 1.0)
 

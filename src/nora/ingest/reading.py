@@ -215,7 +215,7 @@ def _stem(path: Path) -> str:
     >>> _stem(Path("data/edges.csv.gz"))
     'edges'
     """
-    return path.name.removesuffix(".gz").rsplit(".", 1)[0] if path.is_file() else path.name
+    return path.name if path.is_dir() else path.name.removesuffix(".gz").rsplit(".", 1)[0]
 
 
 def _check_apart(edges: Source, features: Source | None, labels: Source | None) -> None:

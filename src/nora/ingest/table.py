@@ -24,9 +24,13 @@ from nora.ingest.cells import Cells, Numbers, filled, strings
 from nora.ingest.formats import TABLES, kind_of
 from nora.ingest.limits import check_fits
 from nora.ingest.text import read_text
+from nora.ingest.wide import FROM_COLUMNS
 
 # No use in a name, and of harm in a terminal; XML has no place for most of them.
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+# Bytes in memory, all that is made of a cell included.
+TEXT_CELL, NUMBER_CELL = 40, 8
 
 Header = Callable[[list[str]], bool]
 
@@ -161,16 +165,20 @@ def read_table(
 
 
 def _unrepeated(table: Table, ignore: set[str]) -> Table:
+    _check_unrepeated(table.name, table.columns, ignore)
+    return table
+
+
+def _check_unrepeated(name: str, columns: Sequence[str], ignore: set[str]) -> None:
     """Raise when two columns have the same name: which one is meant?"""
     seen: dict[str, int] = {}
-    for at, column in enumerate(table.columns):
+    for at, column in enumerate(columns):
         if column and column not in ignore and column in seen:
             raise ValueError(
-                f"{table.name}: columns {seen[column] + 1} and {at + 1} are both called {column!r}; "
+                f"{name}: columns {seen[column] + 1} and {at + 1} are both called {column!r}; "
                 "rename or delete one of them"
             )
         seen.setdefault(column, at)
-    return table
 
 
 def _frame_table(frame: pd.DataFrame, name: str, ignore: set[str]) -> Table:
@@ -198,13 +206,17 @@ def _parquet(path: Path, ignore: set[str]) -> Table:
         about = pq.read_metadata(path)
         parts = [about.row_group(at) for at in range(about.num_row_groups)]
         size = sum(part.total_byte_size for part in parts)
-        # Run lengths and dictionaries can say much in few bytes: a cell is four bytes at the least.
-        check_fits(path.name, max(size, 4 * about.num_rows * about.num_columns), about.num_rows)
+        # Run lengths and dictionaries can say much in few bytes; ids and words take more than numbers.
+        cell = TEXT_CELL if about.num_columns < FROM_COLUMNS else NUMBER_CELL
+        check_fits(path.name, max(size, cell * about.num_rows * about.num_columns), about.num_rows)
+        names = about.schema.to_arrow_schema().names
+        _check_unrepeated(path.name, names, ignore)
         table = pq.read_table(path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
-        raise ValueError(f"{path.name} is not a readable Parquet file: {error}") from error
+        told = str(error).splitlines()[0]
+        raise ValueError(f"{path.name} is not a readable Parquet file: {told}") from error
     return _arrow_table(table, path.name, ignore)
 
 

@@ -18,6 +18,7 @@ import pyarrow.csv as pacsv
 
 from nora.ingest.cells import Cells, strings
 from nora.ingest.formats import kind_of
+from nora.ingest.limits import check_fits
 from nora.ingest.odd_files import check_content
 from nora.ingest.opening import content_of
 from nora.ingest.wide import FROM_COLUMNS, wide_cells
@@ -26,6 +27,8 @@ DELIMITERS = ("\t", ";", ",")
 SNIFFED_LINES = 20
 MOST_COLUMNS, LONGEST_LINE = 100_000, 1 << 24
 HEAD = 1 << 20
+# Bytes in memory for each byte of a file that is read as text.
+IN_MEMORY = 6
 
 Header = Callable[[list[str]], bool]
 
@@ -63,6 +66,7 @@ def read_text(
     found = _wide(raw, path, is_header, recognised, meant, advance)
     if found is not None:
         return found
+    check_fits(name, IN_MEMORY * len(raw))
     text = _comments_blanked(_decoded(memoryview(raw).tobytes(), name))
     if not text.strip():
         raise ValueError(f"{name} is empty")
@@ -75,6 +79,7 @@ def read_text(
     if first is None:
         raise ValueError(_unreadable(text, name))
     table = _parsed(text, delimiter, len(first), name)
+    _check_closed(text, delimiter, table, name)
     cells = [strings(column) for column in table.columns]
     headed = is_header([cell.strip() for cell in first])
     columns = tuple(str(column[0]) for column in cells) if headed else ("",) * len(cells)
@@ -158,6 +163,17 @@ def _check_lines(raw: pa.Buffer, name: str) -> None:
             "may have. Are its line ends missing? Features that are mostly 0 can be given as a list: "
             "id,feature,value"
         )
+
+
+def _check_closed(text: str, delimiter: str, table: pa.Table, name: str) -> None:
+    """Raise when the last row goes on to the end of the file behind a quotation mark left open."""
+    if text.count('"') % 2 == 0 or not table.num_rows:
+        return
+    for column in table.columns:
+        last = column[table.num_rows - 1].as_py() or ""
+        if "\n" in last:
+            line = max((line for line, _ in _records(text, delimiter)), default=1)
+            raise ValueError(f"{name}, line {line}: a quotation mark is left open")
 
 
 def _unreadable(text: str, name: str) -> str:
