@@ -32,7 +32,9 @@ def write_graphml_in_pieces(
     """
     nodes = nodes.sort_values("node").reset_index(drop=True)
     ids = [quoteattr(str(one)) for one in nodes["id"]]
-    attributes = {key: nodes[key].to_numpy() for key in nodes if key not in ("node", "id", "name")}
+    attributes = {
+        str(key): nodes[key].to_numpy() for key in nodes if key not in ("node", "id", "name")
+    }
     directed = is_directed(data)
     source, target = data.edge_index.numpy()
     stays = slice(None) if directed else source <= target

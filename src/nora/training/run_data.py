@@ -48,7 +48,8 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
     typed = isinstance(data, HeteroData)
     if typed:
         facts["types"] = [store._key for store in data.stores]
-    tensors, facts["attributes"] = {}, {}
+    tensors: dict[str, Tensor] = {}
+    facts["attributes"] = {}
     for number, store in enumerate(data.stores):
         for key, value in store.items():
             name = f"{number}/{key}" if typed else key
