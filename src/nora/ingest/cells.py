@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -80,19 +81,62 @@ def smallest(values: np.ndarray) -> np.ndarray:
     return values
 
 
-Text = Callable[[], np.ndarray]
+@dataclass(frozen=True, eq=False)
+class Words:
+    """A column of text, each different text once.
+
+    Attributes:
+        codes: Positions in `distinct`, `[rows]`.
+        distinct: The texts, each of which occurs, in order of appearance.
+    """
+
+    codes: np.ndarray
+    distinct: np.ndarray
+
+    def text(self) -> np.ndarray:
+        """The text of every row, `[rows]`."""
+        return self.distinct[self.codes]
+
+    def rows(self, chosen: np.ndarray | slice) -> Words:
+        """Some rows of it."""
+        codes, used = pd.factorize(self.codes[chosen])
+        return Words(codes, self.distinct[used])
+
+    @classmethod
+    def of(cls, text: np.ndarray) -> Words:
+        """Of text `[rows]`."""
+        codes, distinct = pd.factorize(np.asarray(text, dtype=object))
+        return cls(codes, np.asarray(distinct, dtype=object))
+
+    @classmethod
+    def read(cls, column: pa.ChunkedArray | pa.Array) -> Words:
+        """Of a column of Arrow's text, stripped."""
+        encoded = pc.dictionary_encode(pc.fill_null(column, ""))
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.combine_chunks()
+        if isinstance(encoded, pa.ChunkedArray):  # no chunks at all
+            return cls.of(np.array([], dtype=object))
+        words = pc.utf8_trim_whitespace(encoded.dictionary)
+        distinct = np.asarray(words.to_numpy(zero_copy_only=False), dtype=object)
+        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        same, once = pd.factorize(distinct)  # two may differ in blanks alone
+        return cls(codes, distinct) if len(once) == len(distinct) else cls(same[codes], once)
+
+
+Column = Words | np.ndarray | Callable[[], Words]
 
 
 class Cells(Sequence[Any]):
     """The text of every column, made when it is asked for.
 
     Args:
-        columns: Arrays of text `[rows]`, or what makes one.
+        columns: Text, or what reads it.
         numbers: The columns that are numbers, by their positions.
     """
 
-    def __init__(self, columns: Sequence[np.ndarray | Text], numbers: dict[int, Numbers]) -> None:
+    def __init__(self, columns: Sequence[Column], numbers: dict[int, Numbers]) -> None:
         self._columns, self.numbers = list(columns), numbers
+        self._texts: dict[int, np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -100,9 +144,18 @@ class Cells(Sequence[Any]):
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return tuple(self[one] for one in range(*at.indices(len(self))))
+        if at not in self._texts:
+            column = self._columns[at]
+            self._texts[at] = column if isinstance(column, np.ndarray) else self.words(at).text()
+        return self._texts[at]
+
+    def words(self, at: int) -> Words:
+        """A column's different texts, and where they stand."""
         column = self._columns[at]
         if callable(column):
             column = self._columns[at] = column()
+        elif isinstance(column, np.ndarray):
+            column = self._columns[at] = Words.of(column)
         return column
 
     def is_text(self, at: int) -> bool:
@@ -112,8 +165,10 @@ class Cells(Sequence[Any]):
     def rows(self, chosen: np.ndarray) -> Cells:
         """Some rows of every column."""
 
-        def some(column: np.ndarray | Text) -> np.ndarray | Text:
-            return (lambda: column()[chosen]) if callable(column) else column[chosen]
+        def some(column: Column) -> Column:
+            if isinstance(column, np.ndarray):
+                return column[chosen]
+            return (lambda: column().rows(chosen)) if callable(column) else column.rows(chosen)
 
         numbers = {at: one.rows(chosen) for at, one in self.numbers.items()}
         return Cells([some(column) for column in self._columns], numbers)
@@ -130,24 +185,13 @@ def filled(cells: Cells) -> np.ndarray:
     found: np.ndarray | None = None
     for at in range(len(cells)):
         if cells.is_text(at):
-            mine = cells[at] != ""
+            words = cells.words(at)
+            mine = (words.distinct != "")[words.codes]
             found = mine if found is None else found | mine
-    if found is not None and found.all():
-        return found
+            if found.all():
+                return found
     for one in cells.numbers.values():
         mine = ~one.mask()
         found = mine if found is None else found | mine
     assert found is not None
     return found
-
-
-def strings(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
-    """A column of text, stripped, as Python's strings; one object for each different text."""
-    encoded = pc.dictionary_encode(pc.fill_null(column, ""))
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):  # no chunks at all
-        return np.array([], dtype=object)
-    words = pc.utf8_trim_whitespace(encoded.dictionary)
-    distinct = np.asarray(words.to_numpy(zero_copy_only=False), dtype=object)
-    return distinct[encoded.indices.to_numpy(zero_copy_only=False)]

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from nora.ingest.cells import Words
 from nora.ingest.nodes import ID, LABEL
 from nora.ingest.numbers import numbers
 from nora.ingest.table import Table, canonical, read_table
@@ -138,7 +139,7 @@ def edges_of(
     weight_at, kind_at = (
         None if at in left_out else at for at in (table.column(*WEIGHT), table.column(*TYPE))
     )
-    index, ids = _numbered(*(table.cells[at] for at in ends))
+    index, ids = _numbered(*(table.words(at) for at in ends))
     weight = None if weight_at is None else _weights(table, weight_at)
     kind, kinds = (None, ()) if kind_at is None else _kinds(table, kind_at, notes)
     used = {*ends, weight_at, kind_at}
@@ -164,15 +165,15 @@ def edges_of(
     )
 
 
-def _numbered(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _numbered(source: Words, target: Words) -> tuple[np.ndarray, np.ndarray]:
     """Ends `[2, rows]` as positions in the ids, and the ids in order of appearance, row by row.
 
-    >>> _numbered(np.array(["b", "a"], dtype=object), np.array(["c", "b"], dtype=object))[1].tolist()
+    >>> _numbered(Words.of(np.array(["b", "a"])), Words.of(np.array(["c", "b"])))[1].tolist()
     ['b', 'c', 'a']
     """
-    (first, mine), (second, theirs) = pd.factorize(source), pd.factorize(target)
-    codes, ids = pd.factorize(np.concatenate([mine, theirs]))
-    ends = np.stack([codes[: len(mine)][first], codes[len(mine) :][second]])
+    count = len(source.distinct)
+    codes, ids = pd.factorize(np.concatenate([source.distinct, target.distinct]))
+    ends = np.stack([codes[:count][source.codes], codes[count:][target.codes]])
     seen = np.full(len(ids), ends.size)
     np.minimum.at(seen, ends.T.ravel(), np.arange(ends.size))
     order = np.argsort(seen)
@@ -206,7 +207,7 @@ def _weights(table: Table, at: int) -> np.ndarray:
 
 
 def _kinds(table: Table, at: int, notes: list[str]) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    names = {str(name).lower() for name in pd.unique(table.cells[at])}
+    names = {str(name).lower() for name in table.words(at).distinct}
     if names <= DRAWN:
         notes.append(
             f"the column {table.columns[at]!r} of {table.name} says whether edges are directed: not used "
@@ -214,8 +215,9 @@ def _kinds(table: Table, at: int, notes: list[str]) -> tuple[np.ndarray | None, 
         )
         return None, ()
     table.check_filled(at, "type")
-    codes, kinds = pd.factorize(table.cells[at], sort=True)
-    return codes.astype(np.int64), tuple(str(kind) for kind in kinds)
+    words = table.words(at)
+    place, kinds = pd.factorize(words.distinct, sort=True)
+    return place[words.codes].astype(np.int64), tuple(str(kind) for kind in kinds)
 
 
 def _keys(index: np.ndarray, kind: np.ndarray | None, nodes: int, kinds: int) -> np.ndarray:

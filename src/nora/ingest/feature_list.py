@@ -60,11 +60,17 @@ def listed_features(rows: Rows, columns: Sequence[int], num_nodes: int) -> Featu
     """
     table = rows.table
     table.check_filled(columns[0], "feature")
-    code, names = pd.factorize(table.cells[columns[0]], sort=True)
+    words = table.words(columns[0])
+    place, names = pd.factorize(words.distinct, sort=True)
+    code = place[words.codes]
     check_fits(f"{len(names):,} features of {num_nodes:,} nodes", 4 * num_nodes * len(names))
     values = _values(table, columns[1]) if len(columns) > 1 else np.ones(len(code))
     key = rows.node.astype(np.int64) * len(names) + code
-    _, first, copy_of = np.unique(key, return_index=True, return_inverse=True)
+    copy_of, distinct = pd.factorize(key)
+    first = np.arange(len(key))
+    if len(distinct) < len(key):
+        first = np.full(len(distinct), len(key))
+        np.minimum.at(first, copy_of, np.arange(len(key)))
     other = np.flatnonzero(values != values[first[copy_of]])
     if other.size:
         row = int(other[0])

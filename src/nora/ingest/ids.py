@@ -43,7 +43,7 @@ def joined(tables: Mapping[str, IdColumns], notes: list[str]) -> dict[str, Table
             `.0` may mean something.
     """
     distinct = {
-        (key, at): pd.unique(table.cells[at])
+        (key, at): table.words(at).distinct
         for key, (table, columns) in tables.items()
         for at in columns
     }

@@ -76,7 +76,7 @@ def id_column(table: Table, ids: list[str]) -> int:
     known = {plain(one) for one in ids}
     return max(
         (0, named),
-        key=lambda at: (len(known.intersection(map(plain, pd.unique(table.cells[at])))), at),
+        key=lambda at: (len(known.intersection(map(plain, table.words(at).distinct))), at),
     )
 
 
@@ -99,11 +99,12 @@ def about(table: Table, ids: list[str]) -> Rows:
     """
     id_at = id_column(table, ids)
     table.check_filled(id_at, "id")
-    cells = table.cells[id_at]
-    node = pd.Index(ids, dtype=object).get_indexer(pd.Index(cells, dtype=object))
+    words = table.words(id_at)
+    found = pd.Index(ids, dtype=object).get_indexer(pd.Index(words.distinct, dtype=object))
+    node, cells = found[words.codes], words.distinct
     if not (node >= 0).any():
         raise ValueError(
-            f"{table.place(0)}: none of the {len(np.unique(cells)):,} ids in {table.name} occurs among "
+            f"{table.place(0)}: none of the {len(cells):,} ids in {table.name} occurs among "
             f"the edges (e.g. {str(cells[0])!r}; the edges name e.g. {ids[0]!r}): do the ids match?"
             f"{_hint(cells, ids)}"
         )
@@ -141,7 +142,8 @@ def check_repeats(rows: Rows, columns: Sequence[int], what: str) -> tuple[np.nda
     Returns:
         The first row of every node, and how many rows repeat one.
     """
-    codes, distinct = pd.factorize(rows.ids)
+    words = rows.table.words(rows.id_at)
+    codes, distinct = words.codes, words.distinct
     if len(distinct) == len(codes):
         return np.arange(len(codes)), 0
     first = np.full(len(distinct), len(codes))

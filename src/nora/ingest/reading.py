@@ -185,7 +185,7 @@ def _read(
     for at, what in zip(ends, ("source id", "target id"), strict=True):
         edge_rows.check_filled(at, what)
     tables["edges"] = edge_rows, ends
-    known = pd.unique(np.concatenate([pd.unique(edge_rows.cells[at]) for at in ends])).tolist()
+    known = pd.unique(np.concatenate([edge_rows.words(at).distinct for at in ends])).tolist()
     for key, given in (("features", features), ("labels", labels)):
         if given is not None:
             opened = given if isinstance(given, pd.DataFrame) else existing(given, TABLES)
@@ -195,14 +195,14 @@ def _read(
             table.check_filled(at, "id")
             notes += about_guess(table, at, "id")
             tables[key] = table, (at,)
-            known += pd.unique(table.cells[at]).tolist()
+            known += table.words(at).distinct.tolist()
     _check_ignored(ignore, [(table, columns) for table, columns in tables.values()])
     same = joined(tables, notes)
     notes += about_alike(
         str(one)
         for key, (_, ats) in tables.items()
         for at in ats
-        for one in pd.unique(same[key].cells[at])
+        for one in same[key].words(at).distinct
     )
     return _Files(
         same["edges"], ends, same.get("attributes"), same.get("features"), same.get("labels")
@@ -256,9 +256,9 @@ def _check_ignored(ignore: tuple[str, ...], tables: list[IdColumns]) -> None:
 
 def _add_alone(ids: list[str], table: Table, notes: list[str]) -> None:
     """Nodes that have features but no edge: part of the graph, alone."""
-    cells = table.cells[id_column(table, ids)]
+    given = table.words(id_column(table, ids)).distinct
     known = set(ids)
-    alone = [one for one in pd.unique(cells).tolist() if one and one not in known]
+    alone = [one for one in given.tolist() if one and one not in known]
     ids += alone
     if alone:
         notes.append(

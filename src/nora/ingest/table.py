@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from nora.ingest.cells import Cells, Numbers, filled, strings
+from nora.ingest.cells import Cells, Numbers, Words, filled
 from nora.ingest.formats import TABLES, kind_of
 from nora.ingest.limits import check_fits
 from nora.ingest.text import read_text
@@ -60,6 +60,10 @@ class Table:
         """A column's numbers, where it was read as such."""
         return self.cells.numbers.get(at) if isinstance(self.cells, Cells) else None
 
+    def words(self, at: int) -> Words:
+        """A column's different texts, and where they stand."""
+        return self.cells.words(at) if isinstance(self.cells, Cells) else Words.of(self.cells[at])
+
     def with_text(self, at: int, text: np.ndarray) -> Table:
         """The table with another text in one column."""
         cells = self.cells if isinstance(self.cells, Cells) else Cells(self.cells, {})
@@ -89,8 +93,8 @@ class Table:
 
     def check_filled(self, at: int, what: str) -> None:
         """Raise unless every cell of a column is filled with text that can be shown."""
-        cells = self.cells[at]
-        blank = np.flatnonzero(cells == "")
+        words = self.words(at)
+        blank = np.flatnonzero((words.distinct == "")[words.codes])
         if blank.size:
             raise ValueError(
                 f"{self.place(int(blank[0]))}: the {what} is blank; fill it in or delete the line"
@@ -99,7 +103,7 @@ class Table:
 
     def check_text(self, at: int, what: str) -> None:
         """Raise when a cell holds control characters."""
-        if CONTROL.search("".join(pd.unique(self.cells[at]))):
+        if CONTROL.search("".join(self.words(at).distinct)):
             row = next(row for row, text in enumerate(self.cells[at]) if CONTROL.search(text))
             raise ValueError(
                 f"{self.place(row)}: the {what} {str(self.cells[at][row])!r} holds a control "
@@ -225,16 +229,16 @@ def _arrow_table(table: pa.Table, file: str, ignore: set[str]) -> Table:
     numbers: dict[int, Numbers] = {}
     for at, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if name.strip() in ignore:
-            cells.append(np.full(len(column), "", dtype=object))
+            cells.append(Words(np.zeros(len(column), dtype=np.int8), np.array([""], dtype=object)))
             continue
         if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
-            cells.append(lambda column=column: strings(pc.cast(column, pa.string())))
+            cells.append(lambda column=column: Words.read(pc.cast(column, pa.string())))
             numbers[at] = Numbers.joined(
                 [Numbers.of(part) for part in column.chunks or [pa.array([], column.type)]]
             )
             continue
         try:
-            cells.append(strings(pc.cast(column, pa.string())))
+            cells.append(Words.read(pc.cast(column, pa.string())))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise ValueError(
                 f"{file}: column {name!r} holds {column.type}, which is no text and no "

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from nora.ingest.cells import Cells, strings
+from nora.ingest.cells import Cells, Words
 from nora.ingest.formats import kind_of
 from nora.ingest.limits import check_fits
 from nora.ingest.odd_files import check_content
@@ -80,9 +80,13 @@ def read_text(
         raise ValueError(_unreadable(text, name))
     table = _parsed(text, delimiter, len(first), name)
     _check_closed(text, delimiter, table, name)
-    cells = [strings(column) for column in table.columns]
+    cells = [Words.read(column) for column in table.columns]
     headed = is_header([cell.strip() for cell in first])
-    columns = tuple(str(column[0]) for column in cells) if headed else ("",) * len(cells)
+    columns = (
+        tuple(str(words.distinct[words.codes[0]]) for words in cells)
+        if headed
+        else ("",) * len(cells)
+    )
     skipped = 1 if headed else 0
 
     def place(row: int) -> str:
@@ -90,7 +94,7 @@ def read_text(
         found = next(islice(_records(text, delimiter), row + skipped, None), None)
         return f"{name}, line {found[0]}" if found else f"{name}, row {row + skipped + 1}"
 
-    body = Cells([column[skipped:] for column in cells], {})
+    body = Cells([words.rows(slice(skipped, None)) for words in cells] if skipped else cells, {})
     advance(len(raw))
     return TextTable(columns, body, place, delimiter == ";")
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from nora.ingest.cells import Cells, Numbers, strings
+from nora.ingest.cells import Cells, Numbers, Words
 
 # Tables of fewer columns are read as text: simpler, and quick enough.
 FROM_COLUMNS = 20
@@ -63,10 +62,10 @@ def wide_cells(
             ),
         )
 
-    def as_text(chosen: list[int]) -> list[np.ndarray]:
+    def as_text(chosen: list[int]) -> list[Words]:
         called = [names[at] for at in chosen]
         table = reader(dict.fromkeys(called, pa.string()), called).read_all()
-        return [strings(column) for column in table.columns]
+        return [Words.read(column) for column in table.columns]
 
     texts = set(text)
     for _ in range(TRIES):
@@ -103,7 +102,7 @@ def _read(
     numeric: set[int],
     width: int,
     size: int,
-    as_text: Callable[[list[int]], list[np.ndarray]],
+    as_text: Callable[[list[int]], list[Words]],
     advance: Callable[[int], None],
 ) -> Cells:
     numbers: dict[int, list[Numbers]] = {at: [] for at in sorted(numeric)}
@@ -119,11 +118,11 @@ def _read(
         advance(step)
     advance(size - told)
 
-    def again(at: int) -> Callable[[], np.ndarray]:
+    def again(at: int) -> Callable[[], Words]:
         return lambda: as_text([at])[0]
 
     columns = [
-        again(at) if at in numeric else strings(pa.chunked_array(words[at], pa.string()))
+        again(at) if at in numeric else Words.read(pa.chunked_array(words[at], pa.string()))
         for at in range(width)
     ]
     found: dict[int, Numbers] = {}
