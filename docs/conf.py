@@ -22,6 +22,7 @@ NAVIGATION = {
         "own-model.md",
         "links.md",
         "relational.md",
+        "large-graphs.md",
         "outputs.md",
         "projects.md",
         "gallery.md",

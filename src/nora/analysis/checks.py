@@ -7,19 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from nora.arguments import shown
-from nora.ingest.formats import GRAPHS, TABLES, existing
+from nora.ingest.formats import GRAPHS, MATRICES, TABLES, existing
 from nora.methods import METHODS
 from nora.models import MODELS
 
 
 def check_files(edges: Any, features: Any = None, labels: Any = None) -> None:
     """Raise unless every file is there, may be read and is of a kind we know; frames are left alone."""
-    given: list[tuple[Any, tuple[str, ...]]] = [(edges, (*TABLES, *GRAPHS))]
-    given += [(source, TABLES) for source in (features, labels) if source is not None]
+    given: list[tuple[Any, tuple[str, ...]]] = [
+        (edges, (*TABLES, *GRAPHS, *MATRICES)),
+        (features, (*TABLES, *MATRICES)),
+        (labels, TABLES),
+    ]
     for source, kinds in given:
         if isinstance(source, str | Path):
-            existing(source, kinds)
-        elif not hasattr(source, "columns"):
+            existing(source, kinds, folder=source is edges)
+        elif source is not None and not hasattr(source, "columns"):
             raise TypeError(
                 f"a graph is read from a file or a pandas DataFrame, got {shown(source)}"
             )
@@ -27,7 +30,7 @@ def check_files(edges: Any, features: Any = None, labels: Any = None) -> None:
 
 def check_names(model: str | None, methods: Iterable[str]) -> None:
     """Raise for a model or a method that nobody has."""
-    if model is not None:
+    if model not in (None, "auto"):
         MODELS.check(model)
     for name in methods:
         METHODS.check(name)

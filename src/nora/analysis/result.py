@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ class Analysis:
         options: What was asked for, with what was chosen where nothing was said.
         inputs: What identifies the files: role, path, size and SHA-256; of a DataFrame rows and columns.
         seconds: How long each stage took.
+        memory: The most bytes held during each stage.
+        computing: Seconds of all cores together that each stage took.
 
     Example:
         >>> import nora
@@ -64,6 +66,8 @@ class Analysis:
     options: Mapping[str, Any]
     inputs: tuple[Mapping[str, Any], ...]
     seconds: Mapping[str, float]
+    memory: Mapping[str, int] = field(default_factory=dict)
+    computing: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         best = self.top(NAMED_IN_REPR)

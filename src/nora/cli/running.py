@@ -28,7 +28,8 @@ def run(
     edges: Annotated[
         Path,
         typer.Option(
-            readable=False, help="The edges: .csv, .tsv, .txt, .parquet, .graphml or .gexf."
+            readable=False,
+            help="The edges: .csv, .tsv, .txt (also .gz), .parquet, .graphml, .gexf, .mtx, or a folder.",
         ),
     ],
     features: Annotated[
@@ -41,7 +42,9 @@ def run(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="A name from 'nora models'.", show_default="gcn; rgcn for typed edges"),
+        typer.Option(
+            help="A name from 'nora models'.", show_default="auto: rgcn for typed edges, else gcn"
+        ),
     ] = None,
     task: Annotated[
         str | None,
@@ -87,6 +90,12 @@ def run(
     ] = 10,
     seed: Annotated[int, typer.Option(help="The same seed gives the same results.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, metavar="N", help="Most passes in training.")] = 200,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="The most it may take, e.g. 4GB; what needs more is refused."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace earlier results.")] = False,
     json: Json = False,
 ) -> None:
@@ -151,6 +160,7 @@ def run(
         top=top,
         seed=seed,
         epochs=epochs,
+        memory=memory,
         tell=tell,
     )
     analysis = replace(
@@ -184,7 +194,7 @@ def _finish(analysis: Analysis, folder: Path, as_json: bool) -> None:
     say(f"In {folder}:")
     width = max(map(len, FILES))
     for name, what in FILES.items():
-        if not name.endswith(".meta.json"):
+        if not name.endswith(".meta.json") and (folder / name).exists():
             say(f"  {name:<{width}}  {what}")
     name = shlex.quote(best["name"][0])
     place = shlex.quote(str(folder / "run"))
