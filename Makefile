@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint setup docs bench fuzz clean
+.PHONY: demo test lint setup docs linkcheck dist matrix coverage bench fuzz clean
 
 demo: setup
-	$(BIN)/nora demo
+	$(BIN)/nora demo --force
 
 test: lint
 	$(BIN)/python -m pytest -n 2 $(PYTEST)
@@ -17,6 +17,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
 
 setup: $(READY)
 
@@ -26,9 +27,27 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $(READY)
 
-# Open site/index.html afterwards. The variable silences an announcement of the theme's makers.
+# Open site/index.html afterwards.
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -d build/doctrees -c docs . site
+
+# Every address the pages link to, asked over the network.
+linkcheck: setup
+	$(BIN)/sphinx-build --quiet -b linkcheck -d build/doctrees -c docs . build/linkcheck
+
+# The sdist and the wheel, in dist/.
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+
+# The wheel in fresh environments: every Python, lowest and newest dependencies.
+matrix: dist
+	$(BIN)/python .ci/matrix.py
+
+# Which lines and branches the tests reach; the lowest ten files first.
+coverage: setup
+	$(BIN)/python -m pytest -n 2 --cov --cov-report= $(PYTEST)
+	$(BIN)/python .ci/coverage.py
 
 bench: setup
 	$(BIN)/python benchmarks/exact.py
@@ -40,4 +59,4 @@ fuzz: setup
 	PYTHONPATH=tests $(BIN)/python -m fuzz --trials $(TRIALS) --seed $(SEED)
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist site .coverage .mypy_cache .ruff_cache .pytest_cache

@@ -194,3 +194,20 @@ def test_a_weak_model_is_warned_about_where_it_was_asked_for(frames: dict) -> No
     assert found.trust.weak
     assert "warning: the model is too weak" in repr(found)
     assert seen[0].filename == __file__
+
+
+def test_an_estimate_is_called_one_and_its_first_nodes_are_exact(
+    frames: dict, tmp_path: Path
+) -> None:
+    found = nora.analyse(**frames, method="cauchy", epochs=20, top=3, progress=False)
+    exact = found.session.influence("exact", progress=False)
+    assert "estimate by cauchy" in repr(found)
+    folder = found.save(tmp_path / "out", progress=False)
+    table = pd.read_csv(folder / "scores.csv")
+    assert table["exact"][:3].all()
+    assert table["node"][:3].tolist() == exact.top(3)["node"].tolist()
+    for node, influence in table[table["exact"]][["node", "influence"]].itertuples(index=False):
+        assert influence == pytest.approx(exact[int(node)], rel=1e-3, abs=1e-5)
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))["method"]
+    assert about["called"] == "estimate by cauchy"
+    assert {"pearson", "spearman", "median_error"} <= set(about["details"]["refined"])

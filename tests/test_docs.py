@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -47,7 +49,20 @@ PAGES = [
 ]
 
 
-WITHOUT_CODE = {"docs/api.md", "docs/command-line.md", "docs/coverage.md", "docs/mathematics.md"}
+WITHOUT_CODE = {
+    f"docs/{name}.md"
+    for name in (
+        "api",
+        "architecture",
+        "command-line",
+        "coverage",
+        "glossary",
+        "mathematics",
+        "projects",
+        "tested-versions",
+        "troubleshooting",
+    )
+}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in WITHOUT_CODE])
@@ -72,6 +87,63 @@ def test_every_python_block_runs(page, tmp_path, monkeypatch, unregistered_after
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+)\)", text):
+    for target in re.findall(r"\]\(([^)#]+)[)#]", text):
         if not target.startswith("http"):
             assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def said(node: ast.expr) -> str:
+    """A message as it stands in the source, `…` for what is filled in."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(said(part) for part in node.values)
+    if isinstance(node, ast.BinOp):
+        return said(node.left) + said(node.right)
+    return "…"
+
+
+def test_troubleshooting_is_about_messages_that_there_are():
+    messages = {
+        said(node)
+        for path in (ROOT / "src" / "nora").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp)
+    }
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    titles = re.findall(r"(?m)^### (.*)$", page)
+    assert len(titles) > 20
+    for title in titles:
+        parts = [part.strip() for part in title.split("…") if part.strip()]
+        assert any(all(part in message for part in parts) for message in messages), title
+
+
+def script(name: str) -> ModuleType:
+    """A script of `docs/pictures`, which make what the pages show."""
+    found = spec_from_file_location(name, ROOT / "docs" / "pictures" / f"{name}.py")
+    assert found
+    assert found.loader
+    module = module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def test_the_picture_of_the_layers_is_that_of_the_code():
+    shown = (ROOT / "docs" / "architecture.svg").read_text(encoding="utf-8")
+    assert shown == script("architecture").svg(), "python docs/pictures/architecture.py"
+
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run_and_show_what_they_have_shown(path, tmp_path, monkeypatch):
+    nbformat = pytest.importorskip("nbformat")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    kept = nbformat.read(path, as_version=4)
+    again = script("notebooks").executed(path, tmp_path)
+    for before, after in zip(kept.cells, again.cells, strict=True):
+        kinds = [one.output_type for one in before.get("outputs", [])]
+        assert kinds == [one.output_type for one in after.get("outputs", [])], before.source
+    assert not re.search(r"/site-packages/|ipywidgets", path.read_text(encoding="utf-8"))
+    assert sum(len(cell.get("outputs", [])) for cell in kept.cells) > 4

@@ -74,6 +74,31 @@ def test_a_graph_with_node_types(tmp_path):
     assert re.search(r"Without author \d+ and venue \d+: [\d.]+ \(one by one: [\d.]+\)", text)
 
 
+def test_a_detector_of_bots(tmp_path):
+    text = printed("bots.py", tmp_path)
+    assert accuracy(text) > 88  # five of six are people
+    columns, *rows = table(text, "The most influential accounts")
+    assert columns == ["node", "influence", "rank", "bot"]
+    assert len(rows) == 5
+    means = re.search(r"influence of a bot ([\d.]+), of a person ([\d.]+)", text)
+    assert means
+    assert float(means[1]) > float(means[2])
+    group = re.search(r"changes most together: \[(.*)\]", text)
+    assert group
+    assert len({int(one) for one in group[1].split(",")} & set(range(500, 600))) == 5
+
+
+def test_a_model_of_a_leaderboard(tmp_path):
+    text = printed("leaderboard.py", tmp_path)
+    assert accuracy(text) > 70
+    columns, *rows = table(text, "Papers that later papers")
+    assert columns == ["node", "influence", "rank", "label", "known"]
+    both = re.search(r"Without paper (\d+): ([\d.]+). Without its label alone: ([\d.]+)", text)
+    assert both
+    assert both[1] == rows[0][0]
+    assert float(both[2]) == float(rows[0][1]) > float(both[3]) > 0
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
 def test_every_example_says_how_it_is_run(name):
     assert f"    python examples/{name}\n" in (EXAMPLES / name).read_text(encoding="utf-8")

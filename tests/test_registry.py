@@ -16,10 +16,12 @@ import nora
 from graphs import bridge, double
 from networks import network
 from nora.datasets import DATASETS
+from nora.experiments import RECIPES
 from nora.methods import METHODS, MethodFacts
 from nora.models import MODELS
 from nora.problem import Problem
 from nora.registry import NoFacts, Registry
+from nora.told_in_source import told_members
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,71 @@ def test_families_list_their_members_in_order(family: object) -> None:
     names = [entry.name for entry in family]  # type: ignore[attr-defined]
     assert names == sorted(set(names))
     assert all(family[name].name == name for name in names)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("family", [METHODS, MODELS, DATASETS, RECIPES], ids=lambda one: one.kind)
+def test_what_sources_tell_is_what_is_registered(family: Any) -> None:
+    read = told_members(family.package)
+    assert sorted(read) == [entry.name for entry in family]
+    for entry in family:
+        summary, facts = read[entry.name]
+        assert (summary, family.facts if facts is None else facts) == (entry.summary, entry.facts)
+
+
+def test_a_member_that_is_not_plainly_written_is_imported_and_listed(
+    family: Registry[Any, NoFacts], tmp_path: Path
+) -> None:
+    (tmp_path / "relatives" / "cousins.py").write_text(
+        "from relatives import FAMILY\n"
+        "for name in ('first-cousin', 'second-cousin'):\n"
+        "    FAMILY.register(name, 'one of many')(lambda: 'ours')\n"
+    )
+    names = [told.name for told in family.told()]
+    assert names == ["aunt", "first-cousin", "great-uncle", "second-cousin"]
+
+
+def test_ones_own_members_are_listed_and_known_without_an_import(
+    family: Registry[Any, NoFacts],
+) -> None:
+    family.register("cousin", "mine", override=True)(mine)
+    assert [told.name for told in family.told()] == ["aunt", "cousin", "great-uncle"]
+    with pytest.raises(ValueError, match=r"unknown relative 'ant'\. Did you mean 'aunt'\? Known: "):
+        family.check("ant")
+    assert imported() == []
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["methods"], "brute "),
+        (["methods", "--json"], '"name": "brute"'),
+        (["models"], "gcn "),
+        (["datasets"], "karate "),
+        (["reproduce", "list"], "citation "),
+        (["rank", "x", "--method", "magic"], "unknown method 'magic'"),
+        (["tune", "x", "--method", "norra"], "Did you mean 'nora'"),
+        (["demo", "--method", "magic"], "unknown method 'magic'"),
+        (["train", "--dataset", "karat"], "Did you mean 'karate'"),
+        (["train", "--dataset", "karate", "--model", "gnc"], "Did you mean 'gcn'"),
+        (["train", "--dataset", "karate", "--task", "edge"], "must be 'node' or 'link'"),
+        (["reproduce", "citaton"], "Did you mean 'citation'"),
+        (["reproduce", "citation", "--models", "gnc", "--out", "/tmp/n"], "Did you mean 'gcn'"),
+        (["run", "--edges", __file__, "--model", "gnc"], "Did you mean 'gcn'"),
+        (["run", "--edges", __file__, "--also", "degre"], "Did you mean 'degree'"),
+    ],
+)
+def test_lists_and_slips_in_names_are_answered_without_torch(args: list[str], told: str) -> None:
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from nora.cli import app\n"
+        f"done = CliRunner().invoke(app, {args!r})\n"
+        "print(done.output)\n"
+        "sys.exit('torch' in sys.modules or 'pandas' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert told in done.stdout
 
 
 @pytest.fixture

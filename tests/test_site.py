@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -24,23 +23,29 @@ from nora.cli import app
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 COMMANDS = get_command(app).commands
+EXAMPLES = (
+    ("own-model", "own_model"),
+    ("relational", "hetero"),
+    ("projects", "bots"),
+    ("projects", "leaderboard"),
+)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
     """The site, built as `make docs` builds it."""
-    if find_spec("mkdocs") is None:
-        pytest.skip("no mkdocs: pip install -e '.[docs]'")
+    if find_spec("myst_nb") is None:
+        pytest.skip("no Sphinx: pip install -e '.[docs]'")
     folder = tmp_path_factory.mktemp("site")
+    strict = ["--quiet", "--fail-on-warning", "--keep-going", "-d", folder / "doctrees"]
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", folder],
+        [sys.executable, "-m", "sphinx", *strict, "-c", "docs", ".", folder / "site"],
         cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
     )
     assert built.returncode == 0, built.stdout + built.stderr
-    return folder
+    return folder / "site"
 
 
 class Elements(HTMLParser):
@@ -77,8 +82,6 @@ def test_nothing_is_loaded_from_elsewhere(site):
 
 def test_everything_a_page_points_to_is_there(site):
     for page, elements in pages(site):
-        if page.name == "404.html":  # a server shows it at any address: its own are absolute
-            continue
         for _, given in elements:
             for one in (given.get("href", ""), given.get("src", "")):
                 address = urlsplit(one)
@@ -88,35 +91,45 @@ def test_everything_a_page_points_to_is_there(site):
 
 
 def test_every_public_name_is_on_the_api_page(site):
-    anchors = {given.get("id", "") for _, given in Elements(site / "api.html").found}
+    anchors = {given.get("id", "") for _, given in Elements(site / "docs" / "api.html").found}
     assert {f"nora.{name}" for name in nora.__all__} <= anchors
 
 
 def test_doctests_are_shown_as_code(site):
-    text = (site / "api.html").read_text(encoding="utf-8")
-    assert text.count("Examples:") > 10
-    assert "<blockquote>" not in text
+    text = (site / "docs" / "api.html").read_text(encoding="utf-8")
+    assert text.count('<span class="gp">&gt;&gt;&gt; </span>') > 50
+    assert "&gt;&gt;&gt;" not in re.sub(r"(?s)<pre>.*?</pre>", "", text)
+
+
+def test_types_are_named_in_signatures_as_the_page_explains_them(site):
+    text = (site / "docs" / "api.html").read_text(encoding="utf-8")
+    assert "ForwardRef" not in text
+    for name in re.findall(r"(?m)^\| `(\w+)` \|", (ROOT / "docs" / "api.md").read_text("utf-8")):
+        assert f'<span class="pre">{name}</span>' in text
+
+
+def words(html: str) -> str:
+    """What a reader sees of a page, or of a part of it."""
+    return unescape(re.sub(r"<[^>]*>", "", html))
 
 
 def test_the_command_line_page_has_every_command_with_its_options(site):
-    shown = (site / "command-line.html").read_text(encoding="utf-8")
-    sections = dict(zip(*[iter(re.split(r'<h2 id="nora-([\w-]+)">', shown)[1:])] * 2, strict=True))
+    shown = (site / "docs" / "command-line.html").read_text(encoding="utf-8")
+    parts = re.split(r'<section id="nora-([\w-]+)">', shown)[1:]
+    sections = {name: words(text) for name, text in zip(*[iter(parts)] * 2, strict=True)}
     assert list(sections) == list(COMMANDS)
     for name, command in COMMANDS.items():
         for parameter in command.params:
             label = parameter.metavar if parameter.param_type_name == "argument" else None
             assert (label or parameter.opts[0]) in sections[name], f"{name} {parameter.name}"
-    assert (
-        "<code>--seed …</code></td>\n<td>The same seed gives the same results.</td>\n<td><code>0"
-        in (sections["run"])
-    )
+    assert "--seed …\nThe same seed gives the same results.\n0\n" in sections["run"]
 
 
 def test_examples_are_shown_whole(site):
-    for page, example in (("own-model", "own_model"), ("relational", "hetero")):
-        shown = (site / f"{page}.html").read_text(encoding="utf-8")
+    for page, example in EXAMPLES:
+        shown = (site / "docs" / f"{page}.html").read_text(encoding="utf-8")
         whole = (ROOT / "examples" / f"{example}.py").read_text(encoding="utf-8").strip()
-        assert whole in unescape(re.sub(r"<[^>]*>", "", shown))
+        assert whole in words(shown)
 
 
 def typed(page: Path) -> list[str]:
@@ -141,9 +154,10 @@ def test_the_pages_tell_to_type_something():
 
 
 def test_every_page_is_in_the_navigation():
-    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    navigation = (ROOT / "docs" / "conf.py").read_text(encoding="utf-8")
     for page in DOCS:
-        assert f": {page.name}\n" in navigation
+        if page.name != "index.md":
+            assert re.search(rf'["<]{page.name}[">]', navigation), page.name
 
 
 def rows(page: str, after: str) -> dict[str, list[str]]:

@@ -3,7 +3,7 @@ import { build } from "esbuild";
 import { readFile, writeFile } from "node:fs/promises";
 
 const assets = new URL("../src/nora/report/assets/", import.meta.url).pathname;
-const bundled = ["sigma", "@sigma/node-border", "graphology", "graphology-utils", "events"];
+const bundled = ["sigma", "@sigma/node-border", "graphology", "graphology-utils", "events", "fflate"];
 
 // The licences ask for their notices in every copy, and every report is one.
 async function notices() {

@@ -1,6 +1,6 @@
 """The options of every command, taken from the command line itself.
 
-A page says `<!-- options of nora rank -->`, which GitHub does not show; here it becomes a table.
+A page says `<!-- options of nora rank -->`, which other readers do not show; here it becomes a table.
 """
 
 from __future__ import annotations
@@ -9,27 +9,34 @@ import re
 from html import escape
 from typing import Any
 
-from mkdocs.exceptions import PluginError
+from sphinx.errors import ExtensionError
 from typer.main import get_command
 
-from nora.cli import app
+from nora.cli import app as command_line
 
 MARK = re.compile(r"<!-- options of nora ([\w-]+) -->")
 
 
-def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
+def setup(app: Any) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("source-read", add_options)
+    return {"parallel_read_safe": True}
+
+
+def add_options(app: Any, name: str, content: list[str]) -> None:
     """Tables in place of their marks."""
-    return MARK.sub(lambda mark: table(mark[1]), markdown)
+    content[0] = MARK.sub(lambda mark: table(mark[1]), content[0])
 
 
 def table(name: str) -> str:
     """Arguments and options of a command, folded away under one line."""
-    commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    commands: dict[str, Any] = get_command(command_line).commands  # type: ignore[attr-defined]
     if name not in commands:
-        raise PluginError(f"a page wants the options of 'nora {name}', which is no command")
+        raise ExtensionError(f"a page wants the options of 'nora {name}', which is no command")
+    summary = f"<details><summary>All options of <code>nora {name}</code></summary>"
     rows = [_row(parameter) for parameter in commands[name].params]
     lines = ["| | what it says | if unsaid |", "|---|---|---|", *rows]
-    return "\n".join([f'??? note "All options of `nora {name}`"', "", *(f"    {x}" for x in lines)])
+    return "\n".join([summary, "", *lines, "", "</details>"])
 
 
 def _row(parameter: Any) -> str:
@@ -38,6 +45,7 @@ def _row(parameter: Any) -> str:
     else:
         name = parameter.opts[0] + ("" if parameter.is_flag else f" {parameter.metavar or '…'}")
     text = escape(parameter.help or "").replace("|", "&#124;")
+    name = name.replace("|", r"\|")  # or the table would end the cell there
     return f"| `{name}` | {text} | {_default(parameter)} |"
 
 

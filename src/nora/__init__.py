@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from nora.training.train import train
     from nora.tuning.tune import Tuned, tune
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "influence": "questions.influence",

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+# renameat2(2): paths are relative to the working directory; the two names change places.
+_HERE, _EXCHANGE = -100, 2
+_CANNOT_LINK = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 def _umask() -> int:
@@ -18,18 +25,46 @@ def _umask() -> int:
 
 
 @contextmanager
-def written_atomically(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it takes its place, else it is deleted."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+def written_atomically(path: Path, replace: bool = True) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it takes its place, else it is deleted.
+
+    Args:
+        path: The file to be.
+        replace: Take the place of a file that is there; else that is an error, also when it has come
+            only while the temporary one was written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix
+        )
+    except OSError as error:  # it would name the temporary file, which nobody knows of
+        raise type(error)(error.errno, error.strerror, str(path)) from error
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
         temporary.chmod(0o666 & ~_umask())  # mkstemp makes private files
-        temporary.replace(path)
+        if replace:
+            temporary.replace(path)
+        else:
+            _take_free_place(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _take_free_place(temporary: Path, path: Path) -> None:
+    """Give the file its name unless the name is taken."""
+    try:
+        path.hardlink_to(temporary)  # unlike renaming, this fails where something is
+    except FileExistsError:
+        raise FileExistsError(f"{path} exists already, and is left as it is") from None
+    except OSError as error:
+        if error.errno not in _CANNOT_LINK:
+            raise
+        if os.path.lexists(path):  # a file system without links leaves a gap of microseconds
+            raise FileExistsError(f"{path} exists already, and is left as it is") from None
+        temporary.replace(path)
 
 
 @contextmanager
@@ -45,15 +80,37 @@ def folder_written_atomically(path: Path, replace: bool = False) -> Iterator[Pat
         for file in temporary.rglob("*"):
             file.chmod((0o777 if file.is_dir() else 0o666) & ~_umask())
         temporary.chmod(0o777 & ~_umask())
-        if path.exists():
-            # Deleting takes time, during which half of the old folder would be there.
-            with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as aside:
-                path.replace(Path(aside) / "old")
-                temporary.replace(path)
+        if replace and path.exists():
+            _exchange(temporary, path)
         else:
-            temporary.replace(path)
+            _move_folder(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _move_folder(temporary: Path, path: Path) -> None:
+    try:
+        temporary.replace(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise FileExistsError(
+            f"{path} has come into being meanwhile, and is left as it is"
+        ) from None
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Let the folders change places; where the system can, there is no moment without either."""
+    if sys.platform == "linux":
+        rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+        if rename and rename(_HERE, os.fsencode(new), _HERE, os.fsencode(old), _EXCHANGE) == 0:
+            return
+    # Deleting takes time, during which half of the old folder would be there.
+    aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=f".{old.name}."))
+    old.replace(aside / "old")
+    new.replace(old)
+    (aside / "old").replace(new)
+    aside.rmdir()
 
 
 def check_folder(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 
 def usable_cores() -> int:
@@ -15,3 +16,50 @@ def usable_cores() -> int:
         return len(os.sched_getaffinity(0))
     count = getattr(os, "process_cpu_count", os.cpu_count)  # Python 3.13
     return count() or 1
+
+
+def available_memory() -> int | None:
+    """Bytes that this process may still take: what is free, or what a container leaves; None if unknown.
+
+    >>> (available_memory() or 1) > 0
+    True
+    """
+    found = []
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = next(line for line in lines if line.startswith("MemAvailable:"))
+        found.append(int(free.split()[1]) * 1024)
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
+        if limit.isdecimal():
+            found.append(max(0, int(limit) - used))
+    except (OSError, ValueError, StopIteration):  # not Linux, or no container
+        pass
+    return min(found) if found else None
+
+
+def peak_memory() -> int | None:
+    """The most bytes this process has held so far; None where nobody counts them.
+
+    >>> (peak_memory() or 1) > 0
+    True
+    """
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if os.uname().sysname == "Darwin" else 1024 * peak
+
+
+def held_memory() -> int:
+    """The bytes this process holds now; 0 where nobody tells.
+
+    >>> held_memory() >= 0
+    True
+    """
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0

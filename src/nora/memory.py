@@ -26,3 +26,15 @@ def parse_bytes(amount: str | float) -> int:
     if found < 1:
         raise ValueError(f"memory must be positive, got {amount!r}")
     return int(found)
+
+
+def in_words(size: float) -> str:
+    """Bytes as people say them.
+
+    >>> in_words(3_000_000), in_words(2.14e9), in_words(120e9)
+    ('3.0 MB', '2.1 GB', '120 GB')
+    """
+    for unit, one in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if size >= one:
+            return f"{size / one:.0f} {unit}" if size >= 100 * one else f"{size / one:.1f} {unit}"
+    return f"{max(1, round(size / 1e3))} KB"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 Advance = Callable[..., None]
@@ -32,7 +33,9 @@ def progress_bar(
     )
 
     console = Console(stderr=True)
-    visible = show and (console.is_terminal or console.is_jupyter)
+    # A notebook without ipywidgets cannot draw a bar, and would be told so at every step.
+    drawable = console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
+    visible = show and drawable
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),

@@ -7,8 +7,12 @@ import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+from nora.arguments import shown
+from nora.told_in_source import NotToldError, told_members
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -35,6 +39,15 @@ class Entry(Generic[T, F]):
 
     name: str
     value: T
+    summary: str
+    facts: F
+
+
+@dataclass(frozen=True)
+class Told(Generic[F]):
+    """What can be told of a member without loading it."""
+
+    name: str
     summary: str
     facts: F
 
@@ -115,13 +128,34 @@ class Registry(Generic[T, F]):
             for module in pkgutil.iter_modules(package.__path__):
                 importlib.import_module(f"{self.package}.{module.name}")
 
+    def told(self) -> list[Told[F]]:
+        """Name, summary and facts of every member, from their sources: nothing is imported for it."""
+        if not self._discovered:
+            with suppress(NotToldError):
+                told = {
+                    name: Told(name, summary, self.facts if facts is None else facts)
+                    for name, (summary, facts) in told_members(self.package).items()
+                }
+                for name, entry in self._entries.items():
+                    told[name] = Told(name, entry.summary, entry.facts)
+                return [told[name] for name in sorted(told)]
+        return [Told(entry.name, entry.summary, entry.facts) for entry in self]
+
+    def check(self, name: str) -> None:
+        """Raise for a name that nobody has; nothing is imported for it."""
+        known = [entry.name for entry in self.told()]
+        if name not in known:
+            raise self._unknown(name, known)
+
+    def _unknown(self, name: str, known: list[str]) -> ValueError:
+        return ValueError(
+            f"unknown {self.kind} {shown(name)}.{nearest(str(name), known)} Known: {', '.join(known)}"
+        )
+
     def __getitem__(self, name: str) -> Entry[T, F]:
         found = self.get(name) if isinstance(name, str) else None
         if found is None:
-            known = sorted(self._entries)
-            raise ValueError(
-                f"unknown {self.kind} {name!r}.{nearest(str(name), known)} Known: {', '.join(known)}"
-            )
+            raise self._unknown(name, sorted(self._entries))
         return found
 
     def __iter__(self) -> Iterator[Entry[T, F]]:

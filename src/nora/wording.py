@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from math import isfinite, log10
 from numbers import Integral, Real
 from typing import Any
@@ -58,6 +59,27 @@ def count(amount: int, one: str, many: str | None = None) -> str:
     ('1 node', '1,200 nodes', '0 classes')
     """
     return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+
+
+def listed(items: Iterable[Any], most: int = 10) -> str:
+    """The first of a list, and how many more there are.
+
+    >>> listed(["a", "b"]), listed(range(1000), 3)
+    ('a, b', '0, 1, 2 and 997 more')
+    """
+    every = [str(item) for item in items]
+    shown = ", ".join(every[:most])
+    return shown if len(every) <= most else f"{shown} and {len(every) - most:,} more"
+
+
+def short(text: Any, most: int = 300) -> str:
+    """A text in one line, cut where it is long.
+
+    >>> short("a\\tb"), short("a" * 500, 3)
+    ('a b', 'aaa …')
+    """
+    line = " ".join(str(text).split())
+    return line if len(line) <= most else f"{line[:most]} …"
 
 
 def duration(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import pandas as pd
 import pytest
 
 import nora
-from nora.cli.arguments import check_folder, check_table, parse_nodes
+from nora.cli.arguments import parse_nodes
+from nora.files import check_folder
+from nora.outputs import check_table
 from nora.problem import Problem
 from shell import document, ok, refused, run
 
@@ -308,7 +311,9 @@ class TestRank:
         assert "not readable" in refused("rank", tmp_path, "--method", "brute")
         (tmp_path / "run.json").write_bytes((karate / "run.json").read_bytes())
         (tmp_path / "model.safetensors").write_bytes(b"not weights")
-        assert "weights" in refused("rank", tmp_path, "--method", "brute")
+        assert "model.safetensors is not as it was saved" in refused(
+            "rank", tmp_path, "--method", "brute"
+        )
 
 
 class TestMerge:
@@ -456,7 +461,7 @@ def _raise_in_influence(error: BaseException, monkeypatch: pytest.MonkeyPatch) -
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(nora, "influence", fail, raising=False)
+    monkeypatch.setattr(nora.Session, "influence", fail)
 
 
 def _wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
@@ -464,3 +469,45 @@ def _wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("Doe, Jo", [0]),
+        ("Doe, Jo,bob", [0, 1]),
+        ("bob,Doe, Jo", [1, 0]),
+        ('"Doe, Jo",bob', [0, 1]),
+        ('"Doe, Jo"', [0]),
+        ('say "hi"', [2]),
+        ('say "hi",bob', [2, 1]),
+        ('"say ""hi""",bob', [2, 1]),
+        ("a,b", [3]),
+        ('"a","b"', [4, 5]),
+        ("bob,1 2", [1, 6]),
+    ],
+)
+def test_names_with_commas_and_quotes_are_found(text: str, ids: list[int]) -> None:
+    names = ["Doe, Jo", "bob", 'say "hi"', "a,b", "a", "b", "1 2"]
+    assert parse_nodes([text], names, 7) == ids
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a,b,bob", 'can be read as "a", "b", "bob" or "a,b", "bob": put names'),
+        ('"bob,a', "a quote that is not closed"),
+        ("Doe, Jim", "no node is named 'Doe'"),
+        ('"Doe, Jim",bob', "no node is named 'Doe, Jim'. Did you mean 'Doe, Jo'?"),
+    ],
+)
+def test_names_that_can_be_read_in_two_ways_or_none_are_refused(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        parse_nodes([text], ["Doe, Jo", "bob", 'say "hi"', "a,b", "a", "b"], 6)
+
+
+def test_a_thousand_names_are_read_at_once_and_cut_when_shown(karate: Path) -> None:
+    names = [f"node {number}, Esq." for number in range(1000)]
+    assert parse_nodes([",".join(names)], names, 1000) == list(range(1000))
+    ids = ",".join(f"member {number}" for number in range(1, 31))
+    assert "member 10 and 20 more:" in ok("what-if", karate, "--remove", ids)

@@ -142,7 +142,8 @@ class TestReproduce:
         assert (out / "ablation.png").exists()
 
         monkeypatch.setattr(laboratory, "train", lambda *_, **__: pytest.fail("trained again"))
-        assert document(*asked)["title"] == "What do NORA's two parts contribute?"
+        assert "exists already" in refused(*asked)
+        assert document(*asked, "--force")["title"] == "What do NORA's two parts contribute?"
         assert (out / "ablation.json").read_bytes() == written
 
     def test_an_interruption_says_where_finished_work_is(

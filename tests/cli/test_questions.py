@@ -181,7 +181,9 @@ class TestFlip:
         hanging = trained.session().fragile(by="edges", progress=False).sort()
         sizes = set()
         for node in (int(hanging["node"][0]), int(hanging["node"][33])):
-            found = document("flip", karate, node, "--by", "edges", "--at-most", 2, "--out", out)
+            found = document(
+                "flip", karate, node, "--by", "edges", "--at-most", 2, "--out", out, "--force"
+            )
             truth = trained.session().flip(node, by="edges", at_most=2, progress=False)
             assert (found["size"], found["proof"]) == (truth.size, truth.proof)
             assert [tuple(edge) for edge in found["removed"]] == list(truth.removed)

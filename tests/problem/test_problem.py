@@ -311,10 +311,9 @@ def test_a_question_holds_sorted_distinct_nodes() -> None:
     assert problem.targets is None
 
 
-def test_removing_everything_leaves_nothing_to_change() -> None:
-    effect = nora.what_if(network(), double(star()), range(6))
-    assert effect.total == 0
-    assert len(effect.to_frame()) == 0
+def test_removing_everything_is_refused_because_nobody_is_left_to_change() -> None:
+    with pytest.raises(ValueError, match="remove names all 6 nodes: nobody would be left"):
+        nora.what_if(network(), double(star()), range(6))
 
 
 def test_a_graph_of_one_node_scores_zero() -> None:

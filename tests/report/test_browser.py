@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from torch_geometric.data import Data
 
 import nora
+from nora.questions.refine import refined
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
@@ -136,7 +139,7 @@ def first_rows(page) -> list[str]:
 def test_it_opens_from_a_file_without_complaint_and_asks_for_nothing_else(watched, report):
     asked = [url for url in watched.requests if not url.startswith("data:")]
     assert asked == [report.as_uri()]
-    assert watched.page.title() == "Had this node been gone, whose prediction would change?"
+    assert watched.page.title() == watched.page.locator("h1").inner_text()
 
 
 def test_the_ranking_starts_with_the_most_influential(watched, run, scores):
@@ -212,6 +215,163 @@ def test_choosing_a_node_in_the_graph_shows_its_effect(watched, run, scores):
     assert page.locator("#panel h3").inner_text() == name
 
 
+def place_of(page, name: str) -> list[float]:
+    """Where a node of the drawing is on the screen."""
+    page.locator("#stage").scroll_into_view_if_needed()
+    return page.evaluate(
+        """name => {
+            const sigma = window.noraGraph;
+            const key = sigma.getGraph().findNode((_, data) => data.label === name);
+            const box = document.getElementById("stage").getBoundingClientRect();
+            const at = sigma.graphToViewport(sigma.getGraph().getNodeAttributes(key));
+            return [box.left + at.x, box.top + at.y];
+        }""",
+        name,
+    )
+
+
+def test_pointing_at_a_node_shows_its_card_and_its_neighbours(watched, run, scores):
+    page = watched.page
+    first = int(scores.top(1)["node"][0])
+    name = run.dataset.node_names[first]
+    card = page.locator(".hovercard")
+    assert not card.is_visible()
+    page.mouse.move(*place_of(page, name))
+    page.wait_for_function("!document.querySelector('.hovercard').hidden")
+    text = card.inner_text()
+    degree = int((run.data.edge_index[0] == first).sum())
+    assert name in text and "1st of 34" in text and f"Degree\n{degree}" in text
+    lit = page.evaluate(
+        """() => {
+            const sigma = window.noraGraph;
+            const ink = getComputedStyle(document.documentElement).getPropertyValue("--tie-lit").trim();
+            return sigma.getGraph().edges().filter(key => sigma.getEdgeDisplayData(key).color === ink).length;
+        }"""
+    )
+    assert lit == degree
+    page.mouse.move(2, 2)
+    page.wait_for_function("document.querySelector('.hovercard').hidden")
+
+
+def test_edges_can_be_seen(watched):
+    """Between a third and two thirds of the way from the paper to the ink."""
+    for theme in ("light", "dark"):
+        watched.page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+        style = "name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()"
+        paper, tie = (watched.page.evaluate(style, name) for name in ("--paper", "--tie"))
+        light = [sum(int(colour[1:][k : k + 2], 16) for k in (0, 2, 4)) for colour in (paper, tie)]
+        assert abs(light[0] - light[1]) > 150
+
+
+def test_back_and_forward_go_through_what_was_chosen(watched):
+    page = watched.page
+    names = first_rows(page)[:2]
+    page.locator("#table tbody .node").nth(0).click()
+    page.locator("#table tbody .node").nth(1).click()
+    assert page.locator("#panel h3").inner_text() == names[1]
+    page.go_back()
+    assert page.locator("#panel h3").inner_text() == names[0]
+    page.go_back()
+    assert "No node is gone" in page.locator("#panel").inner_text()
+    page.go_forward()
+    assert page.locator("#panel h3").inner_text() == names[0]
+    page.get_by_role("button", name="Put").click()
+    assert "#" not in page.url
+    page.go_back()
+    assert page.locator("#panel h3").inner_text() == names[0]
+
+
+def test_the_ranking_is_filtered_by_class(watched, run):
+    page = watched.page
+    page.get_by_label("Class", exact=True).select_option(index=1)
+    shown = page.locator("#table tbody td.predicted").all_text_contents()
+    assert len(set(shown)) == 1 and len(shown) < 34
+    counted = page.get_by_label("Class", exact=True).locator("option").nth(1).inner_text()
+    assert f"of {counted.split('(')[1][:-1]} node" in page.locator("#table .status").inner_text()
+    page.get_by_label("Class", exact=True).select_option(index=0)
+    assert "of 34 nodes" in page.locator("#table .status").inner_text()
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory) -> Path:
+    """A report of an estimate on a graph of twelve classes, of which a part is drawn."""
+    random = torch.Generator().manual_seed(0)
+    number, classes = 3200, 12
+    y = torch.randint(classes, (number,), generator=random)
+    hubs = torch.randint(40, (2 * number,), generator=random)
+    ends = torch.randint(number, (2 * number,), generator=random)
+    edges = torch.stack([hubs, ends])[:, hubs != ends]
+    x = torch.nn.functional.one_hot(y, classes).float()
+    x = x + 0.8 * torch.randn(number, classes, generator=random)
+    data = Data(x=x, edge_index=torch.cat([edges, edges.flip(0)], dim=1), y=y)
+    torch.manual_seed(0)
+    model = nora.build_model("sage", classes, classes, hidden_channels=16).eval()
+    session = nora.Session(model, data)
+    scores = refined(session, session.influence("cauchy", samples=8, progress=False), first=60)
+    path = tmp_path_factory.mktemp("crowd") / "report.html"
+    return nora.write_report(path, model, data, scores, session=session, title="crowd")
+
+
+def test_of_a_large_graph_the_chosen_node_s_own_neighbourhood_is_drawn(browser, crowd):
+    watched = visit(browser, crowd, reduced_motion="reduce")
+    page = watched.page
+    page.locator("#table tbody .node").first.click()
+    name = page.locator("#panel h3").inner_text()
+    assert f"Drawn: {name}, its neighbours" in page.locator("#graph figcaption").inner_text()
+    drawn, tied = page.evaluate(
+        """name => {
+            const graph = window.noraGraph.getGraph();
+            const key = graph.findNode((_, data) => data.label === name);
+            return [graph.order, graph.degree(key)];
+        }""",
+        name,
+    )
+    assert 50 < tied < drawn < 500
+    page.go_back()
+    assert "1,500 of 3,200 nodes" in page.locator("#graph figcaption").inner_text()
+    assert page.evaluate("window.noraGraph.getGraph().order") == 1500
+    assert not watched.complaints
+    page.context.close()
+
+
+def test_colours_and_the_table_of_moves_are_of_the_classes_that_the_removal_is_about(
+    browser, crowd
+):
+    watched = visit(browser, crowd, reduced_motion="reduce")
+    page = watched.page
+    page.locator("#table tbody .node").first.click()
+    rows = page.locator("#panel .fromto tbody tr")
+    assert 2 <= rows.count() <= 7
+    own = page.locator("#panel .fromto th .chip").all_text_contents()
+    legend = page.locator("#graph .legend").inner_text()
+    assert own[0] in legend
+    other = page.evaluate(
+        "getComputedStyle(document.documentElement).getPropertyValue('--class-other').trim()"
+    )
+    colour = "one => getComputedStyle(one).getPropertyValue('--own').trim()"
+    title = page.locator("#panel h3").evaluate(colour)
+    assert title.startswith("#") and title != other
+    flips = page.locator("#panel .summary strong").nth(1).inner_text().split(" of ")[0]
+    cells = page.locator("#panel .fromto td.number").all_text_contents()
+    assert sum(int(cell) for cell in cells if cell.isdigit()) == int(flips)
+    page.context.close()
+
+
+def test_estimates_are_marked_and_exact_values_are_not(browser, crowd):
+    watched = visit(browser, crowd, reduced_motion="reduce")
+    page = watched.page
+    first = page.locator("#table tbody tr").first
+    assert "≈" not in first.inner_text()
+    assert "≈ marks estimates: On 120 sampled nodes" in page.locator("#table .remark").inner_text()
+    page.get_by_role("columnheader", name="Rank", exact=True).get_by_role("button").click()
+    last = page.locator("#table tbody tr:has-text('≈')").first
+    assert last.locator("td.influence [title^='estimated: between about']").count() == 1
+    last.locator(".node").click()
+    assert "≈" in page.locator("#panel .facts").inner_text()
+    assert "nodes only, whose influence is exact" in page.locator("#panel").inner_text()
+    page.context.close()
+
+
 def test_a_node_without_a_stored_effect_says_how_to_find_out(watched, run, scores):
     page = watched.page
     tenth = int(scores.top(10)["node"][9])
@@ -231,12 +391,15 @@ def test_the_command_names_the_node_and_the_run(browser, run, scores, tmp_path, 
     page = watched.page
     field = page.get_by_role("combobox", name="Find a node")
     field.fill("it's 12" if names else "3")
-    found = [text.split("\n")[0] for text in page.get_by_role("option").all_inner_texts()]
+    found = [
+        text.split("\n")[0]
+        for text in page.locator("#finder").get_by_role("option").all_inner_texts()
+    ]
     assert found[0] == ("it's 12" if names else "node 3")
     assert all(name.startswith("it's 12" if names else "node 3") for name in found[:3])
     if names:  # then the position 33 is nobody's business
         field.fill("33")
-        (only,) = page.get_by_role("option").all_inner_texts()
+        (only,) = page.locator("#finder").get_by_role("option").all_inner_texts()
         assert only.startswith("it's 336")
     else:
         assert "node 13" in found or "node 23" in found
@@ -316,7 +479,7 @@ def test_the_search_finds_a_node_by_keyboard(watched, run, scores):
     field = page.get_by_role("combobox", name="Find a node")
     field.focus()
     page.keyboard.type(third[1:])
-    assert page.get_by_role("option").first.inner_text().startswith(third)
+    assert page.locator("#finder").get_by_role("option").first.inner_text().startswith(third)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     assert page.locator("#panel h3").inner_text() == third
@@ -334,6 +497,8 @@ def test_everything_needed_can_be_reached_and_pressed_by_keyboard(watched):
             break
     assert reached == "table-search"
     page.keyboard.type("member")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "table-class"
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     rank = page.get_by_role("columnheader", name="Rank", exact=True)

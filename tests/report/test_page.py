@@ -7,12 +7,16 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data, HeteroData
 
 import nora
+from nora.questions.refine import refined
 from nora.report.consequences import consequence
+from nora.report.drawing import ties
+from nora.report.packing import packed_ties, unpacked
 from nora.report.page import TITLE, write_report
 from nora.results.plots.style import COLOURS
 from nora.training.trust import verdict
@@ -37,7 +41,13 @@ def told(path: Path) -> dict:
     page = path.read_text(encoding="utf-8")
     found = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', page)
     assert found
-    return json.loads(found[1])
+    value = json.loads(found[1])
+    pieces = value["pieces"]
+    if "node" in pieces:
+        value["node"] = unpacked(pieces["node"])
+    effects = [effect for piece in pieces["effects"] for effect in unpacked(piece)]
+    value["effect"] = dict(zip(map(str, value["effects"]["of"]), effects, strict=True))
+    return value
 
 
 def words(path: Path) -> str:
@@ -97,6 +107,124 @@ def test_columns_are_those_of_scores_graph_and_model(page, run, scores):
     assert node["name"] == list(run.dataset.node_names)
 
 
+def test_the_finding_is_the_headline_and_the_data_s_name_stands_below(run, scores, tmp_path):
+    path = write_report(tmp_path / "a.html", run.model, run.data, scores, effects=1, title="camps")
+    page = path.read_text(encoding="utf-8")
+    (headline,) = re.findall(r"<h1>(.*?)</h1>", page)
+    first = scores.top(1)["name"][0]
+    assert headline.startswith(f"Without {first}, ")
+    assert headline.endswith("other nodes would be predicted another class")
+    assert '<p class="subtitle">camps</p>' in page
+    assert f"<title>camps: {headline}</title>" in page
+
+
+def test_every_effect_is_told_where_all_fit(run, scores, tmp_path):
+    path = write_report(tmp_path / "a.html", run.model, run.data, scores)
+    value = told(path)
+    assert len(value["effect"]) == 1000
+    assert value["effects"]["of"][:5] == scores.top(5)["node"].tolist()
+    for node in scores.top(1000)["node"][::97]:
+        assert value["effect"][str(node)]["total"] == pytest.approx(
+            scores[int(node)], rel=1e-3, abs=1e-4
+        )
+
+
+def test_no_more_effects_are_told_than_fit_the_page(run, scores, tmp_path, monkeypatch):
+    monkeypatch.setattr("nora.report.contents.MOST_BYTES", 500_000)
+    path = write_report(tmp_path / "a.html", run.model, run.data, scores)
+    assert 16 <= len(told(path)["effect"]) < 1000
+    assert path.stat().st_size < 510_000
+
+
+def test_ties_are_packed_whole():
+    random = np.random.default_rng(0)
+    source, target = ties(random.integers(0, 50, (2, 200)), 50)
+    found = unpacked(packed_ties(source, target, 50, 1e6))
+    pairs, at = set(), 0
+    for start, amount in enumerate(found["count"]):
+        end = start
+        for step in found["step"][at : at + amount]:
+            end += step
+            pairs.add((start, end))
+        at += amount
+    assert pairs == set(zip(source.tolist(), target.tolist(), strict=True))
+    assert packed_ties(source, target, 50, 100) is None
+
+
+@pytest.fixture(scope="module")
+def estimated(run, tmp_path_factory):
+    session = nora.Session(run.model, run.data)
+    scores = refined(session, session.influence("cauchy", progress=False), first=40)
+    degree = session.influence("degree", progress=False)
+    path = tmp_path_factory.mktemp("page") / "estimate.html"
+    given = (run.model, run.data, [scores, degree])
+    return scores, write_report(path, *given, session=session, names=run.dataset.node_names)
+
+
+def test_an_estimate_is_called_one(estimated):
+    scores, path = estimated
+    text = words(path)
+    assert "Estimated for each node (estimate by cauchy" in text
+    assert "Method estimate by cauchy" in text and "Measured for" not in text
+    facts = scores.details["refined"]
+    assert f"Spearman {facts['spearman']:.3f}, median error" in text
+    assert "The top 1 % of nodes (10) carry about" in text
+
+
+def test_every_node_whose_effect_is_told_is_ranked_by_it(estimated):
+    scores, path = estimated
+    value = told(path)
+    assert set(value["effects"]["of"]) == set(value["estimate"]["exact"])
+    assert set(value["estimate"]["exact"]) == set(scores.details["refined"]["nodes"])
+    for node, effect in value["effect"].items():
+        assert effect["total"] == pytest.approx(
+            value["node"]["influence"][int(node)], rel=1e-3, abs=1e-4
+        )
+    order = sorted(range(1000), key=value["node"]["rank"].__getitem__)
+    influence = [value["node"]["influence"][node] for node in order]
+    assert influence == sorted(influence, reverse=True)
+
+
+def test_nothing_is_found_in_differences_within_the_error(run, tmp_path):
+    session = nora.Session(run.model, run.data)
+    exact = session.influence("exact", progress=False)
+    noise = torch.randn(1000, generator=torch.Generator().manual_seed(0))
+    poor = nora.Influence(exact.scores * (1.5 * noise).exp(), "cauchy")
+    degree = session.influence("degree", progress=False)
+    page = write_report(tmp_path / "a.html", run.model, run.data, [poor, degree], session=session)
+    text = words(page)
+    assert "order the nodes" not in text and "ranks the nodes" not in text
+    # What is said of ranks is near the exact ones, whichever way the error went.
+    ranks = exact.to_frame()["rank"]
+    for node, rank in re.findall(r"node (\d+) has many ties .*? ranks only about ([\d,]+)", text):
+        assert int(rank.replace(",", "")) <= int(ranks[int(node)]) * 1.1
+    for node, rank in re.findall(r"node (\d+) has many ties .*? ranks at best ([\d,]+)", text):
+        assert int(rank.replace(",", "")) <= int(ranks[int(node)])
+    for node, rank in re.findall(r"node (\d+) has few ties .*? ranks about ([\d,]+)", text):
+        assert int(ranks[int(node)]) <= 1.5 * int(rank.replace(",", ""))
+
+
+def test_a_yardstick_is_not_called_influence(run, tmp_path):
+    degree = nora.influence(run.model, run.data, "degree", progress=False)
+    page = write_report(tmp_path / "a.html", run.model, run.data, degree, effects=2)
+    assert told(page)["yardstick"] == "Degree"
+    assert "ranked by degree, which does not measure that" in words(page)
+    assert "of all influence" not in words(page)
+
+
+def test_of_very_many_nodes_the_first_and_a_sample_are_kept(run, scores, tmp_path, monkeypatch):
+    monkeypatch.setattr("nora.report.contents.MOST_NODES", 400)
+    monkeypatch.setattr("nora.report.contents.FIRST_SHARE", 0.25)
+    monkeypatch.setattr("nora.report.drawing.DRAWN_NODES", 50)
+    page = write_report(tmp_path / "a.html", run.model, run.data, scores, effects=2)
+    value = told(page)
+    kept = value["node"]["id"]
+    assert set(scores.top(100)["node"]) <= set(kept) and 300 < len(kept) <= 700
+    ranks = scores.to_frame()["rank"]
+    assert value["node"]["rank"] == [int(ranks[node]) for node in kept]
+    assert max(value["node"]["rank"]) > 900
+
+
 def test_effects_of_the_first_nodes_only_are_told(page, scores):
     assert {int(key) for key in told(page)["effect"]} == set(scores.top(5)["node"])
 
@@ -122,7 +250,12 @@ def test_warnings_notes_quality_and_provenance_are_there(page, run):
     assert "Read with care" in text and "The surrogate is weak." in text
     assert "Drawn up on a Tuesday." in text
     assert f"{100 * run.metrics['test_accuracy']:.0f} %" in text
-    for part in ("exact, node task", "Compared with degree", "nora 0.1.0", "torch_geometric"):
+    for part in (
+        "exact, node task",
+        "Compared with degree",
+        f"nora {nora.__version__}",
+        "torch_geometric",
+    ):
         assert part in text
 
 

@@ -169,7 +169,7 @@ def test_float32_scores_come_back_as_float32(suffix: str, tmp_path: Path) -> Non
 
 def test_a_csv_is_readable_by_anybody(tmp_path: Path) -> None:
     path = scores(1.0, 3.0, names=("a", "b")).save(tmp_path / "s.csv")
-    assert path.read_text() == "node,name,influence,rank\n0,a,1.0,2\n1,b,3.0,1\n"
+    assert path.read_text() == "node,name,influence,rank\n1,b,3.0,1\n0,a,1.0,2\n"
 
 
 @pytest.mark.parametrize("name", ["scores.txt", "scores", "scores.json"])

@@ -36,6 +36,19 @@ def folder(run: nora.Run, tmp_path: Path) -> Path:
     return run.save(tmp_path / "karate-gat")
 
 
+@pytest.fixture
+def unsigned(folder: Path) -> Path:
+    """A run as it was saved before runs had checksums."""
+    return without_checksums(folder)
+
+
+def without_checksums(folder: Path) -> Path:
+    about = json.loads((folder / "run.json").read_text())
+    del about["checksums"]
+    (folder / "run.json").write_text(json.dumps(about))
+    return folder
+
+
 def test_a_run_comes_back_as_it_was(run: nora.Run, folder: Path) -> None:
     back = nora.load_run(folder)
     before, after = run.model.state_dict(), back.model.state_dict()
@@ -126,25 +139,25 @@ class Bomb:
 
 @pytest.mark.parametrize("how", ["pickle", "torch"])
 def test_weights_that_would_execute_are_refused_and_do_not(
-    how: str, folder: Path, tmp_path: Path
+    how: str, unsigned: Path, tmp_path: Path
 ) -> None:
-    mark, weights = tmp_path / "exploded", folder / "model.safetensors"
+    mark, weights = tmp_path / "exploded", unsigned / "model.safetensors"
     if how == "pickle":
         weights.write_bytes(pickle.dumps(Bomb(mark)))
     else:
         torch.save(Bomb(mark), weights)
     with pytest.raises(ValueError, match=r"model\.safetensors does not hold this model's weights"):
-        nora.load_run(folder)
+        nora.load_run(unsigned)
     assert not mark.exists()
     pickle.loads(pickle.dumps(Bomb(mark)))
     assert mark.exists(), "the bomb would not have exploded anyway"
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 64, b"\xff" * 8 + b"{}", b"not weights at all"])
-def test_unreadable_weights_are_named(content: bytes, folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes(content)
+def test_unreadable_weights_are_named(content: bytes, unsigned: Path) -> None:
+    (unsigned / "model.safetensors").write_bytes(content)
     with pytest.raises(ValueError, match=r"model\.safetensors does not hold this model's weights"):
-        nora.load_run(folder)
+        nora.load_run(unsigned)
 
 
 def test_missing_weights_are_named(folder: Path) -> None:
@@ -153,11 +166,11 @@ def test_missing_weights_are_named(folder: Path) -> None:
         nora.load_run(folder)
 
 
-def test_weights_of_another_model_are_refused(folder: Path) -> None:
+def test_weights_of_another_model_are_refused(unsigned: Path) -> None:
     other = nora.build_model("gcn", 34, 4).state_dict()
-    safetensors.torch.save_file(other, folder / "model.safetensors")
+    safetensors.torch.save_file(other, unsigned / "model.safetensors")
     with pytest.raises(ValueError, match=r"does not hold this model's weights: (?s:.*)convs\.0"):
-        nora.load_run(folder)
+        nora.load_run(unsigned)
 
 
 @pytest.mark.parametrize(
@@ -179,11 +192,131 @@ def test_an_unreadable_description_is_named(content: bytes, folder: Path) -> Non
         nora.load_run(folder)
 
 
-def test_an_architecture_that_does_not_exist_is_answered_with_the_nearest(folder: Path) -> None:
-    about = json.loads((folder / "run.json").read_text())
+def test_an_architecture_that_does_not_exist_is_answered_with_the_nearest(unsigned: Path) -> None:
+    about = json.loads((unsigned / "run.json").read_text())
     about["architecture"]["name"] = "gatt"
-    (folder / "run.json").write_text(json.dumps(about))
+    (unsigned / "run.json").write_text(json.dumps(about))
     with pytest.raises(ValueError, match="unknown model 'gatt'"):
+        nora.load_run(unsigned)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "split.safetensors", "run.json"])
+@pytest.mark.parametrize("where", [0.2, 0.5, 0.9])
+def test_a_flipped_byte_is_named_with_its_file(name: str, where: float, folder: Path) -> None:
+    content = bytearray((folder / name).read_bytes())
+    content[int(where * len(content))] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{name} is not (as it was saved|readable as a run)"):
+        nora.load_run(folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "split.safetensors"])
+def test_a_missing_file_is_named(name: str, folder: Path) -> None:
+    (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=f"{name} is missing, which belongs to the run"):
+        nora.load_run(folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "split.safetensors"])
+def test_a_file_of_another_run_is_named(name: str, folder: Path, tmp_path: Path) -> None:
+    other = nora.train(
+        "gat", "karate", epochs=3, cycle=1, seed=5, hidden_channels=4, heads=3, progress=False
+    ).save(tmp_path / "other")
+    (other / name).replace(folder / name)
+    with pytest.raises(ValueError, match=f"{name} is not as it was saved: .* of another run"):
+        nora.load_run(folder)
+
+
+def test_a_graph_that_the_run_never_had_is_named(folder: Path, tmp_path: Path) -> None:
+    own = Dataset("mine", nora.load_dataset("karate").data, 4)
+    other = nora.train("gcn", own, epochs=1, progress=False).save(tmp_path / "other")
+    (other / "dataset.safetensors").replace(folder / "dataset.safetensors")
+    with pytest.raises(ValueError, match=r"dataset\.safetensors does not belong to this run"):
+        nora.load_run(folder)
+
+
+def test_files_of_ones_own_in_a_run_do_no_harm(folder: Path) -> None:
+    (folder / "notes.txt").write_text("mine")
+    nora.load_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("in_channels", 10**12),
+        ("out_channels", -1),
+        ("sizes", {"hidden_channels": 10**9}),
+        ("sizes", {"num_layers": 10**9}),
+        ("sizes", None),
+        ("sizes", {"hidden_channels": "4"}),
+        ("in_channels", "34"),
+    ],
+)
+def test_sizes_that_no_memory_holds_are_refused_at_once(
+    key: str, value: object, unsigned: Path
+) -> None:
+    about = json.loads((unsigned / "run.json").read_text())
+    about["architecture"][key] = value
+    (unsigned / "run.json").write_text(json.dumps(about))
+    with pytest.raises(ValueError, match=r"run\.json is not readable as a run|weights"):
+        nora.load_run(unsigned)
+
+
+def test_a_run_without_checksums_loads_with_a_warning(unsigned: Path) -> None:
+    with pytest.warns(UserWarning, match="has no checksums"):
+        nora.load_run(unsigned)
+
+
+class TestTheGraphOfARun:
+    @pytest.fixture
+    def own(self, tmp_path: Path) -> Path:
+        names = tuple(f"node {number}" for number in range(34))
+        dataset = Dataset("edges", nora.load_dataset("karate").data, 4, node_names=names)
+        return nora.train("gcn", dataset, epochs=1, progress=False).save(tmp_path / "own")
+
+    @pytest.mark.parametrize("signed", [True, False])
+    def test_a_missing_graph_is_named(self, own: Path, signed: bool) -> None:
+        if not signed:
+            without_checksums(own)
+        (own / "dataset.safetensors").unlink()
+        with pytest.raises(FileNotFoundError, match=r"dataset\.safetensors is missing"):
+            nora.load_run(own)
+
+    @pytest.mark.parametrize("name", ["dataset.safetensors", "dataset.json"])
+    def test_an_edited_graph_is_named(self, own: Path, name: str) -> None:
+        content = (own / name).read_bytes()
+        (own / name).write_bytes(content.replace(b"node 3", b"node X") + b" ")
+        with pytest.raises(ValueError, match=f"{name} is not as it was saved"):
+            nora.load_run(own)
+
+    def test_names_that_are_no_text_are_named(self, own: Path) -> None:
+        facts = json.loads((without_checksums(own) / "dataset.json").read_text())
+        facts["node_names"] = list(range(34))
+        (own / "dataset.json").write_text(json.dumps(facts))
+        with pytest.raises(ValueError, match=r"dataset\.json is not .*node_names holds 0"):
+            nora.load_run(own)
+
+    def test_another_graph_is_told_apart(self, own: Path) -> None:
+        graph = safetensors.torch.load_file(without_checksums(own) / "dataset.safetensors")
+        graph["x"] = graph["x"] * 2
+        safetensors.torch.save_file(graph, own / "dataset.safetensors")
+        with pytest.raises(ValueError, match="is not the graph that the run was trained on"):
+            nora.load_run(own)
+
+    @pytest.mark.data
+    def test_a_run_made_with_nora_data_loads_without_it(
+        self, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("NORA_DATA", str(data_folder))
+        run = nora.train("gcn", "cora", epochs=1, hidden_channels=4, progress=False)
+        folder = run.save(tmp_path / "cora")
+        monkeypatch.delenv("NORA_DATA")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+        back = nora.load_run(folder)
+        assert back.describe() == run.describe()
+        again = nora.load_run(back.save(tmp_path / "again"))
+        assert again.data_folder == back.data_folder == data_folder.absolute()
+        monkeypatch.setenv("NORA_DATA", str(tmp_path / "nowhere"))
         nora.load_run(folder)
 
 
@@ -223,15 +356,15 @@ def test_the_split_is_the_one_of_the_training_whoever_draws_another(
     assess(back)
 
 
-def test_a_run_saved_without_its_split_has_that_of_its_cycle_and_seed(folder: Path) -> None:
-    split = nora.load_run(folder).split
-    (folder / "split.safetensors").unlink()
-    assert same_split(nora.load_run(folder).split, split)
+def test_a_run_saved_without_its_split_has_that_of_its_cycle_and_seed(unsigned: Path) -> None:
+    split = nora.load_run(unsigned).split
+    (unsigned / "split.safetensors").unlink()
+    assert same_split(nora.load_run(unsigned).split, split)
 
 
 def test_a_split_of_another_graph_is_refused(folder: Path, tmp_path: Path) -> None:
     run = nora.train("gcn", "karate", "link", epochs=1, progress=False)
-    links = run.save(tmp_path / "links")
+    links = without_checksums(run.save(tmp_path / "links"))
     edges = safetensors.torch.load_file(links / "split.safetensors")
     safetensors.torch.save_file(
         {**edges, "message": edges["message"][1:].clone()}, links / "split.safetensors"

@@ -13,7 +13,6 @@ from graphs import weighted
 from networks import PLAIN
 from nora.datasets import Dataset
 from nora.training.auc import roc_auc
-from nora.training.fits import plain
 from nora.training.train import train
 
 MODEL_NAMES = PLAIN
@@ -64,21 +63,12 @@ def test_sparse_features_train_to_the_same_weights_as_dense_ones(
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
-def test_a_gcn_really_gets_sparse_features_where_they_are_sparse(sparse_karate: Dataset) -> None:
-    x = sparse_karate.data.x
-    gcn, sage = (nora.build_model(name, 34, 4) for name in ("gcn", "sage"))
-    assert plain._sparse_where_sparse(x, gcn).layout == torch.sparse_csr
-    assert plain._sparse_where_sparse(x, sage) is x
-    assert plain._sparse_where_sparse(torch.ones(34, 34), gcn).layout == torch.strided
-
-
-def test_trying_sparse_features_leaves_the_model_as_it_was(sparse_karate: Dataset) -> None:
-    model = nora.build_model("gcn", 34, 4, norm=True)
-    before = {key: value.clone() for key, value in model.state_dict().items()}
-    state = torch.get_rng_state()
-    plain._sparse_where_sparse(sparse_karate.data.x, model)
-    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
-    assert torch.equal(torch.get_rng_state(), state)
+def test_a_training_that_was_still_improving_says_so() -> None:
+    cut_short = train("gcn", "polarised", epochs=5, progress=False)
+    assert cut_short.metrics["still_improving"]
+    ended = train("gcn", "polarised", epochs=400, patience=5, progress=False)
+    assert not ended.metrics["still_improving"]
+    assert ended.metrics["epochs"] < 400
 
 
 def test_the_best_validation_epoch_is_kept_and_patience_ends_the_training() -> None:

@@ -1,103 +1,120 @@
 // The figure with the graph: the drawing, its zoom buttons, its legend, and what it leaves out.
 
-import { className, classColour, classOf, effectOf, report, size } from "./data.js";
 import { el, withVariables } from "./dom.js";
 import { count, number } from "./format.js";
 import { interactive } from "./graph.js";
+import { neighbourhood } from "./neighbourhood.js";
 import { notice, picture } from "./picture.js";
-import { onSelect, selected } from "./selection.js";
-import { drawn, placeOf } from "./view.js";
+import { scene } from "./scene.js";
 
 function key(kind, text, colour = null) {
   const dot = el("span", { class: `dot ${kind}`, "aria-hidden": "true" });
   return el("li", {}, colour ? withVariables(dot, { "--own": `var(${colour})` }) : dot, text);
 }
 
-function classKeys() {
+function classKeys(shown, { report, data, colours }) {
   if (!report.coloured_by) return [];
-  const present = new Set(drawn.map(classOf));
-  const own = report.classes.map((one, index) => ({ ...one, index })).filter((one) => one.colour >= 0 && present.has(one.index));
-  const keys = own.map((one) => key("", className(one.index), classColour(one.index)));
-  const rest = report.classes.filter((one) => one.colour < 0).length;
+  const present = new Set(shown.nodes.map(data.classOf));
+  const own = report.classes.map((_, index) => index).filter((index) => colours.slot(index) >= 0 && present.has(index));
+  const keys = own.map((index) => key("", data.className(index), colours.colour(index)));
+  const rest = [...present].filter((index) => index >= 0 && colours.slot(index) < 0).length;
   if (rest) keys.push(key("", count(rest, "other class", "other classes"), "--class-other"));
   return keys;
 }
 
-function legend(list) {
-  const draw = () => {
-    const chosen = selected();
-    const marks =
-      chosen === null || !effectOf(chosen)
-        ? [key("sizes", "size: influence")]
-        : [
-            key("gone", "taken away"),
-            key("turned", report.task === "node" ? "would change class, to this colour" : "a pair at it would turn"),
-            key("sizes", "size: change"),
-          ];
-    list.replaceChildren(...classKeys(), ...marks);
-  };
-  onSelect(draw);
-  draw();
+function marks({ report, selection }) {
+  const { removed, effect } = selection.state;
+  if (!removed.length || !effect) return [key("sizes", "size: influence")];
+  return [
+    key("gone", "taken away"),
+    key("turned", report.task === "node" ? "would change class, to this colour" : "a pair at it would turn"),
+    key("sizes", "size: change"),
+  ];
 }
 
-function partly() {
-  const { tied, edges, edge } = report.drawing;
+// What the drawing leaves out, in words.
+function partly(shown, { report, data }) {
+  if (shown.centre !== undefined) {
+    const name = data.nameOf(shown.centre);
+    const more = shown.left ? ` ${count(shown.left, "more neighbour")} ${shown.left === 1 ? "is" : "are"} not drawn.` : "";
+    return `Drawn: ${name}, its neighbours, and around them who else its absence would change.${more}`;
+  }
+  const { tied, edges } = report.drawing;
   const alone = report.num_nodes - tied;
   const parts = [];
-  if (drawn.length < tied) {
-    parts.push(`Drawn: ${number(drawn.length)} of ${count(report.num_nodes, "node")}, the most influential with those around them.`);
+  if (shown.nodes.length < tied) {
+    parts.push(`Drawn: ${number(shown.nodes.length)} of ${count(report.num_nodes, "node")}, the most influential with those around them.`);
   } else if (tied && alone) {
     parts.push(`${count(alone, "node")} without any edge ${alone === 1 ? "is" : "are"} not drawn.`);
   }
-  if (edge.length / 2 < edges) parts.push(`${number(edge.length / 2)} of the ${number(edges)} edges among them are drawn.`);
+  if (shown.ties < edges) parts.push(`${number(shown.ties)} of the ${number(edges)} edges among them are drawn.`);
   return parts.join(" ");
 }
 
-export function canvas(place) {
-  const stage = el("div", { class: "stage", id: "stage" });
+export function canvas(place, page) {
+  const { report, selection } = page;
+  const all = scene(report.drawing);
+  // Of a large graph only a part is drawn, so that what is chosen gets a drawing of its own.
+  const part = all.nodes.length < report.drawing.tied;
+  let shown = all;
   let still = null;
-  let shown = null;
-  const draw = () => {
+  let live = null;
+  const stage = el("div", { class: "stage", id: "stage" });
+  const drawStill = () => {
     if (still) return;
-    still = picture();
+    still = picture(page, shown);
     still.root.classList.add("printed");
     place.querySelector(".frame").append(still.root);
   };
   const tools = el("div", { class: "zoom", role: "group", "aria-label": "Zoom" });
   const keys = el("ul", { class: "legend" });
-  const outside = el("span", { class: "outside" });
+  const told = el("span");
   const hints = [
-    el("span", { class: "hint mouse" }, "Drag to move, Ctrl and wheel to zoom. "),
+    el("span", { class: "hint mouse" }, "Point at a node to see its neighbours. Drag to move, Ctrl and wheel to zoom. "),
     el("span", { class: "hint touch" }, "Two fingers move and zoom. "),
   ];
-  const figcaption = el("figcaption", {}, keys, el("p", { class: "muted" }, hints, partly(), " ", outside));
-  const button = (text, label, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: () => shown[act]() }, text);
+  const figcaption = el("figcaption", {}, keys, el("p", { class: "muted" }, hints, told));
+  const button = (text, label, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: () => (live ?? still)[act]() }, text);
   tools.append(button("+", "Zoom in", "closer"), button("−", "Zoom out", "farther"), button("⤢", "Show all", "whole"));
-  place.append(el("div", { class: "frame" }, stage, tools), figcaption);
+  const frame = el("div", { class: "frame" }, stage, tools);
+  place.append(frame, figcaption);
   stage.setAttribute("role", "img");
-  stage.setAttribute("aria-label", `The graph: ${count(drawn.length, "node")}, sized by influence. The ranking below lists the same nodes.`);
+  stage.setAttribute("aria-label", `The graph: ${count(all.nodes.length, "node")}, sized by influence. The ranking below lists the same nodes.`);
 
   try {
-    shown = interactive(stage);
+    live = interactive(stage, page, shown);
   } catch {
     // No WebGL; to ask beforehand would cost as much as to try.
     stage.replaceChildren();
   }
-  if (!shown) {
-    draw();
-    shown = still;
+  if (!live) {
+    drawStill();
     place.classList.add("still");
     place.prepend(notice());
   } else {
     place.classList.add("interactive");
+    frame.append(live.card);
     // For the printer, once there is time.
-    window.addEventListener("beforeprint", draw);
-    (window.requestIdleCallback ?? setTimeout)(draw);
+    window.addEventListener("beforeprint", drawStill);
+    (window.requestIdleCallback ?? setTimeout)(drawStill);
     // For tests and the curious.
-    window.noraGraph = shown.sigma;
+    window.noraGraph = live.sigma;
   }
-  legend(keys);
-  onSelect((position) => {
-    outside.textContent = position !== null && placeOf(position) === null && size ? "The chosen node lies outside the drawn part." : "";
+  const tell = () => {
+    keys.replaceChildren(...classKeys(shown, page), ...marks(page));
+    told.textContent = partly(shown, page);
+  };
+  selection.onChange((state, from) => {
+    const own = state.removed.length === 1 && !state.waiting && state.near && (part || all.placeOf(state.removed[0]) === null);
+    const next = own ? neighbourhood(state, page) : all;
+    const drawers = [live, still].filter(Boolean);
+    if (next !== shown) {
+      shown = next;
+      for (const one of drawers) one.show(shown);
+    } else {
+      for (const one of drawers) one.update(from);
+    }
+    tell();
   });
+  tell();
 }

@@ -1,14 +1,13 @@
 // The charts, each with a caption that says in words what it shows.
 
 import { axes, linear } from "./axes.js";
-import { nameOf, node, ranked, report, classColour, classOf } from "./data.js";
 import { el, svg, withVariables } from "./dom.js";
 import { count, fixed, number, percent } from "./format.js";
-import { follow, scatter } from "./scatter.js";
-import { select } from "./selection.js";
+import { nodeButton } from "./panel.js";
+import { scatter } from "./scatter.js";
 
 // Charts are drawn for the width they have, so that their text keeps its size.
-function figure(title, draw, ...caption) {
+function figure(page, title, draw, ...caption) {
   const stage = el("div", { class: "chart" });
   let current = null;
   let last = 0;
@@ -19,26 +18,27 @@ function figure(title, draw, ...caption) {
     stage.replaceChildren(current);
   };
   new ResizeObserver(([entry]) => entry.contentRect.width > 0 && redraw(entry.contentRect.width)).observe(stage);
-  follow(() => current);
+  page.selection.onChange(() => {
+    // Of many classes others have a colour now.
+    if (page.report.classes.length > 8 && last) {
+      const width = last;
+      last = 0;
+      redraw(width);
+    }
+    current?.reveal?.();
+  });
   return el("figure", { class: "card" }, el("h3", {}, title), stage, el("figcaption", {}, ...caption));
 }
 
-function nodeLink(position) {
-  return withVariables(
-    el("button", { type: "button", class: "node", onclick: () => select(position, "chart") }, nameOf(position)),
-    { "--own": `var(${classColour(classOf(position))})` },
-  );
-}
-
 // A comma stays with its name.
-const joined = (positions, end) =>
+const joined = (positions, end, page) =>
   positions.flatMap((position, index) => [
     " ",
-    el("span", { class: "mention" }, nodeLink(position), index < positions.length - 1 ? "," : end),
+    el("span", { class: "mention" }, nodeButton(position, page, "chart"), index < positions.length - 1 ? "," : end),
   ]);
 
 // The shares worth naming, each number of nodes once: of few nodes, 1 % and 3 % may be the same one.
-function milestones(spread) {
+function milestones(spread, { report }) {
   const distinct = spread.shares.filter(([, amount], index, all) => !index || amount !== all[index - 1][1]);
   const few = distinct.length < spread.shares.length;
   return distinct.map(([share, amount, carried]) => ({
@@ -53,8 +53,8 @@ function milestones(spread) {
 
 const LINE = 17;
 
-function spreadChart(spread) {
-  const found = milestones(spread);
+function spreadChart(spread, page) {
+  const found = milestones(spread, page);
   const draw = (width, height) => {
     const box = { left: 52, right: width - 22, top: 30, bottom: height - 44 };
     const x = linear([0, 1], [box.left, box.right]);
@@ -88,6 +88,7 @@ function spreadChart(spread) {
   };
   const told = found.map((one) => one.told).join(", ");
   return figure(
+    page,
     "A few carry much",
     draw,
     `Of all influence, ${told}; half of it lies with ${count(spread.half, "node")}. The dashed line: if all nodes were equal.`,
@@ -96,16 +97,19 @@ function spreadChart(spread) {
 
 const agreement = (found) => `Rank correlation ${fixed(found.spearman, 2)}; ${found.shared} of the top ${found.first} in common.`;
 
-function outliers(found, values) {
-  if (!found.trend) return [];
+function outliers(found, values, page) {
+  const { node } = page.data;
+  // Of an estimate, what lies off the trend may be its own error.
+  if (!found.trend || page.report.estimate) return [];
   const surprise = (position) => Math.log(node.influence[position]) - found.trend[1] - found.trend[0] * Math.log(values[position]);
   const above = found.notable.filter((position) => surprise(position) > 0).sort((a, b) => surprise(b) - surprise(a));
   const below = found.notable.filter((position) => surprise(position) <= 0).sort((a, b) => surprise(a) - surprise(b));
-  return [above.length ? [" Above the trend:", joined(above, ".")] : "", below.length ? [" Below:", joined(below, ".")] : ""];
+  return [above.length ? [" Above the trend:", joined(above, ".", page)] : "", below.length ? [" Below:", joined(below, ".", page)] : ""];
 }
 
 // Who is not among the dots, and why.
-function left(values, shown) {
+function left(values, shown, { data, report }) {
+  const { node, ranked } = data;
   const zero = ranked.filter((position) => !(values[position] > 0 && node.influence[position] > 0)).length;
   const rest = ranked.length - zero;
   return [
@@ -114,24 +118,25 @@ function left(values, shown) {
   ];
 }
 
-function against(found) {
-  const values = node[found.key];
+function against(found, page) {
+  const values = page.data.node[found.key];
   const title = found.key === "degree" ? "degree" : "PageRank";
-  const { draw, shown } = scatter({ values, spread: found.key === "degree", title, label: found.key, trend: found.trend, notable: found.notable });
+  const { draw, shown } = scatter({ values, spread: found.key === "degree", title, label: found.key, trend: found.trend, notable: found.notable }, page);
   if (!shown) return null;
-  const part = left(values, shown);
-  return figure(`Influence against ${title}`, draw, agreement(found), outliers(found, values), part);
+  const part = left(values, shown, page);
+  return figure(page, `${page.report.yardstick ?? "Influence"} against ${title}`, draw, agreement(found), outliers(found, values, page), part);
 }
 
-function other(found, index) {
-  const { draw, shown } = scatter({ values: found.score, spread: false, title: `score by ${found.name}`, label: `other-${index}`, trend: found.trend, notable: found.notable });
+function other(found, index, page) {
+  const { draw, shown } = scatter({ values: found.score, spread: false, title: `score by ${found.name}`, label: `other-${index}`, trend: found.trend, notable: found.notable }, page);
   if (!shown) return null;
-  const part = left(found.score, shown);
-  return figure(`${report.method} against ${found.name}`, draw, agreement(found), ` Linear correlation ${fixed(found.pearson, 2)}.`, outliers(found, found.score), part);
+  const part = left(found.score, shown, page);
+  return figure(page, `${page.report.method_name} against ${found.name}`, draw, agreement(found), ` Linear correlation ${fixed(found.pearson, 2)}.`, outliers(found, found.score, page), part);
 }
 
-export function charts(place) {
-  const all = [report.spread ? spreadChart(report.spread) : null, ...report.against.map(against), ...report.others.map(other)];
+export function charts(place, page) {
+  const { report } = page;
+  const all = [report.spread ? spreadChart(report.spread, page) : null, ...report.against.map((found) => against(found, page)), ...report.others.map((found, index) => other(found, index, page))];
   const shown = all.filter(Boolean);
   place.append(...shown);
   place.classList.toggle("three", shown.length % 3 === 0);

@@ -1,13 +1,12 @@
 // "Find a node": a text field with a list of matches (the ARIA combobox pattern).
 
 import { el } from "./dom.js";
-import { find, named, nameOf, node } from "./data.js";
 import { ordinal } from "./format.js";
-import { select } from "./selection.js";
 
 const MOST = 8;
 
-export function finder(place) {
+export function finder(place, { data, selection }) {
+  const { find, named, nameOf, node } = data;
   let found = [];
   let active = -1;
   const list = el("ul", { id: "finder-list", role: "listbox", "aria-label": "Matching nodes", hidden: true });
@@ -31,7 +30,7 @@ export function finder(place) {
   const choose = (position) => {
     input.value = nameOf(position);
     close();
-    select(position, "finder");
+    selection.select(position, "finder");
   };
   const mark = () => {
     [...list.children].forEach((item, index) => item.setAttribute("aria-selected", String(index === active)));

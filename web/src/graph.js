@@ -1,13 +1,12 @@
-// The graph, drawn by sigma (WebGL); where that is not to be had, a still picture and a notice.
+// The graph, drawn by sigma (WebGL).
 
 import Graph from "graphology";
 import Sigma from "sigma";
 import { createNodeBorderProgram } from "@sigma/node-border";
-import { colours, onTheme } from "./appearance.js";
-import { nameOf, report } from "./data.js";
-import { onSelect, select, selected } from "./selection.js";
-import { drawLabel, drawLabels } from "./labels.js";
-import { affected, drawn, edges, look, placeOf } from "./view.js";
+import { colours as themeColours, onTheme } from "./appearance.js";
+import { card } from "./card.js";
+import { drawLabels } from "./labels.js";
+import { affected, look } from "./scene.js";
 
 const nodeProgram = createNodeBorderProgram({
   borders: [
@@ -15,14 +14,16 @@ const nodeProgram = createNodeBorderProgram({
     { size: { fill: true }, color: { attribute: "color" } },
   ],
 });
+const MANY_EDGES = 2500;
 
-function build() {
-  const graph = new Graph({ multi: false, type: "undirected" });
-  drawn.forEach((position, at) => {
-    graph.addNode(String(at), { x: report.drawing.x[at], y: report.drawing.y[at], size: 3, label: nameOf(position) });
+function fill(graph, shown, data) {
+  graph.clear();
+  shown.nodes.forEach((position, at) => {
+    graph.addNode(String(at), { x: shown.x[at], y: shown.y[at], size: 3, label: data.nameOf(position) });
   });
-  for (const [from, to] of edges()) if (!graph.hasEdge(from, to)) graph.addEdge(String(from), String(to));
-  return graph;
+  for (const [from, to] of shown.edges()) {
+    if (from !== to && !graph.hasEdge(String(from), String(to))) graph.addEdge(String(from), String(to));
+  }
 }
 
 function drawHover(context, data, settings, colour) {
@@ -31,31 +32,37 @@ function drawHover(context, data, settings, colour) {
   context.lineWidth = 1.5;
   context.strokeStyle = colour("--ink");
   context.stroke();
-  drawLabel(context, data, "right", 650, colour);
 }
 
 // Where the camera sees all these places, not closer than is good for the eye.
 function around(places, sigma) {
-  const seen = places.map((place) => sigma.getNodeDisplayData(String(place)));
+  const seen = places.map((place) => sigma.getNodeDisplayData(String(place))).filter(Boolean);
+  if (!seen.length) return { x: 0.5, y: 0.5, ratio: 1 };
   const [low, high] = [Math.min, Math.max].map((of) => ["x", "y"].map((axis) => of(...seen.map((one) => one[axis]))));
   const extent = Math.max(high[0] - low[0], high[1] - low[1]);
   const ratio = Math.min(Math.max(1.5 * extent, 0.3), 1);
   return ratio > 0.85 ? { x: 0.5, y: 0.5, ratio: 1 } : { x: (low[0] + high[0]) / 2, y: (low[1] + high[1]) / 2, ratio };
 }
 
-export function interactive(stage) {
-  let colour = colours();
+// Draws a scene; `show` draws another one, `update` the same after something was taken away or put back.
+export function interactive(stage, page, first) {
+  const { data, selection } = page;
+  let shown = first;
+  let colour = themeColours();
   let changes = new Map();
   let hovered = null;
+  let lit = null;
   let labels = [];
   let moved = false;
-  const graph = build();
+  const graph = new Graph({ multi: false, type: "undirected" });
+  const hover = card(page);
+  fill(graph, shown, data);
   const sigma = new Sigma(graph, stage, {
     nodeProgramClasses: { bordered: nodeProgram },
     defaultNodeType: "bordered",
     // Only noted here; drawn when all are known, so that none covers another.
-    defaultDrawNodeLabel: (context, data) => data.label && labels.push(data),
-    defaultDrawNodeHover: (context, data, settings) => drawHover(context, data, settings, colour),
+    defaultDrawNodeLabel: (context, one) => one.label && labels.push(one),
+    defaultDrawNodeHover: (context, one, settings) => drawHover(context, one, settings, colour),
     labelRenderedSizeThreshold: 11,
     labelGridCellSize: 90,
     labelDensity: 0.7,
@@ -63,61 +70,91 @@ export function interactive(stage) {
     stagePadding: 24,
     minCameraRatio: 0.04,
     maxCameraRatio: 1.6,
-    minEdgeThickness: 0.4,
+    minEdgeThickness: 0.5,
     allowInvalidContainer: true,
-    nodeReducer(key, data) {
-      const own = look(Number(key), selected(), changes);
-      return { ...data, size: own.radius, color: colour(own.colour), ring: colour(own.ring), thick: own.thick, forceLabel: own.label, label: own.layer === 0 && key !== hovered ? "" : data.label, zIndex: own.layer };
+    nodeReducer(key, one) {
+      const own = look(shown, Number(key), selection.state, changes, page);
+      const quiet = lit !== null && !lit.has(key);
+      const label = (own.layer === 0 && key !== hovered) || (quiet && own.layer < 3) ? "" : one.label;
+      const tint = quiet && own.layer < 3 ? { color: colour("--faded"), ring: colour("--faded") } : { color: colour(own.colour), ring: colour(own.ring) };
+      return { ...one, size: own.radius, ...tint, thick: own.thick, forceLabel: own.label && !quiet, label, zIndex: quiet ? 0 : own.layer };
     },
-    edgeReducer(key, data) {
-      const place = selected() === null ? null : placeOf(selected());
-      const own = place !== null && graph.hasExtremity(key, String(place));
-      if (own) return { ...data, size: 1.2, color: colour("--tie-chosen"), zIndex: 1 };
-      return { ...data, size: 1, color: colour(selected() === null ? "--tie" : "--tie-faded"), zIndex: 0 };
+    edgeReducer(key, one) {
+      if (hovered !== null && graph.hasExtremity(key, hovered)) return { ...one, size: 1.6, color: colour("--tie-lit"), zIndex: 2 };
+      const { removed } = selection.state;
+      const places = removed.map(shown.placeOf).filter((place) => place !== null);
+      if (places.some((place) => graph.hasExtremity(key, String(place)))) return { ...one, size: 1.3, color: colour("--tie-chosen"), zIndex: 1 };
+      const quiet = hovered !== null || (removed.length && shown.centre === undefined);
+      const many = removed.length || shown.ties > MANY_EDGES;
+      return { ...one, size: 1, color: colour(quiet ? "--tie-faded" : many ? "--tie-many" : "--tie"), zIndex: 0 };
     },
   });
 
   sigma.on("beforeRender", () => (labels = []));
   sigma.on("afterRender", () => drawLabels(sigma.getCanvases().labels.getContext("2d"), labels, colour));
-  sigma.on("clickNode", ({ node }) => select(drawn[Number(node)], "graph"));
-  sigma.on("clickStage", () => select(null, "graph"));
+  sigma.on("clickNode", ({ node }) => selection.select(shown.nodes[Number(node)], "graph"));
+  sigma.on("clickStage", () => selection.select(null, "graph"));
+  const leave = () => {
+    hovered = lit = null;
+    hover.hide();
+    stage.classList.remove("pointing");
+  };
   sigma.on("enterNode", ({ node }) => {
     hovered = node;
+    lit = new Set([node, ...shown.near[Number(node)].map(String)]);
     stage.classList.add("pointing");
+    const own = sigma.getNodeDisplayData(node);
+    const { x, y } = sigma.framedGraphToViewport(own);
+    hover.show(shown.nodes[Number(node)], x, y, sigma.scaleSize(own.size) + 12, stage.clientWidth, stage.clientHeight);
+    sigma.refresh({ skipIndexation: true });
   });
   sigma.on("leaveNode", () => {
-    hovered = null;
-    stage.classList.remove("pointing");
+    leave();
+    sigma.refresh({ skipIndexation: true });
   });
+  sigma.getCamera().on("updated", hover.hide);
   // The page scrolls as ever: the wheel zooms with Ctrl or ⌘ only, one finger scrolls, two zoom.
   stage.addEventListener("wheel", (event) => !(event.ctrlKey || event.metaKey) && event.stopPropagation(), { capture: true, passive: true });
   for (const kind of ["touchstart", "touchmove", "touchend"]) {
     stage.addEventListener(kind, (event) => event.touches.length < 2 && event.stopPropagation(), { capture: true, passive: true });
   }
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
-  const move = (state) => (calm.matches ? sigma.getCamera().setState({ ...sigma.getCamera().getState(), ...state }) : sigma.getCamera().animate(state, { duration: 350 }));
+  const camera = sigma.getCamera();
+  const move = (state) => (calm.matches ? camera.setState({ ...camera.getState(), ...state }) : camera.animate(state, { duration: 350 }));
+  const middle = { x: 0.5, y: 0.5, ratio: 1 };
 
-  onSelect((position, from) => {
-    changes = affected(position);
-    sigma.refresh({ skipIndexation: false });
-    const place = position === null ? null : placeOf(position);
-    if (position === null) {
-      if (moved) move({ x: 0.5, y: 0.5, ratio: 1 });
-      moved = false;
-    } else if (place !== null && from !== "graph") {
-      move(around([place, ...changes.keys()], sigma));
-      moved = true;
-    }
-  });
   onTheme(() => {
-    colour = colours();
+    colour = themeColours();
     sigma.refresh();
   });
   sigma.refresh(); // The first time, names were noted before anybody listened.
   return {
     sigma,
-    closer: () => (calm.matches ? move({ ratio: sigma.getCamera().getState().ratio / 1.5 }) : sigma.getCamera().animatedZoom({ duration: 200 })),
-    farther: () => (calm.matches ? move({ ratio: sigma.getCamera().getState().ratio * 1.5 }) : sigma.getCamera().animatedUnzoom({ duration: 200 })),
-    whole: () => move({ x: 0.5, y: 0.5, ratio: 1 }),
+    card: hover.root,
+    show(next) {
+      leave();
+      shown = next;
+      changes = affected(shown, selection.state.effect, data);
+      fill(graph, shown, data);
+      sigma.refresh();
+      camera.setState(middle);
+      moved = false;
+    },
+    update(from) {
+      colour = themeColours();
+      changes = affected(shown, selection.state.effect, data);
+      sigma.refresh({ skipIndexation: false });
+      const places = selection.state.removed.map(shown.placeOf).filter((place) => place !== null);
+      if (!selection.state.removed.length) {
+        if (moved) move(middle);
+        moved = false;
+      } else if (places.length && from !== "graph") {
+        move(around([...places, ...changes.keys()], sigma));
+        moved = true;
+      }
+    },
+    closer: () => (calm.matches ? move({ ratio: camera.getState().ratio / 1.5 }) : camera.animatedZoom({ duration: 200 })),
+    farther: () => (calm.matches ? move({ ratio: camera.getState().ratio * 1.5 }) : camera.animatedUnzoom({ duration: 200 })),
+    whole: () => move(middle),
   };
 }

@@ -19,7 +19,7 @@ function box(context, data, side) {
 const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 
 // Text with an outline in the paper's colour stays readable on any ground.
-export function drawLabel(context, data, side, weight, colour) {
+function drawLabel(context, data, side, weight, colour) {
   if (!data.label) return null;
   context.font = `${weight} ${SIZE}px ${FONT}`;
   const place = box(context, data, side);

@@ -1,25 +1,24 @@
 // The side panel: what the removal of the chosen node would change, or whom to choose.
 
+import { coloured, influenceText, rankText } from "./card.js";
 import { el, withVariables } from "./dom.js";
-import { classColour, className, classOf, effectOf, named, nameOf, node, ranked, report } from "./data.js";
-import { change, count, number, ordinal, percent, score } from "./format.js";
-import { onSelect, select } from "./selection.js";
+import { change, count, number, percent, score } from "./format.js";
+import { moves } from "./moves.js";
 
 const FIRST = 10;
 const OVERVIEW = 12;
 
-function coloured(element, index) {
-  return withVariables(element, { "--own": `var(${classColour(index)})` });
-}
-
-function nodeButton(position) {
+export function nodeButton(position, page, from = "panel") {
+  const { data, selection } = page;
   return coloured(
-    el("button", { type: "button", class: "node", title: nameOf(position), onclick: () => select(position, "panel") }, nameOf(position)),
-    classOf(position),
+    el("button", { type: "button", class: "node", title: data.nameOf(position), onclick: () => selection.select(position, from) }, data.nameOf(position)),
+    data.classOf(position),
+    page,
   );
 }
 
-function overview() {
+function overview(page) {
+  const { node, ranked } = page.data;
   const first = ranked.slice(0, OVERVIEW);
   const most = Math.max(...first.map((position) => node.influence[position]), 1e-12);
   return [
@@ -33,7 +32,7 @@ function overview() {
         el(
           "li",
           {},
-          nodeButton(position),
+          nodeButton(position, page),
           withVariables(el("span", { class: "meter", "aria-hidden": "true" }), { "--share": `${(100 * node.influence[position]) / most}%` }),
           el("span", { class: "value" }, score(node.influence[position])),
         ),
@@ -42,12 +41,15 @@ function overview() {
   ];
 }
 
-function facts(position) {
-  const own = classOf(position);
-  const effect = effectOf(position);
+function facts(position, effect, page) {
+  const { data, report } = page;
+  const { node, className } = data;
+  const own = data.classOf(position);
+  // A yardstick's scores are of another kind: the influence itself stands beside.
+  const besides = effect && report.yardstick;
   const rows = [
-    ["Influence", score(node.influence[position]), node.rank[position] > 0 ? `${ordinal(node.rank[position])} of ${number(report.scored)}` : "not scored"],
-    effect && !report.exact ? ["Exactly", score(effect.total), null] : null,
+    [report.yardstick ?? "Influence", influenceText(position, page), rankText(position, page)],
+    besides ? ["Influence", score(effect.total), null] : null,
     ["Degree", number(node.degree[position]), null],
     report.task === "node" ? ["Predicted", className(node.predicted[position]), node.label && node.label[position] >= 0 ? `labelled ${className(node.label[position])}` : null] : null,
     report.task === "link" && own >= 0 ? ["Label", className(own), null] : null,
@@ -59,7 +61,7 @@ function facts(position) {
   );
 }
 
-function summary(position, effect) {
+export function summary(position, effect, { data, report }) {
   const shift = `${count(effect.reached, "prediction")} would shift by ${report.noticeable} or more`;
   const total = report.task === "node" ? report.num_items - 1 : report.num_items;
   const turn = `${number(effect.flips)} of ${number(total)} ${report.task === "node" ? "other nodes would be predicted another class" : "pairs would be predicted otherwise"}`;
@@ -67,73 +69,56 @@ function summary(position, effect) {
     "p",
     { class: "summary" },
     "Without ",
-    el("strong", {}, nameOf(position)),
+    el("strong", {}, data.nameOf(position)),
     effect.flips ? [", ", el("strong", {}, turn), `; ${shift}.`] : `, no prediction would turn; ${shift}.`,
-  );
-}
-
-function moves(effect) {
-  if (!effect.flips || report.task !== "node") return null;
-  const most = Math.max(...effect.moves.map((move) => move[2]));
-  const shown = effect.moves.slice(0, 6);
-  return el(
-    "ul",
-    { class: "moves", "aria-label": "From which class to which" },
-    shown.map(([from, to, amount]) =>
-      el(
-        "li",
-        {},
-        el("span", { class: "way" }, coloured(el("span", { class: "chip" }, className(from)), from), el("span", { class: "arrow" }, " → "), coloured(el("span", { class: "chip" }, className(to)), to)),
-        coloured(withVariables(el("span", { class: "meter", "aria-hidden": "true" }), { "--share": `${(100 * amount) / most}%` }), to),
-        el("span", { class: "value" }, number(amount)),
-      ),
-    ),
   );
 }
 
 // Short names fit on one line with what happens to them; others get a line of their own.
 const longest = (texts) => texts.reduce((most, text) => Math.max(most, text.length), 0);
-const roomy = longest(report.classes.map((one) => one.name)) <= 6 && longest(ranked.slice(0, 200).map(nameOf)) <= 14;
+const roomy = ({ data, report }) =>
+  longest(report.classes.map((one) => one.name)) <= 6 && longest(data.ranked.slice(0, 200).map(data.nameOf)) <= 14;
 
-function nodeRow(effect, at) {
+function nodeRow(effect, at, page) {
+  const { className } = page.data;
   const from = effect.from[at];
   const to = effect.to[at];
   const turned = from !== to;
   return el(
     "li",
     { class: turned ? "turned" : null },
-    nodeButton(effect.node[at]),
+    nodeButton(effect.node[at], page),
     el(
       "span",
       { class: "way" },
-      coloured(el("span", { class: "chip" }, `${className(from)} ${percent(effect.before[at])}`), from),
+      coloured(el("span", { class: "chip" }, `${className(from)} ${percent(effect.before[at])}`), from, page),
       el("span", { class: "arrow" }, " → "),
-      coloured(el("span", { class: "chip" }, turned ? `${className(to)} ${percent(effect.after[at])}` : percent(effect.after[at])), to),
+      coloured(el("span", { class: "chip" }, turned ? `${className(to)} ${percent(effect.after[at])}` : percent(effect.after[at])), to, page),
     ),
     el("span", { class: "value", title: "change of the class probabilities" }, change(effect.change[at])),
   );
 }
 
-function pairRow(effect, at) {
+function pairRow(effect, at, page) {
   const before = effect.before[at];
   const after = effect.after[at];
   return el(
     "li",
     { class: before > 0.5 !== after > 0.5 ? "turned" : null },
-    el("span", { class: "pair" }, nodeButton(effect.source[at]), el("span", { class: "muted" }, " – "), nodeButton(effect.target[at])),
+    el("span", { class: "pair" }, nodeButton(effect.source[at], page), el("span", { class: "muted" }, " – "), nodeButton(effect.target[at], page)),
     el("span", { class: "way" }, `${percent(before)} → ${percent(after)}`),
     el("span", { class: "value", title: "change of the probability" }, change(effect.change[at])),
   );
 }
 
-function listed(effect) {
+export function listed(effect, page) {
   const all = effect.change.length;
   if (!all) return el("p", { class: "muted" }, "Nobody’s prediction would change.");
-  const row = report.task === "node" ? nodeRow : pairRow;
-  const list = el("ol", { class: `rows changes ${roomy ? "" : "stacked"}` });
+  const row = page.report.task === "node" ? nodeRow : pairRow;
+  const list = el("ol", { class: `rows changes ${roomy(page) ? "" : "stacked"}` });
   const more = el("button", { type: "button", class: "quiet" });
   const show = (amount) => {
-    list.replaceChildren(...Array.from({ length: amount }, (_, at) => row(effect, at)));
+    list.replaceChildren(...Array.from({ length: amount }, (_, at) => row(effect, at, page)));
     more.hidden = amount >= all;
     more.textContent = `Show ${number(all - amount)} more`;
   };
@@ -143,11 +128,12 @@ function listed(effect) {
     list.children[next]?.querySelector("button")?.focus();
   });
   show(Math.min(all, Math.max(FIRST, Math.min(effect.flips, 12))));
-  const title = report.task === "node" ? "Who would change" : "Which pairs would change";
+  const title = page.report.task === "node" ? "Who would change" : "Which pairs would change";
   return [
     el("h4", {}, title, el("span", { class: "muted" }, effect.flips ? " those that turn first, then by change" : " by change")),
     list,
     more,
+    effect.more ? el("p", { class: "muted" }, `${count(effect.more, "smaller change")} ${effect.more === 1 ? "is" : "are"} not listed.`) : null,
   ];
 }
 
@@ -155,39 +141,40 @@ function listed(effect) {
 const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
 
 // What the command line calls a node: a name that another has too would be taken for the other.
-const called = (position) =>
+const called = (position, { node, named, nameOf }) =>
   named && nameOf(position).trim() && node.name.indexOf(nameOf(position)) === node.name.lastIndexOf(nameOf(position))
     ? quoted(nameOf(position))
     : node.id[position];
 
-function unknown(position) {
-  const known = Object.keys(report.effect).length;
-  const held = known ? `the effects of the ${number(known)} most influential nodes only` : "no effects";
-  const shell = el("pre", {}, el("code", {}, `nora what-if ${quoted(report.run ?? "RUN")} --remove ${called(position)}`));
-  const python = el("pre", {}, el("code", {}, `nora.what_if(model, data, remove=${node.id[position]}${report.task === "link" ? ", task=task" : ""})`));
+function unknown(position, { data, report }) {
+  const known = report.effects.of.length;
+  const whose = report.estimate ? `${number(known)} nodes only, whose influence is exact` : `the ${number(known)} most influential nodes only`;
+  const held = known ? `the effects of ${whose}` : "no effects";
+  const shell = el("pre", {}, el("code", {}, `nora what-if ${quoted(report.run ?? "RUN")} --remove ${called(position, data)}`));
+  const python = el("pre", {}, el("code", {}, `nora.what_if(model, data, remove=${data.node.id[position]}${report.task === "link" ? ", task=task" : ""})`));
   return [
     el("p", {}, `This page holds ${held}.`),
     el(
       "div",
       { class: "prompt" },
-      el("p", {}, `To see what the removal of ${nameOf(position)} would change, ask in a terminal:`),
+      el("p", {}, `To see what the removal of ${data.nameOf(position)} would change, ask in a terminal:`),
       shell,
       report.run ? null : [el("p", { class: "muted" }, "RUN is the folder of the trained run. Or in Python:"), python],
     ),
   ];
 }
 
-function chosen(position) {
-  const effect = effectOf(position);
+function chosen(position, { effect, waiting }, page) {
+  const name = page.data.nameOf(position);
   return [
     el(
       "div",
       { class: "panel-head" },
-      coloured(el("h3", { id: "panel-title", tabindex: "-1" }, nameOf(position)), classOf(position)),
-      el("button", { type: "button", class: "quiet", "aria-label": `Put ${nameOf(position)} back`, onclick: () => select(null, "panel") }, "Put back"),
+      coloured(el("h3", { id: "panel-title", tabindex: "-1" }, name), page.data.classOf(position), page),
+      el("button", { type: "button", class: "quiet", "aria-label": `Put ${name} back`, onclick: () => page.selection.select(null, "panel") }, "Put back"),
     ),
-    facts(position),
-    effect ? [summary(position, effect), moves(effect), listed(effect)] : unknown(position),
+    facts(position, effect, page),
+    waiting ? el("p", { class: "muted" }, "…") : effect ? [summary(position, effect, page), moves(effect, page), listed(effect, page)] : unknown(position, page),
   ];
 }
 
@@ -198,31 +185,33 @@ function reveal(place) {
   if (top < 0 || top > innerHeight / 3) goal.scrollIntoView({ block: "start" });
 }
 
-export function panel(place) {
-  const draw = (position) => {
-    const content = position === null ? overview() : chosen(position);
+export function panel(place, page) {
+  const draw = (state) => {
+    const position = state.removed[0] ?? null;
+    const content = position === null ? overview(page) : chosen(position, state, page);
     place.replaceChildren(...content.flat(Infinity).filter(Boolean));
     place.scrollTop = 0;
     // On paper nobody can choose, and the ranking lists the same nodes.
     place.classList.toggle("prompt", position === null);
   };
-  onSelect((position, from) => {
-    draw(position);
+  page.selection.onChange((state, from) => {
+    draw(state);
+    if (!state.removed.length && from === "address") return;
     // What was pressed is gone, or far from here: go on from the title.
     if (["panel", "table", "chart", "link", "address"].includes(from)) {
       document.getElementById("panel-title").focus({ preventScroll: true });
     }
     if (["table", "chart", "link", "address"].includes(from)) reveal(place);
   });
-  draw(null);
+  draw(page.selection.state);
 }
 
 // Tells screen readers the one sentence, not the whole panel.
-export function announcer(place) {
-  onSelect((position) => {
-    const effect = position === null ? null : effectOf(position);
-    if (position === null) place.textContent = "No node is gone.";
-    else if (effect) place.textContent = summary(position, effect).textContent;
-    else place.textContent = `${nameOf(position)}: its effect is not part of this page.`;
+export function announcer(place, page) {
+  page.selection.onChange(({ removed, effect, waiting }) => {
+    if (waiting) return;
+    if (!removed.length) place.textContent = "No node is gone.";
+    else if (effect) place.textContent = summary(removed[0], effect, page).textContent;
+    else place.textContent = `${page.data.nameOf(removed[0])}: its effect is not part of this page.`;
   });
 }

@@ -1,50 +1,47 @@
 // The graph as SVG: what is printed, and what stands in where there is no WebGL.
 
-import { nameOf, report } from "./data.js";
 import { el, svg, withVariables } from "./dom.js";
-import { onSelect, select, selected } from "./selection.js";
-import { affected, drawn, edges, look, placeOf } from "./view.js";
+import { affected, look } from "./scene.js";
 
 const SIZE = 1000;
 // About how wide a letter of a name is.
 const LETTER = 8;
-const x = (at) => report.drawing.x[at] / 10;
-const y = (at) => SIZE - report.drawing.y[at] / 10;
 
-// The part of the square that is drawn on, with room for circles and names.
-function extent() {
-  const all = drawn.map((_, at) => [x(at), y(at)]);
-  const low = [0, 1].map((axis) => Math.min(...all.map((one) => one[axis]), SIZE / 2) - 25);
-  const high = [0, 1].map((axis) => Math.max(...all.map((one) => one[axis]), SIZE / 2) + 25);
-  return { x: low[0], y: low[1], width: high[0] - low[0] + 60, height: high[1] - low[1] };
-}
-
-export function picture() {
-  const whole = extent();
+export function picture(page, first) {
+  const { data, selection } = page;
+  let shown = first;
+  let circles = [];
+  let whole = null;
   let zoom = 1;
   let centre = null;
+  const x = (at) => shown.x[at] / 10;
+  const y = (at) => SIZE - shown.y[at] / 10;
   const root = svg("svg", { class: "picture", role: "img", "aria-label": "The graph" });
   const ties = svg("path", { class: "ties" });
   const own = svg("path", { class: "ties chosen" });
-  const circles = drawn.map((position, at) =>
-    svg("circle", { cx: x(at), cy: y(at), onclick: () => select(position, "graph") }, svg("title", {}, nameOf(position))),
-  );
   const layer = svg("g");
   const labels = svg("g", { class: "labels" });
-  const line = ([from, to]) => `M${x(from)} ${y(from)}L${x(to)} ${y(to)}`;
-  ties.setAttribute("d", [...edges()].map(line).join(""));
+  const line = ([from, to]) => `M${x(from).toFixed(1)} ${y(from).toFixed(1)}L${x(to).toFixed(1)} ${y(to).toFixed(1)}`;
+
+  // The part of the square that is drawn on, with room for circles and names.
+  function extent() {
+    const all = shown.nodes.map((_, at) => [x(at), y(at)]);
+    const low = [0, 1].map((axis) => Math.min(...all.map((one) => one[axis]), SIZE / 2) - 25);
+    const high = [0, 1].map((axis) => Math.max(...all.map((one) => one[axis]), SIZE / 2) + 25);
+    return { x: low[0], y: low[1], width: high[0] - low[0] + 60, height: high[1] - low[1] };
+  }
 
   // Beside its node, on the side where a long name has room.
   function name(at, away) {
-    const text = nameOf(drawn[at]);
+    const text = data.nameOf(shown.nodes[at]);
     const left = x(at) + away + text.length * LETTER > whole.x + whole.width && x(at) > whole.x + whole.width / 2;
     return svg("text", { x: x(at) + (left ? -away : away), y: y(at) + 5, "text-anchor": left ? "end" : "start" }, text);
   }
 
-  function draw() {
-    const chosen = selected();
-    const changes = affected(chosen);
-    const looks = drawn.map((_, at) => look(at, chosen, changes));
+  function update() {
+    const { state } = selection;
+    const changes = affected(shown, state.effect, data);
+    const looks = shown.nodes.map((_, at) => look(shown, at, state, changes, page));
     looks.forEach((one, at) => {
       circles[at].setAttribute("r", one.radius * 1.15);
       withVariables(circles[at], { "--own": `var(${one.colour})`, "--ring": `var(${one.ring})` });
@@ -55,10 +52,21 @@ export function picture() {
     labels.replaceChildren(
       ...order.filter((at) => looks[at].label).slice(-24).map((at) => name(at, looks[at].radius * 1.15 + 4)),
     );
-    const place = chosen === null ? null : placeOf(chosen);
-    ties.classList.toggle("faded", chosen !== null);
-    own.setAttribute("d", place === null ? "" : [...edges()].filter((edge) => edge.includes(place)).map(line).join(""));
+    const places = state.removed.map(shown.placeOf).filter((place) => place !== null);
+    ties.classList.toggle("faded", state.removed.length > 0);
+    own.setAttribute("d", places.length ? [...shown.edges()].filter((edge) => places.some((place) => edge.includes(place))).map(line).join("") : "");
     frame();
+  }
+
+  function show(next) {
+    shown = next;
+    whole = extent();
+    [zoom, centre] = [1, null];
+    circles = shown.nodes.map((position, at) =>
+      svg("circle", { cx: x(at).toFixed(1), cy: y(at).toFixed(1), onclick: () => selection.select(position, "graph") }, svg("title", {}, data.nameOf(position))),
+    );
+    ties.setAttribute("d", [...shown.edges()].map(line).join(""));
+    update();
   }
 
   function frame() {
@@ -69,16 +77,17 @@ export function picture() {
 
   function rescale(by) {
     zoom = Math.min(Math.max(zoom * by, 1), 16);
-    const place = selected() === null ? null : placeOf(selected());
+    const place = selection.only === null ? null : shown.placeOf(selection.only);
     centre = zoom === 1 ? null : place === null ? centre : [x(place), y(place)];
     frame();
   }
 
   root.append(ties, own, layer, labels);
-  onSelect(draw);
-  draw();
+  show(first);
   return {
     root,
+    show,
+    update,
     closer: () => rescale(1.5),
     farther: () => rescale(1 / 1.5),
     whole: () => rescale(0),

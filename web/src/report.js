@@ -1,21 +1,24 @@
-// The page's script: fills the sections that need one, and shows them.
+// The report's script: fills the sections that need one, and shows them.
 
+import { followAddress } from "./address.js";
 import { themeButton } from "./appearance.js";
 import { canvas } from "./canvas.js";
 import { charts } from "./charts.js";
 import { finder } from "./finder.js";
+import { createPage } from "./page.js";
 import { announcer, panel } from "./panel.js";
-import { followAddress } from "./selection.js";
+import { embedded } from "./source.js";
 import { table } from "./table.js";
 
 const at = (id) => document.getElementById(id);
+const page = createPage(embedded(at("report-data").textContent));
 
 for (const section of document.querySelectorAll(".live")) section.hidden = false;
 themeButton(at("theme"));
-finder(at("finder"));
-panel(at("panel"));
-announcer(at("announcer"));
-canvas(at("graph"));
-table(at("table"));
-charts(at("figures"));
-followAddress();
+finder(at("finder"), page);
+panel(at("panel"), page);
+announcer(at("announcer"), page);
+canvas(at("graph"), page);
+table(at("table"), page);
+charts(at("figures"), page);
+followAddress(page);

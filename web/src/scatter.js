@@ -1,10 +1,8 @@
 // Influence against something else, both on logarithmic axes; dots can be pointed at and chosen.
 
 import { axes, logarithmic } from "./axes.js";
-import { classColour, classOf, nameOf, node, ranked } from "./data.js";
 import { svg, withVariables } from "./dom.js";
 import { names } from "./names.js";
-import { onSelect, select, selected } from "./selection.js";
 
 const MOST = 2400;
 
@@ -12,7 +10,7 @@ const MOST = 2400;
 const jitter = (position) => ((Math.sin(position * 12.9898) * 43758.5453) % 1) * 0.09;
 
 // The first ones, and of the others every so many, so that a large graph stays quick to draw.
-export function sample(values) {
+function sample(values, { node, ranked }) {
   const seen = ranked.filter((position) => values[position] > 0 && node.influence[position] > 0);
   if (seen.length <= MOST) return seen;
   const first = seen.slice(0, MOST / 3);
@@ -21,8 +19,10 @@ export function sample(values) {
   return [...first, ...rest];
 }
 
-export function scatter({ values, spread, title, label, trend, notable }) {
-  const shown = sample(values);
+export function scatter({ values, spread, title, label, trend, notable }, page) {
+  const { data, colours, selection } = page;
+  const { node, nameOf, classOf } = data;
+  const shown = sample(values, data);
   let points = [];
   const draw = (width, height) => {
     const box = { left: 52, right: width - 10, top: 30, bottom: height - 44 };
@@ -36,7 +36,7 @@ export function scatter({ values, spread, title, label, trend, notable }) {
     const dots = points
       .slice()
       .reverse()
-      .map(([cx, cy, position]) => withVariables(svg("circle", { cx: cx.toFixed(1), cy: cy.toFixed(1), r: 2.7 }), { "--own": `var(${classColour(classOf(position))})` }));
+      .map(([cx, cy, position]) => withVariables(svg("circle", { cx: cx.toFixed(1), cy: cy.toFixed(1), r: 2.7 }), { "--own": `var(${colours.colour(classOf(position))})` }));
     const ends = range(valuesShown);
     const line = trend
       ? svg("line", { class: "trend", "clip-path": `url(#clip-${label})`, ...Object.fromEntries(ends.flatMap((end, k) => [[`x${k + 1}`, x(end)], [`y${k + 1}`, y(Math.exp(trend[1]) * end ** trend[0])]])) })
@@ -76,20 +76,16 @@ export function scatter({ values, spread, title, label, trend, notable }) {
     root.addEventListener("mousemove", (event) => {
       const found = nearest(event);
       root.classList.toggle("pointing", found !== null);
-      show(found ?? selected(), found !== null);
+      show(found ?? selection.only, found !== null);
     });
-    root.addEventListener("mouseleave", () => show(selected(), false));
+    root.addEventListener("mouseleave", () => show(selection.only, false));
     root.addEventListener("click", (event) => {
       const found = nearest(event);
-      if (found !== null) select(found, "chart");
+      if (found !== null) selection.select(found, "chart");
     });
-    root.reveal = () => show(selected(), false);
+    root.reveal = () => show(selection.only, false);
     root.reveal();
     return root;
   };
   return { draw, shown: shown.length };
-}
-
-export function follow(current) {
-  onSelect(() => current()?.reveal?.());
 }

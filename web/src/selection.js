@@ -1,42 +1,48 @@
-// Which node is taken away: one value that the picture, the panel, the table and the address share.
+// What is taken away: one state that the picture, the panel, the table and the address share.
+//
+// A state is {removed, effect, near, waiting}: positions, what their removal changes (null: not known here), the
+// neighbours of the first, and whether an answer is still to come.
 
-import { node, positionOf } from "./data.js";
+const NOTHING = { removed: [], effect: null, near: null, waiting: false };
 
-let current = null;
-const listeners = [];
-
-export const selected = () => current;
-
-export function onSelect(listener) {
-  listeners.push(listener);
-}
-
-// `from` says where the choice was made, so that the picture moves only for choices made elsewhere.
-export function select(position, from = "") {
-  current = position;
-  const hash = position === null ? " " : `#node-${node.id[position]}`;
-  try {
-    history.replaceState(null, "", hash === " " ? location.pathname + location.search : hash);
-  } catch {
-    // Some browsers refuse for local files; the page works without it.
-  }
-  for (const listener of listeners) listener(position, from);
-}
-
-export function followAddress() {
-  const read = () => {
-    const found = /^#node-(\d+)$/.exec(location.hash);
-    const position = found ? positionOf(Number(found[1])) : null;
-    if (position !== null) select(position, "address");
+export function createSelection(source) {
+  let state = NOTHING;
+  let asked = 0;
+  const listeners = [];
+  const notify = (from) => {
+    for (const listener of listeners) listener(state, from);
   };
-  window.addEventListener("hashchange", read);
-  // A click on a link to the node that the address names already changes nothing there.
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest?.('a[href^="#node-"]');
-    if (!link) return;
-    event.preventDefault();
-    const position = positionOf(Number(link.getAttribute("href").slice(6)));
-    if (position !== null) select(position, "link");
-  });
-  read();
+
+  // `from` says where the choice was made, so that the picture moves only for choices made elsewhere.
+  function select(chosen, from = "") {
+    const removed = chosen === null ? [] : [chosen].flat();
+    const question = ++asked;
+    if (!removed.length) {
+      state = NOTHING;
+      return notify(from);
+    }
+    const answers = [source.effect(removed), source.neighbours(removed[0])];
+    const settle = ([effect, near]) => {
+      // A later question has been asked meanwhile: its answer counts.
+      if (question !== asked) return;
+      state = { removed, effect, near, waiting: false };
+      notify(from);
+    };
+    if (!answers.some((one) => one instanceof Promise)) return settle(answers);
+    state = { removed, effect: null, near: null, waiting: true };
+    notify(from);
+    return Promise.all(answers).then(settle);
+  }
+
+  return {
+    get state() {
+      return state;
+    },
+    // The one node that is taken away, where it is one.
+    get only() {
+      return state.removed.length === 1 ? state.removed[0] : null;
+    },
+    select,
+    onChange: (listener) => listeners.push(listener),
+  };
 }

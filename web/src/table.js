@@ -1,42 +1,37 @@
-// The ranking: sorted by any column, searched, in pages.
+// The ranking: sorted by any column, searched, filtered by class, in pages.
 
+import { coloured } from "./card.js";
 import { el, withVariables } from "./dom.js";
-import { classColour, className, classOf, matches, named, nameOf, node, positionOf, ranked, report } from "./data.js";
 import { count, number, score } from "./format.js";
-import { onSelect, select, selected } from "./selection.js";
+import { nodeButton } from "./panel.js";
 
 const PAGE = 25;
-const most = Math.max(...ranked.slice(0, 1).map((position) => node.influence[position]), 1e-12);
 
-function chip(index) {
-  return withVariables(el("span", { class: "chip" }, className(index)), { "--own": `var(${classColour(index)})` });
+function influenceCell(page) {
+  const { node, ranked, range, isExact } = page.data;
+  const most = Math.max(...ranked.slice(0, 1).map((position) => node.influence[position]), 1e-12);
+  return (position) => {
+    const share = Math.max(0, node.influence[position] / most);
+    const off = range(position);
+    return [
+      withVariables(el("span", { class: "amount", "aria-hidden": "true" }), { "--share": `${100 * Math.min(share, 1)}%` }),
+      isExact(position)
+        ? score(node.influence[position])
+        : el("span", { title: off ? `estimated: between about ${score(off[0])} and ${score(off[1])}` : "estimated" }, "≈\u202f", score(node.influence[position])),
+    ];
+  };
 }
 
-function influenceCell(position) {
-  const share = Math.max(0, node.influence[position] / most);
-  return [
-    withVariables(el("span", { class: "amount", "aria-hidden": "true" }), { "--share": `${100 * share}%` }),
-    score(node.influence[position]),
-  ];
-}
-
-function columns() {
+function columns(page) {
+  const { node, className, nameOf, isPlaced } = page.data;
   const by = (values) => (position) => values[position];
-  const own = classOf;
+  const chip = (index) => coloured(el("span", { class: "chip" }, className(index)), index, page);
   const wrong = (position) => node.predicted && node.label && node.label[position] >= 0 && node.label[position] !== node.predicted[position];
+  const rank = (position) => (isPlaced(position) ? number(node.rank[position]) : ["≈\u202f", number(node.rank[position])]);
   return [
-    { key: "rank", title: "Rank", value: by(node.rank), number: true, cell: (p) => number(node.rank[p]) },
-    {
-      key: "name",
-      title: "Node",
-      value: nameOf,
-      cell: (p) =>
-        withVariables(
-          el("button", { type: "button", class: "node", title: nameOf(p), onclick: () => select(p, "table") }, nameOf(p)),
-          { "--own": `var(${classColour(own(p))})` },
-        ),
-    },
-    { key: "influence", title: "Influence", value: by(node.influence), number: true, down: true, cell: influenceCell },
+    { key: "rank", title: "Rank", value: by(node.rank), number: true, cell: rank },
+    { key: "name", title: "Node", value: nameOf, cell: (p) => nodeButton(p, page, "table") },
+    { key: "influence", title: page.report.yardstick ?? "Influence", value: by(node.influence), number: true, down: true, cell: influenceCell(page) },
     { key: "degree", title: "Degree", value: by(node.degree), number: true, down: true, cell: (p) => number(node.degree[p]) },
     { key: "pagerank", title: "PageRank", value: by(node.pagerank), number: true, down: true, wide: true, cell: (p) => score(node.pagerank[p]) },
     node.predicted && { key: "predicted", title: "Predicted", value: (p) => className(node.predicted[p]), wide: true, cell: (p) => chip(node.predicted[p]) },
@@ -48,26 +43,50 @@ function columns() {
       cell: (p) =>
         node.label[p] < 0 ? el("span", { class: "muted" }, "–") : [className(node.label[p]), wrong(p) ? el("span", { class: "muted" }, " (differs)") : null],
     },
-  ].filter(Boolean);
+  ].filter((column) => column && !(page.report.yardstick && column.key === page.report.method));
 }
 
-export function table(place) {
-  const shown = columns();
+// Which nodes: of all classes, or of one.
+function classFilter({ report, data }, onChange) {
+  if (!report.coloured_by) return null;
+  const counts = new Map();
+  for (const position of data.ranked) counts.set(data.classOf(position), (counts.get(data.classOf(position)) ?? 0) + 1);
+  const known = [...counts.keys()].filter((index) => index >= 0).sort((a, b) => counts.get(b) - counts.get(a));
+  if (known.length < 2) return null;
+  const what = report.coloured_by === "predicted" ? "predicted" : "labelled";
+  return el(
+    "select",
+    { id: "table-class", "aria-label": "Class", onchange: onChange },
+    el("option", { value: "" }, "All classes"),
+    known.map((index) => el("option", { value: index }, `${what} ${data.className(index)} (${number(counts.get(index))})`)),
+  );
+}
+
+export function table(place, page) {
+  const { report, data, selection } = page;
+  const { node, ranked, matches, positionOf, classOf } = data;
+  const shown = columns(page);
   let sorted = shown[0];
   let down = false;
-  let page = 0;
+  let at = 0;
   let rows = ranked;
 
-  const search = el("input", { id: "table-search", type: "search", autocomplete: "off", spellcheck: "false", placeholder: `${named ? "Name" : "Number"}${report.coloured_by ? " or class" : ""}` });
+  const search = el("input", { id: "table-search", type: "search", autocomplete: "off", spellcheck: "false", placeholder: `${data.named ? "Name" : "Number"}${report.coloured_by ? " or class" : ""}` });
+  const again = () => {
+    at = 0;
+    work();
+  };
+  const filter = classFilter(page, again);
   const status = el("p", { class: "status", role: "status" });
   const body = el("tbody");
   const back = el("button", { type: "button", onclick: () => turn(-1) }, "Previous");
   const forth = el("button", { type: "button", onclick: () => turn(1) }, "Next");
 
+  const kind = (column) => [column.number ? "number" : "", column.wide ? "wide" : "", column.key].join(" ");
   const heads = shown.map((column) =>
     el(
       "th",
-      { scope: "col", class: [column.number ? "number" : "", column.wide ? "wide" : "", column.key].join(" ") },
+      { scope: "col", class: kind(column) },
       el("button", { type: "button", onclick: () => order(column) }, column.title, el("span", { class: "arrow", "aria-hidden": "true" })),
     ),
   );
@@ -75,19 +94,19 @@ export function table(place) {
   function order(column) {
     down = column === sorted ? !down : Boolean(column.down);
     sorted = column;
-    page = 0;
-    work();
+    again();
   }
 
   function turn(by) {
-    page += by;
+    at += by;
     draw();
   }
 
   function work() {
     const collator = new Intl.Collator("en", { numeric: true });
     const sign = down ? -1 : 1;
-    rows = ranked.filter((position) => matches(position, search.value));
+    const wanted = filter?.value ? Number(filter.value) : null;
+    rows = ranked.filter((position) => (wanted === null || classOf(position) === wanted) && matches(position, search.value));
     if (sorted.key !== "rank" || down) {
       const compare = sorted.number ? (a, b) => a - b : collator.compare;
       const keys = new Map(rows.map((position) => [position, sorted.value(position)]));
@@ -100,50 +119,40 @@ export function table(place) {
     draw();
   }
 
-  function draw() {
-    const pages = Math.max(1, Math.ceil(rows.length / PAGE));
-    page = Math.min(Math.max(page, 0), pages - 1);
-    const part = rows.slice(page * PAGE, (page + 1) * PAGE);
-    body.replaceChildren(
-      ...part.map((position) =>
-        el(
-          "tr",
-          { "data-node": node.id[position], class: position === selected() ? "selected" : null },
-          shown.map((column) => {
-            const tag = column.key === "name" ? "th" : "td";
-            return el(
-              tag,
-              { scope: tag === "th" ? "row" : null, class: [column.number ? "number" : "", column.wide ? "wide" : "", column.key].join(" ") },
-              column.cell(position),
-            );
-          }),
-        ),
-      ),
-    );
-    const from = page * PAGE;
-    const left = report.scored - ranked.length;
-    status.textContent = rows.length
-      ? `${number(from + 1)} to ${number(from + part.length)} of ${count(rows.length, "node")}` +
-        (left && rows.length === ranked.length ? `; ${number(left)} less influential ones are left out` : "")
-      : "No node matches.";
-    back.disabled = page === 0;
-    forth.disabled = page >= pages - 1;
+  function line(position) {
+    const cells = shown.map((column) => {
+      const tag = column.key === "name" ? "th" : "td";
+      return el(tag, { scope: tag === "th" ? "row" : null, class: kind(column) }, column.cell(position));
+    });
+    return el("tr", { "data-node": node.id[position], class: selection.state.removed.includes(position) ? "selected" : null }, cells);
   }
 
-  search.addEventListener("input", () => {
-    page = 0;
-    work();
-  });
+  function draw() {
+    const pages = Math.max(1, Math.ceil(rows.length / PAGE));
+    at = Math.min(Math.max(at, 0), pages - 1);
+    const part = rows.slice(at * PAGE, (at + 1) * PAGE);
+    body.replaceChildren(...part.map(line));
+    const from = at * PAGE;
+    status.textContent = rows.length ? `${number(from + 1)} to ${number(from + part.length)} of ${count(rows.length, "node")}` : "No node matches.";
+    back.disabled = at === 0;
+    forth.disabled = at >= pages - 1;
+  }
+
+  search.addEventListener("input", again);
   // The whole row is a target for the mouse; the name in it is the button that keyboards reach.
   body.addEventListener("click", (event) => {
     const row = event.target.closest("tr");
     if (!row || event.target.closest("button") || !getSelection().isCollapsed) return;
-    select(positionOf(Number(row.dataset.node)), "table");
+    selection.select(positionOf(Number(row.dataset.node)), "table");
   });
-  onSelect(draw);
+  selection.onChange(draw);
   work();
+  const left = report.scored - ranked.length;
+  const estimated = report.estimate ? `≈ marks estimates: ${report.estimate.told} A node that the estimate underrates by far may be missing among the first.` : "";
+  const sampled = left ? `This page holds ${number(ranked.length)} of the ${number(report.scored)} nodes: the first ${number(report.first)}, those that are drawn or mentioned, and a sample of the others, under the ranks they have among all.` : "";
   place.append(
-    el("div", { class: "tools" }, el("label", { for: "table-search" }, "Search the ranking"), search, status),
+    el("div", { class: "tools" }, el("label", { for: "table-search" }, "Search the ranking"), search, filter, status),
+    sampled || estimated ? el("p", { class: "muted remark" }, [estimated, sampled].filter(Boolean).join(" ")) : "",
     el(
       "div",
       { class: "sheet" },

@@ -37,12 +37,12 @@ def write_page(analysis: Analysis, path: Path, folder: Path) -> None:
 
 
 def page_title(folder: Path) -> str | None:
-    """The page's title, by the folder's name where that says something.
+    """What the data are called, by the folder's name where that says something.
 
     >>> page_title(Path("trade-influence")), page_title(Path("results"))
-    ('trade: whose absence would change whose prediction?', None)
+    ('trade', None)
     """
     name = folder.absolute().name.removesuffix("-influence")
     if name.lower() in ("edges", "graph", "nora", "out", "output", "result", "results"):
         return None
-    return f"{name}: whose absence would change whose prediction?"
+    return name

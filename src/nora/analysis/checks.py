@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from nora.ingest.formats import GRAPHS, TABLES, existing
+from nora.arguments import shown
+from nora.ingest.formats import GRAPHS, MATRICES, TABLES, existing
+from nora.methods import METHODS
+from nora.models import MODELS
 
 
 def check_files(edges: Any, features: Any = None, labels: Any = None) -> None:
     """Raise unless every file is there, may be read and is of a kind we know; frames are left alone."""
-    for source, kinds in ((edges, (*TABLES, *GRAPHS)), (features, TABLES), (labels, TABLES)):
+    given: list[tuple[Any, tuple[str, ...]]] = [
+        (edges, (*TABLES, *GRAPHS, *MATRICES)),
+        (features, (*TABLES, *MATRICES)),
+        (labels, TABLES),
+    ]
+    for source, kinds in given:
         if isinstance(source, str | Path):
-            existing(source, kinds)
+            existing(source, kinds, folder=source is edges)
+        elif source is not None and not hasattr(source, "columns"):
+            raise TypeError(
+                f"a graph is read from a file or a pandas DataFrame, got {shown(source)}"
+            )
+
+
+def check_names(model: str | None, methods: Iterable[str]) -> None:
+    """Raise for a model or a method that nobody has."""
+    if model not in (None, "auto"):
+        MODELS.check(model)
+    for name in methods:
+        METHODS.check(name)
 
 
 def check_task(task: str | None) -> None:

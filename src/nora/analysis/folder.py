@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from nora.files import check_folder
+from nora.outputs import Inputs, check_keeps
+from nora.wording import listed
 
 MADE_BY = "nora run"
 ABOUT = "run.json"
@@ -28,8 +30,14 @@ FILES = {
 }
 
 
-def check_results(folder: Path, force: bool) -> None:
-    """Raise unless results can go to `folder`: replacing deletes, so only ever what we have made."""
+def check_results(folder: Path, force: bool, inputs: Inputs | None = None) -> None:
+    """Raise unless results can go to `folder`: replacing deletes, so only ever what we have made.
+
+    Args:
+        folder: Where to.
+        force: Whether earlier results may be replaced.
+        inputs: What was read, which is never deleted.
+    """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file; name a folder for the results")
     check_folder(folder.absolute().parent)
@@ -48,10 +56,12 @@ def check_results(folder: Path, force: bool) -> None:
     others = sorted(file.name for file in folder.iterdir() if file.name not in FILES)
     if others:
         raise FileExistsError(
-            f"{folder} holds files of yours ({', '.join(others[:3])}), so force=True does not replace it"
+            f"{folder} holds files of yours ({listed(others, 3)}), so force=True does not replace it"
         )
     if not force:
         raise FileExistsError(f"{folder} is not empty; choose another folder, or add force=True")
+    if inputs is not None:
+        check_keeps(folder, inputs)
     _try_to_write(folder)
 
 

@@ -7,24 +7,34 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from nora.analysis.checks import check_files, check_task
+from nora.analysis.forecast import Forecast, forecast
+from nora.analysis.model_choice import ModelChoice, choose_model
 from nora.analysis.result import Analysis
 from nora.analysis.stages import Stages
 from nora.analysis.summary import model_notes, summarise_graph
+from nora.arguments import check_seed, check_whole
 from nora.ingest import Reading, read_graph
+from nora.ingest.limits import memory_limit
 from nora.ingest.reading import Source
+from nora.machine import available_memory, held_memory
+from nora.memory import in_words, parse_bytes
 from nora.methods import METHODS
 from nora.models import MODELS
+from nora.questions.each import effects_of_each
 from nora.questions.influence import bind_options
+from nora.questions.refine import refined
+from nora.results.exactness import method_name
 from nora.training.train import train
 from nora.training.trust import assess
 
-FEWEST_LABELLED = 5
+FEWEST_LABELLED, MEGABYTE = 5, 1e6
 log = logging.getLogger(__name__)
 
 
@@ -44,6 +54,7 @@ def analyse(
     top: int = 10,
     seed: int = 0,
     epochs: int = 200,
+    memory: str | int | None = None,
     progress: bool = True,
     tell: Callable[[str], None] | None = None,
 ) -> Analysis:
@@ -58,7 +69,8 @@ def analyse(
             `weight` and `type`; or a `.graphml` or `.gexf` file. See `nora.read_graph`.
         features: What is known of each node: `id`, then one column each.
         labels: The classes to predict: `id`, `label`; blank is unknown.
-        model: A name from `nora models`; `gcn` by default, `rgcn` for typed edges.
+        model: A name from `nora models`; by default, and for `auto`, `rgcn` for typed edges where that
+            fits, else `gcn`: the choice is told with its reason.
         task: `node` (predict labels) or `link` (predict edges); by default `node` if there are labels.
         directed: Edges go from source to target only.
         encoding: Features for nodes without any: `auto`, `degree`, `onehot`, `random`, `random-walk`,
@@ -70,6 +82,7 @@ def analyse(
         top: Of how many of the first nodes the effects are kept.
         seed: The same seed gives the same results.
         epochs: Most passes in training.
+        memory: The most it may take, e.g. `"4GB"`; what would take more is refused before it starts.
         progress: Show progress bars.
         tell: Called with each message on the way; by default they go to the logger `nora.analysis`.
 
@@ -85,16 +98,18 @@ def analyse(
     tell = tell or (lambda text: log.info(text.strip()))
     ignore, also = _several(ignore), _several(also)
     check_task(task)
+    check_seed(seed)
+    check_whole("epochs", epochs, 1)
     given = {"edges": edges, "features": features, "labels": labels}
     check_files(**given)
     _check_methods(method, also)
-    if model is not None:
+    if model not in (None, "auto"):
         MODELS[model]
-    if top < 1:
-        raise ValueError(f"top must be at least 1, got {top}")
+    check_whole("top", top, 1)
 
     stages, cautions = Stages(progress), []
-    with stages.shown("reading"):
+    size = sum(_bytes(one) for one in given.values()) / MEGABYTE
+    with stages.shown("reading", size or None) as advance, memory_limit(memory):
         reading = read_graph(
             edges,
             features,
@@ -103,19 +118,37 @@ def analyse(
             encoding=encoding,
             ignore=ignore,
             label_column=label_column,
+            advance=lambda count: advance(count / MEGABYTE),
         )
         inputs = tuple(_identity(role, one) for role, one in given.items() if one is not None)
     task = _task(reading, task)
-    model = model or ("rgcn" if reading.dataset.edge_type_names else "gcn")
+    chosen = choose_model(model, reading.dataset)
+    model = chosen.name
     graph = summarise_graph(reading, directed)
     tell(f"Read {'edges' if isinstance(edges, pd.DataFrame) else Path(edges).name}: {graph}.")
     for note in reading.notes:
         tell(f"  · {note}")
+    if chosen.reason:
+        tell(f"  · model {model}: {chosen.reason}")
+    expected = forecast(reading.dataset.data, model, epochs, reading.dataset.num_classes or 64)
+    _check_memory(expected, memory)
+    if expected.long:
+        tell(f"\nThis will take {expected}.")
 
     with stages.measured("training"):
-        run = train(model, reading.dataset, task, seed=seed, epochs=epochs, progress=progress)
-    notes = (*reading.notes, *model_notes(run))
-    for note in notes[len(reading.notes) :]:
+        run = train(
+            model,
+            reading.dataset,
+            task,
+            seed=seed,
+            epochs=epochs,
+            progress=progress,
+            **chosen.sizes,
+        )
+    run = replace(run, inputs=inputs)
+    notes = (*reading.notes, *_about_choice(chosen), *model_notes(run))
+    shown = len(reading.notes) + len(_about_choice(chosen))
+    for note in notes[shown:]:
         tell(f"  · {note}")
     trust = assess(run)
     tell(f"\nThe model ({model}) {trust.finding}.")
@@ -125,16 +158,16 @@ def analyse(
 
     session = run.session()
     with stages.measured("ranking"), _kept(cautions):
-        scores = session.influence(method, progress=progress)
+        scores = refined(session, session.influence(method, progress=progress), least=top)
     if "auto" in scores.details:
-        tell(f"auto: {scores.method}, because {scores.details['auto']['reason']}.")
+        tell(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
     with stages.measured("other methods"), _kept(cautions):
         others = tuple(session.influence(name, progress=progress) for name in also)
     first = scores.top(top)["node"].tolist()
     effects = []
     with stages.shown("effects", len(first)) as advance:
-        for node in first:
-            effects.append(session.what_if(node))
+        for effect in effects_of_each(session, first):
+            effects.append(effect)
             advance(1)
     return Analysis(
         graph=graph,
@@ -157,10 +190,39 @@ def analyse(
             "also": also,
             "top": top,
             "epochs": epochs,
+            "memory": memory,
         },
         inputs=inputs,
         seconds=stages.seconds,
+        memory=stages.memory,
+        computing=stages.computing,
     )
+
+
+def _about_choice(chosen: ModelChoice) -> tuple[str, ...]:
+    return (f"model {chosen.name}: {chosen.reason}",) if chosen.reason else ()
+
+
+def _check_memory(expected: Forecast, memory: str | int | None) -> None:
+    """Raise when a run will take more than it may, before it does."""
+    if memory is not None:
+        limit, allowed = parse_bytes(memory), f"memory={memory!r} allows no more"
+    else:
+        limit, allowed = (
+            (available_memory() or expected.memory) + held_memory(),
+            "there is not so much",
+        )
+    if expected.memory > limit:
+        raise ValueError(
+            f"training and ranking would take about {in_words(expected.memory)}, and {allowed} than "
+            f"{in_words(limit)}; give fewer features or a smaller graph, or more memory"
+        )
+
+
+def _bytes(source: Source | None) -> int:
+    """A file's size; 0 for frames and folders."""
+    path = Path(source) if isinstance(source, str | Path) else None
+    return path.stat().st_size if path is not None and path.is_file() else 0
 
 
 def _several(given: str | Sequence[str]) -> tuple[str, ...]:
@@ -193,6 +255,8 @@ def _identity(role: str, source: Source) -> dict[str, Any]:
             "columns": [str(name) for name in source.columns],
         }
     path = Path(source)
+    if path.is_dir():
+        return {"role": role, "folder": str(path)}
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"role": role, "file": str(path), "bytes": path.stat().st_size, "sha256": digest}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ import pandas as pd
 from nora.analysis.folder import check_results
 from nora.analysis.summary import GraphSummary
 from nora.analysis.writing import write_results
+from nora.outputs import read_from
 from nora.questions.session import Session
 from nora.results.effect import Effect
+from nora.results.exactness import method_name
 from nora.results.influence import Influence
 from nora.training.runs import Run
 from nora.training.trust import Trust
@@ -38,6 +40,18 @@ class Analysis:
         options: What was asked for, with what was chosen where nothing was said.
         inputs: What identifies the files: role, path, size and SHA-256; of a DataFrame rows and columns.
         seconds: How long each stage took.
+        memory: The most bytes held during each stage.
+        computing: Seconds of all cores together that each stage took.
+
+    Example:
+        >>> import nora
+        >>> import pandas as pd
+        >>> club = nora.load_dataset("karate").data
+        >>> edges = pd.DataFrame(club.edge_index.t().tolist(), columns=["source", "target"])
+        >>> labels = pd.DataFrame({"id": range(34), "label": club.y.tolist()})
+        >>> found = nora.analyse(edges, labels=labels, epochs=20, progress=False, tell=str)
+        >>> found.top(3)["rank"].tolist(), found.trust.weak
+        ([1, 2, 3], False)
     """
 
     graph: GraphSummary
@@ -52,6 +66,8 @@ class Analysis:
     options: Mapping[str, Any]
     inputs: tuple[Mapping[str, Any], ...]
     seconds: Mapping[str, float]
+    memory: Mapping[str, int] = field(default_factory=dict)
+    computing: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         best = self.top(NAMED_IN_REPR)
@@ -62,7 +78,7 @@ class Analysis:
         lines = [
             f"Analysis of {self.graph}",
             f"  the model ({self.run.architecture['name']}) {self.trust.finding}",
-            f"  most influential ({self.scores.method}): {first}",
+            f"  most influential ({method_name(self.scores)}): {first}",
             *(f"  warning: {text}" for text in self.warnings),
         ]
         return "\n".join(lines)
@@ -85,6 +101,6 @@ class Analysis:
             The folder.
         """
         folder = Path(folder)
-        check_results(folder, force)
+        check_results(folder, force, read_from(made_from=self.inputs))
         write_results(self, folder, progress)
         return folder

@@ -98,6 +98,11 @@ def model_notes(run: Run) -> list[str]:
             f"the weights of edges count, as they are (from {low:g} to {high:g}); to leave them out, "
             "name their column in ignore="
         )
+    if run.metrics.get("still_improving"):
+        found.append(
+            f"training ended after {run.metrics['epochs']:,} epochs while it was still improving; more "
+            "epochs= may make a better model"
+        )
     if run.task.name == "link" and run.dataset.class_names:
         found.append("labels are not used: the task is to predict edges (task='link')")
     return found

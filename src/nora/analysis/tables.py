@@ -10,6 +10,7 @@ import pandas as pd
 from torch import Tensor
 
 from nora.results.effect import Effect
+from nora.results.exactness import refinement
 
 if TYPE_CHECKING:
     from nora.analysis.result import Analysis
@@ -28,6 +29,9 @@ def scores_table(analysis: Analysis, degree: Mapping[int, int]) -> pd.DataFrame:
     dataset = analysis.run.dataset
     table = analysis.scores.to_frame()
     nodes = table["node"].tolist()
+    known = refinement(analysis.scores)
+    if known is not None:  # of an estimate: which influences are the definition's own
+        table["exact"] = table["node"].isin(known["nodes"])
     table["degree"] = [degree[node] for node in nodes]
     found = predictions(analysis)
     classes = dataset.class_names or ()
@@ -36,8 +40,8 @@ def scores_table(analysis: Analysis, degree: Mapping[int, int]) -> pd.DataFrame:
         table["predicted"] = [classes[k] for k in likeliest.indices[nodes].tolist()]
         table["probability"] = likeliest.values[nodes].double().numpy()
     if classes:
-        known = dataset.data.y[nodes].tolist()
-        table["label"] = [classes[k] if k >= 0 else None for k in known]
+        labels = dataset.data.y[nodes].tolist()
+        table["label"] = [classes[k] if k >= 0 else None for k in labels]
     for scores in analysis.others:
         frame = scores.to_frame().set_index("node").loc[table["node"]]
         table[f"influence_{scores.method}"] = frame["influence"].to_numpy()

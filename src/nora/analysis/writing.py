@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
+import pandas as pd
 
 from nora import __version__
 from nora.analysis.asking import write_page
 from nora.analysis.folder import ABOUT, MADE_BY
+from nora.analysis.graph_in_pieces import IN_ONE_PIECE, write_graphml_in_pieces
 from nora.analysis.stages import Stages
 from nora.analysis.tables import changes, effect_file, predictions, scores_table
 from nora.files import folder_written_atomically
+from nora.problem.degree import degrees
+from nora.progress import Advance
+from nora.results.exactness import method_name
 from nora.results.export import to_networkx, write_graph
 from nora.results.influence import Influence
+from nora.results.spreadsheet import write_csv
 from nora.results.tables import write_table
 from nora.strict_json import json_text
 
@@ -28,35 +33,52 @@ if TYPE_CHECKING:
 
 def write_results(analysis: Analysis, folder: Path, progress: bool) -> None:
     """Write everything into `folder`, which is there complete or not at all."""
-    stages = Stages(progress, dict(analysis.seconds))
+    stages = Stages(
+        progress, dict(analysis.seconds), dict(analysis.memory), dict(analysis.computing)
+    )
     run, scores, dataset = analysis.run, analysis.scores, analysis.run.dataset
     with folder_written_atomically(folder, replace=folder.exists()) as new:
-        with stages.shown("writing tables and graph"):
+        with stages.shown("writing tables and graph", 5 + len(analysis.effects)) as advance:
             run.save(new / "run")
-            graph = to_networkx(
-                dataset.data,
-                scores,
-                predictions=predictions(analysis),
-                names=scores.names,
-                class_names=dataset.class_names,
-            )
-            table = scores_table(analysis, dict(graph.nodes(data="degree")))
+            advance(1)
+            table = scores_table(analysis, dict(enumerate(degrees(dataset.data).tolist())))
             for name in ("scores.parquet", "scores.csv"):
                 write_table(table, scores.provenance(), new / name)
+                advance(1)
             (new / "effects").mkdir()
             for rank, effect in enumerate(analysis.effects, start=1):
                 name = effect_file(rank, scores.names or (), effect.removed[0])
-                changes(effect, dataset.class_names).to_csv(new / "effects" / name, index=False)
-            graph = _named(graph, scores.names or (), dataset.edge_type_names)
-            for name in ("graph.graphml", "graph.gexf"):
-                write_graph(graph, new / name)
+                write_csv(changes(effect, dataset.class_names), new / "effects" / name)
+                advance(1)
+            _write_graph(analysis, table, new, advance)
         with stages.shown("writing the report"):
             write_page(analysis, new / "report.html", folder)
-        text = json_text(describe(analysis, stages.seconds))
+        text = json_text(describe(analysis, stages))
         (new / ABOUT).write_text(text + "\n", encoding="utf-8")
 
 
-def describe(analysis: Analysis, seconds: Mapping[str, float]) -> dict[str, Any]:
+def _write_graph(analysis: Analysis, table: pd.DataFrame, new: Path, advance: Advance) -> None:
+    """The graph with its scores: by NetworkX, or piece by piece where that would take too much."""
+    scores, dataset = analysis.scores, analysis.run.dataset
+    if dataset.data.num_edges > IN_ONE_PIECE:
+        types = dataset.edge_type_names
+        write_graphml_in_pieces(dataset.data, table, types, new / "graph.graphml")
+        advance(2)
+        return
+    graph = to_networkx(
+        dataset.data,
+        scores,
+        predictions=predictions(analysis),
+        names=scores.names,
+        class_names=dataset.class_names,
+    )
+    graph = _named(graph, scores.names or (), dataset.edge_type_names)
+    for name in ("graph.graphml", "graph.gexf"):
+        write_graph(graph, new / name)
+        advance(1)
+
+
+def describe(analysis: Analysis, stages: Stages) -> dict[str, Any]:
     """What `run.json` holds."""
     trust, scores, options = analysis.trust, analysis.scores, analysis.options
     return {
@@ -81,13 +103,16 @@ def describe(analysis: Analysis, seconds: Mapping[str, float]) -> dict[str, Any]
         },
         "method": _method(scores),
         "also": [_method(other) for other in analysis.others],
-        "seconds": seconds,
+        "seconds": stages.seconds,
+        "computing_seconds": stages.computing,
+        "peak_bytes": stages.memory,
     }
 
 
 def _method(scores: Influence) -> dict[str, Any]:
     return {
         "name": scores.method,
+        "called": method_name(scores),
         "options": scores.options,
         "seconds": scores.seconds,
         "details": scores.details,

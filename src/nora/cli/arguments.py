@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from types import NoneType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nora.files import check_folder
 from nora.registry import nearest
 
 if TYPE_CHECKING:
     from nora import Run
 
-TABLES = (".csv", ".parquet")
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace files that are there; never an input of the run.")
+]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
@@ -41,6 +32,9 @@ def parse_nodes(
 ) -> list[int]:
     """Node ids from ids and names, each alone or several with commas.
 
+    A name may itself hold commas: it is found where the text can be read in one way only, and may be
+    quoted as in a CSV file (`"Ryan, Paul",bob`).
+
     Args:
         texts: What was typed, e.g. `["17,42", "@fenupo"]`.
         names: The nodes' names, when they have any.
@@ -50,16 +44,59 @@ def parse_nodes(
     Example:
         >>> parse_nodes(["2,0", "ann"], ["ann", "bob", "eve"], 3)
         [2, 0, 0]
+        >>> parse_nodes(['Doe, Jo,bob', '"Doe, Jo"'], ["ann", "bob", "Doe, Jo"], 3)
+        [2, 1, 2]
     """
     known = {name: node for node, name in enumerate(names or ())}
     ids: list[int] = []
     for text in texts:
-        # A name may itself hold a comma: the whole text comes first.
-        parts = [text] if text in known else [part.strip() for part in text.split(",")]
-        ids += [_node(part, known, count, what) for part in parts if part]
+        ids += [_node(part, known, count, what) for part in _parts(text, known)]
     if not ids:
         raise ValueError(f"no {what} is named: give ids or names, e.g. 17 or 17,42")
     return ids
+
+
+def _parts(text: str, known: dict[str, int]) -> list[str]:
+    """What was typed, cut at the commas that part names rather than belong to one."""
+    if text in known:
+        return [text]
+    pieces = [piece for piece in text.split(",") if piece.strip()]
+    if not any("," in name for name in known):
+        plain = [piece.strip() for piece in pieces]
+    else:
+        ways = _readings(text.split(","), known)
+        if len(ways) > 1:
+            raise ValueError(
+                f"{text!r} can be read as {_quoted(ways[0])} or {_quoted(ways[1])}: put names that hold "
+                "commas into double quotes"
+            )
+        plain = ways[0] if ways else [piece.strip() for piece in pieces]
+    if '"' not in text or all(part in known for part in plain):
+        return plain
+    try:
+        cells = next(csv.reader([text], skipinitialspace=True, strict=True))
+    except csv.Error:
+        raise ValueError(f"{text!r} has a quote that is not closed") from None
+    return [cell.strip() for cell in cells if cell.strip()]
+
+
+def _readings(pieces: list[str], known: dict[str, int]) -> list[list[str]]:
+    """Up to two ways to join neighbouring pieces so that all are names or numbers."""
+    longest = 1 + max(name.count(",") for name in known)
+    # From the end: how what follows each piece can be read.
+    after: list[list[list[str]]] = [[[]]]
+    for start in range(len(pieces) - 1, -1, -1):
+        found: list[list[str]] = []
+        for end in range(start + 1, min(start + longest, len(pieces)) + 1):
+            first = ",".join(pieces[start:end]).strip()
+            if first in known or (end == start + 1 and (first.isdecimal() or not first)):
+                found += [[first, *rest] if first else rest for rest in after[len(pieces) - end]]
+        after.append(found[:2])
+    return after[-1]
+
+
+def _quoted(parts: list[str]) -> str:
+    return ", ".join(f'"{part}"' for part in parts)
 
 
 def _node(text: str, known: dict[str, int], count: int, what: str) -> int:
@@ -134,17 +171,7 @@ def parse_options(texts: Iterable[str], method: str) -> dict[str, Any]:
     from nora.questions.influence import bind_options
 
     options = dict(_option(text) for text in texts)
-    entry = METHODS[method]
-    bind_options(entry, options)
-    try:
-        hints = get_type_hints(entry.value)
-    except NameError:  # annotations imported for type checkers only: the method checks for itself
-        hints = {}
-    for key, value in options.items():
-        if key in hints and not _fits(value, hints[key]):
-            raise ValueError(
-                f"option {key} of {method!r} takes {_described(hints[key])}, got {value!r}"
-            )
+    bind_options(METHODS[method], options)
     return options
 
 
@@ -163,33 +190,6 @@ def _option(text: str) -> tuple[str, Any]:
         return key.strip().replace("-", "_"), value
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether `value` is what an annotation asks for; annotations not known here accept all."""
-    if get_origin(hint) in (Union, UnionType):
-        return any(_fits(value, part) for part in get_args(hint))
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if isinstance(value, bool):
-        return hint not in (int, float, str, NoneType)
-    if hint is float:
-        return isinstance(value, int | float)
-    return isinstance(value, hint) if hint in (int, str, bool, NoneType) else True
-
-
-def _described(hint: Any) -> str:
-    """An annotation in words.
-
-    >>> _described(int | None), _described(Literal["sum", "own"])
-    ('a whole number or null', "'sum' or 'own'")
-    """
-    if get_origin(hint) in (Union, UnionType):
-        return " or ".join(_described(part) for part in get_args(hint))
-    if get_origin(hint) is Literal:
-        return " or ".join(repr(value) for value in get_args(hint))
-    words = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
-    return words.get(hint, "null")
-
-
 def parse_shard(text: str) -> tuple[int, int]:
     """`"2/8"` as `(2, 8)`: the second of eight equal parts.
 
@@ -200,14 +200,3 @@ def parse_shard(text: str) -> tuple[int, int]:
     if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
         raise ValueError(f"--shard {text!r} is not of the form i/n with 1 ≤ i ≤ n, e.g. 2/8")
     return int(part), int(parts)
-
-
-def check_table(path: Path | None) -> None:
-    """Raise unless a table can be written to `path`."""
-    if path is None:
-        return
-    if path.suffix not in TABLES:
-        raise ValueError(f"cannot tell the format of {path.name!r}: use a .csv or .parquet name")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; name a .csv or .parquet file")
-    check_folder(path.parent)

@@ -54,7 +54,7 @@ def datasets(json: Json = False) -> None:
 
 
 def _show(registry: Registry[Any, Any], json: bool) -> None:
-    entries = list(registry)
+    entries = registry.told()
     if json:
         print_json([{"name": e.name, "summary": e.summary, **asdict(e.facts)} for e in entries])
     else:

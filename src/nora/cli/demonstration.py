@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import check_folder, parse_options
+from nora.cli.arguments import Force, parse_options
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.removal import readable
+from nora.outputs import check_file, check_table
 from nora.wording import duration
 
 if TYPE_CHECKING:
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
     from nora import Effect, Influence, Run
 
 SHOWN = 10
+SCORES, FIGURE = "scores.csv", "influence.png"
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the scores and the figure.")] = Path("demo"),
     seed: Annotated[int, typer.Option(help="Seed of the split and the training.")] = 0,
     method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "exact",
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """See it work: who matters in a small polarised social network?
@@ -38,10 +41,14 @@ def demo(
       nora demo
       nora demo --method nora --out demo-nora
     """
-    check_folder(out)
+    from nora.methods import METHODS
+
+    METHODS.check(method)
+    check_table(out / SCORES, force)
+    check_file(out / FIGURE, force)
     parse_options((), method)
     found = _find_out(seed, method)
-    files = _write(found, out)
+    files = _write(found, out, force)
     best = found.best()
     flips = found.effect.flips()
     if json:
@@ -108,7 +115,7 @@ def _find_out(seed: int, method: str) -> _Findings:
     return _Findings(run, scores, degree, session.what_if(first))
 
 
-def _write(found: _Findings, folder: Path) -> dict[str, Path]:
+def _write(found: _Findings, folder: Path, force: bool) -> dict[str, Path]:
     from nora.results.plots.overview import influence_figure
     from nora.results.plots.style import save_figure
 
@@ -117,6 +124,6 @@ def _write(found: _Findings, folder: Path) -> dict[str, Path]:
         found.scores, found.degree, found.run.data.edge_index, found.predicted, dataset.class_names
     )
     return {
-        "scores": found.scores.save(folder / "scores.csv"),
-        "figure": save_figure(figure, folder / "influence.png"),
+        "scores": found.scores.save(folder / SCORES, replace=force),
+        "figure": save_figure(figure, folder / FIGURE, replace=force),
     }

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nora.cli.arguments import check_folder
 from nora.cli.display import Json, print_json, say
+from nora.files import check_folder
 
 # Every tenth label is left blank, as in most real label files.
 BLANK = 10

@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import check_folder
+from nora.cli.arguments import Force
 from nora.cli.display import Json, print_json, print_table, say
+from nora.files import check_folder
+from nora.outputs import check_file
 
 # Longer tables are for the files.
 SHOWN_ROWS = 40
@@ -44,6 +46,7 @@ def reproduce(
         typer.Option(min=0.0, max=1.0, metavar="X", help="Share of nodes methods may learn from."),
     ] = 0.1,
     seed: Annotated[int, typer.Option(help="Seed of splits, weights and labelled nodes.")] = 0,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Run one of the paper's experiments and put the result beside the paper's figures.
@@ -62,33 +65,35 @@ def reproduce(
     if experiment == "list":
         from nora.cli.display import print_entries
 
-        print_entries(list(RECIPES))
+        print_entries(RECIPES.told())
         return
-    entry = RECIPES[experiment]
+    RECIPES.check(experiment)
+    for ending in (".md", ".json", ".png"):
+        check_file(out / f"{experiment}{ending}", force)
 
     from nora.datasets import DATASETS, cache_folder
+    from nora.models import MODELS
+
+    for text, family in ((datasets, DATASETS), (models, MODELS)):
+        for name in _names(text, ()):
+            family.check(name)
+
     from nora.experiments.cells import profile_named
     from nora.experiments.conduct import conduct
     from nora.experiments.lab import Lab
-    from nora.models import MODELS
 
-    size = profile_named(profile)
+    entry, size = RECIPES[experiment], profile_named(profile)
     chosen: dict[str, tuple[str, ...]] = {
         "datasets": _names(datasets, entry.facts.datasets),
         "models": _names(models, entry.facts.models),
         "tasks": _names(tasks, entry.facts.tasks),
     }
-    for name in chosen["datasets"]:
-        DATASETS[name]
-    for name in chosen["models"]:
-        MODELS[name]
     for name in chosen["tasks"]:
         if name not in ("node", "link"):
             raise ValueError(f"--tasks names {name!r}; it takes node, link or node,link")
     if not 0 < share < 1:
         raise ValueError(f"--share must lie between 0 and 1, got {share:g}")
     kept = cache or cache_folder() / "experiments"
-    check_folder(out)
     check_folder(kept)
     lab = Lab(
         kept,

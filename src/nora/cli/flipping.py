@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import parse_nodes
+from nora.cli.arguments import Force, parse_nodes
 from nora.cli.display import Json, print_json, print_table, say
-from nora.files import check_folder
+from nora.outputs import check_file, read_from
 from nora.wording import count, duration
 
 
@@ -27,6 +27,7 @@ def flip(
     out: Annotated[
         Path | None, typer.Option(help="Write what goes to this .json file, as edits.")
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Find the smallest set of nodes or edges whose removal changes this node's predicted class.
@@ -46,7 +47,7 @@ def flip(
     if out is not None:
         if out.suffix != ".json":
             raise ValueError(f"cannot write edits to {out.name!r}: use a .json name")
-        check_folder(out.parent)
+        check_file(out, force, read_from(run))
 
     import nora
 

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import Targets, check_table, parse_nodes, parse_targets
+from nora.cli.arguments import Force, Targets, parse_nodes, parse_targets
 from nora.cli.display import Json, print_json, print_table, records, say
+from nora.outputs import check_table, read_from
 from nora.wording import duration
 
 
@@ -27,6 +28,7 @@ def group(
     out: Annotated[
         Path | None, typer.Option(help="Write the group to this .csv or .parquet file.")
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Find the nodes that change the other predictions most when they are removed together.
@@ -40,7 +42,7 @@ def group(
       nora group runs/cora-gcn --size 10
       nora group runs/cora-gcn --size 5 --targets 3,4,5 --out group.csv
     """
-    check_table(out)
+    check_table(out, force, read_from(run))
 
     import nora
 
@@ -54,7 +56,7 @@ def group(
         recheck=recheck,
     )
     if out is not None:
-        found.save(out)
+        found.save(out, replace=force)
     if json:
         print_json(
             {

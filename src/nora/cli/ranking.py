@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nora.cli.arguments import (
+    Force,
     Targets,
-    check_folder,
-    check_table,
     parse_nodes,
     parse_options,
     parse_shard,
@@ -19,6 +18,8 @@ from nora.cli.arguments import (
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.tuning import FOLDER as TUNED
 from nora.cli.tuning import labels_file
+from nora.files import check_folder
+from nora.outputs import check_table, read_from
 from nora.wording import duration
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def rank(
         str | None,
         typer.Option(metavar="I/N", help="Only the I-th of N parts, for several processes."),
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Score every node of a run by how much its removal changes the others' predictions.
@@ -111,7 +113,10 @@ def rank(
       nora rank runs/cora-gcn --measure flips --measure accuracy:test --by y
       nora rank runs/cora-gcn --shard 2/8 --checkpoint parts/2
     """
-    check_table(out)
+    from nora.methods import METHODS
+
+    METHODS.check(method)
+    check_table(out, force, read_from(run, labels))
     if certify and (
         nodes or shard or checkpoint or method != "auto" or tuned or paper or option or labels
     ):
@@ -143,7 +148,7 @@ def rank(
         given["budget"] = budget
     trained = nora.load_run(run)
     if certify:
-        _certify(trained, run, top, 60.0 if budget is None else budget, targets, out, json)
+        _certify(trained, run, top, 60.0 if budget is None else budget, targets, out, force, json)
         return
     options = {**_settings(trained, run, method, tuned, paper), **given}
     try:
@@ -170,7 +175,7 @@ def rank(
         raise KeyboardInterrupt(
             f"finished work is kept in {checkpoint}; the same command goes on from there"
         ) from None
-    _report(scores, top, out, json, {"run": str(run)})
+    _report(scores, top, out, force, json, {"run": str(run)})
 
 
 def _certify(
@@ -180,6 +185,7 @@ def _certify(
     budget: float,
     targets: list[str] | None,
     out: Path | None,
+    force: bool,
     json: bool,
 ) -> None:
     """The top `k` with exact scores and a certificate."""
@@ -187,7 +193,7 @@ def _certify(
     session = trained.session(targets=counted)
     found = session.top(min(k, session.num_nodes), budget=budget)
     if out is not None:
-        found.save(out)
+        found.save(out, replace=force)
     if json:
         print_json(
             {
@@ -216,6 +222,7 @@ def merge(
     ],
     out: Annotated[Path, typer.Option(help="Write all scores to this .csv or .parquet file.")],
     top: Top = 20,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Join the checkpoint folders of one ranking, made by several processes or machines.
@@ -228,12 +235,12 @@ def merge(
       nora rank runs/cora-gcn --shard 2/2 --checkpoint parts/2
       nora merge parts/1 parts/2 --out scores.parquet
     """
-    check_table(out)
+    check_table(out, force, read_from(*folders))
 
     import nora
 
     scores = nora.merge_checkpoints(folders)
-    _report(scores, top, out, json, {"merged": [str(folder) for folder in folders]})
+    _report(scores, top, out, force, json, {"merged": [str(folder) for folder in folders]})
 
 
 def _settings(trained: Run, run: Path, method: str, tuned: bool, paper: bool) -> dict[str, Any]:
@@ -243,7 +250,11 @@ def _settings(trained: Run, run: Path, method: str, tuned: bool, paper: bool) ->
     if tuned:
         import nora
 
-        return nora.Tuned.load(run / TUNED / f"{method}.json").options
+        file = run / TUNED / f"{method}.json"
+        found = nora.Tuned.load(file)
+        if found.method != method:
+            raise ValueError(f"{file} holds settings of {found.method!r}, not of {method!r}")
+        return found.options
     if paper:
         from nora.tuning.published import published_options
 
@@ -293,11 +304,12 @@ def _report(
     scores: Influence | EdgeInfluence,
     top: int,
     out: Path | None,
+    force: bool,
     json: bool,
     source: dict[str, Any],
 ) -> None:
     if out is not None:
-        scores.save(out)
+        scores.save(out, replace=force)
     best, scored = scores.top(top), len(scores.to_frame())
     what = "nodes" if hasattr(scores, "node_types") else "edges"
     if json:
@@ -317,8 +329,10 @@ def _report(
             }
         )
         return
+    from nora.results.exactness import method_name
+
     if "auto" in scores.details:
-        say(f"auto: {scores.method}, because {scores.details['auto']['reason']}.")
+        say(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
     took = f", {duration(scores.seconds)}" if scores.seconds else ""
     columns = [column for column in best if column != "rank"]
     if scores.measure != "change":
@@ -326,7 +340,7 @@ def _report(
         columns = [scores.measure if one == "influence" else one for one in columns]
     print_table(
         best[["rank", *columns]],
-        f"{scores.method}: {scored:,} of {len(scores):,} {what} scored{took}",
+        f"{method_name(scores)}: {scored:,} of {len(scores):,} {what} scored{took}",
     )
     if out is not None:
         say(f"All {scored:,} scores in {out}")

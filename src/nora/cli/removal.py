@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import check_table, parse_edges, parse_nodes
+from nora.cli.arguments import Force, parse_edges, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.feature_rows import read_feature_rows
+from nora.outputs import check_table, read_from
+from nora.wording import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +48,7 @@ def what_if(
     out: Annotated[
         Path | None, typer.Option(help="Write every change to this .csv or .parquet file.")
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Show who changes, by how much and towards which class, had the graph been another one.
@@ -62,7 +65,7 @@ def what_if(
       nora what-if runs/cora-gcn --remove-edge 1358-306 --add-edge 1358-17
       nora what-if runs/cora-gcn --set features.csv
     """
-    check_table(out)
+    check_table(out, force, read_from(run, features))
     if not remove and not remove_edge and not add_edge and features is None:
         raise ValueError(
             "nothing is to be removed: give --remove 17 or --remove-edge 3-17; or changed: --add-edge "
@@ -83,7 +86,7 @@ def what_if(
         else read_feature_rows(features, trained.data.x, names, count),
     )
     if out is not None:
-        effect.save(out)
+        effect.save(out, replace=force)
     most, flipped = effect.top(top), len(effect.flips())
     classes = trained.dataset.class_names
     if json:
@@ -97,6 +100,7 @@ def what_if(
                 "task": effect.task,
                 "total": effect.total,
                 "changed": int((effect.change > 0).sum()),
+                "noticed": effect.noticed,
                 "flipped": flipped,
                 "class_names": classes,
                 "out": None if out is None else str(out),
@@ -117,12 +121,15 @@ def _title(effect: Effect, flipped: int) -> str:
     gone += [f"the edge {name(a)} – {name(b)}" for a, b in effect.removed_edges]
     come = [f"the edge {name(a)} – {name(b)}" for a, b in effect.added_edges]
     come += [f"other features of {name(node)}" for node in effect.changed_features]
-    without = [f"without {', '.join(gone)}"] if gone else []
-    edits = " and ".join(without + ([f"with {', '.join(come)}"] if come else []))
-    changed = int((effect.change > 0).sum())
+    without = [f"without {listed(gone)}"] if gone else []
+    edits = " and ".join(without + ([f"with {listed(come)}"] if come else []))
+    from nora.results.effect import NOTICEABLE
+
+    least = "" if effect.predicts == "values" else f" by {NOTICEABLE:g} or more"
+    flips = f"; {flipped:,} go {effect.flipping}" if effect.flipping else ""
     return (
-        f"{edits[0].upper()}{edits[1:]}: {changed:,} {effect.item}s change, by {effect.total:.4f} in all; "
-        f"{flipped:,} of them {effect.flipping}"
+        f"{edits[0].upper()}{edits[1:]}: {effect.noticed:,} {effect.item}s change{least}, "
+        f"{effect.total:.4f} in all{flips}"
     )
 
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.analysis.checks import check_files, check_task
+from nora.analysis.checks import check_files, check_names, check_task
 from nora.analysis.folder import ABOUT, FILES, check_results
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.flags import flags_of, in_flags
+from nora.outputs import read_from
 from nora.wording import duration
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def run(
     edges: Annotated[
         Path,
         typer.Option(
-            readable=False, help="The edges: .csv, .tsv, .txt, .parquet, .graphml or .gexf."
+            readable=False,
+            help="The edges: .csv, .tsv, .txt (also .gz), .parquet, .graphml, .gexf, .mtx, or a folder.",
         ),
     ],
     features: Annotated[
@@ -40,7 +42,9 @@ def run(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="A name from 'nora models'.", show_default="gcn; rgcn for typed edges"),
+        typer.Option(
+            help="A name from 'nora models'.", show_default="auto: rgcn for typed edges, else gcn"
+        ),
     ] = None,
     task: Annotated[
         str | None,
@@ -86,6 +90,12 @@ def run(
     ] = 10,
     seed: Annotated[int, typer.Option(help="The same seed gives the same results.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, metavar="N", help="Most passes in training.")] = 200,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="The most it may take, e.g. 4GB; what needs more is refused."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace earlier results.")] = False,
     json: Json = False,
 ) -> None:
@@ -122,9 +132,10 @@ def run(
     """
     folder = out or Path(f"{edges.stem}-influence")
     check_task(task)
+    check_names(model, (method, *(also or ())))
     # typer, too, could ask whether files are readable (`readable=True`), but not say why they are not.
     check_files(edges, features, labels)
-    check_results(folder, force)
+    check_results(folder, force, read_from(edges, features, labels))
     # From here on torch is needed, which takes seconds to load.
     import nora
 
@@ -149,6 +160,7 @@ def run(
         top=top,
         seed=seed,
         epochs=epochs,
+        memory=memory,
         tell=tell,
     )
     analysis = replace(
@@ -169,15 +181,20 @@ def _finish(analysis: Analysis, folder: Path, as_json: bool) -> None:
         print_json({"out": str(folder), **about, "top": records(best)})
         return
     scores = analysis.scores
-    pruned = scores.options.get("tolerance")
-    how = f"{scores.method}, pruned at {pruned:g}" if pruned else scores.method
+    from nora.results.exactness import accuracy_text, method_name, refinement
+
     columns = ["rank", "name", "influence"]
     took = f"{len(scores):,} nodes in {duration(scores.seconds)}"
-    print_table(best[columns], f"\nThe most influential nodes ({how}; {took})")
+    print_table(best[columns], f"\nThe most influential nodes ({method_name(scores)}; {took})")
+    known = refinement(scores)
+    if known is not None:
+        exactly = f"{len(known['nodes']):,} nodes in all"
+        say(f"These and others, {exactly}, are computed exactly; the rest is estimated.")
+        say(f"{accuracy_text(known)}\n")
     say(f"In {folder}:")
     width = max(map(len, FILES))
     for name, what in FILES.items():
-        if not name.endswith(".meta.json"):
+        if not name.endswith(".meta.json") and (folder / name).exists():
             say(f"  {name:<{width}}  {what}")
     name = shlex.quote(best["name"][0])
     place = shlex.quote(str(folder / "run"))

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nora.cli.arguments import check_folder
 from nora.cli.display import Json, print_json, say
+from nora.outputs import RUN_FILES, check_own_folder
 from nora.wording import duration
 
 
@@ -59,8 +59,15 @@ def train(
       nora train --dataset karate --model sage --task link --epochs 50
       nora train --dataset pubmed --model gat --cycle 3 --paper
     """
+    from nora.datasets import DATASETS
+    from nora.models import MODELS
+
+    DATASETS.check(dataset)
+    MODELS.check(model)
+    if task not in ("node", "link"):
+        raise ValueError(f"--task is {task!r}; it must be 'node' or 'link'")
     folder = out or default_folder(dataset, model, task, cycle)
-    _check_target(folder, force)
+    check_own_folder(folder, force, RUN_FILES, "run.json", "'nora train'")
 
     import nora
 
@@ -101,17 +108,6 @@ def default_folder(dataset: str, model: str, task: str, cycle: int) -> Path:
     return Path("runs") / (name + (f"-cycle{cycle}" if cycle else ""))
 
 
-def _check_target(folder: Path, force: bool) -> None:
-    """Replacing deletes the folder: only ever do that to a run."""
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file; name a folder for the run")
-    if folder.exists() and not force:
-        raise FileExistsError(f"{folder} exists already; choose another --out, or add --force")
-    if folder.exists() and any(folder.iterdir()) and not (folder / "run.json").exists():
-        raise FileExistsError(f"{folder} is no run (no run.json), so --force does not replace it")
-    check_folder(folder.absolute().parent)
-
-
 def _settings(
     dataset: str,
     model: str,
@@ -121,13 +117,8 @@ def _settings(
     settings: dict[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Sizes and training settings: what was given, over the paper's if asked for."""
-    from nora.datasets import DATASETS
-    from nora.models import MODELS, paper_settings
+    from nora.models import paper_settings
 
-    if task not in ("node", "link"):
-        raise ValueError(f"--task is {task!r}; it must be 'node' or 'link'")
-    # Looked up first, so that a misspelt name is told apart from one the paper does not have.
-    DATASETS[dataset], MODELS[model]
     published = dict(paper_settings(model, dataset, task)) if paper else {}
     given_sizes = {key: value for key, value in sizes.items() if value is not None}
     given = {key: value for key, value in settings.items() if value is not None}

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import check_folder
 from nora.cli.display import Json, print_json, say
+from nora.files import check_folder
+from nora.outputs import Inputs
 from nora.wording import duration
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def tune(
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of the sample and of the trials.")
     ] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace what an earlier tuning has found.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Find a method's options from the true influence of a few nodes.
@@ -51,7 +55,16 @@ def tune(
       nora rank runs/cora-gcn --method nora --tuned
       nora tune runs/cora-gcn --method predict-e --share 0.2 --trials 40
     """
+    from nora.methods import METHODS
+
+    METHODS.check(method)
     check_folder(run)
+    kept = run / FOLDER / f"{method}.json"
+    # The options come last: labels without them are what an interrupted tuning has left.
+    if kept.exists() and not force:
+        raise FileExistsError(
+            f"{kept} exists already: {method} is tuned. Add force=True to tune it again"
+        )
 
     import nora
     from nora.tuning.tune import check_tunable
@@ -62,8 +75,9 @@ def tune(
     found = nora.tune(
         trained.model, trained.data, known, method, trained.task, trials=trials, seed=seed
     )
-    known.save(labels_file(run, method))
-    path = found.save(run / FOLDER / f"{method}.json")
+    if labels is None or not Inputs((labels,)).holds(labels_file(run, method)):
+        known.save(labels_file(run, method))
+    path = found.save(kept, replace=force)
     if json:
         print_json({"run": str(run), "file": str(path), **asdict(found)})
         return

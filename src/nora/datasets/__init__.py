@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-
-from torch_geometric.data import Data
+from typing import TYPE_CHECKING
 
 from nora.registry import NoFacts, Registry
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,15 @@ class DatasetUnavailableError(RuntimeError):
 def load_dataset(name: str) -> Dataset:
     """A dataset by name (see `nora datasets`).
 
+    Args:
+        name: A name from `nora datasets`.
+
+    Returns:
+        The graph as `.data`, with the names of its nodes and classes where they have any.
+
+    Raises:
+        DatasetUnavailableError: When its files can neither be found nor downloaded.
+
     Example:
         >>> load_dataset("karate").data.num_nodes
         34
@@ -66,8 +79,23 @@ def load_dataset(name: str) -> Dataset:
     return DATASETS[name].value()
 
 
+_PLACE: ContextVar[Path | None] = ContextVar("place", default=None)
+
+
+@contextmanager
+def looking_in(folder: Path) -> Iterator[None]:
+    """Look in `folder` in place of the one that `NORA_DATA` names."""
+    token = _PLACE.set(folder)
+    try:
+        yield
+    finally:
+        _PLACE.reset(token)
+
+
 def given_folder() -> Path | None:
     """The folder named by `NORA_DATA`, if it is set."""
+    if (place := _PLACE.get()) is not None:
+        return place
     folder = os.environ.get("NORA_DATA")
     if not folder:
         return None

@@ -14,6 +14,23 @@ from torch import Tensor
 LOST_DIGITS = 1e-2
 
 
+def units(sent: Tensor) -> Tensor:
+    """One over a usual small size of each column of messages `[N, F]`, so that columns can be compared.
+
+    Small: a column of a few huge numbers is not a column of huge numbers.
+    """
+    size = sent[:: 1 + len(sent) // 100].abs().t().contiguous()
+    size[~((size > 0) & size.isfinite())] = torch.inf
+    if not size.numel():
+        return sent.new_ones(sent.shape[1:])
+    tenth = (size.isfinite().sum(dim=1, keepdim=True) - 1).clamp(min=0) // 10
+    unit = 1 / size.sort(dim=1).values.gather(1, tenth).squeeze(1)
+    # Of a column of zeros nothing is known: it counts like others.
+    known = unit[unit > 0]
+    unit[unit <= 0] = known.median() if len(known) else 1
+    return unit.clamp(max=1e30)
+
+
 @dataclass(frozen=True, eq=False)
 class Gained:
     """Edges that come, by removal: those of removal `i` are `ptr[i]:ptr[i+1]`."""
@@ -153,13 +170,15 @@ class Sums:
     Attributes:
         y: What nodes send `[N, F]`.
         total: The sums without `left` `[N, F]`.
-        size: `Σ|total|` of each node `[N]`.
+        unit: One over the usual size of each column of `y` `[F]`; see `units`.
+        size: `Σ|total|` of each node `[N]`, in these units.
         plus: What is added: `[N, F]`, one row `[1, F]` for all, or none `[0, F]`.
         whole: The step's output `[N, F]`.
     """
 
     y: Tensor
     total: Tensor
+    unit: Tensor
     size: Tensor
     plus: Tensor
     whole: Tensor
@@ -184,3 +203,13 @@ class Attention:
     whole: Tensor
     peak: Tensor
     share: Tensor
+
+    @cached_property
+    def unit(self) -> Tensor:
+        """One over the usual size of each column of `y`, `[H, C]`; see `units`."""
+        return units(self.y.flatten(1)).view(self.y.shape[1:])
+
+    @cached_property
+    def size(self) -> Tensor:
+        """`Σ|y|` of every node and head, in these units, `[N, H]`."""
+        return (self.y.abs() * self.unit).sum(dim=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -29,6 +30,24 @@ def tensors_of(data: Graph) -> dict[str, Tensor]:
             if isinstance(value, Tensor):
                 found[f"{getattr(store, '_key', None)}/{key}"] = value
     return found
+
+
+def with_own_memory(data: Graph) -> Graph:
+    """A graph whose tensors share no memory with each other, as those of its parts do not.
+
+    Two edge types may have one `edge_index` tensor between them; without a node they have two.
+    """
+    new, seen = data, set[int]()
+    for place, store in enumerate(data.stores):
+        for key, value in sorted(store.items()):
+            if not isinstance(value, Tensor) or value.layout != torch.strided or not value.numel():
+                continue
+            memory = value.untyped_storage().data_ptr()
+            if memory in seen:
+                new = copy.copy(data) if new is data else new
+                new.stores[place][key] = value.clone()
+            seen.add(memory)
+    return new
 
 
 class Given:

@@ -8,15 +8,15 @@ the asked one, so that they hold nothing a model could not meet.
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from nora.problem import Problem
-from nora.problem.edge_sets import graph_edges
-from nora.problem.node_index import Graph
+from nora.problem.edge_sets import edge_set_keys, graph_edges
+from nora.problem.node_index import Graph, node_index_of
+from nora.problem.removal import isolate_nodes, remove_nodes
 from nora.problem.samples import disjoint_pieces
 from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction
@@ -26,27 +26,69 @@ PIECE = 40
 SMALL = 96
 
 
-def other_graphs(problem: Problem) -> list[tuple[Graph, Task, int | None]]:
-    """Graphs beside the asked one, each with the task on it, and the node that is gone, if just one is."""
-    if problem.by_id:
-        return [(_fewer_edges(problem.data, seed), problem.task, None) for seed in (0, 1)]
-    found: list[tuple[Graph, Task, int | None]] = []
+def without_hub(problem: Problem) -> list[tuple[Graph, Task, int | None]]:
+    """The graph without its largest hub, the task on it, and the hub; nothing where that cannot be."""
     n = problem.num_nodes
-    generator = torch.Generator().manual_seed(0)
-    edges = problem.edge_index.cpu()
-    at = torch.bincount(edges.flatten(), minlength=n)
-    if n > 1:
-        hub = at.argmax().reshape(1)
-        keep = torch.ones(n, dtype=torch.bool)
-        keep[hub] = False
-        task, _ = problem.task.survivors(keep.to(problem.device))
-        found.append((problem.without(hub), task, int(hub)))
-    kinds = _edge_kinds(problem)
+    if problem.by_id or n <= 1:
+        return []
+    hub = torch.bincount(problem.edge_index.cpu().flatten(), minlength=n).argmax().reshape(1)
+    keep = torch.ones(n, dtype=torch.bool)
+    keep[hub] = False
+    task, _ = problem.task.survivors(keep.to(problem.device))
+    return [(problem.without(hub), task, int(hub))]
+
+
+def samples(problem: Problem, draw: int = 0) -> list[tuple[Graph, Task, int | None]]:
+    """Two other graphs made of the asked one, each with the task on it; others for every `draw`."""
+    if problem.by_id:
+        return [
+            (_fewer_edges(problem.data, 1 + k, draw), problem.task, None) for k in (draw, draw + 1)
+        ]
+    found: list[tuple[Graph, Task, int | None]] = []
+    generator = torch.Generator().manual_seed(draw)
+    edges, kinds = problem.edge_index.cpu(), _edge_kinds(problem)
     for count in (2, 3):
-        pieces = [_piece(edges, kinds, n, generator, k) for k in range(count)]
+        pieces = [_piece(edges, kinds, problem.num_nodes, generator, k) for k in range(count)]
         sample = disjoint_pieces(problem.data, pieces)
-        found.append((sample, _task_on(problem, sample, generator), None))
+        if count == 3:
+            sample = _of_other_parity(sample, [problem.data, found[0][0]])
+        found.append((sample, _task_on(problem, sample, count, generator), None))
     return found
+
+
+def _edge_sets(data: Graph) -> list[Tensor]:
+    """The edges of every set, by global ids `[2, E]`."""
+    starts = node_index_of(data).starts if isinstance(data, HeteroData) else {}
+    found = []
+    for store in data.edge_stores if isinstance(data, HeteroData) else data.stores:
+        kind = getattr(store, "_key", None)
+        shift = torch.tensor([[starts[kind[0]]], [starts[kind[2]]]] if kind else [[0], [0]])
+        for name in edge_set_keys(store):
+            edges = graph_edges(store) if name == "adj_t" else store[name]
+            if isinstance(edges, Tensor) and edges.layout == torch.strided and edges.size(0) == 2:
+                found.append(edges.cpu() + shift)
+    return found
+
+
+def _of_other_parity(sample: Graph, others: list[Graph]) -> Graph:
+    """A sample without a node or two, so that numbers of edges are even on some graphs, odd on others.
+
+    That shows a branch on `edge_index.size(1) % 2`. Where every node has an even number of edges, as in
+    undirected graphs, they are always even.
+    """
+    for _ in range(2):
+        mine, *rest = ([edges.size(1) for edges in _edge_sets(data)] for data in (sample, *others))
+        stuck = [len({n % 2 for n in each}) == 1 for each in zip(mine, *rest, strict=True)]
+        flips = torch.zeros(int(sample.num_nodes or 0), dtype=torch.long)
+        for edges, alike in zip(_edge_sets(sample), stuck, strict=True):
+            once = edges[:, edges[0] != edges[1]].flatten()
+            loops = edges[0, edges[0] == edges[1]]
+            at = torch.bincount(torch.cat([once, loops]), minlength=len(flips))
+            flips += (at % 2) * (1 if alike else -1)
+        if len(flips) < 3 or int(flips.max()) <= 0:
+            break
+        sample = remove_nodes(sample, flips.argmax().reshape(1))
+    return sample
 
 
 def _edge_kinds(problem: Problem) -> Tensor:
@@ -84,15 +126,17 @@ def _piece(edges: Tensor, kinds: Tensor, n: int, generator: torch.Generator, whi
     return torch.cat([edges[:, some].flatten(), others]).unique()
 
 
-def _task_on(problem: Problem, sample: Graph, generator: torch.Generator) -> Task:
-    """The task on another graph; what is asked of a pair does not depend on which it is."""
+def _task_on(problem: Problem, sample: Graph, which: int, generator: torch.Generator) -> Task:
+    """The task on another graph; what is asked of a pair does not depend on which it is.
+
+    There are never as many pairs as on the asked graph: their number must be told from others.
+    """
     task = problem.task
     if not isinstance(task, LinkPrediction):
         return task
-    from nora.problem.node_index import node_index_of
-
     index, old = node_index_of(sample), problem.node_index
-    count = 5 + int(torch.randint(7, (1,), generator=generator))
+    count = 5 * which + int(torch.randint(5, (1,), generator=generator))
+    count += count == task.pairs.size(1)
     relation = None
     if task.relation is not None and len(task.relation):
         some = torch.randint(len(task.relation), (count,), generator=generator)
@@ -108,26 +152,26 @@ def _task_on(problem: Problem, sample: Graph, generator: torch.Generator) -> Tas
             low, high = span.start, span.stop
         rows.append(torch.randint(low, max(high, low + 1), (count,), generator=generator))
     pairs = torch.stack(rows).to(task.pairs.device)
-    return _replaced(task, pairs, relation)
+    return with_pairs(task, pairs, relation)
 
 
-def _replaced(task: LinkPrediction, pairs: Tensor, relation: Any) -> LinkPrediction:
+def with_pairs(task: LinkPrediction, pairs: Tensor, relation: Tensor | None) -> LinkPrediction:
+    """The same question of other pairs."""
     new = copy.copy(task)
     object.__setattr__(new, "pairs", pairs)
     object.__setattr__(new, "relation", relation)
     return new
 
 
-def _fewer_edges(data: Graph, seed: int) -> Graph:
-    """The same nodes with fewer edges in every edge set, a different number each time."""
-    from nora.problem.removal import isolate_nodes
-
-    n = int(data.num_nodes or 0)
+def _fewer_edges(data: Graph, count: int, seed: int) -> Graph:
+    """The same nodes, without those edges that some edges of every set share a node with."""
     generator = torch.Generator().manual_seed(seed)
-    if isinstance(data, Data):
-        edges = graph_edges(data)
-        some = edges[0] if edges is not None and edges.numel() else torch.arange(n)
-    else:
-        some = torch.arange(n)
-    nodes = some.cpu()[torch.randperm(len(some), generator=generator)[: 1 + seed]].unique()
-    return isolate_nodes(data, nodes)
+    starts = node_index_of(data).starts if isinstance(data, HeteroData) else {}
+    nodes = []
+    for store in data.edge_stores:
+        edges = graph_edges(store)
+        if edges is not None and edges.numel():
+            some = torch.randperm(edges.size(1), generator=generator)[:count]
+            nodes.append(edges[0].cpu()[some] + (starts[store._key[0]] if starts else 0))
+    every = torch.cat(nodes) if nodes else torch.arange(min(count, int(data.num_nodes or 0)))
+    return isolate_nodes(data, every.unique())

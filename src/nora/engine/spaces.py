@@ -160,6 +160,20 @@ class Space:
         theirs = None if other.origin is None else other.origin[index]
         return not index.numel() or _goes_with(self.origin, slice(None), theirs)
 
+    def equally_lost(self, other: Space) -> bool:
+        """Whether every removal takes as many rows away from both."""
+        if self is other or self.ends is other.ends:
+            return True
+        return bool(torch.equal(self._by_ends, other._by_ends))
+
+    @cached_property
+    def _by_ends(self) -> Tensor:
+        """A number for the ends of every row, in order `[size]`; nothing for rows that stay."""
+        if not self.ends.size(0):
+            return self.ends.new_empty(0)
+        low, high = self.ends.min(dim=0).values, self.ends.max(dim=0).values
+        return (low * self.num_nodes + high).sort().values
+
     def picked(self, rows: Tensor, label: str, sizes: tuple[int, ...]) -> Space:
         """A space of some of the rows, or of all of them in another order."""
         origin = None if self.origin is None else self.origin[rows]

@@ -14,15 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nora.engine.given import PAIRS, RELATION, Given, tensors_of
+from nora.engine.given import PAIRS, RELATION, Given, tensors_of, with_own_memory
 from nora.engine.pieces import Pieces, watched_modules
 from nora.engine.plan import Plan, UnsupportedError
-from nora.engine.recordings import other_graphs
+from nora.engine.recordings import samples, with_pairs, without_hub
 from nora.engine.spaces import Space
 from nora.engine.steps.step import Value
 from nora.engine.tape import kinds
 from nora.engine.tape.follow import Walk
-from nora.engine.tape.program import lay_side_by_side
+from nora.engine.tape.program import CoincidenceError, lay_side_by_side
 from nora.engine.tape.record import record
 from nora.engine.tape.tape import Ref, Tape, TooLongError
 from nora.engine.tape.tracked import Layout, Uniform
@@ -34,6 +34,8 @@ from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction, dot_product
 
 assert kinds  # importing them enters them
+# How often other graphs are drawn, where numbers that mean different things are the same on all.
+DRAWS = 3
 
 
 def trace(problem: Problem, rules: bool = True) -> Plan:
@@ -47,22 +49,46 @@ def trace(problem: Problem, rules: bool = True) -> Plan:
         UnsupportedError: When the model cannot be followed; the message names where.
     """
     watched = watched_modules(problem, rules and not problem.by_id)
-    graphs: list[tuple[Graph, Task, int | None]] = [(problem.data, problem.task, None)]
     tapes: list[Tape] = []
-    try:
-        tape, again = _recorded(problem, *graphs[0], watched)
-        tapes.append(tape)
-        graphs += other_graphs(problem)
-        tapes += [_recorded(problem, *graph, watched)[0] for graph in graphs[1:]]
-    except TooLongError as error:
-        raise UnsupportedError(f"the model takes {error}") from error
-    except Exception as error:  # whatever the model's own code raises
-        told = str(error).splitlines()[0] if str(error) else ""
-        where = "on a part of this graph" if tapes else "while it is recorded"
-        raise UnsupportedError(
-            f"the model fails {where}: {type(error).__name__}: {told}"
-        ) from error
-    check_same(problem, again)
+
+    def recorded(graphs: list[tuple[Graph, Task, int | None]]) -> list[Tensor]:
+        """Record them, after those that are recorded already; what the model gave."""
+        outputs = []
+        try:
+            for graph in graphs:
+                tape, output = _recorded(problem, *graph, watched)
+                tapes.append(tape)
+                outputs.append(output)
+        except TooLongError as error:
+            raise UnsupportedError(f"the model takes {error}") from error
+        except Exception as error:  # whatever the model's own code raises
+            told = str(error).splitlines()[0] if str(error) else ""
+            where = "on a part of this graph" if tapes else "while it is recorded"
+            raise UnsupportedError(
+                f"the model fails {where}: {type(error).__name__}: {told}"
+            ) from error
+        return outputs
+
+    given: list[tuple[Graph, Task, int | None]] = [(problem.data, problem.task, None)]
+    check_same(problem, recorded(given)[0])
+    given += without_hub(problem)
+    recorded(given[1:])
+    for draw in range(DRAWS):
+        del tapes[len(given) :]
+        graphs = [*given, *samples(problem, draw)]
+        recorded(graphs[len(given) :])
+        try:
+            return _followed(problem, graphs, tapes)
+        except CoincidenceError:
+            if draw == DRAWS - 1:
+                raise
+    raise AssertionError
+
+
+def _followed(
+    problem: Problem, graphs: list[tuple[Graph, Task, int | None]], tapes: list[Tape]
+) -> Plan:
+    """The plan of what the tapes have in common."""
     program = lay_side_by_side(tapes)
     data, tasks, _ = zip(*graphs, strict=True)
     given = Given(problem, list(data), list(tasks))
@@ -92,7 +118,9 @@ def _recorded(
 
     A pass without one node is noted: it is what the definition says of that node.
     """
-    given = problem.asked(data, task)
+    if isinstance(task, LinkPrediction):  # its pairs may well be the graph's own edges
+        task = with_pairs(task, task.pairs.clone(), task.relation)
+    given = with_own_memory(problem.asked(data, task))
     inputs = tensors_of(given)
     if isinstance(task, LinkPrediction):
         inputs[PAIRS] = task.pairs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,6 @@ def write_report(name: str, report: Report, lab: Lab, out: Path, command: str) -
     }
     lines = [f"# {report.title}", "", report.text, ""]
     if report.figure is not None:
-        save_figure(report.figure, out / f"{name}.png")
         lines += [f"![{report.title}]({name}.png)", ""]
     for heading, table in report.tables:
         shown = (
@@ -80,16 +80,20 @@ def write_report(name: str, report: Report, lab: Lab, out: Path, command: str) -
         lines += [f"## {heading}", "", shown, ""]
     lines += [f"Made by `{command}` (nora {__version__}, profile `{lab.profile.name}`, "]
     lines[-1] += f"{lab.cycles} cycles, {lab.share:.0%} of the nodes labelled, seed {lab.seed})."
-    with written_atomically(out / f"{name}.md") as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
     document = {
         "title": report.title,
         "about": about,
         "tables": {heading: _records(table) for heading, table in report.tables},
     }
-    with written_atomically(out / f"{name}.json") as temporary:
-        text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-        temporary.write_text(text + "\n", encoding="utf-8")
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    # None takes its place before all are written.
+    with ExitStack() as files:
+        for ending, content in ((".json", text), (".md", "\n".join(lines))):
+            file = files.enter_context(written_atomically(out / f"{name}{ending}"))
+            file.write_text(content + "\n", encoding="utf-8")
+        if report.figure is not None:
+            picture = files.enter_context(written_atomically(out / f"{name}.png"))
+            save_figure(report.figure, picture)
 
 
 def markdown(table: pd.DataFrame) -> str:

@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
-from nora.ingest.ids import alike
+from nora.ingest.ids import alike, in_one_spelling, plain
 from nora.ingest.nodes import LABEL, Rows, about_guess, check_repeats
 
-FEWEST = 3
+FEWEST, MANY = 3, 50
+# What other programs write for a label that is not known, and what may be the name of a class.
+MISSING, MAYBE_MISSING = ("nan",), ("na", "n/a", "null", "none", "?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +70,7 @@ def labels_of(rows: Rows, at: int, num_nodes: int) -> Classes:
     """
     table = rows.table
     table.check_text(at, "label")
-    first, repeats = check_repeats(rows, table.cells[at], "a label")
+    first, repeats = check_repeats(rows, [at], "a label")
     notes = []
     if repeats:
         rows_were = "repeated row" if repeats == 1 else "repeated rows"
@@ -92,8 +95,9 @@ def labels_of(rows: Rows, at: int, num_nodes: int) -> Classes:
             f"{strangers:,} of the {everyone:,} ids in {table.name} match{'es' * (strangers == 1)} no "
             f"node (e.g. {str(rows.ids[row])!r}, {table.place(row).rsplit(', ', 1)[-1]})"
         )
-    kept = first[(rows.node[first] >= 0) & (table.cells[at][first] != "")]
-    given = table.cells[at][kept].astype(str)
+    text = _spelt(table.cells[at], table.name, notes)
+    kept = first[(rows.node[first] >= 0) & (text[first] != "")]
+    given = text[kept].astype(str)
     if not given.size:
         raise ValueError(
             f"{table.name} labels no node: every label is blank"
@@ -106,11 +110,45 @@ def labels_of(rows: Rows, at: int, num_nodes: int) -> Classes:
             f"{names[0]!r} and {names[1]!r}). A label is a class that many nodes share; is this a "
             "column of names or of measurements?"
         )
+    if len(names) > MANY and FEWEST * len(names) > len(given):
+        raise ValueError(
+            f"{table.name}: {len(names):,} classes for {len(given):,} labelled nodes, "
+            f"{len(given) / len(names):.1f} each: too few to learn and to test. Join rare ones under one "
+            "name, or leave their labels blank"
+        )
     number = {name: position for position, name in enumerate(names)}
     y = np.full(num_nodes, -1, dtype=np.int64)
     y[rows.node[kept]] = [number[name] for name in given.tolist()]
     notes += _about_classes(names, np.bincount(y[y >= 0], minlength=len(names)))
     return Classes(y, tuple(names), tuple(notes), unmatched)
+
+
+def _spelt(cells: np.ndarray, name: str, notes: list[str]) -> np.ndarray:
+    """The labels with one spelling for each: `0` and `0.0` are one class, `nan` is none."""
+    distinct = pd.unique(cells)
+    missing = [one for one in distinct if one.lower() in MISSING]
+    if missing:
+        count = int(np.isin(cells.astype(str), missing).sum())
+        notes.append(
+            f"{count:,} label{'s' * (count != 1)} {missing[0]!r} of {name}: taken as not known"
+        )
+        cells = cells.copy()
+        cells[np.isin(cells.astype(str), missing)] = ""
+    for one in distinct:
+        if one.lower() in MAYBE_MISSING:
+            notes.append(
+                f"{one!r} is taken as the name of a class of {name}; if it means that a label is not "
+                "known, leave the cell blank"
+            )
+    both = next(
+        (one for one in distinct if plain(one) != one and plain(one) in set(distinct)), None
+    )
+    if both is not None:
+        notes.append(
+            f"the labels {plain(both)!r} and {both!r} of {name} are one class, a whole number"
+        )
+        cells = in_one_spelling(cells)
+    return cells
 
 
 def _about_classes(names: list[str], sizes: np.ndarray) -> list[str]:

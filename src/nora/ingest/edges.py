@@ -6,13 +6,15 @@ is stored in both directions, as PyTorch Geometric does it; `a,b` and `b,a` are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from nora.ingest.cells import Words
+from nora.ingest.nodes import ID, LABEL
 from nora.ingest.numbers import numbers
 from nora.ingest.table import Table, canonical, read_table
 
@@ -29,6 +31,8 @@ ENDS = (
 WEIGHT, TYPE = ("weight",), ("type", "edge_type", "relation")
 # What a `Type` column of Gephi says is how its edges are drawn.
 DRAWN = {"directed", "undirected", "mutual"}
+# Models count in float32, which ends at 3e38.
+LARGEST = 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +56,14 @@ class Edges:
     notes: tuple[str, ...]
 
 
-def edge_table(source: Path | pd.DataFrame, ignore: Iterable[str] = ()) -> Table:
+def edge_table(
+    source: Path | pd.DataFrame,
+    ignore: Iterable[str] = (),
+    advance: Callable[[int], None] = lambda _: None,
+) -> Table:
     """Read an edge table; one without a header has its ends in the first two columns."""
-    table = read_table(source, _names_an_end, _names_an_end, ignore, "edges")
+    meaning = {name for pair in ENDS for name in pair} | {*WEIGHT, *TYPE}
+    table = read_table(source, _names_an_end, _names_an_end, ignore, "edges", meaning, advance)
     if len(table.columns) < 2:
         raise ValueError(
             f"{table.name} has one column: an edge needs two, e.g. source,target (parted by commas, "
@@ -76,6 +85,8 @@ def ends_of(table: Table, notes: list[str]) -> tuple[int, int]:
             return source, target
     if not any(table.columns):
         head = table.cells[0][0], table.cells[1][0]
+        if canonical(head[0]) in ID and canonical(head[1]) in LABEL:
+            raise ValueError(_like_labels(table.name, head))
         others = np.concatenate([column[1:] for column in table.cells[:2]])
         if not any((others == cell).any() for cell in head):
             numbered = (
@@ -92,6 +103,8 @@ def ends_of(table: Table, notes: list[str]) -> tuple[int, int]:
             "source and target"
         )
         return 0, 1
+    if table.column(*ID) is not None and table.column(*LABEL) is not None:
+        raise ValueError(_like_labels(table.name, table.columns[:4]))
     named = [at for at, name in enumerate(table.columns) if name]
     free = [at for at in named if canonical(table.columns[at]) not in {*WEIGHT, *TYPE}]
     if len(free) < 2:
@@ -102,6 +115,13 @@ def ends_of(table: Table, notes: list[str]) -> tuple[int, int]:
     one, two = (table.columns[at] for at in free[:2])
     notes.append(f"the columns {one!r} and {two!r} of {table.name} are taken as source and target")
     return free[0], free[1]
+
+
+def _like_labels(name: str, columns: Iterable[str]) -> str:
+    return (
+        f"{name} looks like a table of labels ({', '.join(columns)}), not of edges; give it as labels=, and "
+        "a table with the columns source and target as edges="
+    )
 
 
 def edges_of(
@@ -119,9 +139,7 @@ def edges_of(
     weight_at, kind_at = (
         None if at in left_out else at for at in (table.column(*WEIGHT), table.column(*TYPE))
     )
-    both = np.stack([table.cells[at] for at in ends], axis=1)
-    codes, ids = pd.factorize(both.ravel())
-    index = codes.reshape(-1, 2).T.astype(np.int64)
+    index, ids = _numbered(*(table.words(at) for at in ends))
     weight = None if weight_at is None else _weights(table, weight_at)
     kind, kinds = (None, ()) if kind_at is None else _kinds(table, kind_at, notes)
     used = {*ends, weight_at, kind_at}
@@ -147,18 +165,39 @@ def edges_of(
     )
 
 
+def _numbered(source: Words, target: Words) -> tuple[np.ndarray, np.ndarray]:
+    """Ends `[2, rows]` as positions in the ids, and the ids in order of appearance, row by row.
+
+    >>> _numbered(Words.of(np.array(["b", "a"])), Words.of(np.array(["c", "b"])))[1].tolist()
+    ['b', 'c', 'a']
+    """
+    count = len(source.distinct)
+    codes, ids = pd.factorize(np.concatenate([source.distinct, target.distinct]))
+    ends = np.stack([codes[:count][source.codes], codes[count:][target.codes]])
+    seen = np.full(len(ids), ends.size)
+    np.minimum.at(seen, ends.T.ravel(), np.arange(ends.size))
+    order = np.argsort(seen)
+    place = np.empty(len(ids), dtype=np.int64)
+    place[order] = np.arange(len(ids))
+    return place[ends], np.asarray(ids, dtype=object)[order]
+
+
 def _weights(table: Table, at: int) -> np.ndarray:
     values = numbers(table, at)
     for wrong, what in (
         (np.isnan(values), "is not a number"),
         (np.isinf(values), "is not finite"),
         (values < 0, "is negative; weights say how strong a tie is, from 0 up"),
+        (values > LARGEST, f"is more than {LARGEST:g}; divide all weights by a number"),
+        ((values > 0) & (values < 1 / LARGEST), f"is less than {1 / LARGEST:g}, and not 0"),
     ):
         rows = np.flatnonzero(wrong)
         if rows.size:
             row = int(rows[0])
             given = f"{table.cells[at][row]!r} " if table.cells[at][row] else "that is blank "
             raise ValueError(f"{table.place(row)}: the weight {given}{what}")
+    if values.sum() > LARGEST:
+        raise ValueError(f"{table.name}: all weights together are more than {LARGEST:g}")
     if not values.any():
         raise ValueError(
             f"{table.name}: all weights are 0, so that no edge would count; mend them, or leave them "
@@ -168,7 +207,7 @@ def _weights(table: Table, at: int) -> np.ndarray:
 
 
 def _kinds(table: Table, at: int, notes: list[str]) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    names = {str(name).lower() for name in np.unique(table.cells[at])}
+    names = {str(name).lower() for name in table.words(at).distinct}
     if names <= DRAWN:
         notes.append(
             f"the column {table.columns[at]!r} of {table.name} says whether edges are directed: not used "
@@ -176,8 +215,9 @@ def _kinds(table: Table, at: int, notes: list[str]) -> tuple[np.ndarray | None, 
         )
         return None, ()
     table.check_filled(at, "type")
-    kinds, codes = np.unique(table.cells[at].astype(str), return_inverse=True)
-    return codes.astype(np.int64), tuple(str(kind) for kind in kinds)
+    words = table.words(at)
+    place, kinds = pd.factorize(words.distinct, sort=True)
+    return place[words.codes].astype(np.int64), tuple(str(kind) for kind in kinds)
 
 
 def _keys(index: np.ndarray, kind: np.ndarray | None, nodes: int, kinds: int) -> np.ndarray:

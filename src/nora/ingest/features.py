@@ -14,29 +14,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from nora.ingest.feature_list import Features, is_list, listed_features
+from nora.ingest.limits import check_fits
 from nora.ingest.nodes import LABEL, Rows, check_repeats
 from nora.ingest.numbers import numbers, unknown
 from nora.ingest.table import Table, canonical, title
 
-MOST_WORDS = 50
+MOST_WORDS, BLOCK = 50, 64
 ISO = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
-
-
-@dataclass(frozen=True, eq=False)
-class Features:
-    """Node features.
-
-    Attributes:
-        x: `[N, F]`.
-        names: Of the features, e.g. `followers` or `country=fr`.
-        columns: The columns that they come from.
-        notes: What was found and done.
-    """
-
-    x: np.ndarray
-    names: tuple[str, ...]
-    columns: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
 def features_of(rows: Rows, num_nodes: int, left_out: Collection[int] = ()) -> Features | None:
@@ -60,8 +45,9 @@ def features_of(rows: Rows, num_nodes: int, left_out: Collection[int] = ()) -> F
     ]
     if not columns:
         return None
-    given = np.stack([table.cells[at] for at in columns], axis=1)
-    first, repeats = check_repeats(rows, given, "features")
+    if is_list(table, rows.id_at):
+        return listed_features(rows, columns, num_nodes)
+    first, repeats = check_repeats(rows, columns, "features")
     node = rows.node[first]
     parts: list[np.ndarray] = []
     names: list[str] = []
@@ -69,11 +55,22 @@ def features_of(rows: Rows, num_nodes: int, left_out: Collection[int] = ()) -> F
     count = _Count(repeats=repeats, absent=num_nodes - len(node))
     wordy: list[tuple[str, list[str]]] = []
     for at in columns:
-        blank = unknown(table.cells[at])
+        typed = table.numbers(at)
+        blank = unknown(table.cells[at]) if typed is None else typed.mask()
         if blank.all():
             count.empty.append(title(table, at))
             continue
-        values = _days(table, at, blank)
+        if typed is not None and typed.blank is None and _is_binary(typed.values):
+            column = np.zeros((num_nodes, 1), dtype=np.int8)
+            column[node, 0] = typed.values[first]
+            if count.absent:
+                column = column.astype(np.float32)
+                column[_others(num_nodes, node)] = typed.values[first].mean(dtype=np.float64)
+            names.append(title(table, at))
+            used.append(title(table, at))
+            parts.append(column)
+            continue
+        values = None if typed is not None else _days(table, at, blank)
         count.dates += values is not None
         if values is None:
             values = _numeric(table, at, blank)
@@ -100,8 +97,34 @@ def features_of(rows: Rows, num_nodes: int, left_out: Collection[int] = ()) -> F
         parts.append(column)
     if wordy:
         raise ValueError(_too_wordy(name, wordy))
-    x = np.concatenate(parts, axis=1) if parts else np.zeros((num_nodes, 0), dtype=np.float32)
-    return Features(x, tuple(names), tuple(used), tuple(_said(name, count)))
+    return Features(
+        _together(parts, num_nodes), tuple(names), tuple(used), tuple(_said(name, count))
+    )
+
+
+def _is_binary(values: np.ndarray) -> bool:
+    return values.dtype == np.int8 and bool(((values == 0) | (values == 1)).all())
+
+
+def _others(num_nodes: int, node: np.ndarray) -> np.ndarray:
+    """Mask `[N]` of the nodes that no row is about."""
+    others = np.ones(num_nodes, dtype=bool)
+    others[node] = False
+    return others
+
+
+def _together(parts: list[np.ndarray], num_nodes: int) -> np.ndarray:
+    """Columns beside each other in float32; every part is let go once it is in its place."""
+    x = np.empty((num_nodes, sum(part.shape[1] for part in parts)), dtype=np.float32)
+    check_fits("the features", x.nbytes)
+    parts.reverse()
+    at = 0
+    while parts:
+        # A few at a time: writing one column touches as much memory as writing sixteen.
+        block = np.concatenate([parts.pop() for _ in range(min(BLOCK, len(parts)))], axis=1)
+        x[:, at : at + block.shape[1]] = block
+        at += block.shape[1]
+    return x
 
 
 @dataclass
@@ -177,6 +200,9 @@ def standardised(values: np.ndarray) -> np.ndarray:
     known = values[~np.isnan(values)]
     if not known.size:
         return np.zeros_like(values)
+    scale = np.abs(known).max()
+    if scale and not 1e-100 < scale < 1e100:  # squares of such numbers are none
+        known, values = known / scale, values / scale
     deviation = known.std()
     return (values - known.mean()) / (deviation if deviation > 1e-12 * abs(known.mean()) else 1.0)
 

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet")
 GRAPHS = (".graphml", ".gexf")
+MATRICES = (".mtx",)
+# Text is read compressed, too: edges.csv.gz.
+PACKED = ".gz"
 PICKLES = (".pkl", ".pickle", ".gpickle")
 
 
-def existing(place: str | Path, kinds: tuple[str, ...] = (*TABLES, *GRAPHS)) -> Path:
+def kind_of(path: Path) -> str:
+    """The suffix that says what a file is, without `.gz`.
+
+    >>> kind_of(Path("edges.CSV")), kind_of(Path("edges.csv.gz"))
+    ('.csv', '.csv')
+    """
+    name = path.name.lower()
+    return Path(name.removesuffix(PACKED)).suffix
+
+
+def existing(
+    place: str | Path, kinds: tuple[str, ...] = (*TABLES, *GRAPHS, *MATRICES), folder: bool = False
+) -> Path:
     """The path of a file that is there, may be read, and is of a kind we know.
 
     Args:
         place: The file.
         kinds: The suffixes that are taken here.
+        folder: Whether a folder will do, too.
 
     Example:
         >>> existing("nobody.csv")
@@ -23,11 +40,27 @@ def existing(place: str | Path, kinds: tuple[str, ...] = (*TABLES, *GRAPHS)) -> 
     """
     path = Path(place)
     if path.is_dir():
+        if folder:
+            return path
         raise IsADirectoryError(f"{path} is a folder; name a file")
     if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
+    if not path.is_file():  # opening a pipe would wait for whoever writes into it
+        mode = path.stat().st_mode
+        what = (
+            "a pipe"
+            if stat.S_ISFIFO(mode)
+            else "a device"
+            if not stat.S_ISSOCK(mode)
+            else "a socket"
+        )
+        raise ValueError(
+            f"{path} is {what}, which can be read once at most; write it to a file first"
+        )
     refuse_pickle(path)
-    if path.suffix.lower() not in kinds:
+    kind = kind_of(path)
+    packed = path.suffix.lower() == PACKED
+    if kind not in kinds or (packed and kind in (".parquet", *GRAPHS)):
         raise ValueError(f"cannot tell what {path.name!r} is: use a {', '.join(kinds)} file")
     path.open("rb").close()  # "Permission denied" comes now, not from some parser
     return path

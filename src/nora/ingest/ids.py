@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -44,7 +43,7 @@ def joined(tables: Mapping[str, IdColumns], notes: list[str]) -> dict[str, Table
             `.0` may mean something.
     """
     distinct = {
-        (key, at): pd.unique(table.cells[at])
+        (key, at): table.words(at).distinct
         for key, (table, columns) in tables.items()
         for at in columns
     }
@@ -68,9 +67,7 @@ def joined(tables: Mapping[str, IdColumns], notes: list[str]) -> dict[str, Table
                 f"node? {odd!r} ends in '.0' too and is no whole number, so that cannot be told. "
                 "Write every id in one way"
             )
-        cells = list(table.cells)
-        cells[at] = np.array([plain(one) for one in cells[at]], dtype=object)
-        result[key] = replace(table, cells=tuple(cells))
+        result[key] = table.with_text(at, in_one_spelling(table.cells[at]))
         respelt.setdefault(table.name, {}).update(dict.fromkeys(whole))
     for name, changed in respelt.items():
         example = next(iter(changed))
@@ -80,6 +77,12 @@ def joined(tables: Mapping[str, IdColumns], notes: list[str]) -> dict[str, Table
             f"{plain(example)!r}, as whole numbers"
         )
     return result
+
+
+def in_one_spelling(cells: np.ndarray) -> np.ndarray:
+    """Text `[rows]` with `plain` whole numbers."""
+    codes, distinct = pd.factorize(cells)
+    return np.array([plain(one) for one in distinct], dtype=object)[codes]
 
 
 def alike(names: Iterable[str]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +37,11 @@ class Rows:
 
 
 def node_table(
-    source: Path | pd.DataFrame, ids: list[str], ignore: Iterable[str] = (), name: str = "nodes"
+    source: Path | pd.DataFrame,
+    ids: list[str],
+    ignore: Iterable[str] = (),
+    name: str = "nodes",
+    advance: Callable[[int], None] = lambda _: None,
 ) -> Table:
     """Read a table about nodes; a file's first row is a header unless it begins with a node's id."""
     known = {plain(one) for one in ids}
@@ -47,6 +51,8 @@ def node_table(
         lambda row: any(canonical(cell) in {*ID, *LABEL} for cell in row),
         ignore,
         name,
+        (*ID, *LABEL),
+        advance,
     )
     if len(table.columns) < 2:
         raise ValueError(
@@ -65,9 +71,12 @@ def id_column(table: Table, ids: list[str]) -> int:
     if found is not None:
         return found
     named = next((at for at, name in enumerate(table.columns) if name), 0)
+    if named == 0:
+        return 0
     known = {plain(one) for one in ids}
     return max(
-        (0, named), key=lambda at: (len(known.intersection(map(plain, table.cells[at]))), at)
+        (0, named),
+        key=lambda at: (len(known.intersection(map(plain, table.words(at).distinct))), at),
     )
 
 
@@ -90,11 +99,12 @@ def about(table: Table, ids: list[str]) -> Rows:
     """
     id_at = id_column(table, ids)
     table.check_filled(id_at, "id")
-    cells = table.cells[id_at]
-    node = pd.Index(ids, dtype=object).get_indexer(pd.Index(cells, dtype=object))
+    words = table.words(id_at)
+    found = pd.Index(ids, dtype=object).get_indexer(pd.Index(words.distinct, dtype=object))
+    node, cells = found[words.codes], words.distinct
     if not (node >= 0).any():
         raise ValueError(
-            f"{table.place(0)}: none of the {len(np.unique(cells)):,} ids in {table.name} occurs among "
+            f"{table.place(0)}: none of the {len(cells):,} ids in {table.name} occurs among "
             f"the edges (e.g. {str(cells[0])!r}; the edges name e.g. {ids[0]!r}): do the ids match?"
             f"{_hint(cells, ids)}"
         )
@@ -121,24 +131,34 @@ def _hint(cells: np.ndarray, ids: list[str]) -> str:
     return ""
 
 
-def check_repeats(rows: Rows, given: np.ndarray, what: str) -> tuple[np.ndarray, int]:
+def check_repeats(rows: Rows, columns: Sequence[int], what: str) -> tuple[np.ndarray, int]:
     """Raise when a node has two rows that differ.
 
     Args:
         rows: The rows.
-        given: What each row says, `[rows]` or `[rows, columns]`, as text.
+        columns: Where a row says something of its node.
         what: What the table gives, for the message.
 
     Returns:
         The first row of every node, and how many rows repeat one.
     """
-    codes, distinct = pd.factorize(rows.ids)
+    words = rows.table.words(rows.id_at)
+    codes, distinct = words.codes, words.distinct
     if len(distinct) == len(codes):
         return np.arange(len(codes)), 0
     first = np.full(len(distinct), len(codes))
     np.minimum.at(first, codes, np.arange(len(codes)))
-    same = given == given[first[codes]]
-    other = np.flatnonzero(~(same.all(axis=1) if same.ndim > 1 else same))
+    same = np.ones(len(codes), dtype=bool)
+    for at in columns:
+        found = rows.table.numbers(at)
+        given = rows.table.cells[at] if found is None else found.floats()
+        again = given[first[codes]]
+        same &= (
+            (given == again)
+            if found is None
+            else (given == again) | (np.isnan(given) & np.isnan(again))
+        )
+    other = np.flatnonzero(~same)
     if other.size:
         row = int(other[0])
         before = rows.table.place(int(first[codes[row]])).rsplit(", ", 1)[-1]

@@ -19,6 +19,9 @@ def numbers(table: Table, at: int) -> np.ndarray:
     >>> numbers(table, 0).tolist()
     [1.0, 2.5, nan]
     """
+    typed = table.numbers(at)
+    if typed is not None:
+        return typed.floats()
     cells = pd.Series(table.cells[at], dtype=object)
     values = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=float, copy=True)
     if table.decimal_comma and bool(np.isnan(values).any()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,16 +13,20 @@ from torch_geometric.data import Data
 
 from nora.datasets import Dataset
 from nora.ingest.classes import Classes, label_at, labels_of
-from nora.ingest.edges import edge_table, edges_of, ends_of
+from nora.ingest.edges import ENDS, edge_table, edges_of, ends_of
 from nora.ingest.encodings import chosen_encoding, encode
 from nora.ingest.features import Features, called_label, features_of
-from nora.ingest.formats import GRAPHS, TABLES, existing
+from nora.ingest.folders import folder_frames
+from nora.ingest.formats import GRAPHS, MATRICES, TABLES, existing
 from nora.ingest.graphfile import graph_tables
 from nora.ingest.ids import IdColumns, about_alike, joined
-from nora.ingest.nodes import about, about_guess, id_column, node_table
+from nora.ingest.matrices import edge_frame, feature_frame, is_matrix
+from nora.ingest.nodes import ID, Rows, about, about_guess, id_column, node_table
 from nora.ingest.table import Table, title
 from nora.registry import nearest
 
+# A column from which so many labels can be told is no feature beside them.
+TELLS = 0.9
 # A file, or a table that is in memory already.
 Source = str | Path | pd.DataFrame
 
@@ -56,14 +60,17 @@ def read_graph(
     ignore: Sequence[str] = (),
     label_column: str | None = None,
     name: str | None = None,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> Reading:
     """Read a graph from files, or from pandas DataFrames with the same columns.
 
     Args:
-        edges: A table of edges (`.csv`, `.tsv`, `.txt`, `.parquet`) with the columns `source` and
-            `target`, optionally `weight` and `type`; or a `.graphml` or `.gexf` file, whose node
-            attributes are features and labels. Of a DataFrame, a named index is a column.
-        features: A table with the column `id` and one column per feature.
+        edges: A table of edges (`.csv`, `.tsv`, `.txt`, also with `.gz`; `.parquet`) with the columns
+            `source` and `target`, optionally `weight` and `type`; a `.graphml` or `.gexf` file, whose
+            node attributes are features and labels; an adjacency matrix (`.mtx`); or a folder as OGB
+            or PyG lay out a dataset. Of a DataFrame, a named index is a column.
+        features: A table with the column `id` and one column per feature; a list `id,feature,value`
+            of those that are not 0; or a matrix (`.mtx`), a row per node.
         labels: A table with the columns `id` and `label`; blank or missing means unknown.
         directed: Keep the direction of edges; else every edge goes both ways.
         encoding: How to make features where there are none: see `nora.ingest.encodings`. Beside
@@ -72,6 +79,7 @@ def read_graph(
         label_column: The column that holds the labels: of `labels` if given, else of `features`, else
             a node attribute; by default the one called `label` or `class`.
         name: The dataset's name; the edge file's by default, `edges` of a DataFrame.
+        advance: Called with the number of bytes, whenever some were read.
 
     Returns:
         The dataset and what there is to say about it.
@@ -85,9 +93,20 @@ def read_graph(
         >>> reading.dataset.node_names, reading.dataset.data.num_edges
         (('007', 'bob', 'eve'), 4)
     """
-    source = edges if isinstance(edges, pd.DataFrame) else existing(edges)
+    source = edges if isinstance(edges, pd.DataFrame) else existing(edges, folder=True)
+    called = name or (_stem(source) if isinstance(source, Path) else "edges")
     notes: list[str] = []
-    files = _read(source, features, labels, directed, tuple(ignore), label_column, notes)
+    _check_apart(edges, features, labels)
+    if isinstance(source, Path) and source.is_dir():
+        tables = folder_frames(source)
+        source = tables["edges"]
+        features = tables.get("features") if features is None else features
+        labels = tables.get("labels") if labels is None else labels
+    elif isinstance(source, Path) and is_matrix(source):
+        source = edge_frame(source)
+    if isinstance(features, str | Path) and is_matrix(existing(features, (*TABLES, *MATRICES))):
+        features = feature_frame(Path(features))
+    files = _read(source, features, labels, directed, tuple(ignore), label_column, notes, advance)
     found = edges_of(files.edges, files.ends, directed, files.edges.called(ignore))
     notes += found.notes
     ids = list(found.ids)
@@ -100,26 +119,29 @@ def read_graph(
     edge_index = torch.from_numpy(found.index).contiguous()
     weight = None if found.weight is None else torch.from_numpy(found.weight).float()
     parts = [] if own is None else [torch.from_numpy(own.x)]
+    num_features = own.x.shape[1] if own else 0
     made = None
     if own is None or encoding != "auto":
         made = chosen_encoding(encoding, len(ids))
         parts.append(encode(made, edge_index, len(ids), weight))
         notes.append(_about_encoding(made, own))
     y = torch.full((len(ids),), -1) if classes is None else torch.from_numpy(classes.y)
-    data = Data(x=torch.cat(parts, dim=1), edge_index=edge_index, y=y)
+    data = Data(
+        x=torch.cat(parts, dim=1) if len(parts) > 1 else parts[0], edge_index=edge_index, y=y
+    )
     if weight is not None:
         data.edge_weight = weight
     if found.kind is not None:
         data.edge_type = torch.from_numpy(found.kind)
     dataset = Dataset(
-        name or (source.stem if isinstance(source, Path) else "edges"),
+        called,
         data,
         num_classes=len(classes.names) if classes else 0,
         node_names=tuple(ids),
         class_names=classes.names if classes else None,
         edge_type_names=found.kinds or None,
         encoding=made,
-        given_features=own.x.shape[1] if own else 0,
+        given_features=num_features,
         own=True,
     )
     return Reading(
@@ -150,6 +172,7 @@ def _read(
     ignore: tuple[str, ...],
     label_column: str | None,
     notes: list[str],
+    advance: Callable[[int], None],
 ) -> _Files:
     tables: dict[str, IdColumns] = {}
     if isinstance(source, Path) and source.suffix.lower() in GRAPHS:
@@ -157,29 +180,65 @@ def _read(
         tables["attributes"] = attributes, (id_column(attributes, []),)
         notes += found_notes
     else:
-        edge_rows = edge_table(source, ignore)
+        edge_rows = edge_table(source, ignore, advance)
     ends = ends_of(edge_rows, notes)
     for at, what in zip(ends, ("source id", "target id"), strict=True):
         edge_rows.check_filled(at, what)
     tables["edges"] = edge_rows, ends
-    known = pd.unique(np.concatenate([edge_rows.cells[at] for at in ends])).tolist()
+    known = pd.unique(np.concatenate([edge_rows.words(at).distinct for at in ends])).tolist()
     for key, given in (("features", features), ("labels", labels)):
         if given is not None:
             opened = given if isinstance(given, pd.DataFrame) else existing(given, TABLES)
-            table = node_table(opened, known, ignore, key)
+            table = node_table(opened, known, ignore, key, advance)
+            _check_no_edges(table, key)
             at = id_column(table, known)
             table.check_filled(at, "id")
             notes += about_guess(table, at, "id")
             tables[key] = table, (at,)
-            known += pd.unique(table.cells[at]).tolist()
+            known += table.words(at).distinct.tolist()
     _check_ignored(ignore, [(table, columns) for table, columns in tables.values()])
     same = joined(tables, notes)
     notes += about_alike(
-        str(one) for key, (_, ats) in tables.items() for at in ats for one in same[key].cells[at]
+        str(one)
+        for key, (_, ats) in tables.items()
+        for at in ats
+        for one in same[key].words(at).distinct
     )
     return _Files(
         same["edges"], ends, same.get("attributes"), same.get("features"), same.get("labels")
     )
+
+
+def _stem(path: Path) -> str:
+    """A file's name without its endings.
+
+    >>> _stem(Path("data/edges.csv.gz"))
+    'edges'
+    """
+    return path.name if path.is_dir() else path.name.removesuffix(".gz").rsplit(".", 1)[0]
+
+
+def _check_apart(edges: Source, features: Source | None, labels: Source | None) -> None:
+    """Raise when a file is given twice."""
+    given = {"edges": edges, "features": features, "labels": labels}
+    paths = {key: Path(one).resolve() for key, one in given.items() if isinstance(one, str | Path)}
+    for first, second in (("edges", "features"), ("edges", "labels")):
+        if first in paths and paths[first] == paths.get(second):
+            raise ValueError(
+                f"{paths[first].name} is given as {first}= and as {second}=: an edge table is neither a "
+                "table of labels nor of features"
+            )
+
+
+def _check_no_edges(table: Table, key: str) -> None:
+    """Raise when a table about nodes is one of edges."""
+    for pair in ENDS[:4]:
+        if all(table.column(name) is not None for name in pair) and table.column(*ID) is None:
+            what = "id,label" if key == "labels" else "id, then one column for each feature"
+            raise ValueError(
+                f"{table.name} looks like a table of edges ({', '.join(table.columns[:4])}), but is given "
+                f"as {key}=, which needs {what}"
+            )
 
 
 def _check_ignored(ignore: tuple[str, ...], tables: list[IdColumns]) -> None:
@@ -197,9 +256,9 @@ def _check_ignored(ignore: tuple[str, ...], tables: list[IdColumns]) -> None:
 
 def _add_alone(ids: list[str], table: Table, notes: list[str]) -> None:
     """Nodes that have features but no edge: part of the graph, alone."""
-    cells = table.cells[id_column(table, ids)]
+    given = table.words(id_column(table, ids)).distinct
     known = set(ids)
-    alone = [one for one in dict.fromkeys(cells.tolist()) if one and one not in known]
+    alone = [one for one in given.tolist() if one and one not in known]
     ids += alone
     if alone:
         notes.append(
@@ -242,10 +301,7 @@ def _about_nodes(
                 classes = labels_of(rows, labelled, len(ids))
                 notes.append(f"{title(table, labelled)!r} of {table.name} holds the labels")
             else:
-                notes.append(
-                    f"{title(table, labelled)!r} of {table.name} is not used as a feature: the "
-                    "labels are given elsewhere"
-                )
+                _settle_clash(rows, labelled, classes, left_out, notes)
         own = features_of(rows, len(ids), left_out)
         if own is not None and not own.names:  # all of its columns are blank
             notes += own.notes
@@ -263,6 +319,26 @@ def _about_nodes(
     if classes is not None:
         notes += classes.notes
     return own, classes
+
+
+def _settle_clash(
+    rows: Rows, at: int, classes: Classes, left_out: set[int], notes: list[str]
+) -> None:
+    """A column called like a label, beside labels given elsewhere: a feature, unless it repeats them."""
+    table, name = rows.table, title(rows.table, at)
+    labelled = (rows.node >= 0) & (classes.y[rows.node] >= 0)
+    counts = pd.crosstab(table.cells[at][labelled], classes.y[rows.node[labelled]]).to_numpy()
+    if counts.max(axis=1).sum() > TELLS * counts.sum():
+        notes.append(
+            f"{name!r} of {table.name} is not used as a feature: it is called like a label, and tells the "
+            "labels, which are given elsewhere"
+        )
+        return
+    left_out.discard(at)
+    notes.append(
+        f"{name!r} of {table.name} is used as a feature, though it is called like a label: the labels are "
+        f"given elsewhere; if it tells them, leave it out with ignore={[name]}"
+    )
 
 
 def _label_column(files: _Files, ids: list[str], name: str | None) -> tuple[Table | None, int]:

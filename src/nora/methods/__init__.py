@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from nora.registry import Entry, Registry
 
-Part = tuple[Tensor, Tensor]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Part = tuple[Tensor, Tensor]
 Method = Callable[..., Any]
 
 
@@ -58,3 +59,12 @@ class MethodFacts:
 
 METHODS: Registry[Method, MethodFacts] = Registry("method", __name__, MethodFacts())
 MethodEntry = Entry[Method, MethodFacts]
+
+
+def __getattr__(name: str) -> Any:
+    # Made on first use, so that methods can be listed without torch.
+    if name == "Part":
+        from torch import Tensor
+
+        return tuple[Tensor, Tensor]
+    raise AttributeError(f"module 'nora.methods' has no attribute {name!r}")

@@ -27,7 +27,7 @@ from nora.engine.steps.step import Tally
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts
 from nora.problem import Problem
-from nora.results.agreement import pearson
+from nora.results.agreement import pearson, spearman
 from nora.seeds import shuffled
 from nora.stacklevel import warn
 from nora.wording import duration
@@ -53,6 +53,8 @@ class Choice:
         expected_seconds: What it should take from here on.
         expected_pearson: Its measured correlation with `exact` on a sample; 1 for `exact` itself, NaN
             when it was not measured.
+        expected_spearman: The same of ranks.
+        expected_error: Its median relative error on the sample; 0 for `exact` itself.
         choosing_seconds: What choosing took.
     """
 
@@ -61,6 +63,8 @@ class Choice:
     reason: str = ""
     expected_seconds: float = float("nan")
     expected_pearson: float = float("nan")
+    expected_spearman: float = float("nan")
+    expected_error: float = float("nan")
     choosing_seconds: float = 0.0
 
     def facts(self) -> dict[str, Any]:
@@ -250,18 +254,23 @@ def _tolerable(
     for tolerance in TOLERANCES:
         pruned = engine.with_tolerance(tolerance)
         seconds, scores = pilot.try_out(pruned, memory)
-        gains, agrees = _compensation(pilot, pruned, scores, truth, memory)
+        gains, guessed = _compensation(pilot, pruned, scores, truth, memory)
+        agrees = pearson(guessed, truth, pilot.weight)
         left = deadline - time.perf_counter()
         if agrees >= WORTHWHILE and (quickest is None or seconds < quickest.expected_seconds):
             fits = "" if seconds <= left else ", more than the budget"
+            ranks, off = _order_and_error(pilot, guessed, truth)
             quickest = Choice(
                 "exact",
                 {**options, "tolerance": tolerance, "compensate": gains},
                 f"exact would take {duration(exact_seconds)}; with tolerance {tolerance:g}, and what "
                 f"that leaves out compensated, removals should take {duration(seconds)}{fits}, and on "
-                f"{len(truth)} sampled nodes it correlates with exact by {agrees:.3f}",
+                f"{len(truth)} sampled nodes it correlates with exact by {agrees:.3f}"
+                f"{_told(ranks, off)}",
                 seconds,
                 agrees,
+                ranks,
+                off,
             )
             if not fits:
                 return quickest
@@ -272,8 +281,8 @@ def _tolerable(
 
 def _compensation(
     pilot: _Pilot, pruned: Engine, scores: np.ndarray, truth: np.ndarray, memory: int
-) -> tuple[list[float], float]:
-    """Influence per message left out, by step, and the correlation this reaches on held-out halves."""
+) -> tuple[list[float], np.ndarray]:
+    """Influence per message left out, by step, and the scores this gives on held-out halves."""
     from scipy.optimize import nnls  # slow to load, and mostly not needed
 
     lost, root = pilot.lost(pruned, memory), np.sqrt(pilot.weight)
@@ -286,7 +295,21 @@ def _compensation(
     guessed = scores.copy()
     for part in (half, ~half):
         guessed[~part] += lost[~part] @ fitted(part)
-    return fitted(np.full(len(truth), True)).tolist(), pearson(guessed, truth, pilot.weight)
+    return fitted(np.full(len(truth), True)).tolist(), guessed
+
+
+def _order_and_error(pilot: _Pilot, guessed: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    """Rank correlation with the truth, and median relative error, by the nodes each stands for."""
+    # Pearson's correlation is ruled by the few hubs; these tell of the many others.
+    often = np.repeat(np.arange(len(truth)), np.rint(pilot.weight).astype(int))
+    seen = often[truth[often] > 0]
+    off = np.abs(guessed[seen] - truth[seen]) / truth[seen]
+    return spearman(guessed[often], truth[often]), float(np.median(off)) if len(seen) else 0.0
+
+
+def _told(ranks: float, off: float) -> str:
+    order = f"Spearman {ranks:.3f}, " if ranks == ranks else ""
+    return f" ({order}median error {100 * off:.0f}%)"
 
 
 def _sketch_seconds(engine: Engine, pilot: _Pilot) -> float:

@@ -6,15 +6,18 @@ paper published for a dataset.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from nora.arguments import check_number, check_whole
+from nora.registry import Registry, nearest
 
-from nora.registry import Registry
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,50 @@ def build_model(name: str, in_channels: int, out_channels: int, **sizes: Any) ->
         out_channels: Number of classes, or the embedding size for link prediction.
         **sizes: `hidden_channels`, `num_layers`, `dropout`, `norm`, and the model's own.
 
+    Returns:
+        The model, with fresh weights.
+
     Example:
         >>> build_model("gcn", 16, 2, hidden_channels=8).num_layers
         2
     """
-    return MODELS[name].value(in_channels, out_channels, **sizes)
+    build = MODELS[name].value
+    known = [
+        key
+        for part in _initialisers(build)
+        for key, parameter in inspect.signature(part).parameters.items()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD and key not in ("self", "args")
+    ]
+    for key, size in {"in_channels": in_channels, "out_channels": out_channels, **sizes}.items():
+        if key not in known:
+            takes = [
+                one for one in dict.fromkeys(known) if one not in ("in_channels", "out_channels")
+            ]
+            raise TypeError(
+                f"model {name!r} has no option {key!r}.{nearest(key, takes)} It takes: "
+                f"{', '.join(takes)}"
+            )
+        if key in ("hidden_channels", "num_layers", "heads"):
+            check_whole(key, size, 1)
+        elif key in ("in_channels", "out_channels"):
+            check_whole(key, size)
+        elif key == "dropout":
+            check_number(key, size, 0, 1)
+    return build(in_channels, out_channels, **sizes)
+
+
+def _initialisers(build: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """The functions whose keywords a model takes: its own, and those it passes the rest on to."""
+    if not isinstance(build, type):
+        return [build]
+    found = []
+    for kind in build.__mro__:
+        if "__init__" in vars(kind):
+            found.append(kind.__init__)  # type: ignore[misc]
+            kinds = [p.kind for p in inspect.signature(found[-1]).parameters.values()]
+            if inspect.Parameter.VAR_KEYWORD not in kinds:
+                break
+    return found
 
 
 def paper_settings(model: str, dataset: str, task: str = "node") -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch_geometric.nn import RGCNConv
 
@@ -15,13 +16,27 @@ from nora.models.stack import Stack
 
 
 class TypedConv(RGCNConv):
-    """`RGCNConv` that takes all edges for one type when the graph has none."""
+    """`RGCNConv` that takes all edges for one type when the graph has none.
+
+    Where that narrows, features are mapped before they are averaged: of bags of words, PyG's own averages
+    the whole width, type by type.
+    """
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_type: Tensor | None = None) -> Tensor:
         """Node outputs `[N, out_channels]`; `edge_type` is `[E]`."""
         if edge_type is None:
             edge_type = edge_index.new_zeros(edge_index.size(1))
-        return super().forward(x, edge_index, edge_type)
+        if not x.is_floating_point() or self.in_channels_l <= self.out_channels:
+            return super().forward(x, edge_index, edge_type)
+        weight = self.weight
+        if self.num_bases is not None:
+            weight = torch.einsum("rb,bio->rio", self.comp, self.weight)
+        out = x @ self.root + self.bias
+        for number in range(self.num_relations):
+            chosen = edge_index[:, edge_type == number]
+            sent = x @ weight[number]
+            out = out + self.propagate(chosen, x=sent, edge_type_ptr=None, size=None)
+        return out
 
 
 @MODELS.register(

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nora.arguments import shown
 from nora.problem.node_index import NodeIndex
 from nora.problem.removal import node_ids
 
@@ -67,6 +68,13 @@ def label_tensor(labels: Labels, index: int | NodeIndex) -> Tensor:
         if not known.is_floating_point():
             known = known.to(torch.get_default_dtype())
     else:
+        if not isinstance(labels, Mapping) and not (
+            isinstance(labels, tuple | list) and len(labels) == 2
+        ):
+            raise TypeError(
+                "labels are an Influence, a tensor [num_nodes], {node: influence} or (ids, influences); "
+                f"got {shown(labels)}"
+            )
         ids, values = (labels.keys(), labels.values()) if isinstance(labels, Mapping) else labels
         given = list(ids) if not isinstance(ids, Tensor) else ids
         found = values if isinstance(values, Tensor) else torch.tensor(list(values))

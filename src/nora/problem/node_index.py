@@ -20,6 +20,7 @@ from torch_geometric.data import Data, HeteroData
 from nora.problem.edge_sets import graph_edges
 from nora.problem.removal import node_ids
 from nora.registry import nearest
+from nora.wording import listed
 
 Graph: TypeAlias = Data | HeteroData
 # An id, ids, a mask; with types ("author", 17), [("author", 17), …], {"author": [17]}, "author".
@@ -67,7 +68,7 @@ class NodeIndex:
         if node_type not in self.types:
             hint = nearest(str(node_type), list(self.types))
             raise ValueError(
-                f"the graph has no node type {node_type!r}.{hint} It has: {', '.join(self.types)}"
+                f"the graph has no node type {node_type!r}.{hint} It has: {listed(self.types)}"
             )
 
     def mask(self, node_type: str) -> Tensor:
@@ -115,7 +116,7 @@ class NodeIndex:
         if node_type is not None:
             return self._of(node_type, nodes, what)
         raise ValueError(
-            f"the graph has nodes of the types {', '.join(self.types)}: say which {what} is meant, "
+            f"the graph has nodes of the types {listed(self.types)}: say which {what} is meant, "
             f"e.g. ({self.types[0]!r}, 17)"
         )
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
+from nora.arguments import shown
 from nora.problem.calling import (
     PAIRS,
     Forward,
@@ -271,6 +272,8 @@ def build_problem(
     index = node_index_of(data)
     device = global_edges(data, index).device
     if isinstance(task, LinkPrediction):
+        if not task.pairs.size(1):
+            raise ValueError("the task has no pairs: give the links that are predicted, [2, P]")
         relation = None if task.relation is None else task.relation.to(device)
         # Not by `replace`: it would take the decoder that stands in for one that was said.
         task = copy.copy(task)
@@ -343,3 +346,12 @@ def _check_graph(data: Graph) -> None:
     num_nodes = int(data.num_nodes or 0)
     check_edges(edge_index, num_nodes, num_nodes)
     check_features(data.x, num_nodes)
+    weight = data.get("edge_weight")
+    if weight is not None and not (
+        isinstance(weight, Tensor) and weight.dim() and len(weight) == edge_index.size(1)
+    ):
+        got = list(weight.shape) if isinstance(weight, Tensor) else shown(weight)
+        raise ValueError(
+            f"data.edge_weight must be a tensor with one weight for each of the {edge_index.size(1)} "
+            f"edges, got {got}"
+        )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
+from nora.arguments import shown
 from nora.problem.edge_sets import Kind, Rewriting, by_kind, rewrite
 
 
@@ -24,6 +25,10 @@ def node_ids(
         nodes = [int(nodes)]
     given = [nodes] if isinstance(nodes, str) else nodes
     if not isinstance(given, Tensor):
+        if not isinstance(given, Iterable):
+            raise TypeError(
+                f"{what} ids are whole numbers, one or several, e.g. 17 or [3, 17]; got {shown(given)}"
+            )
         given = list(given)
         named = next((one for one in given if isinstance(one, str)), None)
         if named is not None:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import nn
 
+from nora.arguments import check_whole
 from nora.engine.effects import Effects
 from nora.problem import Transform
 from nora.problem.calling import Forward
@@ -95,9 +96,13 @@ def grow_group(
     progress: bool,
 ) -> Group:
     """See `best_group`."""
+    check_whole("size", size)
+    check_whole("recheck", recheck)
     count = session.num_nodes if candidates is None else len(session.node_index.ids(candidates))
     if not 1 <= size <= count:
         raise ValueError(f"size is {size}; with {count} candidates it must be 1 … {count}")
+    if size == session.num_nodes:
+        raise ValueError(f"size is {size}, which is every node: nobody would be left to change")
     if recheck < 0:
         raise ValueError(f"recheck must not be negative, got {recheck}")
     problem = session.problem(candidates)

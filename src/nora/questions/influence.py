@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nora.arguments import check_options, path_of
 from nora.engine.prepared import Prepared
 from nora.methods import METHODS, MethodEntry, Part
 from nora.problem import Problem, Transform
@@ -140,7 +141,7 @@ def score_nodes(
             how = entry.facts.execution_options
             telling = {key: value for key, value in bound.items() if key not in how}
             asked = fingerprint(problem, entry.name, telling, key)
-            shards = Shards.open(Path(checkpoint), asked, problem)
+            shards = Shards.open(path_of(checkpoint, "checkpoint"), asked, problem)
             todo = shards.remaining(problem)
         scores, details = collect(entry, todo, bound, session.prepared, shards, progress)
         if shards is not None:
@@ -312,6 +313,7 @@ def bind_options(entry: MethodEntry, options: dict[str, Any]) -> dict[str, Any]:
     given = {
         key: value.item() if hasattr(value, "item") else value for key, value in options.items()
     }
+    check_options(repr(entry.name), entry.value, given)
     # A tuple would come back from a saved file as a list.
     bound = {**known, **given}
     return {key: list(v) if isinstance(v, tuple) else v for key, v in bound.items()}

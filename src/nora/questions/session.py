@@ -192,6 +192,8 @@ class Session:
         self._check_unchanged()
         index = self._problem.node_index
         asked = self._problem.nodes if nodes is None else index.ids(self.ids(nodes))
+        if not asked.numel():
+            raise ValueError("nodes= names no node: give some, or leave it out to ask about all")
         known = None if labels is None else label_tensor(labels, index)
         if uses_model:
             self._check(replace(self._problem, nodes=asked), again)

@@ -17,6 +17,7 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
+from nora.arguments import check_number, check_whole
 from nora.engine.effects import Effects
 from nora.engine.engine import FLOATS, Engine
 from nora.engine.steps.step import EVERYWHERE
@@ -64,6 +65,9 @@ def top(
         screen: The method that orders the candidates; `pagerank` where the model cannot be followed.
         progress: Show progress bars.
 
+    Returns:
+        The nodes, their scores, and how many of them are certain.
+
     Example:
         >>> import nora
         >>> dataset = nora.load_dataset("karate")
@@ -80,6 +84,8 @@ def top(
 
 def certified_top(session: Session, k: int, budget: float, screen: str, progress: bool) -> Top:
     """See `top`."""
+    check_whole("k", k)
+    check_number("budget", budget)
     if not 1 <= k <= session.num_nodes:
         raise ValueError(f"k must lie between 1 and {session.num_nodes} nodes, got {k}")
     if not budget > 0:

@@ -87,6 +87,10 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
             "remove_edges=[(3, 17)], add_edges, add_nodes or features"
         )
     done = session.resolved(edits)
+    if len(done.removed) == session.num_nodes and not done.added:
+        raise ValueError(
+            f"remove names all {session.num_nodes:,} nodes: nobody would be left to change"
+        )
     check_method(method)
     problem = session.problem()
     # Which class a node moves to can be told from all of them only.

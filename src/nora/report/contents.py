@@ -5,18 +5,20 @@ Nodes are kept once, in lists side by side; everything else names a node by its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nora.report.consequences import NOTICEABLE, Consequence, as_columns, consequence
 from nora.report.counts import count_edges
-from nora.report.drawing import drawing
+from nora.report.drawing import drawing, ties
 from nora.report.findings import Finding, headline_findings
+from nora.report.packing import TOGETHER, packed, packed_effects, packed_ties
 from nora.report.subject import Subject
-from nora.results.influence import Influence
+from nora.results.effect import NOTICEABLE
+from nora.results.exactness import TITLES, accuracy_text, method_name
 from nora.results.plots.distribution import (
     Comparison,
     Concentration,
@@ -26,7 +28,13 @@ from nora.results.plots.distribution import (
 )
 from nora.results.plots.style import COLOURS
 
-RANKED = 20_000
+# What the page's script, style and words take, and what the whole may.
+FIXED_BYTES, MOST_BYTES = 330_000, 4_900_000
+# Columns of more nodes than this are packed; of more than `MOST_NODES`, or than fit `NODE_BYTES`, a share is
+# the first ones, and the rest a sample.
+PLAIN_NODES, MOST_NODES, NODE_BYTES, FIRST_SHARE = 3_000, 100_000, 2_500_000, 0.6
+# Ties may take this share of what is left.
+TIES_SHARE = 0.35
 
 
 @dataclass(frozen=True)
@@ -40,61 +48,100 @@ class Contents:
 
 def page_contents(subject: Subject, seed: int = 0, run: str | None = None) -> Contents:
     """Work out everything that the page shows of a subject, whose trained run is in the folder `run`."""
-    consequences = {node: consequence(effect) for node, effect in subject.effects.items()}
     spread = concentration(subject.influence)
     by_degree = compare(subject.influence, subject.degree)
     by_pagerank = compare(subject.influence, subject.pagerank)
     picture = drawing(subject, seed)
-    kept = _kept(subject, consequences, picture["node"])
+    drawn = picture["node"]
+    most = _most_nodes(subject)
+    kept = _kept(subject, drawn, most, seed)
     position = np.full(subject.num_nodes, -1)
     position[kept] = np.arange(len(kept))
-    picture["node"] = position[picture["node"]].tolist()
+    picture["node"] = position[drawn].tolist()
+    main = subject.scores[0]
     value: dict[str, Any] = {
         "task": subject.task,
         "run": run,
-        "method": subject.scores[0].method,
-        "exact": is_exact(subject.scores[0]),
+        "method": main.method,
+        "method_name": method_name(main),
+        "yardstick": TITLES.get(main.method),
+        "estimate": _estimate(subject, position),
         "num_nodes": subject.num_nodes,
         "num_items": subject.items,
         "scored": int((subject.rank > 0).sum()),
+        "first": round(FIRST_SHARE * most),
         "noticeable": NOTICEABLE,
-        "classes": _classes(subject),
+        "classes": _classes(subject, drawn),
         "coloured_by": _coloured_by(subject),
-        "node": _columns(subject, kept),
         "drawing": picture,
-        "effect": {
-            str(position[node]): as_columns(found, position) for node, found in consequences.items()
-        },
         "spread": _spread(spread),
         "against": [
             {"key": key, **_comparison(found, position)}
             for key, found in (("degree", by_degree), ("pagerank", by_pagerank))
-            if found is not None and subject.scores[0].method != key
+            if found is not None and main.method != key
         ],
         "others": list(_others(subject, kept, position)),
     }
-    findings = headline_findings(subject, consequences, spread, by_degree)
+    findings = headline_findings(subject, spread, by_degree)
+    value |= _packed(subject, value, kept, position)
     return Contents(findings, value, count_edges(subject.graph))
 
 
-def is_exact(scores: Influence) -> bool:
-    """Whether the scores are the definition's numbers rather than an estimate."""
-    return scores.method == "brute" or (
-        scores.method == "exact" and not scores.options.get("tolerance")
-    )
+def _packed(
+    subject: Subject, value: dict[str, Any], kept: np.ndarray, position: np.ndarray
+) -> dict[str, Any]:
+    """Nodes, ties and effects, as many as fit the page."""
+    columns = _columns(subject, kept)
+    pieces: dict[str, Any] = {}
+    plain = len(kept) <= PLAIN_NODES
+    if not plain:
+        pieces["node"] = packed(columns)
+    known = {**value, "pieces": pieces, "node": columns if plain else None}
+    room = MOST_BYTES - FIXED_BYTES - len(json.dumps(known).encode())
+    source, target = ties(subject.graph.edge_index.cpu().numpy(), subject.num_nodes)
+    inside = (position[source] >= 0) & (position[target] >= 0)
+    ends = position[source[inside]], position[target[inside]]
+    pieces["ties"] = packed_ties(*ends, len(kept), TIES_SHARE * room)
+    room -= len(pieces["ties"] or "")
+    told, pieces["effects"] = packed_effects(subject.effects, position, room)
+    return {
+        **({"node": columns} if plain else {}),
+        "effects": {"of": position[told].tolist(), "each": TOGETHER},
+        "pieces": pieces,
+    }
 
 
-def _kept(
-    subject: Subject, consequences: Mapping[int, Consequence], drawn: list[int]
-) -> np.ndarray:
-    """Ids of the nodes the page knows, sorted: all of them, or the first and those mentioned."""
-    if subject.num_nodes <= RANKED:
+def _estimate(subject: Subject, position: np.ndarray) -> dict[str, Any] | None:
+    """What is known of an estimate: which positions are exact, and how far the others may be off."""
+    if subject.estimate is None:
+        return None
+    known = position[np.flatnonzero(subject.exact)]
+    leading = subject.exact[subject.order]
+    return {
+        "exact": known[known >= 0].tolist(),
+        "leading": len(leading) if leading.all() else int(leading.argmin()),
+        "factor": subject.estimate.get("factor"),
+        "told": accuracy_text(subject.estimate) or "how far they are off was not measured.",
+    }
+
+
+def _most_nodes(subject: Subject) -> int:
+    """How many nodes the page can hold."""
+    most = min(subject.num_nodes, MOST_NODES)
+    some = min(most, PLAIN_NODES)
+    bytes_each = len(packed(_columns(subject, subject.order[:some]))) / max(some, 1)
+    return most if most * bytes_each <= NODE_BYTES else int(NODE_BYTES / bytes_each)
+
+
+def _kept(subject: Subject, drawn: list[int], most: int, seed: int) -> np.ndarray:
+    """Ids of the nodes the page knows, sorted: all of them, or the first, those mentioned and a sample."""
+    if subject.num_nodes <= most:
         return np.arange(subject.num_nodes)
-    mentioned = [subject.order[:RANKED], np.asarray(drawn)]
-    for found in consequences.values():
-        columns = [key for key in ("node", "source", "target") if key in found.items]
-        mentioned.append(found.items[columns].to_numpy().ravel())
-    return np.unique(np.concatenate(mentioned))
+    order, first = subject.order, round(FIRST_SHARE * most)
+    rest = np.random.default_rng(seed).permutation(order[first:])
+    touched = [found.touched for found in subject.effects.values()]
+    mentioned = np.unique(np.concatenate([order[:first], np.asarray(drawn), *touched]))
+    return np.union1d(mentioned, rest[: max(0, most - len(mentioned))])
 
 
 def _columns(subject: Subject, kept: np.ndarray) -> dict[str, Any]:
@@ -105,6 +152,10 @@ def _columns(subject: Subject, kept: np.ndarray) -> dict[str, Any]:
         "degree": [_digits(value) for value in subject.degree[kept]],
         "pagerank": [_digits(value, 4) for value in subject.pagerank[kept]],
     }
+    error = getattr(subject.scores[0], "stderr", None)
+    if error is not None:
+        values = error.detach().cpu().double().numpy()[kept]
+        columns["error"] = [_digits(value, 3) for value in values]
     if subject.names is not None:
         columns["name"] = [subject.names[node] for node in kept]
     if subject.predicted is not None:
@@ -128,18 +179,22 @@ def _coloured_by(subject: Subject) -> str | None:
     return "label" if subject.labels is not None else None
 
 
-def _classes(subject: Subject) -> list[dict[str, Any]]:
-    """Names, frequencies and colours: of many classes the commonest have a colour, the others grey."""
+def _classes(subject: Subject, drawn: list[int]) -> list[dict[str, Any]]:
+    """Names, frequencies and colours: of many classes those of most influence in the drawing have one."""
     members = subject.predicted if subject.predicted is not None else subject.labels
     number = len(subject.class_names)
     counts = np.zeros(number, dtype=int)
+    slots = np.arange(number)
     if members is not None:
         counts = np.bincount(members[members >= 0], minlength=number)
-    slots = np.arange(number)
-    if number > len(COLOURS):
-        common = np.sort(np.argsort(-counts, kind="stable")[: len(COLOURS)])
+    if members is not None and number > len(COLOURS):
+        seen = np.asarray([node for node in drawn if members[node] >= 0], dtype=int)
+        weight = np.nan_to_num(subject.influence[seen]).clip(min=0)
+        weight = np.bincount(members[seen], weight, minlength=number) + counts / (1 + counts.sum())
         slots = np.full(number, -1)
-        slots[common] = np.arange(len(COLOURS))
+        slots[np.sort(np.argsort(-weight, kind="stable")[: len(COLOURS)])] = np.arange(len(COLOURS))
+    elif number > len(COLOURS):
+        slots = np.where(slots < len(COLOURS), slots, -1)
     return [
         {"name": name, "count": int(counts[k]), "colour": int(slots[k])}
         for k, name in enumerate(subject.class_names)
@@ -174,7 +229,7 @@ def _others(subject: Subject, kept: np.ndarray, position: np.ndarray) -> Iterato
         if found is not None:
             scores = other.scores.detach().cpu().double().numpy()[kept]
             yield {
-                "name": other.method,
+                "name": method_name(other),
                 "score": [_digits(value) for value in scores],
                 **_comparison(found, position),
             }

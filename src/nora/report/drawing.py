@@ -7,7 +7,7 @@ influential nodes, those their removal changes, and their neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from nora.report.subject import Subject
 
 DRAWN_NODES = 1500
 DRAWN_EDGES = 9000
+# Of how many of the first removals the changes are drawn.
+INTERESTING = 30
 # Radii of nodes, as shares of the drawing's half width.
 SMALLEST, LARGEST = 0.004, 0.036
 
@@ -75,20 +77,16 @@ def _chosen(subject: Subject, source: np.ndarray, target: np.ndarray) -> np.ndar
 
 def _by_interest(subject: Subject, source: np.ndarray, target: np.ndarray) -> Iterator[int]:
     order = subject.order
-    yield from order[: max(len(subject.effects), 60)]
-    for effect in subject.effects.values():
-        yield from _touched(effect.flips().head(40))
-    for effect in subject.effects.values():
-        yield from _touched(effect.top(12))
+    yield from order[:60]
+    first = list(subject.effects.values())[:INTERESTING]
+    for effect in first:
+        yield from effect.touched[: min(effect.flips, 40)]
+    for effect in first:
+        yield from effect.touched[effect.flips :][:12]
     near, start = _neighbours(source, target, subject.num_nodes)
     for node in order[:400]:
         yield from near[start[node] : start[node + 1]]
     yield from order
-
-
-def _touched(frame: Any) -> Iterable[int]:
-    columns = ["node"] if "node" in frame else ["source", "target"]
-    return frame[columns].to_numpy().ravel().tolist()
 
 
 def _neighbours(source: np.ndarray, target: np.ndarray, num_nodes: int) -> tuple[Any, Any]:

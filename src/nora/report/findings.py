@@ -1,7 +1,9 @@
 """Headline findings in words, each with the one figure that carries it.
 
 A finding is only told where the scores bear it out: a node of few ties is named when it has clearly
-fewer than is usual, and its rank by influence is far above its rank by degree.
+fewer than is usual, and its rank by influence is far above its rank by degree. Of an estimate, nothing is
+told that its error could have made: nodes are named by exact scores only, ranks are taken at their most
+cautious, and rankings are compared only where the estimate's own agrees well with `exact`.
 """
 
 from __future__ import annotations
@@ -12,13 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-from nora.report.consequences import NOTICEABLE, Consequence
+from nora.report.consequences import Consequence
 from nora.report.subject import Subject
+from nora.results.effect import NOTICEABLE
+from nora.results.exactness import YARDSTICKS, method_name
 from nora.results.plots.distribution import Comparison, Concentration, compared
 from nora.wording import count, number, ordinal, percent
 
 # Few ties are at most the median, and at most this share of the mean.
 FEW = 2 / 3
+# Rank correlation with `exact` below which an estimate says nothing about the order of all nodes.
+TRUSTED = 0.95
 
 
 @dataclass(frozen=True)
@@ -44,20 +50,24 @@ class Finding:
 
 def headline_findings(
     subject: Subject,
-    consequences: Mapping[int, Consequence],
     spread: Concentration | None,
     by_degree: Comparison | None,
 ) -> list[Finding]:
     """What stands out, most important first."""
+    consequences = subject.effects
     found: list[Finding] = []
     if spread is None:
         return [Finding("0", ("No removal would change any other prediction.",))]
     found.extend(_first_removal(subject, consequences))
-    found.append(_concentration(spread))
-    if subject.scores[0].method != "degree" and by_degree is not None:
+    main = subject.scores[0]
+    if main.method not in YARDSTICKS:
+        found.append(_concentration(spread, subject.estimate is not None))
+    if main.method != "degree" and by_degree is not None:
         found.extend(_surprises(subject))
-        found.extend(_degree_tells(by_degree))
-    found.extend(_other_methods(subject))
+    if subject.estimate is None or subject.estimate.get("spearman", 0.0) >= TRUSTED:
+        if main.method != "degree" and by_degree is not None:
+            found.extend(_degree_tells(by_degree))
+        found.extend(_other_methods(subject))
     return found
 
 
@@ -99,23 +109,25 @@ def _moves(subject: Subject, effect: Consequence) -> str:
     return ", ".join(told_moves + ([f"{rest:,} otherwise"] if rest else []))
 
 
-def _concentration(spread: Concentration) -> Finding:
+def _concentration(spread: Concentration, estimated: bool) -> Finding:
     (_, one, first), _, (_, ten, tenth) = spread.shares
+    about = "about " if estimated else ""
     top = f"The top {percent(0.01)} of nodes ({one:,})" if one > 1 else "The first node"
     carry = "carry" if one > 1 else "carries"
     more = f", the top {percent(0.1)} carry {percent(tenth)}" if ten > one else ""
     text = (
-        f"{top} {carry} {percent(first)} of all influence{more}; half of it lies with "
-        f"{count(spread.half, 'node')}."
+        f"{top} {carry} {about}{percent(first)} of all influence{more}; half of it lies with "
+        f"{about}{count(spread.half, 'node')}."
     )
-    return Finding(percent(first), (text,))
+    return Finding(f"{'≈' if estimated else ''}{percent(first)}", (text,))
 
 
 def _surprises(subject: Subject) -> Iterator[Finding]:
     """A node of few ties that matters much, and a hub that matters little."""
     scored = subject.order
     degree = subject.degree[scored]
-    by_influence = subject.rank[scored]
+    best, worst = _rank_range(subject)
+    about = "" if subject.estimate is None else "about "
     by_degree = rankdata(-degree, method="min").astype(int)
     few = max(10, len(scored) // 50)
     tied = subject.degree[subject.degree > 0]
@@ -123,22 +135,41 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
     # Where all have about as many ties, nobody has few, though half are below the median.
     small = min(usual, FEW * float(tied.mean())) if len(tied) else 0.0
     # How many times further down the list of degrees than on that of influence.
-    hidden = np.where((by_influence <= few) & (degree <= small), by_degree / by_influence, 0)
+    hidden = np.where((worst <= few) & (degree <= small), by_degree / worst, 0)
     at = int(hidden.argmax())
-    if len(scored) >= 20 and hidden[at] >= 2.5 and by_degree[at] - by_influence[at] >= 5:
+    if len(scored) >= 20 and hidden[at] >= 2.5 and by_degree[at] - worst[at] >= 5:
+        ranks = f"ranks {about}{ordinal(int(best[at]))}"
+        ranks = ranks if best[at] == worst[at] else f"is among the first {int(worst[at]):,}"
         text = (
             f" has few ties ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
-            f"ranks {ordinal(int(by_influence[at]))} by influence."
+            f"{ranks} by influence."
         )
-        yield Finding(ordinal(int(by_influence[at])), (Named(int(scored[at])), text))
-    loud = np.where((by_degree <= few) & (degree > usual), by_influence / by_degree, 0)
+        yield Finding(ordinal(int(worst[at])), (Named(int(scored[at])), text))
+    loud = np.where((by_degree <= few) & (degree > usual), best / by_degree, 0)
     at = int(loud.argmax())
-    if len(scored) >= 20 and loud[at] >= 2.5 and by_influence[at] - by_degree[at] >= 5:
+    if len(scored) >= 20 and loud[at] >= 2.5 and best[at] - by_degree[at] >= 5:
+        only = f"ranks only {about}" if best[at] == worst[at] else "ranks at best "
         text = (
             f" has many ties ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
-            f"ranks only {ordinal(int(by_influence[at]))} by influence."
+            f"{only}{ordinal(int(best[at]))} by influence."
         )
-        yield Finding(ordinal(int(by_influence[at])), (Named(int(scored[at])), text))
+        yield Finding(ordinal(int(best[at])), (Named(int(scored[at])), text))
+
+
+def _rank_range(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
+    """The best and the worst rank each node of `order` may have, given how far scores may be off."""
+    scored = subject.order
+    rank = subject.rank[scored]
+    if subject.estimate is None or not subject.exact.any():
+        return rank, rank
+    value, exact = subject.influence[scored], subject.exact[scored]
+    factor = subject.estimate.get("factor", np.inf)
+    # Nodes are named by exact scores only: of the others nothing is claimed.
+    low, high = np.where(exact, value, value / factor), np.where(exact, value, value * factor)
+    above = len(value) - np.searchsorted(np.sort(low), value, side="right")
+    maybe = len(value) - np.searchsorted(np.sort(high), value, side="left")
+    best, worst = np.where(exact, above + 1, 1), np.where(exact, np.maximum(maybe, 1), len(value))
+    return best, worst
 
 
 def _degree_tells(found: Comparison) -> Iterator[Finding]:
@@ -161,6 +192,6 @@ def _other_methods(subject: Subject) -> Iterator[Finding]:
             continue
         text = (
             f"The method {other.method} ranks the nodes with a correlation of {found.spearman:.2f} to "
-            f"{main.method}, and shares {found.shared} of its top {found.first}."
+            f"{method_name(main)}, and shares {found.shared} of its top {found.first}."
         )
         yield Finding(f"{found.spearman:.2f}", (text,))

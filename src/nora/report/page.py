@@ -22,16 +22,19 @@ from nora.problem import Transform
 from nora.problem.calling import Forward
 from nora.problem.task import Task
 from nora.questions.session import Session
-from nora.report.contents import Contents, is_exact, page_contents
+from nora.report.contents import Contents, page_contents
+from nora.report.findings import Finding
 from nora.report.provenance import provenance
 from nora.report.quality import quality, trust_in
 from nora.report.subject import Subject, gather
+from nora.results.exactness import is_exact, method_name
 from nora.results.influence import Influence
 from nora.templates import render
 from nora.training.trust import Trust
 from nora.wording import count, duration, number, sentence
 
 LISTED = 25
+LONG_NAME = 40
 TITLE = "Had this node been gone, whose prediction would change?"
 
 
@@ -49,7 +52,7 @@ def write_report(
     metrics: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     warnings: Sequence[str] = (),
-    effects: int = 30,
+    effects: int | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
     seed: int = 0,
@@ -71,12 +74,13 @@ def write_report(
         names: The nodes' names; those of the scores by default.
         class_names: The classes' names.
         labels: Known classes `[num_nodes]`, −1 where unknown; `data.y` by default.
-        title: The page's title.
+        title: What the data are called, which stands below the headline: the finding itself.
         metrics: How good the model is, e.g. `run.metrics`; `baseline` is what could be had without a
             model.
         notes: Remarks for the end of the page.
         warnings: What a reader must know first, e.g. that a surrogate model is weak.
-        effects: For how many of the first nodes the page tells what their removal would change.
+        effects: For how many of the first nodes the page tells what their removal would change; as many as
+            fit a page of 5 MB by default.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
         seed: Seed of the graph's layout.
@@ -112,18 +116,23 @@ def write_report(
     trust = trust_in(subject, metrics) if trust is None else trust
     weak = [trust.caution] if trust is not None and trust.weak else []
     told = dict.fromkeys((*warnings, *weak))  # the caller may warn of the same
-    title = TITLE if title is None else title
+    headline = _headline(subject, contents.findings)
+    title = title or ""
     page = render(
         "nora.report",
         "page.html",
-        title=title,
+        title=f"{title}: {headline}" if title else headline,
+        headline=headline,
+        subtitle=title,
         lead=_lead(subject),
         cautions=[sentence(text) for text in told],
         key_figures=_key_figures(subject, contents, quality(trust, metrics), model_name),
         findings=contents.findings,
         subject=subject,
         first_nodes=_first_nodes(subject),
-        provenance=provenance(subject, metrics, notes, seed, model_name),
+        provenance=provenance(
+            subject, metrics, notes, seed, model_name, len(contents.value["effects"]["of"])
+        ),
         definition=_definition(subject),
         data={"title": title, **contents.value},
         style=_asset("report.css"),
@@ -144,6 +153,19 @@ def _asset(name: str) -> dict[str, str]:
     return {"text": text, "digest": digest}
 
 
+def _headline(subject: Subject, findings: Sequence[Finding]) -> str:
+    """The first finding as a headline: up to its colon, without its full stop."""
+    if not subject.effects:
+        return TITLE
+    text = findings[0].sentence(subject)
+    first = subject.name(next(iter(subject.effects)))
+    short = first if len(first) <= LONG_NAME else first[: LONG_NAME - 1] + "…"
+    after = text.removeprefix(f"Without {first}")
+    if after == text:
+        return text.removesuffix(".")
+    return f"Without {short}{after.split(':')[0]}".removesuffix(".")
+
+
 def _lead(subject: Subject) -> str:
     main = subject.scores[0]
     scored = int((subject.rank > 0).sum())
@@ -155,12 +177,18 @@ def _lead(subject: Subject) -> str:
             f"among {subject.num_nodes:,} nodes"
         )
     whom = "each node" if scored == subject.num_nodes else count(scored, "node")
-    how = "exactly" if is_exact(main) else f"estimated by {main.method}"
     took = f", in {duration(main.seconds)}" if main.seconds else ""
-    return (
+    asked = (
         f"A trained model predicts {what}. How much would the others’ predictions change if a node "
-        f"and its edges were not there? Measured for {whom}, {how}{took}."
+        "and its edges were not there?"
     )
+    if is_exact(main):
+        return f"{asked} Measured for {whom}, exactly{took}."
+    if subject.estimate is None:
+        return f"{asked} Here the nodes are ranked by {main.method}, which does not measure that."
+    known = int(subject.exact.sum())
+    exactly = f" {count(known, 'node')}, among them the first ones, exactly." if known else ""
+    return f"{asked} Estimated for {whom} ({method_name(main)}{took}).{exactly}"
 
 
 def _definition(subject: Subject) -> str:
@@ -185,7 +213,7 @@ def _key_figures(
     if model_name:
         figures.append(("Model", model_name))
     figures.extend(quality)
-    figures.append(("Method", subject.scores[0].method))
+    figures.append(("Method", method_name(subject.scores[0])))
     return figures
 
 

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from nora.report.subject import Subject
+from nora.results.exactness import accuracy_text, method_name
 from nora.results.influence import Influence
 from nora.wording import count, duration, number, percent, sentence
 
@@ -22,13 +23,18 @@ def provenance(
     notes: Sequence[str],
     seed: int,
     model_name: str | None = None,
+    effects: int = 0,
 ) -> list[tuple[str, str]]:
     """Terms and what they are, in the order of the page's footer."""
     rows: list[tuple[str, str]] = []
     for position, scores in enumerate(subject.scores):
         rows.append(("Scores" if position == 0 else "Compared with", _of(scores)))
-    if subject.effects:
-        rows.append(("Effects", f"exact, of the first {count(len(subject.effects), 'node')}"))
+    if subject.estimate:
+        exactly = f"{count(int(subject.exact.sum()), 'node')} exactly, among them the first ones"
+        rows.append(("Estimate", f"{accuracy_text(subject.estimate)} Computed besides: {exactly}"))
+    if effects:
+        whose = "of" if subject.estimate else "of the first"
+        rows.append(("Effects", f"exact, {whose} {count(effects, 'node')}"))
     if model_name:
         rows.append(("Model", model_name))
     for key, value in metrics.items():
@@ -68,7 +74,7 @@ def metric(name: str, value: Any) -> str:
 
 
 def _of(scores: Influence) -> str:
-    parts = [f"{scores.method}, {scores.task} task, {duration(scores.seconds)}"]
+    parts = [f"{method_name(scores)}, {scores.task} task, {duration(scores.seconds)}"]
     options = {key: value for key, value in scores.options.items() if value not in (None, [], ())}
     if options:
         parts.append(", ".join(f"{key}={_short(value)}" for key, value in options.items()))

@@ -1,13 +1,13 @@
 """What a report is about: scores, structure and removal effects, gathered once and checked.
 
-The predictions and what each removal would change come from `nora.what_if`, PageRank from
-`nora.influence`.
+The predictions come from `nora.what_if`, what each removal would change from one batch of the same, PageRank
+from `nora.influence`. Of an estimate the first nodes are computed exactly, and ranked by that.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,14 @@ from torch_geometric.data import Data
 
 from nora.problem.degree import degrees
 from nora.problem.task import Task
+from nora.questions.refine import refined
 from nora.questions.session import Session
-from nora.results.effect import Effect
+from nora.report.consequences import LEAST, Consequence, consequences_of
+from nora.results.exactness import YARDSTICKS, is_exact, refinement
 from nora.results.influence import Influence
+
+# More than ever fit a page.
+MOST_EFFECTS = 4000
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +40,10 @@ class Subject:
         rank: Ranks `[N]` by influence, 1 the first; 0 where there is no score.
         degree: Edges of the graph at each node `[N]`, in and out.
         pagerank: PageRank `[N]`.
-        effects: What the removal of each of the first nodes would change, by node id.
+        effects: What the removal of each of the first nodes would change, by node id, the first first.
+        exact: Whether each score is the definition's own `[N]`.
+        estimate: How far the others may be off (see `nora.questions.refine`); None where all are exact, or
+            are scores of another kind.
         items: Number of predictions: nodes, or pairs.
         predicted: Predicted classes `[N]`; None for links.
         labels: Known classes `[N]`, −1 where unknown; None when none are known.
@@ -50,7 +58,9 @@ class Subject:
     rank: np.ndarray
     degree: np.ndarray
     pagerank: np.ndarray
-    effects: dict[int, Effect]
+    effects: dict[int, Consequence]
+    exact: np.ndarray
+    estimate: Mapping[str, Any] | None
     items: int
     predicted: np.ndarray | None
     labels: np.ndarray | None
@@ -79,29 +89,33 @@ def gather(
     names: Sequence[str] | None,
     class_names: Sequence[str] | None,
     labels: Tensor | Sequence[int] | None,
-    effects: int,
+    effects: int | None,
     graph: Data | None = None,
 ) -> Subject:
     """Check the input and find out what the page tells; see `nora.write_report`."""
     data = session.data
     assert isinstance(data, Data)
-    if effects < 0:
+    if effects is not None and effects < 0:
         raise ValueError(f"effects must be at least 0, got {effects}")
     num_nodes = int(data.num_nodes or 0)
     whole = data if graph is None else graph
     if whole.num_nodes != num_nodes:
         raise ValueError(f"graph has {whole.num_nodes} nodes, data has {num_nodes}")
     given = _check_scores(scores, session.task, num_nodes)
-    main = given[0]
+    main = refined(session, given[0], least=LEAST if effects is None else max(effects, 1))
+    given = (main, *given[1:])
     frame = main.to_frame()
     rank = np.zeros(num_nodes, dtype=np.int64)
     rank[frame["node"]] = frame["rank"]
+    exact = _exactly_known(main, num_nodes)
+    ranked = main.sort()["node"].to_numpy()
+    # Every node whose effect is told is ranked by it.
+    told = ranked if main.method in YARDSTICKS or not exact.any() else ranked[exact[ranked]]
+    first = told[: MOST_EFFECTS if effects is None else effects].tolist()
     # One removal is asked for in any case: its `before` are the model's predictions.
-    first = main.top(max(effects, 1))["node"].tolist()
-    found = {node: session.what_if(node) for node in first}
-    before = found[first[0]].before.detach().cpu()
-    told = found[first[0]].predicts == "classes"
-    predicted = before.argmax(dim=-1).numpy() if told else None
+    asked = session.what_if(int(ranked[0]))
+    before = asked.before.detach().cpu()
+    predicted = before.argmax(dim=-1).numpy() if asked.predicts == "classes" else None
     known = _labels(data, labels, num_nodes)
     named = main.names if names is None else tuple(map(str, names))
     if named is not None and len(named) != num_nodes:
@@ -117,7 +131,9 @@ def gather(
         rank=rank,
         degree=degrees(whole).double().numpy(),
         pagerank=_pagerank(whole),
-        effects=found if effects else {},
+        effects=consequences_of(session, first, len(first) if effects is not None else LEAST),
+        exact=exact,
+        estimate=None if is_exact(main) or main.method in YARDSTICKS else refinement(main) or {},
         items=len(before),
         predicted=predicted,
         labels=known,
@@ -149,6 +165,15 @@ def _check_scores(
     if bool(given[0].scores.isnan().all()):
         raise ValueError("there is nothing to report: no node has a score")
     return given
+
+
+def _exactly_known(scores: Influence, num_nodes: int) -> np.ndarray:
+    """Whether each score is the definition's own `[N]`."""
+    if is_exact(scores):
+        return np.full(num_nodes, True)
+    known = np.full(num_nodes, False)
+    known[list((refinement(scores) or {}).get("nodes", ()))] = True
+    return known
 
 
 def _pagerank(graph: Data) -> np.ndarray:

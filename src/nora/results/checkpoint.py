@@ -8,6 +8,7 @@ merge. Where edges are removed, `edges.parquet` lists all of the graph's, and `n
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import time
@@ -21,11 +22,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from nora.arguments import path_of
 from nora.files import written_atomically
 from nora.problem import Problem
 from nora.problem.fingerprint import FORMAT
 from nora.results.edge_influence import EdgeInfluence
 from nora.results.influence import Influence
+from nora.results.tables import check_count
 
 SECONDS_PER_SHARD = 10.0
 EDGES = "edges.parquet"
@@ -68,6 +71,7 @@ class Shards:
         }
         if edges is not None:
             manifest |= {"num_edges": len(edges)}
+        manifest["sha256"] = _checksum(manifest)
         path = folder / "manifest.json"
         if path.exists():
             _same_run(read_manifest(folder), manifest, folder)
@@ -123,7 +127,7 @@ class Shards:
             )
             name = f"part-{int(nodes[0]):09d}-{uuid.uuid4().hex[:8]}.parquet"
             with written_atomically(self.folder / name) as temporary:
-                frame.to_parquet(temporary, index=False)
+                frame.to_parquet(temporary, index=False, write_page_checksum=True)
 
     def scores(self) -> Tensor:
         """Everything finished so far, `[num_nodes]`, NaN elsewhere."""
@@ -149,11 +153,22 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{folder} is no checkpoint: it has no manifest.json")
     try:
         manifest = json.loads(path.read_bytes())
-        if {"fingerprint", "num_nodes", "task"} <= manifest.keys():
-            return manifest
-    except (ValueError, AttributeError) as error:
+        if not {"fingerprint", "num_nodes", "task"} <= manifest.keys():
+            raise ValueError("it lacks a fingerprint")
+        if manifest.get("sha256", _checksum(manifest)) != _checksum(manifest):
+            raise ValueError("it is not as it was written")
+        if not isinstance(manifest["fingerprint"], dict):
+            raise ValueError("its fingerprint is no table")
+        check_count(manifest["num_nodes"])
+    except (ValueError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is not readable as a checkpoint: {error}") from error
-    raise ValueError(f"{path} is not readable as a checkpoint: it lacks a fingerprint")
+    return manifest
+
+
+def _checksum(manifest: dict[str, Any]) -> str:
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    text = json.dumps(rest, sort_keys=True, default=str)
+    return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
 
 
 def _columns(manifest: dict[str, Any]) -> list[str]:
@@ -171,20 +186,37 @@ def read_parts(folder: Path, columns: Sequence[str] = ("influence",)) -> pd.Data
 
 
 def _read_part(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    import pyarrow.parquet as pq
+
     try:
-        return pd.read_parquet(path, columns=["node", *columns])
-    except ValueError as error:  # also what pyarrow raises
+        table = pq.read_table(path, columns=["node", *columns], page_checksum_verification=True)
+        part = table.to_pandas()
+        if part.dtypes["node"].kind != "i" or any(part.dtypes[one].kind != "f" for one in columns):
+            raise ValueError("its columns are no whole numbers and scores.")
+        if bool((part["node"] < 0).any()):
+            raise ValueError("it holds a node below 0.")
+    except (ValueError, OSError, KeyError) as error:  # also what pyarrow raises
         raise ValueError(
             f"{path} is not readable: {error} Delete it, and its nodes are computed again"
         ) from error
+    return part
+
+
+def _parts_within(folder: Path, num_nodes: int, columns: Sequence[str]) -> pd.DataFrame:
+    parts = read_parts(folder, columns)
+    if len(parts) and int(parts["node"].max()) >= num_nodes:
+        raise ValueError(
+            f"{folder} holds a part of another ranking: node {int(parts['node'].max())} of {num_nodes}"
+        )
+    return parts
 
 
 def read_scores(folders: Iterable[Path], manifest: dict[str, Any]) -> Tensor:
     """What several folders have finished, in one tensor `[nodes or edges, columns]`, NaN elsewhere."""
     columns = _columns(manifest)
-    frame = pd.concat([read_parts(folder, columns) for folder in folders])
-    values = torch.as_tensor(frame[columns].to_numpy(copy=True))
     count = manifest.get("num_edges", manifest["num_nodes"])
+    frame = pd.concat([_parts_within(folder, count, columns) for folder in folders])
+    values = torch.as_tensor(frame[columns].to_numpy(copy=True))
     scores = torch.full((count, len(columns)), float("nan"), dtype=values.dtype)
     scores[torch.as_tensor(frame["node"].to_numpy(copy=True))] = values
     return scores
@@ -211,13 +243,31 @@ def _same_run(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> No
 def merge_checkpoints(folders: Iterable[str | Path]) -> Influence | EdgeInfluence:
     """Join checkpoint folders of the same run, e.g. from several processes, into one result.
 
+    Args:
+        folders: Each was given as `checkpoint=` to `nora.influence` or `nora.edge_influence`, or to
+            `nora rank --checkpoint`.
+
     Returns:
-        Scores of nodes, or of edges where edges were removed.
+        The scores of all nodes that are finished in any of them, the others NaN; or of the edges that are.
 
     Raises:
         ValueError: When the folders come from different models, graphs, tasks or options.
+
+    Example:
+        >>> import nora, tempfile
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = [f"{folder}/{part}" for part in (0, 1)]
+        ...     for part, path in enumerate(parts):
+        ...         nodes = range(part, 34, 2)
+        ...         _ = run.influence("brute", nodes=nodes, checkpoint=path, progress=False)
+        ...     whole = nora.merge_checkpoints(parts)
+        >>> int(whole.scores.isfinite().sum())
+        34
     """
-    paths = [Path(folder) for folder in folders]
+    if isinstance(folders, str | Path):
+        folders = [folders]
+    paths = [path_of(folder, "a checkpoint folder") for folder in folders]
     if not paths:
         raise ValueError("nothing to merge: name at least one checkpoint folder")
     first = read_manifest(paths[0])

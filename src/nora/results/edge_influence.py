@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from nora.arguments import path_of
 from nora.results.influence import with_ranks
 from nora.results.tables import facts_of, read_table, rebuilt, write_table
 
@@ -208,9 +209,12 @@ class EdgeInfluence:
             },
         )
 
-    def save(self, path: str | Path) -> Path:
-        """Write all edges to a `.parquet` or `.csv` file; `load` has everything back."""
-        return write_table(self.to_frame(), self.provenance(), Path(path))
+    def save(self, path: str | Path, replace: bool = True) -> Path:
+        """Write all edges, the first first, to a `.parquet` or `.csv` file; `load` has them back.
+
+        A file that is there is an error unless `replace`.
+        """
+        return write_table(self.sort(), self.provenance(), path_of(path), replace=replace)
 
     def provenance(self) -> dict[str, Any]:
         """How the scores were made, as it is kept beside them."""
@@ -226,7 +230,7 @@ class EdgeInfluence:
     @staticmethod
     def load(path: str | Path) -> EdgeInfluence:
         """Read what `save` wrote."""
-        frame, provenance = read_table(Path(path), "edgeinfluence")
+        frame, provenance = read_table(path_of(path), "edgeinfluence")
         keys = TYPED if "relation" in frame else PLAIN
 
         def column(name: str, dtype: str) -> Tensor:

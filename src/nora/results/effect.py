@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from nora.arguments import check_whole, path_of
 from nora.problem.measures import Items
 from nora.problem.task import Predicts, item_change
 from nora.results.tables import (
@@ -21,6 +22,7 @@ from nora.results.tables import (
     split_node_ids,
     write_table,
 )
+from nora.wording import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,6 +35,8 @@ FLIPPING = {
     "labels": "to other labels",
     "links": "across 0.5",
 }
+# A change of a prediction that is worth counting.
+NOTICEABLE = 0.01
 TENSORS = ("before", "after", "counted", "pairs", "added", "targets")
 
 
@@ -60,6 +64,13 @@ class Effect:
         removal: What became of the removed nodes: `deleted`, or `isolated` where the model has weights
             by node id.
         targets: Mask `[items]` of the predictions that counted before the edit; None for all.
+
+    Example:
+        >>> before = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
+        >>> after = torch.tensor([[0.9, 0.1], [0.3, 0.7], [float("nan")] * 2])
+        >>> effect = Effect((2,), before, after, counted=torch.tensor([True, True, False]))
+        >>> round(effect.total, 2), effect.flips()["node"].tolist()
+        (0.6, [1])
     """
 
     removed: tuple[Any, ...]
@@ -101,6 +112,12 @@ class Effect:
             before, after = before[:, list(self.classes)], after[:, list(self.classes)]
         change = item_change(before, after)
         return torch.where(self.counted, change, torch.zeros_like(change))
+
+    @property
+    def noticed(self) -> int:
+        """How many items change by at least `NOTICEABLE`, as pages count them; of numbers, at all."""
+        least = self.change > 0 if self.predicts == "values" else self.change >= NOTICEABLE
+        return int(least.sum())
 
     @property
     def total(self) -> float:
@@ -154,13 +171,13 @@ class Effect:
     def __repr__(self) -> str:
         changed = int((self.change > 0).sum())
         edits = "".join(
-            f"{name}={list(getattr(self, name))}, "
+            f"{name}=[{listed(map(repr, getattr(self, name)))}], "
             for name in ("removed_edges", "added_edges", "changed_features")
             if getattr(self, name)
         )
         classes = "" if self.classes is None else f"classes={list(self.classes)}, "
         return (
-            f"Effect(removed={list(self.removed)}, {edits}{classes}total={self.total:.6g}, "
+            f"Effect(removed=[{listed(map(repr, self.removed))}], {edits}{classes}total={self.total:.6g}, "
             f"{self.item}s changed={changed}, flipped={len(self.flips())})"
         )
 
@@ -228,8 +245,7 @@ class Effect:
 
     def top(self, k: int = 10) -> pd.DataFrame:
         """The `k` items that change most."""
-        if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
+        check_whole("k", k, 1)
         frame = self.to_frame().sort_values("change", ascending=False, kind="stable")
         return frame.head(k).reset_index(drop=True)
 
@@ -246,21 +262,21 @@ class Effect:
 
         return effect_plot(self, k, class_names)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, replace: bool = True) -> Path:
         """Write `to_frame()` to a `.parquet` or `.csv` file, with what was removed.
 
         All predictions go to `<name>.predictions.safetensors` beside it; the table is readable without
-        them, and `load` needs them.
+        them, and `load` needs them. A file that is there is an error unless `replace`.
         """
         tensors = {name: tensor for name in TENSORS if (tensor := getattr(self, name)) is not None}
         provenance = {**facts_of(self, *TENSORS), "total": self.total}
-        return write_table(self.to_frame(), provenance, Path(path), tensors)
+        return write_table(self.to_frame(), provenance, path_of(path), tensors, replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> Effect:
         """Read what `save` wrote: the table and the predictions beside it."""
-        frame, provenance = read_table(Path(path), "effect")
-        tensors = read_tensors(Path(path))
+        frame, provenance = read_table(path_of(path), "effect")
+        tensors = read_tensors(path_of(path), provenance)
         effect = rebuilt(Effect, provenance, **tensors)
         if int(effect.counted.sum()) != len(frame):
             raise ValueError(f"the predictions beside {path} belong to another file")

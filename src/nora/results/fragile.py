@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
+from nora.arguments import path_of
 from nora.results.tables import (
     facts_of,
     read_table,
@@ -118,16 +119,21 @@ class Fragile:
 
         return fragile_plot(self)
 
-    def save(self, path: str | Path) -> Path:
-        """Write `flips` to a `.parquet` or `.csv` file, and what is known of each node beside it."""
+    def save(self, path: str | Path, replace: bool = True) -> Path:
+        """Write `flips` to a `.parquet` or `.csv` file, and what is known of each node beside it.
+
+        A file that is there is an error unless `replace`.
+        """
         tensors = {name: getattr(self, name) for name in TENSORS}
-        return write_table(self.flips, facts_of(self, "flips", *TENSORS), Path(path), tensors)
+        provenance = facts_of(self, "flips", *TENSORS)
+        return write_table(self.flips, provenance, path_of(path), tensors, replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> Fragile:
         """Read what `save` wrote."""
-        flips, provenance = read_table(Path(path), "fragile")
-        found: Any = rebuilt(Fragile, provenance, flips=flips, **read_tensors(Path(path)))
+        flips, provenance = read_table(path_of(path), "fragile")
+        tensors = read_tensors(path_of(path), provenance)
+        found: Any = rebuilt(Fragile, provenance, flips=flips, **tensors)
         if int(found.counts.sum()) != len(flips):
             raise ValueError(f"the tensors beside {path} belong to another file")
         return found

@@ -8,8 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from nora.arguments import path_of
 from nora.problem.node_index import node_columns
 from nora.results.tables import facts_of, read_table, rebuilt, write_table
+from nora.wording import listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class Group:
 
     def __repr__(self) -> str:
         return (
-            f"Group(nodes={list(self.nodes)}, total={self.total:.6g}, alone={self.alone:.6g}, "
+            f"Group(nodes=[{listed(map(repr, self.nodes))}], total={self.total:.6g}, alone={self.alone:.6g}, "
             f"evaluations={self.evaluations})"
         )
 
@@ -77,15 +79,18 @@ class Group:
             frame.insert(1, "name", [self.names[node] for node in self.nodes])
         return frame
 
-    def save(self, path: str | Path) -> Path:
-        """Write `to_frame()` to a `.parquet` or `.csv` file, with how it was found."""
+    def save(self, path: str | Path, replace: bool = True) -> Path:
+        """Write `to_frame()` to a `.parquet` or `.csv` file, with how it was found.
+
+        A file that is there is an error unless `replace`.
+        """
         provenance = {**facts_of(self, "totals", "influences"), "total": self.total}
-        return write_table(self.to_frame(), provenance, Path(path))
+        return write_table(self.to_frame(), provenance, path_of(path), replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> Group:
         """Read what `save` wrote."""
-        frame, provenance = read_table(Path(path), "group")
+        frame, provenance = read_table(path_of(path), "group")
         columns = {"totals": "total", "influences": "influence"}
         found = {name: tuple(frame[column].tolist()) for name, column in columns.items()}
         return rebuilt(Group, provenance, **found)

@@ -13,8 +13,16 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from nora.arguments import check_whole, path_of, shown
 from nora.problem.node_index import NodeIndex, Nodes
-from nora.results.tables import facts_of, read_table, rebuilt, split_node_ids, write_table
+from nora.results.tables import (
+    check_count,
+    facts_of,
+    read_table,
+    rebuilt,
+    split_node_ids,
+    write_table,
+)
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -68,6 +76,11 @@ class Influence:
     columns: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.scores, Tensor) or self.scores.dim() != 1:
+            raise TypeError(
+                f"scores must be a tensor [num_nodes], got {shown(self.scores)}; from a list or an array: "
+                "torch.as_tensor(scores)"
+            )
         if self.names is not None and len(self.names) != len(self.scores):
             raise ValueError(f"{len(self.names)} names for {len(self.scores)} nodes")
         if self.node_types is not None and sum(self.node_types.values()) != len(self.scores):
@@ -100,6 +113,8 @@ class Influence:
             example = next(iter(self.node_types))
             raise KeyError(f"nodes have types here: give e.g. ({example!r}, {nodes})")
         if _is_one(nodes):
+            if not -len(self) <= int(nodes) < len(self):
+                raise IndexError(f"node {nodes} is out of range: there are {len(self):,} nodes")
             return float(self.scores[nodes])
         return self._only(self._ids(None, nodes))
 
@@ -180,8 +195,7 @@ class Influence:
 
     def top(self, k: int = 10) -> pd.DataFrame:
         """The first `k` of `sort()`."""
-        if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
+        check_whole("k", k, 1)
         return self.sort().head(k)
 
     def to_networkx(self, data: Graph, **known: Any) -> nx.Graph | nx.DiGraph:
@@ -200,6 +214,8 @@ class Influence:
         """Agreement with `other` on the nodes both scored: see `nora.results.agreement.agreement`."""
         from nora.results.agreement import agreement
 
+        if not isinstance(other, Influence):
+            raise TypeError(f"scores are compared with an Influence, got {shown(other)}")
         if len(self) != len(other):
             raise ValueError(f"cannot compare scores of {len(self)} and {len(other)} nodes")
         both = ~(self.scores.isnan() | other.scores.isnan())
@@ -273,9 +289,12 @@ class Influence:
             },
         )
 
-    def save(self, path: str | Path) -> Path:
-        """Write all scored nodes to a `.parquet` or `.csv` file; `load` has everything back."""
-        return write_table(self.to_frame(), self.provenance(), Path(path))
+    def save(self, path: str | Path, replace: bool = True) -> Path:
+        """Write all scored nodes, the first first, to a `.parquet` or `.csv` file; `load` has them back.
+
+        A file that is there is an error unless `replace`.
+        """
+        return write_table(self.sort(), self.provenance(), path_of(path), replace=replace)
 
     def provenance(self) -> dict[str, Any]:
         """How the scores were made, as it is kept beside them."""
@@ -296,8 +315,9 @@ class Influence:
     @staticmethod
     def load(path: str | Path) -> Influence:
         """Read what `save` wrote."""
-        frame, provenance = read_table(Path(path), "influence")
+        frame, provenance = read_table(path_of(path), "influence")
         types = provenance.get("node_types")
+        _check_table(path, frame, provenance)
         if types is not None:
             starts = dict(zip(types, np.cumsum([0, *types.values()]), strict=False))
             frame["node"] += frame["type"].map(starts).astype("int64")
@@ -328,6 +348,19 @@ def with_ranks(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
     by = frame["influence"] if measure == "change" else frame["influence"].abs()
     frame["rank"] = by.rank(ascending=False, method="first").astype(int)
     return frame
+
+
+def _check_table(path: str | Path, frame: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
+    """Raise for a table that is none of scores, or of another graph than its provenance says."""
+    try:
+        count = provenance["num_nodes"]
+        check_count(count)
+        if frame["node"].dtype.kind != "i" or frame["influence"].dtype.kind != "f":
+            raise TypeError("its nodes and scores are no numbers")
+        if len(frame) > count or not frame["node"].between(0, count - 1).all():
+            raise ValueError(f"it names nodes that a graph of {count:,} does not have")
+    except (LookupError, ValueError, TypeError) as error:
+        raise ValueError(f"{path} holds no scores: {error}") from error
 
 
 def _has_type(nodes: Nodes) -> bool:

@@ -1,11 +1,13 @@
 """Results on disk: a table that anybody can read, and what else it takes to have the result back.
 
 Parquet files carry how they were made inside, CSV files in `<name>.meta.json` beside. Tensors that are not
-in the table stand in `<name>.predictions.safetensors` beside either.
+in the table stand in `<name>.predictions.safetensors` beside either. Checksums tell whether
+they are as they were written.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -18,21 +20,28 @@ import pandas as pd
 from torch import Tensor
 
 from nora.files import written_atomically
+from nora.outputs import meta_beside, predictions_beside, sha256_of
+from nora.results.spreadsheet import unescaped, write_csv
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+# Their scores alone would take 8 GB.
+MOST_NODES = 10**9
+# What json, pandas and pyarrow raise on what is damaged.
+UNREADABLE = (ValueError, OSError, LookupError, TypeError, NotImplementedError, RecursionError)
 Result = TypeVar("Result", bound="DataclassInstance")
 
-_KEY = b"nora"
+# Under which a Parquet file carries its provenance, and the checksum of that.
+_KEY, _SUM = b"nora", b"nora.sha256"
 # Python's own float reads every digit back; pandas' parser may miss the last bit.
 _COLUMNS: dict[Any, Any] = {
-    "type": str,
-    "source_type": str,
-    "relation": str,
-    "target_type": str,
+    "type": unescaped,
+    "source_type": unescaped,
+    "relation": unescaped,
+    "target_type": unescaped,
     "node": int,
-    "name": str,
+    "name": unescaped,
     "influence": float,
     "spread": lambda cell: float(cell or "nan"),
     "total": float,
@@ -59,14 +68,6 @@ def _suffix(path: Path) -> str:
     if path.suffix not in (".parquet", ".csv"):
         raise ValueError(f"cannot tell the format of {path.name!r}: use a .parquet or .csv name")
     return path.suffix
-
-
-def _sidecar(path: Path) -> Path:
-    return path.with_name(path.name + ".meta.json")
-
-
-def _predictions(path: Path) -> Path:
-    return path.with_name(path.name + ".predictions.safetensors")
 
 
 def facts_of(result: DataclassInstance, *elsewhere: str) -> dict[str, Any]:
@@ -107,42 +108,63 @@ def write_table(
     provenance: dict[str, Any],
     path: Path,
     tensors: Mapping[str, Tensor] | None = None,
+    replace: bool = True,
 ) -> Path:
-    """Write a frame to a `.parquet` or `.csv` file, with how it was made, and tensors beside it."""
-    text, suffix = json.dumps(provenance, indent=2), _suffix(path)
+    """Write a frame to a `.parquet` or `.csv` file, with how it was made, and tensors beside it.
+
+    Args:
+        frame: The table.
+        provenance: How it was made.
+        path: Where to.
+        tensors: What stands beside it.
+        replace: Take the place of a table that is there; else that is an error.
+    """
+    suffix, kept = _suffix(path), dict(provenance)
     # None takes its place before all are written.
     with ExitStack() as files:
+        temporary = files.enter_context(written_atomically(path, replace))  # the last to be there
         if tensors:
             from safetensors.torch import save_file
 
             # Copies: safetensors refuses tensors that share their memory.
             copies = {key: one.detach().cpu().contiguous().clone() for key, one in tensors.items()}
-            save_file(copies, files.enter_context(written_atomically(_predictions(path))))
-        temporary = files.enter_context(written_atomically(path))
+            beside = files.enter_context(written_atomically(predictions_beside(path)))
+            save_file(copies, beside)
+            kept["predictions_sha256"] = sha256_of(beside)
         if suffix == ".parquet":
             import pyarrow as pa
             import pyarrow.parquet as pq
 
             table = pa.Table.from_pandas(frame, preserve_index=False)
-            table = table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: text})
-            pq.write_table(table, temporary)
+            text = json.dumps(kept, indent=2).encode()
+            facts = {_KEY: text, _SUM: hashlib.sha256(text).hexdigest()}
+            table = table.replace_schema_metadata({**(table.schema.metadata or {}), **facts})
+            pq.write_table(table, temporary, write_page_checksum=True)
         else:
-            beside = files.enter_context(written_atomically(_sidecar(path)))
-            beside.write_text(text, encoding="utf-8")
-            frame.to_csv(temporary, index=False)
+            write_csv(frame, temporary)
+            kept["sha256"] = sha256_of(temporary)
+            meta = files.enter_context(written_atomically(meta_beside(path)))
+            meta.write_text(json.dumps(kept, indent=2), encoding="utf-8")
+        if not replace and path.exists():  # else what stands beside it would be replaced
+            raise FileExistsError(f"{path} exists already, and is left as it is")
     return path
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the tensors that `write_table` wrote beside `path`."""
+def read_tensors(path: Path, provenance: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Read the tensors that `write_table` wrote beside `path`, whose provenance is given."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    beside = _predictions(path)
+    beside = predictions_beside(path)
     if not beside.exists():
         raise FileNotFoundError(
             f"{path} has the table only: to be loaded it needs all predictions, which save writes "
             f"to {beside.name} beside it"
+        )
+    if provenance.get("predictions_sha256", sha256_of(beside)) != sha256_of(beside):
+        raise ValueError(
+            f"{beside} is not what was saved with {path.name}: it was edited or damaged, or is of "
+            "another result"
         )
     try:
         return load_file(beside)
@@ -161,26 +183,49 @@ def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     suffix = _suffix(path)
     if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
-    source = path if suffix == ".parquet" else _sidecar(path)
+    source = path if suffix == ".parquet" else meta_beside(path)
     if not source.exists():
         raise FileNotFoundError(f"{path} needs its provenance file {source.name} beside it")
     try:
         if suffix == ".parquet":
             import pyarrow.parquet as pq
 
-            table = pq.read_table(path)
-            text = (table.schema.metadata or {}).get(_KEY)
-            frame = table.to_pandas()
+            table = pq.read_table(path, page_checksum_verification=True)
+            facts = table.schema.metadata or {}
+            text = facts.get(_KEY)
+            known = facts.get(_SUM)  # older files have none
+            if text and known and known.decode() != hashlib.sha256(text).hexdigest():
+                raise ValueError("its provenance is not as it was saved")
+            frame = table.to_pandas(ignore_metadata=True)
         else:
             text = source.read_bytes()
+            if (known := _known_sum(text)) and known != sha256_of(path):
+                raise ValueError(
+                    f"it describes another {path.name} than is there now: that was edited or damaged. "
+                    'To take it as it is, delete "sha256" in here'
+                )
             more = dict.fromkeys(_further(json.loads(text)), float)
             frame = pd.read_csv(path, converters={**more, **_COLUMNS}, keep_default_na=False)
             frame = frame.astype({key: dtype for key, dtype in _DTYPES.items() if key in frame})
         provenance = None if text is None else json.loads(text)
-    except ValueError as error:  # also what pyarrow, pandas and json raise
+    except UNREADABLE as error:
         raise ValueError(f"{source} is not readable: {error}") from error
     if not isinstance(provenance, dict):
         raise ValueError(f"{path} was not written by nora: it carries no provenance")
     if provenance.get("kind") != kind:
         raise ValueError(f"{path} holds {provenance.get('kind')!r}, expected {kind!r}")
     return frame, provenance
+
+
+def _known_sum(text: bytes) -> str | None:
+    """The checksum of its table that a provenance file holds; None in older ones."""
+    about = json.loads(text)
+    return about.get("sha256") if isinstance(about, dict) else None
+
+
+def check_count(num_nodes: Any) -> None:
+    """Raise unless it can be a number of nodes, before memory is asked for so many."""
+    if isinstance(num_nodes, bool) or not isinstance(num_nodes, int) or num_nodes < 0:
+        raise ValueError(f"num_nodes is {num_nodes!r}, which is no number of nodes")
+    if num_nodes > MOST_NODES:
+        raise ValueError(f"num_nodes is {num_nodes:,}, more than any graph here has")

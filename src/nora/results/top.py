@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from nora.arguments import path_of
 from nora.problem.node_index import node_columns
 from nora.results.tables import facts_of, nodes_in, read_table, rebuilt, write_table
 
@@ -26,6 +27,13 @@ class Top:
         seconds: How long it took.
         screened_by: The method and options of the screening.
         names: The nodes' names, when they have any.
+
+    Example:
+        >>> best = Top((4, 7), (3.5, 2.0), certified=2, refined=10, num_nodes=90, rest=1.9, seconds=1.0)
+        >>> best.to_frame()["node"].tolist()
+        [4, 7]
+        >>> best.certificate.startswith("all 2 certified")
+        True
     """
 
     nodes: tuple[Any, ...]
@@ -68,14 +76,17 @@ class Top:
         frame["certified"] = frame["influence"] >= self.rest
         return frame
 
-    def save(self, path: str | Path) -> Path:
-        """Write `to_frame()` to a `.parquet` or `.csv` file, with the certificate."""
+    def save(self, path: str | Path, replace: bool = True) -> Path:
+        """Write `to_frame()` to a `.parquet` or `.csv` file, with the certificate.
+
+        A file that is there is an error unless `replace`.
+        """
         provenance = {**facts_of(self, "nodes", "scores"), "certificate": self.certificate}
-        return write_table(self.to_frame(), provenance, Path(path))
+        return write_table(self.to_frame(), provenance, path_of(path), replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> Top:
         """Read what `save` wrote."""
-        frame, provenance = read_table(Path(path), "top")
+        frame, provenance = read_table(path_of(path), "top")
         scores = tuple(frame["influence"].tolist())
         return rebuilt(Top, provenance, nodes=nodes_in(frame), scores=scores)

@@ -1,6 +1,7 @@
 """A dataset of the user's own as files, so that a run can carry it: nothing in them can execute.
 
-`dataset.safetensors` holds the graph's tensors, `dataset.json` the names and everything else. In a
+`dataset.safetensors` holds the graph's tensors, features of which few are not zero as the rows of a
+sparse matrix; `dataset.json` the names and everything else. In a
 graph of several types (`HeteroData`), the attribute `x` of the second type in the list `types` is
 called `1/x`; that list begins with null, the attributes of the graph as a whole. Lists and tuples
 both come back as lists; what could not come back is refused.
@@ -18,9 +19,11 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from nora.datasets import DATASETS, Dataset
+from nora.sparse import is_sparse
 from nora.training.run_tensors import read_tensors, write_tensors
 
 TENSORS, FACTS = "dataset.safetensors", "dataset.json"
+PARTS = ("rows", "columns", "values", "size")
 
 
 def keeps_its_graph(dataset: Dataset) -> bool:
@@ -45,12 +48,13 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
     typed = isinstance(data, HeteroData)
     if typed:
         facts["types"] = [store._key for store in data.stores]
-    tensors, facts["attributes"] = {}, {}
+    tensors: dict[str, Tensor] = {}
+    facts["attributes"] = {}
     for number, store in enumerate(data.stores):
         for key, value in store.items():
             name = f"{number}/{key}" if typed else key
             if isinstance(value, Tensor) and value.layout == torch.strided:
-                tensors[name] = value
+                tensors |= _stored(name, value)
             elif _is_plain(value):
                 facts["attributes"][name] = value
             else:
@@ -64,6 +68,40 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
     write_tensors(tensors, folder / TENSORS)
     text = json.dumps(facts, ensure_ascii=False)
     (folder / FACTS).write_text(text + "\n", encoding="utf-8")
+
+
+def _stored(name: str, value: Tensor) -> dict[str, Tensor]:
+    """A tensor as it is kept: features of which few are not zero by these alone.
+
+    >>> sorted(_stored("x", torch.eye(40))), list(_stored("y", torch.zeros(3)))
+    (['x.columns', 'x.rows', 'x.size', 'x.values'], ['y'])
+    """
+    if value.dim() != 2 or not value.is_floating_point() or not is_sparse(value):
+        return {name: value}
+    found = value.to_sparse_csr()
+    parts = (
+        found.crow_indices(),
+        found.col_indices().int(),
+        found.values(),
+        torch.tensor(value.shape),
+    )
+    return {f"{name}.{part}": one for part, one in zip(PARTS, parts, strict=True)}
+
+
+def _unpacked(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors with those that `_stored` took apart in one piece, dense.
+
+    >>> bool((_unpacked(_stored("x", torch.eye(40)))["x"] == torch.eye(40)).all())
+    True
+    """
+    for name in [key.removesuffix(".rows") for key in tensors if key.endswith(".rows")]:
+        rows, columns, values, size = (tensors.pop(f"{name}.{part}") for part in PARTS)
+        height, width = size.tolist()
+        row = torch.arange(height).repeat_interleave(rows.diff())
+        dense = torch.zeros(height, width, dtype=values.dtype)
+        dense[row, columns.long()] = values
+        tensors[name] = dense
+    return tensors
 
 
 def _is_plain(value: Any) -> bool:
@@ -88,9 +126,13 @@ def read_dataset(folder: Path) -> Dataset:
         data = Data() if types == [None] else HeteroData()
         dataset = Dataset(data=data, own=True, **{key: _tuple(v) for key, v in facts.items()})
         stores = [data if kind is None else data[kind] for kind in types]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        _check_names(dataset)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{folder / FACTS} is not readable as a dataset: {error!r}") from error
-    tensors = read_tensors(folder / TENSORS, "a graph")
+    try:
+        tensors = _unpacked(read_tensors(folder / TENSORS, "a graph"))
+    except (KeyError, IndexError, RuntimeError) as error:
+        raise ValueError(f"{folder / TENSORS} does not hold a graph: {error!r}") from error
     try:
         for name, value in (*tensors.items(), *attributes.items()):
             number, _, key = (
@@ -104,6 +146,14 @@ def read_dataset(folder: Path) -> Dataset:
     if dataset.node_names is not None and len(dataset.node_names) != num_nodes:
         raise ValueError(f"{folder / FACTS} names {len(dataset.node_names)} of {num_nodes} nodes")
     return dataset
+
+
+def _check_names(dataset: Dataset) -> None:
+    """Raise for names that are no text: everything that looks them up expects that."""
+    for key in ("node_names", "class_names", "edge_type_names"):
+        for name in getattr(dataset, key) or ():
+            if not isinstance(name, str):
+                raise TypeError(f"{key} holds {name!r}, which is no text")
 
 
 def _tuple(value: Any) -> Any:

@@ -1,13 +1,16 @@
 """A trained run: a model together with the data, split and seed it came from, as a folder.
 
 The folder holds `model.safetensors` (weights; nothing in it can execute), `run.json` (architecture,
-dataset, task, seed, metrics) and `split.safetensors` (`run_split`); for a graph of the user's own also
-the graph (`run_data`). It is written under another name first, so that it is complete or not there.
+dataset, task, seed, metrics, and the checksums of everything: `run_checksums`) and `split.safetensors`
+(`run_split`); for a graph of the user's own also the graph (`run_data`). It is written under another name
+first, so that it is complete or not there.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +20,15 @@ from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
 from nora import __version__
-from nora.datasets import Dataset, load_dataset
+from nora.arguments import path_of
+from nora.datasets import (
+    DATASETS,
+    Dataset,
+    DatasetUnavailableError,
+    given_folder,
+    load_dataset,
+    looking_in,
+)
 from nora.files import folder_written_atomically
 from nora.models import build_model
 from nora.problem.fingerprint import graph_fingerprint
@@ -27,12 +38,17 @@ from nora.problem.tasks.node_classification import NodeClassification
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 from nora.training.relational_splits import RelationalSplit, split_relations
+from nora.training.run_checksums import ABOUT, REMEDY, check_whole, with_checksums
 from nora.training.run_data import TENSORS, keeps_its_graph, read_dataset, write_dataset
 from nora.training.run_split import FILE, Split, read_split, write_split
+from nora.training.run_tensors import read_tensors
 from nora.training.splits import NodeSplit, split_links, split_nodes
+from nora.wording import short
 
 if TYPE_CHECKING:
     from nora.questions.session import Session
+
+WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +66,14 @@ class Run:
         seed: The seed.
         training: Training settings.
         metrics: Epochs, accuracy or AUC on train, validation and test.
+        inputs: The files that the graph was read from: role, path, size and SHA-256.
+        data_folder: Where a dataset came from that the run does not carry, if not from the cache.
+
+    Example:
+        >>> import nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> run.influence(progress=False).method, run.what_if(0).removed
+        ('exact', (0,))
     """
 
     model: nn.Module
@@ -62,6 +86,8 @@ class Run:
     seed: int = 0
     training: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    data_folder: Path | None = None
 
     def __repr__(self) -> str:
         name = self.architecture["name"]
@@ -79,6 +105,7 @@ class Run:
             "seed": self.seed,
             "training": self.training,
             "metrics": self.metrics,
+            "inputs": list(self.inputs),
         }
 
     def session(self, *, targets: Any = None) -> Session:
@@ -126,55 +153,76 @@ class Run:
         """Write the run to `folder`; an existing folder is an error unless `replace`."""
         from safetensors.torch import save_file
 
+        about = self.describe()
         with folder_written_atomically(Path(folder), replace) as temporary:
             weights = {key: value.contiguous() for key, value in self.model.state_dict().items()}
-            save_file(weights, temporary / "model.safetensors")
-            text = json.dumps(self.describe(), indent=2)
-            (temporary / "run.json").write_text(text + "\n", encoding="utf-8")
+            save_file(weights, temporary / WEIGHTS)
             write_split(self.split, temporary)
             if keeps_its_graph(self.dataset):
                 write_dataset(self.dataset, temporary)
+            elif place := self.data_folder or given_folder():
+                about["data_folder"] = str(place.absolute())
+            text = json.dumps(with_checksums(about, temporary), indent=2)
+            (temporary / ABOUT).write_text(text + "\n", encoding="utf-8")
         return Path(folder)
 
 
 def load_run(folder: str | Path) -> Run:
-    """Read a run back: builds the model, loads weights, data and split."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    """Read a run back: builds the model, loads weights, data and split.
 
-    path = Path(folder)
-    if (path / "run" / "run.json").exists():
-        raise FileNotFoundError(
-            f"{path} holds results of 'nora run'; its trained run is {path / 'run'}"
-        )
-    if not (path / "run.json").exists():
-        raise FileNotFoundError(
-            f"{path} is not a trained run (no run.json); make one with 'nora train --out {path}'"
-        )
+    Everything is compared with its checksum first: a run is whole, or refused by the name of the file
+    that is not. A dataset that came from `NORA_DATA` is looked for where it was.
+
+    Args:
+        folder: What `Run.save` or `nora train` has written; no code in it is run.
+
+    Returns:
+        The run, as it was saved.
+
+    Raises:
+        FileNotFoundError: When the folder holds no run.
+        ValueError: When a file of it cannot be read, or is not what was saved.
+
+    Example:
+        >>> import nora, tempfile
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = nora.load_run(run.save(folder + "/run"))
+        >>> again.metrics["epochs"]
+        5
+    """
+    path = path_of(folder, "folder")
+    about = _read_about(path)
+    check_whole(path, about)
     try:
-        about = json.loads((path / "run.json").read_text(encoding="utf-8"))
         made = about["architecture"]
         where = {"cycle": about["cycle"], "seed": about["seed"]}
         name, task = about["dataset"], about["task"]
+        weights = read_tensors(path / WEIGHTS, "this model's weights")
+        _check_sizes(made, weights)
         model = build_model(
             made["name"], made["in_channels"], made["out_channels"], **made["sizes"]
         )
-    except (json.JSONDecodeError, KeyError, UnicodeDecodeError, TypeError) as error:
-        raise ValueError(f"{path / 'run.json'} is not readable as a run: {error!r}") from error
+    except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        raise ValueError(f"{path / ABOUT} is not readable as a run: {error!r}") from error
     try:
-        model.load_state_dict(load_file(path / "model.safetensors"))
-    except (SafetensorError, RuntimeError, OSError) as error:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
         raise ValueError(
-            f"{path / 'model.safetensors'} does not hold this model's weights: {error}"
+            f"{path / WEIGHTS} does not hold this model's weights: {short(error)}"
         ) from error
-    dataset = read_dataset(path) if (path / TENSORS).exists() else load_dataset(name)
+    place = Path(about["data_folder"]) if "data_folder" in about else None
+    carried = (path / TENSORS).exists()
+    dataset = read_dataset(path) if carried else _found_dataset(path, name, place)
     # Runs saved before they carried their split have the one of their cycle and seed.
-    carried = (path / FILE).exists()
-    split = read_split(dataset, task, path) if carried else split_of(dataset, task, **where)
+    kept = (path / FILE).exists()
+    split = read_split(dataset, task, path) if kept else split_of(dataset, task, **where)
     data = graph_for(dataset, split)
     if about.get("graph") != graph_fingerprint(data):
         raise ValueError(
-            f"the run in {path} was trained on another version of {name!r}; train it again"
+            f"{path / TENSORS} is not the graph that the run was trained on; {REMEDY}"
+            if carried
+            else f"the run in {path} was trained on another version of {name!r}; train it again"
         )
     return Run(
         model=model.eval(),
@@ -185,8 +233,53 @@ def load_run(folder: str | Path) -> Run:
         split=split,
         training=about.get("training", {}),
         metrics=about.get("metrics", {}),
+        inputs=tuple(about.get("inputs", ())),
+        data_folder=place,
         **where,
     )
+
+
+def _read_about(path: Path) -> dict[str, Any]:
+    """What `run.json` holds."""
+    if (path / "run" / ABOUT).exists():
+        raise FileNotFoundError(
+            f"{path} holds results of 'nora run'; its trained run is {path / 'run'}"
+        )
+    if path.is_file():
+        raise NotADirectoryError(f"{path} is a file; a trained run is a folder")
+    if not (path / ABOUT).exists():
+        raise FileNotFoundError(
+            f"{path} is not a trained run (no run.json); make one with 'nora train --out {path}'"
+        )
+    try:
+        about = json.loads((path / ABOUT).read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path / ABOUT} is not readable as a run: {error!r}") from error
+    if not isinstance(about, dict):
+        raise ValueError(f"{path / ABOUT} is not readable as a run: it holds no settings")
+    return about
+
+
+def _check_sizes(made: dict[str, Any], weights: dict[str, Tensor]) -> None:
+    """Raise for a model far larger than its weights, before memory is asked for it."""
+    total = sum(value.numel() for value in weights.values())
+    sizes = {**made["sizes"], **{key: made[key] for key in ("in_channels", "out_channels")}}
+    for key, size in sizes.items():
+        most = len(weights) if key == "num_layers" else total
+        if isinstance(size, int) and not isinstance(size, bool) and not 0 <= size <= most:
+            raise ArithmeticError(f"{key} is {size}, but there are {most:,} weights")
+
+
+def _found_dataset(path: Path, name: str, place: Path | None) -> Dataset:
+    """The dataset of that name, looked for first where the run had it from."""
+    if not isinstance(name, str) or DATASETS.get(name) is None:
+        raise FileNotFoundError(
+            f"{path / TENSORS} is missing, which holds the graph {name!r} of this run; {REMEDY}"
+        )
+    if place is not None and place.is_dir():
+        with suppress(DatasetUnavailableError), looking_in(place):
+            return load_dataset(name)
+    return load_dataset(name)
 
 
 def about_task(run: Run, task: str) -> Run:

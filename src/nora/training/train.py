@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
+from nora.arguments import check_number, check_seed, check_whole
 from nora.datasets import Dataset, load_dataset
 from nora.ingest.encodings import encoded_from
 from nora.models import MODELS, build_model
@@ -50,15 +51,27 @@ def train(
         progress: Show a progress bar.
         **sizes: Passed to `build_model`.
 
+    Returns:
+        The trained model with its graph, task, split and metrics.
+
     Example:
         >>> train("gcn", "karate", epochs=5, progress=False).metrics["epochs"]
         5
     """
     dataset = load_dataset(dataset) if isinstance(dataset, str) else dataset
+    if not isinstance(dataset, Dataset):
+        raise TypeError(
+            f"dataset must be a name from 'nora datasets' or a Dataset, got {type(dataset).__name__}; "
+            "a graph of your own is Dataset(name, data, num_classes)"
+        )
+    for what, number in (("epochs", epochs), ("patience", patience)):
+        check_whole(what, number, 1)
+    check_number("lr", lr, 0)
+    check_number("weight_decay", weight_decay, 0)
+    check_seed(seed)
+    check_seed(seed * 5 + cycle, "seed × 5")
     if task not in ("node", "link"):
         raise ValueError(f"task is {task!r}; it must be 'node' or 'link'")
-    if epochs < 1:
-        raise ValueError(f"epochs must be at least 1, got {epochs}")
     _check_kind(model, dataset)
     if task == "node" and (_labels(dataset) is None or dataset.num_classes < 2):
         raise ValueError(f"dataset {dataset.name!r} has no labels; train with task='link'")

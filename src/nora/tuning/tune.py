@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nora.arguments import check_whole, path_of
 from nora.files import written_atomically
 from nora.methods import METHODS, MethodEntry
 from nora.problem import Problem, Transform, build_problem
@@ -50,6 +51,15 @@ class Tuned:
         tried: How many settings were tried.
         labelled: How many nodes were labelled.
         seconds: How long it took.
+
+    Example:
+        >>> import nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> truth = run.influence("exact", nodes=range(12), progress=False)
+        >>> tuned = nora.tune(run.model, run.data, truth, "nora", progress=False)
+        >>> found = run.influence(tuned.method, progress=False, **tuned.options)
+        >>> tuned.method, tuned.labelled, len(found)
+        ('nora', 12, 34)
     """
 
     method: str
@@ -59,23 +69,26 @@ class Tuned:
     labelled: int = 0
     seconds: float = 0.0
 
-    def save(self, path: str | Path) -> Path:
-        """Write as JSON."""
-        path = Path(path)
-        with written_atomically(path) as temporary:
+    def save(self, path: str | Path, replace: bool = True) -> Path:
+        """Write as JSON; a file that is there is an error unless `replace`."""
+        path = path_of(path)
+        with written_atomically(path, replace) as temporary:
             temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
         return path
 
     @staticmethod
     def load(path: str | Path) -> Tuned:
         """Read what `save` wrote."""
-        path = Path(path)
+        path = path_of(path)
         if not path.exists():
             raise FileNotFoundError(f"no such file: {path}; 'nora tune' makes one")
         try:
-            tuned = Tuned(**json.loads(path.read_text(encoding="utf-8")))
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            if "options" not in kept:
+                raise ValueError("it names no options")
+            tuned = Tuned(**kept)
             bind_options(METHODS[tuned.method], dict(tuned.options))
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{path} holds no tuned settings: {error}") from error
         return tuned
 
@@ -106,6 +119,9 @@ def tune(
         trials: How many settings to try; NORA's own search does not need it.
         seed: Seed of the trials, and of methods that have one.
         progress: Show a progress bar.
+
+    Returns:
+        The method with its best options.
 
     Example:
         >>> import nora
@@ -146,8 +162,8 @@ def tune_problems(
     entry = check_tunable(method)
     if not problems:
         raise ValueError("there is no problem to tune on")
-    if trials < 1:
-        raise ValueError(f"trials must be at least 1, got {trials}")
+    check_whole("trials", trials, 1)
+    check_whole("seed", seed, 0, 2**32 - 1)
     start = time.perf_counter()
     with _evaluating(problems):
         if entry.facts.own_search:

@@ -49,6 +49,7 @@ class SumArrays(NamedTuple):
 
     y: np.ndarray
     total: np.ndarray
+    unit: np.ndarray
     size: np.ndarray
     plus: np.ndarray
     whole: np.ndarray
@@ -82,11 +83,16 @@ class Scores(NamedTuple):
 
 
 class Softmax(NamedTuple):
-    """An attention step's output, and each softmax's largest score and denominator."""
+    """An attention step's output, and each softmax's largest score and denominator.
+
+    `unit` is one over the usual size of each column, `size` how large what nodes send is by that.
+    """
 
     whole: np.ndarray
     peak: np.ndarray
     share: np.ndarray
+    unit: np.ndarray
+    size: np.ndarray
 
 
 class Ways(NamedTuple):
@@ -110,7 +116,10 @@ class News(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The numbers of a weighted sum, before and where they changed; weights are none or one per edge."""
+    """The numbers of a weighted sum, before and where they changed; weights are none or one per edge.
+
+    `unit` is one over the usual size of each column of `y`, `size` how large its rows are by that.
+    """
 
     y: np.ndarray
     y_rows: np.ndarray
@@ -118,6 +127,8 @@ class Terms(NamedTuple):
     w_rows: np.ndarray
     start: np.ndarray
     total: np.ndarray
+    unit: np.ndarray
+    size: np.ndarray
 
 
 class Marks(NamedTuple):

@@ -68,7 +68,12 @@ def _reached(reach: Reach) -> Reached:
 
 def _sums(base: Sums) -> SumArrays:
     return SumArrays(
-        _flat(base.y), _flat(base.total), base.size.numpy(), _flat(base.plus), _flat(base.whole)
+        _flat(base.y),
+        _flat(base.total),
+        base.unit.numpy(),
+        base.size.numpy(),
+        _flat(base.plus),
+        _flat(base.whole),
     )
 
 
@@ -185,8 +190,11 @@ def attend(
         _senders(reach.source, reach.row, reach.scale), _reached(reach),
         Scores(_flat(y), _flat(base.near), _flat(base.far)), Scores(*map(_flat, rows)),
         y.numpy().dtype.type(base.slope),
-        Softmax(_flat(base.whole), _flat(base.peak), _flat(base.share)), _ties(edges, ties),
-        tied.numpy(), out.numpy(), _scratch(edges.num_nodes).slot,
+        Softmax(
+            _flat(base.whole), _flat(base.peak), _flat(base.share), base.unit.flatten().numpy(),
+            _flat(base.size),
+        ),
+        _ties(edges, ties), tied.numpy(), LOST_DIGITS, out.numpy(), _scratch(edges.num_nodes).slot,
     )  # fmt: skip
     return out.view(-1, *y.shape[1:])
 
@@ -208,7 +216,10 @@ def weighted_sum(step: WeightedSum, chunk: Chunk, y: Changed, weights: Changed |
         if weights is not None and len(weights):
             new_weight = weights.rows.reshape(-1).contiguous().numpy()
     rows = _flat(y.rows) if len(y) else base[:0]
-    terms = Terms(base, rows, weight, new_weight, _flat(start), total)
+    unit, size = step.units
+    terms = Terms(
+        base, rows, weight, new_weight, _flat(start), total, unit.numpy(), size.numpy()
+    )  # fmt: skip
     marks = _marks(step.output.space.size, step.inputs[0].space.size, step.gather.output.space.size)
     ptr, node, touched = loops_sums.reached_rows(ways, news, marks)
     out = np.empty((len(node), base.shape[1]), dtype=base.dtype)

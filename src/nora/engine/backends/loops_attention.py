@@ -63,25 +63,27 @@ def attend_anew(k, source, base, new, slope, slot, weight, out):
 
 
 @jit
-def attend_corrected(k, arriving, senders, base, new, slope, softmax, out):
+def attend_corrected(k, arriving, senders, base, new, slope, softmax, digits, out):
     """One node's sum with some messages exchanged; False where too little of the old sum is left.
 
     `peak` is the largest score of the original softmax and `share` its denominator. Subtracting most of
     a sum would leave rounding errors, so such nodes are left to `attend_anew`.
     """
     y, near, far = base
-    whole, peak, share = softmax
+    whole, peak, share, unit, size = softmax
     heads = near.shape[1]
     width = y.shape[1] // heads
     for h in range(heads):
         old = share[k, h]
         rest = old
+        mass = 0.0
         for f in range(h * width, (h + 1) * width):
             out[f] = whole[k, f] * old
         for s in arriving:
             j, m = senders.source[s], senders.row[s]
             gone = np.exp(leaky(near[j, h] + far[k, h], slope) - peak[k, h])
             rest -= gone
+            mass += gone * size[j, h]
             for f in range(h * width, (h + 1) * width):
                 out[f] -= gone * y[j, f]
             if m >= 0:
@@ -94,14 +96,31 @@ def attend_corrected(k, arriving, senders, base, new, slope, softmax, out):
                     out[f] += come * new.y[m, f]
         if not rest > 0.1 * old:
             return False
+        left = 0.0
         for f in range(h * width, (h + 1) * width):
+            left += unit[f] * abs(out[f])
             out[f] /= rest
+        if not left >= digits * mass:
+            return False
     return True
 
 
 @jit
 def attend(
-    csr, removed, changed, senders, reached, base, new, slope, softmax, ties, tied, out, slot
+    csr,
+    removed,
+    changed,
+    senders,
+    reached,
+    base,
+    new,
+    slope,
+    softmax,
+    ties,
+    tied,
+    digits,
+    out,
+    slot,
 ):
     """Softmax-weighted sums of the reached nodes.
 
@@ -135,7 +154,7 @@ def attend(
                 slot[k] >= 0
                 or tied[t]
                 or not few
-                or not attend_corrected(k, mine, senders, base, new, slope, softmax, out[t])
+                or not attend_corrected(k, mine, senders, base, new, slope, softmax, digits, out[t])
             ):
                 n = neighbours(csr, k, c, slot, ties, sends)
                 attend_anew(k, sends[:n], base, new, slope, slot, weight, out[t])

@@ -42,20 +42,20 @@ def message_changes(senders, right, y, y_rows, change):
 
 
 @jit_sums
-def size_of(row):
-    """`Σ|row|`."""
+def size_of(row, unit):
+    """`Σ|row|` in units of its columns."""
     size = row.dtype.type(0)
     for f in range(len(row)):
-        size += abs(row[f])
+        size += unit[f] * abs(row[f])
     return size
 
 
 @jit_sums
-def size_of_sum(a, b):
-    """`Σ|a + b|`."""
+def size_of_sum(a, b, unit):
+    """`Σ|a + b|` in units of its columns."""
     size = a.dtype.type(0)
     for f in range(len(a)):
-        size += abs(a[f] + b[f])
+        size += unit[f] * abs(a[f] + b[f])
     return size
 
 
@@ -68,29 +68,36 @@ def accumulate(csr, source, reached, base, more, change, digits, out, doubtful):
     """
     indptr, weight, left = csr.indptr, csr.weight, csr.left
     node, new_left = reached.node, reached.left
-    total, size, plus, whole = base.total, base.size, base.plus, base.whole
+    total, size, unit, plus, whole = base.total, base.size, base.unit, base.plus, base.whole
     weighted = len(weight) > 0
     width = change.shape[1]
     ptr, sender, position = by_slot(reached.slot, reached.edge_ptr, len(node))
     summed = np.empty(width, dtype=change.dtype)
+    sizes = np.empty(len(source), dtype=change.dtype)
+    for s in range(len(source)):
+        sizes[s] = size_of(change[s], unit)
     for t in range(len(node)):
         k = node[t]
+        mass = change.dtype.type(0)
         for f in range(width):
             summed[f] = 0
         for at in range(ptr[t], ptr[t + 1]):
             s = sender[at]
             if weighted:
                 w = change.dtype.type(weight[indptr[source[s]] + position[at]])
+                mass += abs(w) * sizes[s]
                 for f in range(width):
                     summed[f] += w * change[s, f]
             else:
+                mass += sizes[s]
                 for f in range(width):
                     summed[f] += change[s, f]
         # What is small beside the sum leaves most of it; only else is the sum itself looked at.
         # Nothing is known of what is beyond all numbers.
-        small = np.isfinite(size[k]) and size_of(summed) <= 0.5 * size[k]
+        small = np.isfinite(size[k]) and mass <= 0.5 * size[k]
         doubtful[t] = not small and not (
-            np.isfinite(size[k]) and size_of_sum(total[k], summed) >= digits * size[k]
+            np.isfinite(size[k] + mass)
+            and size_of_sum(total[k], summed, unit) >= digits * (size[k] + mass)
         )
         factor = change.dtype.type(new_left[t])
         if new_left[t] == left[k]:

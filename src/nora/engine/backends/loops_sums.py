@@ -10,7 +10,7 @@ from nora.engine.backends.loops import jit, jit_sums
 @jit_sums
 def sum_anew(t, ways, terms, marks, out):
     """`start_t + Σ w_e y_source(e)` over what is left of the edges into `t`."""
-    y, y_rows, w, w_rows, start, _ = terms
+    y, y_rows, w, w_rows, start = terms.y, terms.y_rows, terms.w, terms.w_rows, terms.start
     in_ptr, in_edge = ways.in_ptr, ways.in_edge
     y_slot, w_slot, lost = marks.y_slot, marks.w_slot, marks.lost
     out[:] = start[t if len(start) > 1 else 0]
@@ -87,13 +87,13 @@ def reached_rows(ways, news, marks):
 
 
 @jit_sums
-def corrections(c, ways, news, terms, marks, corrected, rows):
-    """Add what arrives otherwise to the rows that are corrected."""
+def corrections(c, ways, news, terms, marks, corrected, rows, mass):
+    """Add what arrives otherwise to the rows that are corrected, and note how much of it there is."""
     out_ptr, out_edge, source, target = ways.out_ptr, ways.out_edge, ways.source, ways.target
     y_ptr, y_node = news.y
     w_ptr, w_edge = news.w
     lost_ptr, lost_edge = news.lost
-    y, y_rows, w, w_rows = terms.y, terms.y_rows, terms.w, terms.w_rows
+    y, y_rows, w, w_rows, size = terms.y, terms.y_rows, terms.w, terms.w_rows, terms.size
     slot, y_slot, w_slot, lost = marks
     weighted = len(w) > 0
     one = y.dtype.type(1)
@@ -114,6 +114,7 @@ def corrections(c, ways, news, terms, marks, corrected, rows):
         if y_slot[j] >= 0 or p < 0 or not corrected[p]:
             continue
         change = w_rows[q] - w[e]
+        mass[p] += abs(change) * size[j]
         for f in range(y.shape[1]):
             rows[p, f] += change * y[j, f]
     for at in range(lost_ptr[c], lost_ptr[c + 1]):
@@ -122,6 +123,7 @@ def corrections(c, ways, news, terms, marks, corrected, rows):
         if p < 0 or not corrected[p]:
             continue
         old = w[e] if weighted else one
+        mass[p] += abs(old) * size[j]
         for f in range(y.shape[1]):
             rows[p, f] -= old * y[j, f]
 
@@ -129,13 +131,14 @@ def corrections(c, ways, news, terms, marks, corrected, rows):
 @jit
 def weighted_sums(ways, news, terms, few, digits, reached, touched, marks, rows):
     """New sums of the reached rows: corrected, or summed anew where that is as cheap or safer."""
-    in_ptr, total = ways.in_ptr, terms.total
+    in_ptr, total, unit = ways.in_ptr, terms.total, terms.unit
     y_ptr, y_node = news.y
     w_ptr, w_edge = news.w
     lost_ptr, lost_edge = news.lost
     ptr, node = reached
     slot, y_slot, w_slot, lost = marks
     corrected = np.zeros(len(node), dtype=np.bool_)
+    mass = np.zeros(len(node))
     for c in range(len(ptr) - 1):
         for at in range(lost_ptr[c], lost_ptr[c + 1]):
             lost[lost_edge[at]] = True
@@ -152,15 +155,15 @@ def weighted_sums(ways, news, terms, few, digits, reached, touched, marks, rows)
                 rows[p] = total[t]
             else:
                 sum_anew(t, ways, terms, marks, rows[p])
-        corrections(c, ways, news, terms, marks, corrected, rows)
+        corrections(c, ways, news, terms, marks, corrected, rows, mass)
         for p in range(ptr[c], ptr[c + 1]):
             t = node[p]
             slot[t] = -1
             if corrected[p]:
-                left, was = 0.0, 0.0
+                left, was = 0.0, mass[p]
                 for f in range(rows.shape[1]):
-                    left += abs(rows[p, f])
-                    was += abs(total[t, f])
+                    left += unit[f] * abs(rows[p, f])
+                    was += unit[f] * abs(total[t, f])
                 if not left >= digits * was:
                     sum_anew(t, ways, terms, marks, rows[p])
         for at in range(lost_ptr[c], lost_ptr[c + 1]):

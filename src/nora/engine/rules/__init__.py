@@ -45,6 +45,28 @@ def rule(*convolutions: type[nn.Module], override: bool = False) -> Callable[[Ru
     Args:
         *convolutions: The classes it is for; not their subclasses.
         override: Use it in place of a rule that there is already, for instance one of NORA's own.
+
+    Returns:
+        The decorator; the function itself stays as it is.
+
+    Example:
+        >>> import nora, torch
+        >>> from torch_geometric.nn import MessagePassing
+        >>> class Mean(MessagePassing):
+        ...     def __init__(self):
+        ...         super().__init__(aggr="mean")
+        ...         self.lin = torch.nn.Linear(34, 2)
+        ...
+        ...     def forward(self, x, edge_index):
+        ...         return self.propagate(edge_index, x=self.lin(x))
+        >>> @nora.rule(Mean)
+        ... def mean(plan, conv, x, edge_index):
+        ...     messages = plan.rows(conv.lin, x)
+        ...     return plan.propagate(messages, plan.edges(edge_index, normalise="mean"))
+        >>> data = nora.load_dataset("karate").data
+        >>> fast = nora.influence(Mean(), data, "exact", backend="vectorised", progress=False)
+        >>> fast.details["backend"]
+        'vectorised'
     """
 
     def enter(function: Rule) -> Rule:

@@ -13,6 +13,7 @@ from nora.engine.edges import Normalise
 from nora.engine.plan import Plan, is_linear
 from nora.engine.rules import rule
 from nora.engine.steps.step import Value
+from nora.models.sage import MeanConv
 
 
 def aggregation(conv: Any) -> Normalise | None:
@@ -30,7 +31,7 @@ def both_ends(x: Any) -> tuple[Value, Value] | None:
     return x[0], x[1]
 
 
-@rule(SAGEConv)
+@rule(SAGEConv, MeanConv)
 def sage(plan: Plan, conv: Any, x: Any, edge_index: Tensor, size: Any = None) -> Value | None:
     """Mean and sum commute with the linear map."""
     kind, ends = aggregation(conv), both_ends(x)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.vectorised import expanded, find
-from nora.engine.changed import LOST_DIGITS, Changed, Removals
+from nora.engine.changed import LOST_DIGITS, Changed, Removals, units
 from nora.engine.spaces import Space
 from nora.engine.steps.step import EVERYWHERE, Chunk, Move, Step, Value
 
@@ -260,17 +260,14 @@ class Scatter(Step):
         if len(source):
             delta[: int(mine.sum())] += source.rows[mine]
         rows = self.output.at(pairs.node)
-        narrow = _flat(rows).size(1) <= 4
-        size = _flat(delta).abs().double()
-        size = size if narrow else size.sum(1, keepdim=True)
+        size = self._sizes(delta)
         mass = size.new_zeros(len(rows), size.size(1)).index_add(0, slot, size)
         rows = rows.index_add(0, slot, delta)
         if len(start):
             at, there = find(distinct, start.removal * self.output.space.size + start.node)
             shift = start.rows[there] - self.inputs[1].at(start.node[there])
             rows = rows.index_add(0, at[there], shift)
-        left = _flat(rows).abs().double()
-        left = left if narrow else left.sum(1, keepdim=True)
+        left = self._sizes(rows)
         # Few are summed anew at once, in the order in which the model sums them.
         indptr = self.senders[0]
         few = indptr[pairs.node + 1] - indptr[pairs.node] <= FEW
@@ -279,6 +276,16 @@ class Scatter(Step):
             which = doubtful.nonzero().flatten()
             rows[which] = self._anew(chunk, pairs.picked(which), source, start)
         return rows
+
+    def _sizes(self, rows: Tensor) -> Tensor:
+        """How large rows are: by column where there are few, else in all, in units of the columns."""
+        flat = _flat(rows).abs()
+        return flat.double() if flat.size(1) <= 4 else (flat @ self._unit).double().unsqueeze(1)
+
+    @cached_property
+    def _unit(self) -> Tensor:
+        size = self._source.space.size
+        return units(_flat(self._source.at(torch.arange(0, size, max(1, size // 1000)))))
 
     def _anew(self, chunk: Chunk, pairs: Pairs, source: Changed, start: Changed) -> Tensor:
         """Everything that goes to the given rows, reduced from scratch."""

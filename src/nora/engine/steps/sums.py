@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.vectorised import weigh
-from nora.engine.changed import Attention, Changed, Reach, Sums
+from nora.engine.changed import Attention, Changed, Reach, Sums, units
 from nora.engine.edges import Edges
 from nora.engine.pointers import owner_of
 from nora.engine.steps.dense import propagate_everywhere
@@ -54,7 +54,8 @@ class Propagate(Step):
         self.edges = edges
         self.total = total
         self.added = plus
-        self.size = total.abs().sum(1)
+        self.unit = units(y.whole())
+        self.size = total.abs() @ self.unit
         size = y.whole().abs().sum(1, dtype=torch.double)
         self.typical = edges.typical(size * edges.right)
 
@@ -88,7 +89,7 @@ class Propagate(Step):
         sources = chunk.sources(self.edges, rows, y, self.typical)
         reach, tied = _reached(chunk, self.edges, sources, (more.ptr, more.node))
         chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
-        base = Sums(y, self.total, self.size, plus, whole)
+        base = Sums(y, self.total, self.unit, self.size, plus, whole)
         out, doubtful = chunk.backend.accumulate(self.edges, reach, base, rows.rows, more)
         doubtful |= tied
         # Where a correction has eaten up the digits of a sum, or edges go or come, it is summed anew.

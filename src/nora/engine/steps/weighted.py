@@ -8,11 +8,12 @@ changed once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from nora.engine.changed import Changed
+from nora.engine.changed import Changed, units
 from nora.engine.steps.moves import FEW, LOST_DIGITS, Gather, Scatter, ptr_of
 from nora.engine.steps.step import Chunk, Step, Value
 
@@ -50,6 +51,13 @@ class WeightedSum(Step):
             given = [sides[id(value)] for value in self.product.inputs]
             read = self.product.changed(chunk, [c for c in given if c is not None])
         return self.scatter.changed(chunk, [read, chunk.nothing() if start is None else start])
+
+    @cached_property
+    def units(self) -> tuple[Tensor, Tensor]:
+        """One over the usual size of each column that is read, and the size of each row that is read."""
+        y = self.inputs[0].whole().flatten(1)
+        unit = units(y)
+        return unit, y.abs() @ unit
 
     def _plain(self) -> bool:
         rows = self.output.whole()

@@ -202,8 +202,7 @@ class Builder(Tensors):
         """Rows of several values, one after the other, in a space of their own."""
         key = ("join", *(id(part.space) for part in parts))
         if key not in self.named:
-            self.named[key] = joined([part.space for part in parts])
-            self.spaces.append(self.named[key])
+            self.named[key] = self.entered(joined([part.space for part in parts]))
             inner = [self.parts_of(part.space) for part in parts]
             self.parts[id(self.named[key])] = [one for each in inner for one in each]
         output = self.value(self.named[key], max(part.depth for part in parts), 8)
@@ -212,9 +211,7 @@ class Builder(Tensors):
     def subspace(self, parent: Space, rows: Tensor, key: tuple[Any, ...], sizes: Any) -> Space:
         """A space of some rows of another, the same one for the same choice."""
         if key not in self.named:
-            found = parent.picked(rows, parent.label, tuple(sizes))
-            self.named[key] = found
-            self.spaces.append(found)
+            self.named[key] = self.entered(parent.picked(rows, parent.label, tuple(sizes)))
         return self.named[key]
 
     def fixed(self, base: Tensor, space: Space) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,26 @@ _OURS = tuple(
 _GENERATED = re.compile(r"_(propagate|edge_updater)_\w+\.py$")
 
 
+@cache
+def _kind(file: str) -> str:
+    """Whose code a file holds: torch's or this package's (`ours`), PyG's (`pyg`), made up, or the user's."""
+    if file.startswith(_OURS):
+        return "pyg" if file.startswith(_OURS[1]) else "ours"
+    return "made up" if file.startswith("<") or _GENERATED.search(file) else "own"
+
+
 def current_line() -> Line:
     """The innermost line outside torch, PyG and this package; else the innermost outside torch."""
     frame: Any = sys._getframe(2)
-    fallback: Line | None = None
+    fallback: Any = None
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_OURS):
-            if not file.startswith("<") and not _GENERATED.search(file):
-                return Line(file, frame.f_lineno, frame.f_code.co_name)
-        elif fallback is None and file.startswith(_OURS[1]):
-            fallback = Line(file, frame.f_lineno, frame.f_code.co_name)
+        kind = _kind(frame.f_code.co_filename)
+        if kind == "own":
+            break
+        if kind == "pyg" and fallback is None:
+            fallback = frame
         frame = frame.f_back
-    return fallback or Line("?", 0, "?")
+    found = frame or fallback
+    if found is None:
+        return Line("?", 0, "?")
+    return Line(found.f_code.co_filename, found.f_lineno, found.f_code.co_name)

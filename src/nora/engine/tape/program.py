@@ -17,6 +17,10 @@ from nora.engine.plan import UnsupportedError
 from nora.engine.tape.tape import Call, Op, Ref, Tape
 
 
+class CoincidenceError(UnsupportedError):
+    """Two numbers that mean different things are the same on every recorded graph; others may help."""
+
+
 @dataclass(frozen=True)
 class Sized:
     """A number that differs between the graphs: its value on each, the asked one first."""

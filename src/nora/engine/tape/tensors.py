@@ -11,7 +11,7 @@ from torch import Tensor
 from nora.engine.plan import UnsupportedError
 from nora.engine.spaces import Space, whole_graph
 from nora.engine.steps.step import Value
-from nora.engine.tape.program import Program
+from nora.engine.tape.program import CoincidenceError, Program
 from nora.engine.tape.program import Step as TapeStep
 from nora.engine.tape.tape import Ref
 from nora.engine.tape.tracked import Known, Layout, Matrix, Tracked
@@ -54,6 +54,8 @@ class Tensors:
         self.frozen: list[Value] = []
         self.unsure_of_edges = ""
         self.at: TapeStep | None = None
+        for space in (*nodes, *spaces):
+            self.varies(space)
         for number, tensor in program.consts.items():
             self.known[number] = tensor
             self.shapes[number] = tuple((n,) * program.graphs for n in tensor.shape)
@@ -137,11 +139,29 @@ class Tensors:
 
     def space_of_size(self, sizes: tuple[int, ...]) -> Space | None:
         """The space that has so many rows on every graph; nodes come first."""
-        fits = [space for space in [*self.nodes, *self.spaces] if space.sizes == sizes]
-        for other in fits[1:]:
-            if not fits[0].same_edges(other):
-                self.unsure(f"takes a number for that of {fits[0].label}, or of {other.label}")
-        return fits[0] if fits else None
+        found = [space for space in [*self.nodes, *self.spaces] if space.sizes == sizes]
+        for other in found[1:]:
+            if not found[0].equally_lost(other):
+                raise CoincidenceError(
+                    f"{found[0].label} and {other.label} are equally many on every recorded graph"
+                )
+            if not found[0].same_edges(other):
+                self.unsure(f"takes a number for that of {found[0].label}, or of {other.label}")
+        return found[0] if found else None
+
+    def entered(self, space: Space) -> Space:
+        """Take up a space that the model has made of others."""
+        self.varies(space)
+        self.spaces.append(space)
+        return space
+
+    def varies(self, space: Space) -> None:
+        """Refuse a space of the same size on every graph: Python may have read it, and nobody could tell."""
+        if space.size and len(set(space.sizes)) == 1 and not space.everlasting:
+            where = "" if self.at is None else f" that {self.at.name} makes at {self.at.op.line}"
+            raise CoincidenceError(
+                f"the {space.label}{where} are equally many on every recorded graph"
+            )
 
     def temporary(self, found: Known) -> Ref:
         """A number for what the tape does not have."""

@@ -6,24 +6,42 @@ are plain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+import torch
+from torch import Tensor
 
-def leaves(tree: Any) -> Iterator[Any]:
+# What is itself a leaf, and no subclass of a container: asked first, as most are.
+_LEAVES = frozenset({int, float, bool, str, type(None), torch.dtype, Tensor})
+
+
+def leaves(tree: Any) -> list[Any]:
     """Everything in it that is no list, tuple or dictionary, in order."""
-    if isinstance(tree, list | tuple):
+    found: list[Any] = []
+    _gather(tree, found)
+    return found
+
+
+def _gather(tree: Any, found: list[Any]) -> None:
+    kind = tree.__class__
+    if kind in _LEAVES:
+        found.append(tree)
+    elif isinstance(tree, list | tuple):
         for part in tree:
-            yield from leaves(part)
+            _gather(part, found)
     elif isinstance(tree, dict):
         for part in tree.values():
-            yield from leaves(part)
+            _gather(part, found)
     else:
-        yield tree
+        found.append(tree)
 
 
 def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
     """The same with `function` of every leaf."""
+    kind = tree.__class__
+    if kind in _LEAVES:
+        return function(tree)
     if isinstance(tree, tuple):
         return tuple([mapped(function, part) for part in tree])
     if isinstance(tree, list):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from nora.arguments import shown
 from nora.problem.return_types import (
     NotSaid,
     ReturnType,
@@ -77,6 +78,11 @@ class LinkPrediction(Task):
         if self.decoder is default_decoder:
             object.__setattr__(self, "decoder", dot_product)
         pairs = self.pairs
+        if not isinstance(pairs, Tensor):
+            raise TypeError(
+                f"pairs must be a long tensor of shape [2, P]; got {shown(pairs)}. From a list of pairs: "
+                "torch.tensor(pairs).t()"
+            )
         if pairs.dim() != 2 or pairs.size(0) != 2 or pairs.dtype != torch.long:
             raise ValueError(
                 f"pairs must be a long tensor of shape [2, P]; got {pairs.dtype} of shape "

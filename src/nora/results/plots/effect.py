@@ -146,7 +146,7 @@ def _title(effect: Effect) -> str:
     for edge in effect.removed_edges:
         gone.append("edge " + " – ".join(written(node_name(effect, end, ""), 12) for end in edge))
     more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
-    changed, flipped = int((effect.change > 0).sum()), len(effect.flips())
+    changed, flipped = effect.noticed, len(effect.flips())
     does = f"{count(changed, effect.item)} {'changes' if changed == 1 else 'change'}"
     if changed and effect.flipping:
         does += f", {f'{flipped:,}' if flipped else 'none'} of them {effect.flipping}"

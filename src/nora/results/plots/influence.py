@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from nora.problem.degree import degrees
 from nora.problem.node_index import Graph
+from nora.results.exactness import method_name
 from nora.results.influence import Influence
 from nora.results.plots.distribution import Concentration, concentration
 from nora.results.plots.picture import (
@@ -68,7 +69,7 @@ def influence_plot(scores: Influence, k: int = 15, data: Graph | None = None) ->
     first = first.assign(name=[node_name(scores, node) for node in first.index])
     figure = Picture(11, max(4.2, 1.2 + ROW * len(first)))
     left, right = figure.subplots(1, 2)
-    _draw_bars(left, first, scores.method)
+    _draw_bars(left, first, method_name(scores))
     if data is None:
         # Estimates below zero are no influence, but of signed measures the size counts.
         values = nodes["influence"] if scores.measure == "change" else nodes["influence"].abs()
@@ -177,7 +178,7 @@ def _draw_degrees(figure: Figure, axes: Axes, nodes: pd.DataFrame, scores: Influ
     plain_axes(axes, "both")
     titled(axes, "Influence against degree")
     axes.set_xlabel("degree (spread a little)", color=INK)
-    axes.set_ylabel(f"influence ({scores.method})", color=INK)
+    axes.set_ylabel(f"influence ({method_name(scores)})", color=INK)
     seen = nodes[(nodes["degree"] > 0) & (nodes["influence"] > 0)]
     if seen.empty:
         remark(axes, "no node has both neighbours and influence")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from nora.results.effect import Effect
+from nora.results.exactness import method_name
 from nora.results.influence import Influence
 from nora.templates import render
 from nora.wording import cell, count, duration, number
@@ -55,7 +56,9 @@ def influence_html(scores: Influence) -> str:
     title = f"The {len(frame)} most influential of {count(scored, 'node')}"
     if scored < len(scores):
         title += f" that were scored, of {len(scores):,}"
-    return html_table(frame, title, _about(f"method {scores.method}", scores.task, scores.seconds))
+    return html_table(
+        frame, title, _about(f"method {method_name(scores)}", scores.task, scores.seconds)
+    )
 
 
 def edge_influence_html(scores: EdgeInfluence) -> str:
@@ -73,7 +76,7 @@ def effect_html(effect: Effect) -> str:
         for e in effect.removed_edges
     ]
     more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
-    changed, flips = int((effect.change > 0).sum()), len(effect.flips())
+    changed, flips = effect.noticed, len(effect.flips())
     turned = f", {flips:,} {effect.flipping}" if effect.flipping else ""
     about = [
         f"{count(changed, effect.item)} changed" + turned,

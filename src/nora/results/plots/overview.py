@@ -19,6 +19,7 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 
 from nora.results.agreement import log_trend
+from nora.results.exactness import method_name
 from nora.results.influence import Influence
 from nora.results.plots.style import COLOURS, GREY, notable
 from nora.results.plots.text_places import Label, place_labels
@@ -68,7 +69,7 @@ def influence_figure(
     figure = Figure(figsize=(11, 5.2), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
-    seen = _draw_scatter(left, nodes, scores.method)
+    seen = _draw_scatter(left, nodes, method_name(scores))
     drawn = _draw_graph(right, nodes, edge_index.cpu().numpy(), seed)
     _draw_legend(left, nodes, class_names)
     # Labels are placed in pixels, so the constrained layout has to settle first, and stay.

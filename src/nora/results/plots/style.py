@@ -17,10 +17,10 @@ COLOURS = ("#E69F00", "#00707F", "#CC79A7", "#0072B2", "#D55E00", "#56B4E9", "#0
 GREY = "#8A8A8A"
 
 
-def save_figure(figure: Figure, path: str | Path) -> Path:
+def save_figure(figure: Figure, path: str | Path, replace: bool = True) -> Path:
     """Write the figure as an image, complete or not at all."""
     path = Path(path)
-    with written_atomically(path) as temporary:
+    with written_atomically(path, replace) as temporary:
         figure.savefig(temporary, dpi=150)
     return path
 

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from nora.problem.calling import Forward, default_forward
-from nora.problem.preserve import evaluating
 from nora.problem.tasks.link_prediction import dot_product
 from nora.progress import progress_bar
-from nora.sparse import sparse_where_sparse
 from nora.training.auc import roc_auc
 from nora.training.fits import FITS, SHOWN, Settings
+from nora.training.fixed_graph import fixed_graph
 from nora.training.splits import LinkSplit, NodeSplit
+
+PARTS = ("train", "val", "test")
 
 
 def fit_to_task(
@@ -34,14 +35,14 @@ def fit_to_task(
     """
     objective = objective or (lambda output: _loss(output, data, split))
     forward = default_forward(network, data)
-    seen = copy.copy(data)
-    seen.x = _sparse_where_sparse(data.x, network)
     optimizer = torch.optim.Adam(
         network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
     )
     best, best_epoch, weights = -1.0, 0, copy.deepcopy(network.state_dict())
+    clearly, clearly_at = -1.0, 0
     metric = "accuracy" if isinstance(split, NodeSplit) else "auc"
-    with progress_bar("training", settings.epochs, settings.progress, SHOWN) as advance:
+    bar = progress_bar("training", settings.epochs, settings.progress, SHOWN)
+    with fixed_graph(network, data) as seen, bar as advance:
         epoch = 0
         for epoch in range(1, settings.epochs + 1):
             network.train()
@@ -49,21 +50,22 @@ def fit_to_task(
             loss = objective(forward(network, seen))
             loss.backward()
             optimizer.step()
-            value = _metric(network, forward, seen, split, "val")
+            (value,) = _metrics(network, forward, seen, split, "val")
             if value > best or isnan(value):  # nothing to validate on: take the last
                 best, best_epoch = value, epoch
                 weights = copy.deepcopy(network.state_dict())
+            if value > clearly + _chance(clearly, split) or isnan(value):
+                clearly, clearly_at = value, epoch
             advance(1, loss=f"{loss.item():.3f}", metric=f"validation {metric} {value:.3f}")
-            if epoch - best_epoch >= settings.patience:
+            if epoch - clearly_at >= settings.patience:
                 break
-    network.load_state_dict(weights)
+        network.load_state_dict(weights)
+        found = _metrics(network, forward, seen, split, *PARTS)
     return {
         "epochs": epoch,
         "best_epoch": best_epoch,
-        **{
-            f"{part}_{metric}": _metric(network, forward, seen, split, part)
-            for part in ("train", "val", "test")
-        },
+        "still_improving": epoch - clearly_at < epoch / 5,
+        **{f"{part}_{metric}": value for part, value in zip(PARTS, found, strict=True)},
     }
 
 
@@ -71,17 +73,17 @@ def fit_to_task(
 FITS.register("plain", "the task's own loss, as most models are fitted")(fit_to_task)
 
 
-def _sparse_where_sparse(x: Tensor, network: nn.Module) -> Tensor:
-    """Sparse features where the model's first map is linear: much faster."""
-    sparse = sparse_where_sparse(x)
-    if sparse is x:
-        return x
-    try:
-        with evaluating(network), torch.no_grad():
-            network(sparse, torch.empty(2, 0, dtype=torch.long))
-    except (RuntimeError, NotImplementedError, ValueError):
-        return x  # aggregates before its linear map, as GraphSAGE does
-    return sparse
+def _chance(value: float, split: NodeSplit | LinkSplit) -> float:
+    """What is no improvement: a tenth of the deviation that chance gives a share of so many.
+
+    On a few hundred nodes that is less than one of them; on a hundred thousand, it ends a training that
+    goes on gaining a node or two.
+
+    >>> _chance(-1.0, NodeSplit(*3 * [torch.arange(100)]))
+    0.0
+    """
+    count = split.val.size(-1)
+    return 0.1 * max(0.0, value * (1 - value) / max(1, count)) ** 0.5 if value >= 0 else 0.0
 
 
 def _loss(output: Tensor, data: Data, split: NodeSplit | LinkSplit) -> Tensor:
@@ -92,13 +94,16 @@ def _loss(output: Tensor, data: Data, split: NodeSplit | LinkSplit) -> Tensor:
 
 
 @torch.no_grad()
-def _metric(
-    network: nn.Module, forward: Forward, data: Data, split: NodeSplit | LinkSplit, part: str
-) -> float:
+def _metrics(
+    network: nn.Module, forward: Forward, data: Data, split: NodeSplit | LinkSplit, *parts: str
+) -> list[float]:
+    """Accuracy or AUC in each part, from one pass."""
     network.eval()
     output = forward(network, data)
     if isinstance(split, NodeSplit):
-        ids = getattr(split, part)
-        return float((output[ids].argmax(dim=-1) == data.y[ids]).float().mean())
-    score = dot_product(output, getattr(split, part))
-    return roc_auc(score, getattr(split, f"{part}_labels"))
+        chosen = [getattr(split, part) for part in parts]
+        return [float((output[ids].argmax(dim=-1) == data.y[ids]).float().mean()) for ids in chosen]
+    return [
+        roc_auc(dot_product(output, getattr(split, part)), getattr(split, f"{part}_labels"))
+        for part in parts
+    ]

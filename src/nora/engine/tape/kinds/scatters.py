@@ -278,7 +278,6 @@ def _target(walk: Walk, source: Space, which: Tensor, sizes: tuple[int, ...]) ->
             if not which.numel() or int(which.max()) < sizes[0]:
                 part = space.picked(first, space.label, sizes)
                 if source.covers(which, part):
-                    walk.spaces.append(part)
-                    return part
+                    return walk.entered(part)
     walk.refuse("reduces to rows of nothing that is known")
     raise AssertionError

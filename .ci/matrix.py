@@ -1,0 +1,170 @@
+"""The wheel in fresh environments: every Python that is here, with the lowest and the newest dependencies.
+
+    python .ci/matrix.py                      # all of it, and docs/tested-versions.md anew
+    python .ci/matrix.py --only 3.11-lowest   # one environment anew, and its row
+
+"Lowest" are the lower bounds of `pyproject.toml` (or the next version that has a wheel for that Python),
+"newest" what is newest today. Each environment gets the wheel, no sources, then makes a report from files and
+runs the tests below. Environments are made by `uv`, which shares files between them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "tested-versions.md"
+PYTHONS = ("3.11", "3.12", "3.13")
+RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
+TESTS = (
+    "tests/engine/test_rules.py",
+    "tests/ingest/test_edges.py",
+    "tests/problem/test_removal.py",
+    "tests/questions/test_explainer.py",
+    "tests/results/test_export.py",
+)
+TOLD = (
+    "torch",
+    "torch-geometric",
+    "numpy",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "numba",
+    "networkx",
+    "matplotlib",
+)
+
+
+def run(*command: str | Path, **more: object) -> subprocess.CompletedProcess[str]:
+    """A command's output; what it said is shown where it fails."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **more)  # type: ignore[call-overload]
+    if done.returncode:
+        raise RuntimeError((done.stdout + done.stderr)[-4000:])
+    return done
+
+
+def interpreter(python: str) -> Path | None:
+    """Where a version of Python is: on the path, or among pyenv's."""
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    named = [shutil.which(f"python{python}"), *sorted(root.glob(f"versions/{python}.*/bin/python"))]
+    for path in filter(None, named):
+        # pyenv puts a name on the path for versions it then does not want to run.
+        if subprocess.run([path, "-c", ""], capture_output=True).returncode == 0:
+            return Path(path)
+    return None
+
+
+def install(folder: Path, python: Path, resolution: str, wheel: Path) -> Path:
+    """A fresh environment with the wheel and what it asks for; the path of its Python."""
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if uv is None:
+        raise SystemExit("no uv: pip install uv")
+    run(uv, "venv", "--quiet", "--clear", "--python", python, folder)
+    inside = folder / "bin" / "python"
+    into = [uv, "pip", "install", "--quiet", "--python", inside]
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    # Only what is asked for directly is taken at its lowest, hence the list beside the wheel.
+    run(*into, "--only-binary", ":all:", "--resolution", RESOLUTIONS[resolution], wheel, *asked)
+    # What runs the tests is no dependency of ours, and comes as it is.
+    run(*into, "pytest", "pytest-xdist", "hypothesis")
+    return inside
+
+
+def versions(inside: Path) -> dict[str, str]:
+    """What was installed."""
+    code = f"import json, importlib.metadata as m; print(json.dumps({{n: m.version(n) for n in {TOLD}}}))"
+    return json.loads(run(inside, "-c", code).stdout)
+
+
+def try_out(inside: Path, folder: Path) -> str:
+    """From files to a report, then the tests; the last line that pytest says."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""}
+    nora, work = inside.parent / "nora", folder / "work"
+    work.mkdir(exist_ok=True)
+    run(nora, "example", "files", cwd=work, env=environment)
+    files = ["--edges", "files/edges.csv", "--labels", "files/labels.csv", "--out", "results"]
+    run(nora, "run", *files, "--force", cwd=work, env=environment)
+    if not (work / "results" / "report.html").is_file():
+        raise RuntimeError("nora run wrote no report")
+    # Away from src/, so that the wheel is what is tested.
+    tests = [ROOT / test for test in TESTS]
+    said = run(inside, "-m", "pytest", "-q", "-n", "2", *tests, cwd=work, env=environment).stdout
+    return said.strip().splitlines()[-1].strip("= ")
+
+
+def write_page(rows: list[dict[str, str]]) -> None:
+    """The table of what was installed, and what the tests said."""
+    head = ["Python", *TOLD, "tests"]
+    cells = [[row["python"], *(row[name] for name in TOLD), row["tests"]] for row in rows]
+    lines = [f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *cells]]
+    text = f"""# Tested versions
+
+The wheel, without the sources, in fresh environments: for every Python the lowest dependencies that
+`pyproject.toml` allows (or the next that has a wheel for that Python) and the newest. In each, `nora run`
+makes a report from files, and tests of reading files, removals, the engine's rules, PyG's `Explainer` and
+exports run. `make matrix` writes this page; `constraints.txt` has the one set of versions that all tests run
+with.
+
+{chr(10).join(lines)}
+"""
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def main() -> int:
+    """One environment after the other; 1 if any failed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--only", action="append", help="e.g. 3.11-lowest; may be repeated")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "matrix")
+    parser.add_argument(
+        "--install-only", action="store_true", help="make the environments, run nothing"
+    )
+    given = parser.parse_args()
+    wheel = max((ROOT / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime, default=None)
+    if wheel is None:
+        raise SystemExit("no wheel: make dist")
+    every = [f"{python}-{which}" for python in PYTHONS for which in RESOLUTIONS]
+    failed = []
+    for name in given.only or every:
+        python, _, which = name.partition("-")
+        found = interpreter(python)
+        if found is None:
+            print(f"{name}: no Python {python} here, left out", flush=True)
+            continue
+        folder = given.folder.resolve() / name
+        start = time.perf_counter()
+        try:
+            inside = install(folder, found, which, wheel.resolve())
+            row = {"python": python, **versions(inside)}
+            if not given.install_only:
+                row["tests"] = try_out(inside, folder)
+        except RuntimeError as error:
+            failed.append(name)
+            print(f"{name}: failed\n{error}", file=sys.stderr)
+            continue
+        if not given.install_only:
+            (folder / "row.json").write_text(json.dumps(row), encoding="utf-8")
+        print(f"{name}: {row} in {time.perf_counter() - start:.0f} s", flush=True)
+    # Of every environment that there is, also of earlier calls; a new one has no row until it has passed.
+    rows = [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in (given.folder / name / "row.json" for name in every)
+        if path.is_file()
+    ]
+    if rows and not given.install_only:
+        write_page(rows)
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""The documentation site: `make docs` builds it into site/, to be read from there without a server.
+
+The source folder is the repository itself, so that a link between two of its files (`../results/case.md`)
+is the same on the site and wherever else the files are read.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "hooks"), str(HERE.parent / "src")]
+
+import nora  # noqa: E402
+
+# A new page is one line here: its path from this folder, after another title if it should have one.
+NAVIGATION = {
+    "Start": [
+        "start.md",
+        "own-data.md",
+        "own-model.md",
+        "links.md",
+        "relational.md",
+        "large-graphs.md",
+        "outputs.md",
+        "projects.md",
+        "gallery.md",
+    ],
+    "Notebooks": [
+        "notebooks/own-model.ipynb",
+        "notebooks/edge-list-to-report.ipynb",
+        "notebooks/node-types.ipynb",
+    ],
+    "Choose": [
+        "which-method.md",
+        "How well does each do? <methods.md>",
+        "trust.md",
+        "coming-from.md",
+    ],
+    "Understand": [
+        "mathematics.md",
+        "exact.md",
+        "coverage.md",
+        "architecture.md",
+    ],
+    "Look up": [
+        "command-line.md",
+        "api.md",
+        "troubleshooting.md",
+        "glossary.md",
+        "tested-versions.md",
+        "../CHANGELOG.md",
+        "../CONTRIBUTING.md",
+    ],
+    "Measured": [
+        "Agreement, all cells <../results/citation.md>",
+        "Sketch beside NORA <../results/sketch.md>",
+        "Parts of NORA <../results/ablation.md>",
+        "Share of labels <../results/labels.md>",
+        "Running time <../results/time.md>",
+        "Stability <../results/stability.md>",
+        "Skew <../results/skew.md>",
+        "Top ten <../results/case.md>",
+        "Twitter <../results/twitter.md>",
+        "Twitter, by degree <../results/twitter-degree.md>",
+        "Twitter, by relation <../results/twitter-edges.md>",
+        "Benchmarks <../benchmarks/README.md>",
+    ],
+}
+
+# Names of types that the API page explains once, instead of spelling them out in every signature.
+ALIASES = ["EdgeList", "Forward", "Graph", "Labels", "Nodes", "Source", "Task", "Transform"]
+
+project = "NORA"
+author = "the NORA developers"
+copyright = f"{author}, MIT licence"
+version = release = nora.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "aliases",
+    "commands",
+    "gallery",
+    "navigation",
+]
+root_doc = "docs/index"
+include_patterns = [
+    "docs/*.md",
+    "docs/notebooks/*.ipynb",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "results/*.md",
+    "benchmarks/*.md",
+]
+exclude_patterns = [
+    ".*",
+    "**/.*",
+    "build",
+    "dist",
+    "node_modules",
+    "runs",
+    "site",
+    "src",
+    "tests",
+    "web",
+]
+smartquotes = False  # they make one dash of the two in --option
+templates_path = ["templates"]
+
+nb_execution_mode = "off"  # the tests run them
+myst_heading_anchors = 4
+
+# Docstrings say `[N, C]` in single backticks.
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_type_aliases = {name: name for name in ALIASES}
+autoclass_content = "class"
+napoleon_use_rtype = False
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 80
+add_module_names = False
+
+html_theme = "furo"
+html_title = "NORA"
+html_logo = html_favicon = "assets/logo.svg"
+html_static_path = ["assets"]
+html_css_files = ["site.css"]
+html_additional_pages = {"index": "to-first-page.html"}
+html_copy_source = False
+html_show_sphinx = False
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+pygments_style = "site_colours.Light"
+pygments_dark_style = "site_colours.Dark"
+html_theme_options = {"top_of_page_buttons": []}
+
+linkcheck_anchors = False
+linkcheck_timeout = 20

@@ -1,0 +1,70 @@
+"""What a run will take, told before its first long phase: from sizes alone, good to a factor of two or three.
+
+The constants are those of one core of a small machine; what is asked for is what a person wants to know
+before they go for a coffee, or for a larger machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_geometric.data import Data
+
+from nora.memory import in_words
+from nora.wording import duration
+
+HIDDEN = 64
+# Multiplications a second in sparse products, forth and back; bytes that edges take in all matrices made.
+SPEED, BYTES_PER_EDGE, BASE = 4e8, 300, 500_000_000
+BUDGET, WORTH_TELLING = 60.0, 20.0
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Seconds and bytes that a run may take.
+
+    Attributes:
+        epoch: Seconds of an epoch.
+        seconds: Of training to the last epoch, and of ranking within its budget.
+        memory: Bytes at the peak.
+    """
+
+    epoch: float
+    seconds: float
+    memory: int
+
+    def __str__(self) -> str:
+        return (
+            f"about {duration(self.seconds)} and {in_words(self.memory)} (training up to "
+            f"{duration(self.seconds - BUDGET)}, less if it stops improving; then the ranking)"
+        )
+
+    @property
+    def long(self) -> bool:
+        """Whether it is worth telling."""
+        return self.seconds - BUDGET > WORTH_TELLING
+
+
+def forecast(data: Data, model: str, epochs: int, classes: int) -> Forecast:
+    """What training and ranking will take.
+
+    Args:
+        data: The graph, with dense features.
+        model: The model's name.
+        epochs: At most so many.
+        classes: Number of classes, or the embedding's width.
+    """
+    nodes, width = data.x.shape
+    entries = int(data.x.count_nonzero())
+    if entries > 0.1 * nodes * width:
+        entries = nodes * width // 8  # a dense product is so much quicker an entry
+    types = 1
+    if model == "rgcn" and data.get("edge_type") is not None and data.edge_type.numel():
+        types = 1 + int(data.edge_type.max())
+    edges = int(data.num_edges)
+    work = 3 * types * entries * HIDDEN + 4 * edges * (HIDDEN + classes)
+    work += 4 * types * nodes * HIDDEN * (classes + 2)
+    epoch = work / SPEED
+    held = 4 * nodes * width * 2 + 12 * entries + BYTES_PER_EDGE * edges
+    held += 4 * nodes * (6 * HIDDEN * max(2, types) + 8 * classes)
+    return Forecast(epoch, epochs * epoch + BUDGET, BASE + held)

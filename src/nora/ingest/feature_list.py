@@ -1,0 +1,112 @@
+"""Features as a list: a row for each feature that a node has, and none for those that are 0.
+
+    id,feature          id,feature,value
+    ann,python          ann,python,12
+    ann,maps            bob,maps,0.5
+
+The form for bags of words, tags or genes: as long as there are entries, however many different features
+there are. Values are divided by their feature's root mean square, so that none drowns the others; what is
+not listed stays 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from nora.ingest.limits import check_fits
+from nora.ingest.nodes import Rows
+from nora.ingest.numbers import numbers
+from nora.ingest.table import Table, canonical, title
+
+FEATURE, VALUE = ("feature", "word", "term", "tag", "token"), ("value", "count", "weight", "tfidf")
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Node features.
+
+    Attributes:
+        x: `[N, F]`.
+        names: Of the features, e.g. `followers` or `country=fr`.
+        columns: The columns that they come from.
+        notes: What was found and done.
+    """
+
+    x: np.ndarray
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def is_list(table: Table, id_at: int) -> bool:
+    """Whether a table of features is a list: `id,feature` or `id,feature,value`, so called."""
+    names = [canonical(name) for at, name in enumerate(table.columns) if at != id_at]
+    if not names or names[0] not in FEATURE:
+        return False
+    return len(names) == 1 or (len(names) == 2 and names[1] in VALUE)
+
+
+def listed_features(rows: Rows, columns: Sequence[int], num_nodes: int) -> Features:
+    """The features of all nodes from a list.
+
+    Args:
+        rows: The list's rows, with the node each is about.
+        columns: Its columns of features and, if there is one, of values.
+        num_nodes: Number of nodes `N`.
+    """
+    table = rows.table
+    table.check_filled(columns[0], "feature")
+    words = table.words(columns[0])
+    place, names = pd.factorize(words.distinct, sort=True)
+    code = place[words.codes]
+    check_fits(f"{len(names):,} features of {num_nodes:,} nodes", 4 * num_nodes * len(names))
+    values = _values(table, columns[1]) if len(columns) > 1 else np.ones(len(code))
+    key = rows.node.astype(np.int64) * len(names) + code
+    copy_of, distinct = pd.factorize(key)
+    first = np.arange(len(key))
+    if len(distinct) < len(key):
+        first = np.full(len(distinct), len(key))
+        np.minimum.at(first, copy_of, np.arange(len(key)))
+    other = np.flatnonzero(values != values[first[copy_of]])
+    if other.size:
+        row = int(other[0])
+        before = table.place(int(first[copy_of[row]])).rsplit(", ", 1)[-1]
+        raise ValueError(
+            f"{table.place(row)}: {str(rows.ids[row])!r} has the feature {str(names[code[row]])!r} "
+            f"already, and another value of it, in {before}; keep one of them"
+        )
+    notes = [f"{table.name} is a list of {len(first):,} features that are not 0"]
+    if len(first) < len(key):
+        notes.append(f"{len(key) - len(first):,} repeated rows of {table.name} were merged")
+    node, code, values = rows.node[first], code[first], values[first]
+    if not np.isin(values, (0, 1)).all():
+        largest = np.zeros(len(names))
+        np.maximum.at(largest, code, np.abs(values))
+        largest[largest == 0] = 1
+        values = values / largest[code]
+        square = np.bincount(code, values**2, len(names)) / num_nodes
+        values = values / np.sqrt(np.where(square > 0, square, 1))[code]
+        notes.append("values were divided by their feature's root mean square")
+    absent = num_nodes - len(np.unique(node))
+    if absent:
+        which = "1 node has" if absent == 1 else f"{absent:,} nodes have"
+        notes.append(f"{which} no row in {table.name}: all features are 0")
+    x = np.zeros((num_nodes, len(names)), dtype=np.float32)
+    x[node, code] = values
+    used = (title(table, columns[0]),)
+    return Features(x, tuple(str(one) for one in names), used, tuple(notes))
+
+
+def _values(table: Table, at: int) -> np.ndarray:
+    values = numbers(table, at)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        row = int(bad[0])
+        given = str(table.cells[at][row])
+        what = f"the value {given!r} is not a number" if given else "the value is blank"
+        raise ValueError(f"{table.place(row)}: {what}; leave out the rows of features that are 0")
+    return values

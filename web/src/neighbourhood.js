@@ -1,0 +1,82 @@
+// A node's own neighbourhood as a scene: the node in the middle, its neighbours around it, and beyond them whoever
+// else its removal changes, each next to the neighbour that ties it to the middle.
+
+import { scene } from "./scene.js";
+
+const NEIGHBOURS = 160;
+const CHANGED = 160;
+const EDGES = 4000;
+// Room on a ring for each of its nodes, in the scene's unit.
+const ROOM = 330;
+
+const byInfluence = (data) => (a, b) => (data.node.influence[b] ?? 0) - (data.node.influence[a] ?? 0);
+
+function changedBy(effect) {
+  if (!effect) return [];
+  return effect.node ?? effect.source.flatMap((from, at) => [from, effect.target[at]]);
+}
+
+// Angles and distances for nodes in this order: rings as wide as it takes.
+function rings(order, inner) {
+  const placed = new Map();
+  let radius = inner;
+  let turn = 0;
+  let left = [...order];
+  while (left.length) {
+    const fits = Math.max(8, Math.floor((2 * Math.PI * radius) / ROOM));
+    const rounds = Math.ceil(left.length / fits);
+    // Every so many, so that each ring goes all the way round in the same order.
+    const here = left.filter((_, at) => at % rounds === 0);
+    left = left.filter((_, at) => at % rounds !== 0);
+    here.forEach((position, at) => placed.set(position, { angle: (2 * Math.PI * (at + turn)) / here.length, radius }));
+    radius += ROOM * 1.5;
+    // Between those of the ring before, or all would stand in rays.
+    turn = (turn + 0.38) % 1;
+  }
+  return { placed, outer: radius };
+}
+
+export function neighbourhood(state, { data, source }) {
+  const centre = state.removed[0];
+  const changes = new Map();
+  changedBy(state.effect).forEach((position, at) => !changes.has(position) && changes.set(position, at));
+  const all = [...new Set(state.near ?? [])].filter((position) => position !== centre);
+  // Those that change first, then by influence.
+  const near = all
+    .sort((a, b) => (changes.get(a) ?? Infinity) - (changes.get(b) ?? Infinity) || byInfluence(data)(a, b))
+    .slice(0, NEIGHBOURS);
+  const tied = new Set(all);
+  const far = [...changes.keys()].filter((position) => position !== centre && !tied.has(position)).slice(0, CHANGED);
+  const parent = new Map();
+  const ties = [];
+  const inside = new Set([centre, ...near, ...far]);
+  for (const position of near) {
+    ties.push([centre, position]);
+    const around = source.neighbours(position);
+    if (!Array.isArray(around)) continue;
+    for (const other of around) {
+      if (!inside.has(other) || other === centre || other === position) continue;
+      if (!tied.has(other)) {
+        if (!parent.has(other)) parent.set(other, position);
+        ties.push([position, other]);
+      } else if (position < other) ties.push([position, other]);
+    }
+  }
+  near.sort((a, b) => data.classOf(a) - data.classOf(b) || byInfluence(data)(a, b));
+  const first = rings(near, near.length > 20 ? 1500 : 1100);
+  const angle = (position) => first.placed.get(parent.get(position))?.angle ?? 2 * Math.PI;
+  far.sort((a, b) => angle(a) - angle(b));
+  const second = rings(far, first.outer + ROOM);
+  const place = new Map([[centre, { angle: 0, radius: 0 }], ...first.placed, ...second.placed]);
+  const nodes = [...place.keys()];
+  const at = new Map(nodes.map((position, index) => [position, index]));
+  const most = Math.max(...nodes.map((position) => data.node.influence[position] ?? 0), 1e-12);
+  const shown = scene({
+    node: nodes,
+    x: nodes.map((position) => 5000 + place.get(position).radius * Math.cos(place.get(position).angle)),
+    y: nodes.map((position) => 5000 + 0.8 * place.get(position).radius * Math.sin(place.get(position).angle)),
+    size: nodes.map((position) => Math.sqrt(Math.max(0, data.node.influence[position] ?? 0) / most)),
+    edge: ties.slice(0, EDGES).flatMap(([from, to]) => [at.get(from), at.get(to)]),
+  });
+  return { ...shown, left: all.length - near.length, centre };
+}
