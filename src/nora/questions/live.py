@@ -187,9 +187,10 @@ class Live:
         done = state.session.resolved(state.since)
         session = self._session(done.apply(state.session.data))
         gone = _by_kind(done.removed, state.session.node_index)
+        counts, more = node_counts(state.session.data), done.added_counts()
         place = {}
         for kind, there in state.place.items():
-            count = int(there.max()) + 1 if len(there) else 0
+            count = counts[kind] + more.get(kind, 0)
             left = torch.ones(count, dtype=torch.bool)
             left[gone.get(kind, there[:0])] = False
             new = torch.where(left, left.long().cumsum(0) - 1, -1)
@@ -215,11 +216,14 @@ class Live:
     def _together(self, edits: Edits) -> Asked:
         state = self._state
         session = state.session
-        more = session.resolved(Edits(add_nodes=edits.add_nodes)).added_counts()
+        came, come = (
+            session.resolved(Edits(add_nodes=one.add_nodes)).added_counts()
+            for one in (state.since, edits)
+        )
         place = dict(state.place)
         counts = node_counts(session.data)
-        for kind, count in more.items():
-            last = max(counts[kind], int(place[kind].max()) + 1 if len(place[kind]) else 0)
+        for kind, count in come.items():
+            last = counts[kind] + came.get(kind, 0)
             place[kind] = torch.cat([place[kind], last + torch.arange(count)])
         moved = _Moved(session, state.place, place)
         mine = Edits(
