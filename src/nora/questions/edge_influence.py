@@ -111,7 +111,7 @@ def score_edges(
     """See `edge_influence`."""
     how = How.given(options, "edge_influence")
     method = "exact" if method == "auto" else method
-    every = session.edges.every()
+    every = session.every_edge
     wanted = every if edges is None else session.named_edges(edges)
     if not sum(pairs.size(1) for pairs in wanted.values()):
         raise ValueError(
@@ -134,8 +134,7 @@ def score_edges(
             todo = shards.unfinished(places)
         values = torch.full((len(table), len(measuring.columns)), float("nan"), dtype=torch.double)
         if len(todo):
-            ptr, number = session.edges.units(every)
-            removals = Removals.of_edges(ptr, number).picked(todo)
+            removals = Removals.of_edges(*session.edge_units).picked(todo)
             effects = prepared_effects(session, problem, method, len(todo), how)
             label = f"{method}: removing edges"
             for ids, found in collected(

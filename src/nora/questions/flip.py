@@ -25,7 +25,7 @@ from nora.engine.changed import Removals
 from nora.engine.effects import Effects
 from nora.engine.prepared import Prepared
 from nora.engine.verification import tolerated
-from nora.problem import Transform
+from nora.problem import Problem, Transform
 from nora.problem.calling import Forward
 from nora.problem.edit_resolution import Resolved
 from nora.problem.edited import predict_after
@@ -128,6 +128,7 @@ class Search:
         whole: The question about the whole graph.
         node: The node there, by its global id.
         effects: Effects on the part of the graph that is asked.
+        prepared: What is prepared for that part.
         item: The node there.
         now: Its class on `G`.
         to: The class wanted; None for any other.
@@ -138,11 +139,21 @@ class Search:
     whole: Effects
     node: int
     effects: Effects
+    prepared: Prepared
     item: int
     now: int
     to: int | None
     candidates: Candidates
     advance: Advance = lambda *_: None
+
+    def ready_for(self, removals: int) -> Search:
+        """The same, by an engine where so many removals more are worth one."""
+        effects = self.effects
+        if effects.engine is not None:
+            return self
+        return replace(
+            self, effects=Effects.prepare(effects.problem, self.prepared, "exact", removals)
+        )
 
     def tried(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Margin `[m]` and whether the prediction flips `[m]`, for sets of candidates `[m, s]`."""
@@ -253,7 +264,10 @@ def _search(
         single = whole
     item = node
     part = _part(effects, near, node) if 2 * len(near) < problem.num_nodes else None
+    asked, prepared = effects, session.prepared
     if part is not None:
+        prepared = Prepared()
+        asked = Effects.prepare(part, prepared, "exact", len(ids))
         place = torch.full((problem.num_nodes,), -1)
         place[near] = torch.arange(len(near))
         item = int(place[node])
@@ -266,12 +280,12 @@ def _search(
             single = Removals.of_edges(whole.edge_ptr, number)
     single = single.to(effects.before.device)
     candidates = Candidates(by, ids, single, whole)
-    return Search(effects, node, effects if part is None else part, item, now, to, candidates)
+    return Search(effects, node, asked, prepared, item, now, to, candidates)
 
 
 def _edges_within(session: Session, near: Tensor) -> tuple[Tensor, Removals]:
     """Places of the edges both of whose ends are near `[n]`, and their removals."""
-    every = Removals.of_edges(*session.edges.units(session.edges.every()))
+    every = Removals.of_edges(*session.edge_units)
     assert every.edge is not None and every.edge_ptr is not None
     first = every.edge[every.edge_ptr[:-1]]  # all numbers of an edge have the same ends
     ends = session.problem(uses_model=False).edge_index.cpu()[:, first]
@@ -279,8 +293,8 @@ def _edges_within(session: Session, near: Tensor) -> tuple[Tensor, Removals]:
     return places, every.picked(places)
 
 
-def _part(effects: Effects, near: Tensor, node: int) -> Effects | None:
-    """Effects on the part of the graph within reach; None where the node is not predicted alike there."""
+def _part(effects: Effects, near: Tensor, node: int) -> Problem | None:
+    """The part of the graph within reach; None where the node is not predicted alike there."""
     problem = effects.problem
     if effects.engine is None or problem.by_id or problem.transform is not None:
         return None
@@ -299,7 +313,7 @@ def _part(effects: Effects, near: Tensor, node: int) -> Effects | None:
         return None  # a type may have no node left
     error = float((before[int((near == node).nonzero())] - effects.before[node]).abs().max())
     same = part.edge_index.size(1) == int(inside.sum()) and error <= tolerated(before.dtype)
-    return Effects.prepare(part, Prepared(), "exact", len(near)) if same else None
+    return part if same else None
 
 
 def _smallest(
@@ -319,6 +333,7 @@ def _smallest(
     # So many of the most likely have no more pairs than may be tried.
     likely = count if every <= budget else int((1 + (1 + 8 * budget) ** 0.5) / 2)
     sets = order[torch.combinations(torch.arange(likely), 2)]
+    search = search.ready_for(len(sets))
     margin, flips = search.tried(sets)
     found = search.confirmed(sets, margin, flips)
     if found is not None:
@@ -352,5 +367,5 @@ def _named(session: Session, candidates: Candidates, found: Tensor) -> tuple[Any
     ids = candidates.ids[found].sort().values
     if candidates.by == "nodes":
         return session.node_index.named(ids.tolist())
-    listed = named_edges(session.edges.every())
+    listed = named_edges(session.every_edge)
     return tuple(listed[at] for at in ids.tolist())

@@ -84,10 +84,8 @@ def find_fragile(
     asked = session.problem()
     problem = replace(asked, task=asked.task.on_every_class())
     start = time.perf_counter()
-    if by == "nodes":
-        removals = Removals.single(problem.nodes)
-    else:
-        removals = Removals.of_edges(*session.edges.units(session.edges.every()))
+    edges = Removals.of_edges(*session.edge_units) if by == "edges" else None
+    removals = Removals.single(problem.nodes) if edges is None else edges
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
     with problem.evaluating(), torch.no_grad():
         effects = prepared_effects(session, problem, method, len(removals), how)
@@ -134,5 +132,5 @@ def _table(
         flips.insert(0, "removed", which.numpy())
         return split_node_ids(flips, session.node_index.sizes())
     flips = split_node_ids(flips, session.node_index.sizes())
-    edges = edge_table(session.edges.every()).iloc[which.numpy()].reset_index(drop=True)
+    edges = edge_table(session.every_edge).iloc[which.numpy()].reset_index(drop=True)
     return pd.concat([edges, flips], axis=1)

@@ -267,6 +267,16 @@ class Session:
         """The graph's edges, by their ends and by number."""
         return EdgeLookup(self.data)
 
+    @cached_property
+    def every_edge(self) -> dict[EdgeType, Tensor]:
+        """All edges as people name them, by type `[2, k]`: undirected ones once."""
+        return self.edges.every()
+
+    @cached_property
+    def edge_units(self) -> tuple[Tensor, Tensor]:
+        """The numbers of each of them: `ptr [k+1]`, `number`."""
+        return self.edges.units(self.every_edge)
+
     def resolved(self, edits: Edits) -> Resolved:
         """What edits mean for this graph, names replaced by ids; raises when they contradict it."""
         if self.names is not None and not self.node_index.types:
