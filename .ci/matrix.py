@@ -112,9 +112,9 @@ def write_page(rows: list[dict[str, str]]) -> None:
 
 The wheel, without the sources, in fresh environments: for every Python the lowest dependencies that
 `pyproject.toml` allows (or the next that has a wheel for that Python) and the newest. In each, `nora run`
-makes a report from files, and tests of reading files, removals, the engine's rules, PyG's `Explainer` and
-exports run. `make matrix` writes this page; `constraints.txt` has the one set of versions that all tests run
-with.
+makes a report from files; then tests of reading files, removals, the engine's rules, PyG's `Explainer` and
+exports run, unless the last column says that they have not. `make matrix` writes this page;
+`constraints.txt` has the one set of versions that all tests run with.
 
 {chr(10).join(lines)}
 """
