@@ -66,4 +66,4 @@ def ended(child: int, log: Path, kill_after: float | None = None) -> End:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return End(-1 if kill_after is None else None, passed, "")
-        time.sleep(0.002)
+        time.sleep(0.01)
