@@ -158,7 +158,7 @@ def main(arguments: list[str] | None = None) -> int:
                 mishap = soak.random.choice(["kill", "full disk", "clock", "two at once", "none"])
             soak.trial(number, errand, mishap)
             number += 1
-    asked = f"--kills {given.kills}" if given.kills else f"--minutes {given.minutes:g}"
+    asked = f"--minutes {given.minutes:g}" + (f" --kills {given.kills}" if given.kills else "")
     document = {
         "command": f"python -m soak {asked} --seed {given.seed}",
         "minutes": round((time.monotonic() - begun) / 60, 1),
