@@ -3,7 +3,7 @@
 A state of the page is a list of edits, each an object with a `kind`:
 
     {"kind": "remove", "node": 17}
-    {"kind": "cut", "edge": [3, 17]}
+    {"kind": "cut", "edge": [3, 17]}                     (in all directions that it has)
     {"kind": "add", "edge": [5, 9], "values": {"edge_weight": 0.5}}
     {"kind": "set", "node": 17, "feature": 3, "value": 0.5}
 
@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -90,7 +91,7 @@ def _change(one: Any, session: Session) -> Change:
     if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
         raise Refused(422, "an edge is a list of two nodes")
     pair = tuple(node_id(end, session) for end in ends)
-    if session.edges.paired(None):
+    if kind == "cut" or session.edges.paired(None):
         pair = tuple(sorted(pair))
     said = one.get("values", {})
     if not isinstance(said, Mapping) or len(said) > 16:
@@ -166,10 +167,22 @@ def as_edits(changes: Key, session: Session) -> Edits:
     ]
     return Edits(
         remove=[one.nodes[0] for one in changes if one.kind == "remove"],
-        remove_edges=[one.nodes for one in changes if one.kind == "cut"],
+        remove_edges=[
+            pair for one in changes if one.kind == "cut" for pair in _directions(one, session)
+        ],
         add_edges=come,
         features=rows or None,
     )
+
+
+def _directions(one: Change, session: Session) -> list[tuple[int, ...]]:
+    """The edges between two nodes: of a directed graph one, or both."""
+    ways = [one.nodes, one.nodes[::-1]]
+    if session.edges.paired(None) or one.nodes[0] == one.nodes[1]:
+        return ways[:1]
+    there = session.edges.types[None].holds(torch.tensor(ways).t())
+    found = [way for way, own in zip(ways, there.tolist(), strict=True) if own]
+    return found or ways[:1]  # which is then refused, by name
 
 
 def _like(value: float, rows: Tensor | None) -> float | int:

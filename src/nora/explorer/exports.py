@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from nora.explorer.changes import Change, Key, as_edits
+from nora.explorer.changes import Key, as_edits
 from nora.explorer.network import Network
 from nora.results.effect import Effect
 
@@ -56,8 +56,9 @@ def as_python(changes: Key, network: Network) -> str:
             ]
     lines += ["", "edits = nora.Edits("]
     lines += [f"    remove={_nodes(changes)!r},"] if _nodes(changes) else []
-    for kind, field in (("cut", "remove_edges"), ("add", "add_edges")):
-        own = [_edge(one, network) for one in changes if one.kind == kind]
+    made = as_edits(changes, network.session)
+    for field in ("remove_edges", "add_edges"):
+        own = getattr(made, field)
         lines += [f"    {field}={own!r},"] if own else []
     lines += ["    features=features,"] if rows else []
     lines += [
@@ -71,11 +72,6 @@ def as_python(changes: Key, network: Network) -> str:
 
 def _nodes(changes: Key) -> list[int]:
     return [one.nodes[0] for one in changes if one.kind == "remove"]
-
-
-def _edge(one: Change, network: Network) -> tuple[object, ...]:
-    made = as_edits((one,), network.session)
-    return tuple(one.nodes) if one.kind == "cut" else tuple(made.add_edges[0])
 
 
 def as_report(changes: Key, network: Network, told: str) -> bytes:
