@@ -13,12 +13,16 @@ export const MODES = [
 const hex = (parts) => `#${parts.map((one) => Math.round(255 * Math.min(1, Math.max(0, one))).toString(16).padStart(2, "0")).join("")}`;
 const mixed = (from, to, share) => hex(rgb(from).map((one, at) => one + (rgb(to)[at] - one) * share));
 
+// Smaller changes are not worth a colour; they are listed all the same.
+const SEEN = 0.002;
+
 // What the edits do to each node they change: by how much (0 … 1), and to which class it turns.
 export function changesOf(effect, data) {
   const found = new Map();
   if (!effect) return found;
   const most = effect.change.reduce((a, b) => Math.max(a, b), 1e-9);
   const add = (position, at, turned, to) => {
+    if (!turned && effect.change[at] < SEEN) return;
     const known = found.get(position);
     const share = Math.max(effect.change[at] / most, known?.share ?? 0);
     if (!known || turned || !known.turned) found.set(position, { share, turned: turned || Boolean(known?.turned), to, at });

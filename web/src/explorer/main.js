@@ -42,8 +42,16 @@ function legend(place, page) {
     const mode = page.mode;
     const classes = mode === "class" && report.coloured_by ? report.classes.map((_, index) => index).filter((index) => colours.slot(index) >= 0 && report.classes[index].count) : [];
     const rest = mode === "class" && report.coloured_by ? report.classes.filter((one, index) => one.count && colours.slot(index) < 0).length : 0;
-    const marks = changes.state.edits.length
-      ? [key("gone", "taken away"), key("turned", report.task === "node" ? "would change class, to this colour" : "a pair at it would turn"), key("line cut", "cut"), key("line tied", "tied"), key("sizes", "size: change")]
+    const { edits } = changes.state;
+    const has = (kind) => edits.some((edit) => edit.kind === kind);
+    const marks = edits.length
+      ? [
+          has("remove") ? key("gone", "taken away") : "",
+          key("turned", report.task === "node" ? "turns to this class" : "a pair at it turns"),
+          has("cut") ? key("line cut", "cut") : "",
+          has("add") ? key("line tied", "tied") : "",
+          key("sizes", "size: change"),
+        ].filter(Boolean)
       : [key("sizes", data.progress.status === "done" ? "size: influence" : "size: degree")];
     const scale = { change: ["changes most", "--class-4"], influence: ["most influential", "--class-3"], error: ["predicted otherwise than labelled", "--class-4"] }[mode];
     place.replaceChildren(

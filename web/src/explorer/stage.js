@@ -144,8 +144,9 @@ export function stage(place, page) {
     }
   }
 
-  sigma.on("beforeRender", () => {
-    labels = [];
+  sigma.on("beforeRender", () => (labels = []));
+  sigma.on("afterRender", () => {
+    drawLabels(sigma.getCanvases().labels.getContext("2d"), labels, colour);
     if (!dots) return;
     const { matrix, width, height, pixelRatio, zoomRatio } = sigma.getRenderParams();
     const slots = Array.from({ length: 10 }, (_, at) => rgb(colour(at === 8 ? "--class-other" : at === 9 ? "--faded" : `--class-${at}`)));
@@ -154,7 +155,6 @@ export function stage(place, page) {
     const size = Math.min(7, Math.max(1.6, 600 / Math.sqrt(report.num_nodes)) / Math.sqrt(Math.max(zoomRatio, 0.02)));
     dots.draw(matrix, used, size, plain ? 0.8 : 0.55, width, height, pixelRatio);
   });
-  sigma.on("afterRender", () => drawLabels(sigma.getCanvases().labels.getContext("2d"), labels, colour));
 
   const act = (position, event) => {
     const picks = event.shiftKey || page.clicks === "select";
