@@ -50,6 +50,7 @@ class Explorations:
         self.worker = Worker()
         self.desk = Desk(network, self.worker)
         self.ranking = Ranking(network, self.worker, scores)
+        self.desk.practise()
         self.closing = False
         self._streams = 0
         self._reporting = asyncio.Lock()

@@ -12,11 +12,13 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any
 
+from torch import Tensor
+
 from nora.explorer.answers import nothing, told
-from nora.explorer.changes import Key, as_edits
+from nora.explorer.changes import Change, Key, as_edits, edge_values
 from nora.explorer.network import Network
 from nora.explorer.refusal import Refused
-from nora.explorer.worker import NOW, SOON, Worker
+from nora.explorer.worker import LATER, NOW, SOON, Worker
 
 ANSWERS, PAGES = 400, 200
 CONTRADICTIONS = (ValueError, TypeError, IndexError, NotImplementedError)
@@ -110,6 +112,26 @@ class Desk:
                 found = nothing(self.network)
             self.kept["effect", changes] = found
         return found
+
+    def practise(self) -> None:
+        """Ask one question of each kind beforehand: the first of a kind is compared with the definition."""
+        network = self.network
+        source, target = network.ties
+        if len(source):
+            ends = int(source[0]), int(target[0])
+            self.worker.submit(LATER, lambda: self._effect((Change("cut", ends),), True))
+        if network.num_nodes > 1 and isinstance(network.data.get("x"), Tensor):
+            x = network.data.x
+            if x.dim() == 2 and x.is_floating_point() and x.size(1):
+                value = float(x[0, 0]) + 1.0
+                change = Change("set", (0,), 0, value)
+                self.worker.submit(LATER, lambda: self._effect((change,), True))
+        if network.num_nodes > 2 and not edge_values(network.data):
+            near = set(network.neighbours(0).tolist()) | {0}
+            free = next((node for node in range(network.num_nodes) if node not in near), None)
+            if free is not None:
+                tie = Change("add", (0, free))
+                self.worker.submit(LATER, lambda: self._effect((tie,), True))
 
     def ask(self, key: Hashable, question: Callable[[], Any]) -> Future[Any]:
         """Any other question, kept under a key."""

@@ -50,10 +50,12 @@ HEADERS = {
 # Not a redirect: the browser would take it for a request of the page that linked here, and keep the cookie.
 WELCOME = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>NORA</title>'
-    '<meta http-equiv="refresh" content="0; url=/"><p><a href="/">Open the explorer</a></p></html>'
+    '<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url=/">'
+    '<p><a href="/">Open the explorer</a></p></html>'
 )
 STRANGER = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>NORA</title>'
+    '<link rel="icon" href="data:,">'
     "<h1>This address is not open to you</h1><p>{reason}</p></html>"
 )
 ASK_AGAIN = (
