@@ -222,7 +222,7 @@ def _check_memory(expected: Forecast, memory: str | int | None) -> None:
         )
 
 
-def _room(method: str, memory: str | int | None) -> dict[str, int]:
+def _room(method: str, memory: str | int | None) -> dict[str, Any]:
     """What removals in work may take together, where a method asks: less where a graph takes much."""
     if "memory" not in inspect.signature(METHODS[method].value).parameters:
         return {}
