@@ -17,6 +17,7 @@ from torch import Tensor
 from nora.engine.effects import Effects
 from nora.explorer.network import Network
 from nora.explorer.worker import LATER, Worker
+from nora.results.exactness import is_exact
 from nora.results.influence import Influence
 
 # How long a slice may take: as long as a click may wait for it.
@@ -40,7 +41,7 @@ class Ranking:
         self.order = np.argsort(-network.degree, kind="stable")
         self.scores = np.full(network.num_nodes, np.nan)
         self.done, self.status, self.problem = 0, "waiting", ""
-        self.method = "exact"
+        self.method, self.exact = "exact", True
         self._size = 1
         self._lock = threading.Lock()
         self._listeners: set[Callable[[], None]] = set()
@@ -52,6 +53,7 @@ class Ranking:
         if known.shape != self.scores.shape:
             raise ValueError(f"scores of {len(known)} nodes for a graph of {len(self.scores)}")
         self.scores, self.method = known, scores.method
+        self.exact = is_exact(scores)
         asked = ~np.isnan(known)
         self.order = np.concatenate([self.order[asked[self.order]], self.order[~asked[self.order]]])
         self.done, self.status = len(known), "done"
@@ -80,6 +82,7 @@ class Ranking:
             "status": self.status,
             "problem": self.problem,
             "method": self.method,
+            "exact": self.exact,
         }
 
     def part(self, cursor: int, most: int = 5000) -> tuple[int, dict[str, Any]]:

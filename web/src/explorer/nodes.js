@@ -26,7 +26,9 @@ export function nodes(report) {
     ranked: byDegree,
     progress: { done: 0, total: size, status: "waiting" },
     positionOf: (id) => (Number.isInteger(id) && id >= 0 && id < size ? id : null),
-    isExact: () => true,
+    isExact: () => found.progress.exact !== false,
+    // A rank is final when all influences are there, and exact.
+    isPlaced: () => found.progress.status === "done" && found.isExact(),
     range: () => null,
     matches(position, text) {
       const wanted = folded(text.trim());

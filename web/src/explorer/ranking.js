@@ -27,7 +27,7 @@ function columns(page) {
       cell: (p) =>
         node.influence[p] === null
           ? el("span", { class: "muted" }, "…")
-          : [withVariables(el("span", { class: "amount", "aria-hidden": "true" }), { "--share": `${100 * Math.min(node.influence[p] / most(), 1)}%` }), score(node.influence[p])],
+          : [withVariables(el("span", { class: "amount", "aria-hidden": "true" }), { "--share": `${100 * Math.min(node.influence[p] / most(), 1)}%` }), data.isExact(p) ? "" : "≈\u202f", score(node.influence[p])],
     },
     { key: "degree", title: "Degree", value: (p) => node.degree[p], number: true, down: true, cell: (p) => number(node.degree[p]) },
     node.predicted && { key: "predicted", title: "Predicted", value: (p) => className(node.predicted[p]), wide: true, cell: (p) => chip(node.predicted[p]) },
@@ -135,12 +135,14 @@ export function ranking(place, page) {
   }
   function tell() {
     const { done, total, status: now, problem } = data.progress;
-    progress.hidden = now === "done" || now === "waiting";
+    progress.hidden = (now === "done" && data.isExact()) || now === "waiting";
+    bar.hidden = now === "done";
     bar.max = total;
     bar.value = done;
     told.textContent = now === "failed" ? ` Influences cannot be found out: ${problem}` : ` ${number(done)} of ${number(total)} influences${now === "paused" ? ", stopped" : ", the others are on their way"}. `;
     steer.textContent = now === "running" ? "Stop" : "Go on";
-    steer.hidden = now === "failed";
+    if (now === "done") told.textContent = `≈ These influences are estimates (${data.progress.method}); what you see on removing a node is exact.`;
+    steer.hidden = now === "failed" || now === "done";
   }
   search.addEventListener("input", again);
   let last = 0;
