@@ -21,6 +21,8 @@ NAVIGATION = {
         "own-data.md",
         "own-model.md",
         "links.md",
+        "what-if.md",
+        "flips.md",
         "relational.md",
         "large-graphs.md",
         "outputs.md",

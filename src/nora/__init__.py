@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     from nora.problem.tasks.link_prediction import LinkPrediction
     from nora.problem.tasks.node_classification import NodeClassification
     from nora.problem.tasks.node_regression import NodeRegression
+    from nora.questions.edge_influence import edge_influence
     from nora.questions.explainer import NoraExplainer
+    from nora.questions.flip import flip
+    from nora.questions.fragile import fragile
     from nora.questions.group import best_group
     from nora.questions.influence import influence
+    from nora.questions.live import Live
     from nora.questions.pairwise import influence_matrix, influencers
     from nora.questions.session import Session
     from nora.questions.top import top
@@ -34,8 +38,11 @@ if TYPE_CHECKING:
     from nora.report.page import write_report
     from nora.results.agreement import evaluate
     from nora.results.checkpoint import merge_checkpoints
+    from nora.results.edge_influence import EdgeInfluence
     from nora.results.effect import Effect
     from nora.results.export import to_networkx
+    from nora.results.flip import Flip
+    from nora.results.fragile import Fragile
     from nora.results.group import Group
     from nora.results.influence import Influence
     from nora.results.top import Top
@@ -47,9 +54,16 @@ __version__ = "0.2.0"
 
 _HOME = {
     "influence": "questions.influence",
+    "edge_influence": "questions.edge_influence",
+    "EdgeInfluence": "results.edge_influence",
     "top": "questions.top",
     "Top": "results.top",
     "what_if": "questions.what_if",
+    "flip": "questions.flip",
+    "Flip": "results.flip",
+    "fragile": "questions.fragile",
+    "Fragile": "results.fragile",
+    "Live": "questions.live",
     "best_group": "questions.group",
     "Group": "results.group",
     "influence_matrix": "questions.pairwise",
@@ -82,11 +96,15 @@ _HOME = {
 
 __all__ = [
     "Analysis",
+    "EdgeInfluence",
     "Edits",
     "Effect",
+    "Flip",
+    "Fragile",
     "Group",
     "Influence",
     "LinkPrediction",
+    "Live",
     "NodeClassification",
     "NodeRegression",
     "NoraExplainer",
@@ -97,8 +115,11 @@ __all__ = [
     "analyse",
     "best_group",
     "build_model",
+    "edge_influence",
     "evaluate",
     "explore",
+    "flip",
+    "fragile",
     "influence",
     "influence_matrix",
     "influencers",

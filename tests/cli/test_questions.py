@@ -11,7 +11,7 @@ import nora
 from nora.cli.arguments import parse_edges
 from shell import document, ok, refused
 
-COMMANDS = ["what-if", "group", "who"]
+COMMANDS = ["rank", "what-if", "group", "who", "flip"]
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +120,96 @@ class TestWhatIf:
             (("--remove-edge", "0-33"), "edge 0–33 is not in the graph"),
             (("--remove-edge", "0-34"), "node 34 is out of range"),
             (("--remove-edge", "0"), "not of the form A-B"),
+            (("--add-edge", "0-1"), "edge 0–1 is in the graph already"),
+            (("--set", "nowhere.csv"), "no such file: nowhere.csv"),
         ],
     )
     def test_what_cannot_be_removed_is_refused(
         self, args: tuple[str, ...], says: str, karate: Path
     ) -> None:
         assert says in refused("what-if", karate, *args)
+
+
+class TestWhatIfMore:
+    def test_edges_come_and_features_change(self, karate: Path, tmp_path: Path) -> None:
+        trained = nora.load_run(karate)
+        table = tmp_path / "features.csv"
+        table.write_text("node,feature,value\nmember 3,0,5\n2,1,-1\n7,3,1\n", encoding="utf-8")
+        found = document("what-if", karate, "--add-edge", "0-33", "--set", table)
+        rows = {node: trained.data.x[node].clone() for node in (2, 7)}
+        rows[2][0], rows[2][1], rows[7][3] = 5, -1, 1
+        truth = nora.what_if(
+            trained.model, trained.data, add_edges=[(0, 33)], features=rows, method="brute"
+        )
+        assert found["total"] == pytest.approx(truth.total, rel=1e-4)
+        assert (found["added_edges"], found["changed_features"]) == ([[0, 33]], [2, 7])
+        printed = ok("what-if", karate, "--remove", 5, "--add-edge", "0-33", "--set", table)
+        said = "Without member 6 and with the edge member 1 – member 34, other features of member 3"
+        assert said in printed
+
+    def test_whole_rows_of_features(self, karate: Path, tmp_path: Path) -> None:
+        trained = nora.load_run(karate)
+        row = trained.data.x[4] + 1
+        names = [f"f{at}" for at in range(len(row))]
+        frame = pd.DataFrame([[4, *row.tolist()]], columns=["node", *names])
+        frame.to_csv(tmp_path / "rows.csv", index=False)
+        found = document("what-if", karate, "--set", tmp_path / "rows.csv")
+        truth = nora.what_if(trained.model, trained.data, features={4: row}, method="brute")
+        assert found["total"] == pytest.approx(truth.total, rel=1e-4)
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            ("node,a\n3,1\n", "has 2 columns: give a node and its 34 features"),
+            ("node,feature,value\n", "has no rows"),
+            ("node,feature,value\n3,99,1\n", "feature 99 is not one of 0 … 33"),
+            ("node,feature,value\n3,1,much\n", "features are numbers"),
+            ("node,feature,value\nnobody,1,1\n", "no node is named 'nobody'"),
+        ],
+    )
+    def test_what_is_no_table_of_features_is_refused(
+        self, text: str, says: str, karate: Path, tmp_path: Path
+    ) -> None:
+        table = tmp_path / "features.csv"
+        table.write_text(text, encoding="utf-8")
+        assert says in refused("what-if", karate, "--set", table)
+
+
+class TestFlip:
+    def test_it_is_what_python_finds(self, karate: Path, tmp_path: Path) -> None:
+        trained, out = nora.load_run(karate), tmp_path / "edits.json"
+        hanging = trained.session().fragile(by="edges", progress=False).sort()
+        sizes = set()
+        for node in (int(hanging["node"][0]), int(hanging["node"][33])):
+            found = document(
+                "flip", karate, node, "--by", "edges", "--at-most", 2, "--out", out, "--force"
+            )
+            truth = trained.session().flip(node, by="edges", at_most=2, progress=False)
+            assert (found["size"], found["proof"]) == (truth.size, truth.proof)
+            assert [tuple(edge) for edge in found["removed"]] == list(truth.removed)
+            sizes.add(truth.size)
+            printed = ok("flip", karate, f"member {node + 1}", "--by", "edges", "--at-most", 2)
+            assert f"member {node + 1}" in printed
+            assert truth.proof[1:30] in printed
+            if truth.size:
+                edits = nora.Edits.load(found["out"])
+                assert len(edits.remove_edges) == truth.size
+        assert sizes - {0}
+
+    @pytest.mark.parametrize(
+        ("args", "says"),
+        [
+            (("99",), "out of range"),
+            (("1,2",), "ask about one at a time"),
+            (("1", "--by", "links"), "must be nodes or edges"),
+            (("1", "--to", "9"), "'9' is not a class of this model"),
+            (("1", "--out", "edits.txt"), "use a .json name"),
+        ],
+    )
+    def test_what_cannot_be_asked_is_refused(
+        self, args: tuple[str, ...], says: str, karate: Path
+    ) -> None:
+        assert says in refused("flip", karate, *args)
 
 
 class TestGroup:
@@ -194,3 +278,53 @@ class TestWho:
     )
     def test_what_cannot_be_asked_is_refused(self, node: str, says: str, karate: Path) -> None:
         assert says in refused("who", karate, "--node", node)
+
+
+class TestRankEdges:
+    def test_it_is_what_python_finds(self, karate: Path, tmp_path: Path) -> None:
+        out = tmp_path / "edges.csv"
+        found = document("rank", karate, "--edges", "--top", 4, "--out", out)
+        trained = nora.load_run(karate)
+        truth = nora.edge_influence(trained.model, trained.data, progress=False)
+        assert (found["num_edges"], found["scored"], found["method"]) == (78, 78, "exact")
+        assert [row["source"] for row in found["top"]] == truth.top(4)["source"].tolist()
+        assert found["top"][0]["source_name"].startswith("member ")
+        assert nora.EdgeInfluence.load(out)[0, 1] == pytest.approx(truth[0, 1])
+        assert "78 of 78 edges scored" in ok("rank", karate, "--edges", "--top", 2)
+
+    def test_shards_merge(self, karate: Path, tmp_path: Path) -> None:
+        for part in (1, 2):
+            folder = tmp_path / str(part)
+            ok("rank", karate, "--edges", "--shard", f"{part}/2", "--checkpoint", folder)
+        out = tmp_path / "edges.parquet"
+        found = document("merge", tmp_path / "1", tmp_path / "2", "--out", out)
+        assert found["scored"] == 78
+        assert len(nora.EdgeInfluence.load(out)) == 78
+
+    def test_measures_and_groups(self, karate: Path) -> None:
+        asked = ("--measure", "flips", "--measure", "accuracy:test", "--by", "y")
+        found = document("rank", karate, *asked, "--top", 3)
+        assert found["measure"] == "flips"
+        first = found["top"][0]
+        assert {"accuracy:test", "flips of 0", "accuracy:test of 3"} < set(first)
+        groups = [value for name, value in first.items() if name.startswith("flips of ")]
+        assert first["influence"] == sum(groups)
+        assert "flips" in ok("rank", karate, "--measure", "flips", "--top", 2)
+
+    @pytest.mark.parametrize(
+        ("args", "says"),
+        [
+            (("--edges", "--certify"), "leave out --edges"),
+            (("--edges", "--nodes", "3"), "leave out --nodes"),
+            (("--measure", "flip"), "Did you mean 'flips'"),
+            (("--measure", "loss:tset"), "Did you mean 'test'"),
+            (("--measure", "class:9"), "'9' is not a class of this model"),
+            (("--measure", "flips", "--method", "cauchy"), "use --method exact"),
+            (("--by", "colour"), "is no attribute of the nodes"),
+            (("--edges", "--option", "budget=3"), "no option 'budget'"),
+        ],
+    )
+    def test_what_cannot_be_asked_is_refused(
+        self, args: tuple[str, ...], says: str, karate: Path
+    ) -> None:
+        assert says in refused("rank", karate, *args)

@@ -18,6 +18,7 @@ from nora.cli.errors import Group
 from nora.cli.example import example
 from nora.cli.experiments import reproduce
 from nora.cli.explore import explore
+from nora.cli.flipping import flip
 from nora.cli.grouping import group
 from nora.cli.ranking import merge, rank
 from nora.cli.relations import who
@@ -88,6 +89,7 @@ for command in (
     rank,
     what_if,
     who,
+    flip,
     group,
     tune,
     merge,

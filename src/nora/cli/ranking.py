@@ -23,7 +23,7 @@ from nora.outputs import check_table, read_from
 from nora.wording import duration
 
 if TYPE_CHECKING:
-    from nora import Influence, Run
+    from nora import EdgeInfluence, Influence, Run, Session
 
 Top = Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")]
 
@@ -66,6 +66,20 @@ def rank(
         list[str] | None,
         typer.Option(metavar="IDS", help="Score only these: ids or names, with commas."),
     ] = None,
+    edges: Annotated[
+        bool, typer.Option("--edges", help="Score every edge instead of every node.")
+    ] = False,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="What to sum: change, flips, loss, accuracy, loss:test, class:NAME; repeatable.",
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A column per group of this attribute, e.g. y."),
+    ] = None,
     targets: Targets = None,
     checkpoint: Annotated[
         Path | None,
@@ -80,6 +94,11 @@ def rank(
 ) -> None:
     """Score every node of a run by how much its removal changes the others' predictions.
 
+    With --edges every edge is scored instead, in undirected graphs both directions as one. What is
+    summed is the change of the predictions, or another --measure: how many go to another class
+    (flips), how the loss or accuracy of the test nodes changes (loss:test, accuracy:test), how one
+    class gains or loses (class:NAME).
+
     A long ranking can be kept in a --checkpoint folder and resumed, or cut into --shard parts for
     several processes or machines and joined with 'nora merge'.
 
@@ -90,6 +109,8 @@ def rank(
       nora rank runs/cora-gcn --method nora --tuned
       nora rank runs/cora-gcn --top 100 --certify --budget 120
       nora rank runs/cora-gcn --nodes 1358,17 --targets 3,4,5
+      nora rank runs/cora-gcn --edges --top 20 --out edges.csv
+      nora rank runs/cora-gcn --measure flips --measure accuracy:test --by y
       nora rank runs/cora-gcn --shard 2/8 --checkpoint parts/2
     """
     from nora.methods import METHODS
@@ -103,6 +124,14 @@ def rank(
             "--certify chooses nodes and method by itself: leave out --nodes, --shard, --checkpoint, "
             "--method, --option, --labels, --tuned and --paper"
         )
+    if certify and (edges or measure or by):
+        raise ValueError(
+            "--certify is of the change by nodes: leave out --edges, --measure and --by"
+        )
+    if edges and (nodes or labels or tuned or paper or budget is not None):
+        raise ValueError(
+            "--edges scores edges exactly: leave out --nodes, --labels, --tuned, --paper and --budget"
+        )
     if budget is not None and not certify and method != "auto":
         raise ValueError(f"--budget is for --method auto or --certify, not for {method!r}")
     part = None if shard is None else parse_shard(shard)
@@ -113,7 +142,8 @@ def rank(
 
     import nora
 
-    given = parse_options(option or (), method)
+    plain = not edges and not measure and by is None
+    given = parse_options(option or (), "exact" if method == "auto" and not plain else method)
     if budget is not None:
         given["budget"] = budget
     trained = nora.load_run(run)
@@ -123,13 +153,20 @@ def rank(
     options = {**_settings(trained, run, method, tuned, paper), **given}
     try:
         counted = None if targets is None else parse_targets(targets, trained)
-        scores = trained.session(targets=counted).influence(
-            method,
-            labels=_labels(run, method, tuned, labels),
-            nodes=_wanted(nodes, part, trained),
-            checkpoint=checkpoint,
-            **options,
-        )
+        session = trained.session(targets=counted)
+        what: dict[str, Any] = {"measure": measure or "change", "by": by, "checkpoint": checkpoint}
+        scores: Influence | EdgeInfluence
+        if edges:
+            some = None if part is None else _share_of_edges(session, part)
+            scores = session.edge_influence(some, method=method, **what, **options)
+        else:
+            scores = session.influence(
+                method,
+                labels=_labels(run, method, tuned, labels),
+                nodes=_wanted(nodes, part, trained),
+                **what,
+                **options,
+            )
     except KeyboardInterrupt:
         if checkpoint is None:
             raise KeyboardInterrupt(
@@ -253,12 +290,28 @@ def _wanted(
     return share
 
 
+def _share_of_edges(session: Session, part: tuple[int, int]) -> dict[Any, Any]:
+    """This shard's share of all edges, by type."""
+    every = session.edges.every()
+    share = {kind: pairs[:, part[0] - 1 :: part[1]] for kind, pairs in every.items()}
+    if not any(pairs.size(1) for pairs in share.values()):
+        count = sum(pairs.size(1) for pairs in every.values())
+        raise ValueError(f"--shard {part[0]}/{part[1]} is empty: there are {count} edges")
+    return share
+
+
 def _report(
-    scores: Influence, top: int, out: Path | None, force: bool, json: bool, source: dict[str, Any]
+    scores: Influence | EdgeInfluence,
+    top: int,
+    out: Path | None,
+    force: bool,
+    json: bool,
+    source: dict[str, Any],
 ) -> None:
     if out is not None:
         scores.save(out, replace=force)
     best, scored = scores.top(top), len(scores.to_frame())
+    what = "nodes" if hasattr(scores, "node_types") else "edges"
     if json:
         print_json(
             {
@@ -266,7 +319,8 @@ def _report(
                 "method": scores.method,
                 "task": scores.task,
                 "options": scores.options,
-                "num_nodes": len(scores),
+                "measure": scores.measure,
+                f"num_{what}": len(scores),
                 "scored": scored,
                 "seconds": scores.seconds,
                 "details": scores.details,
@@ -281,9 +335,12 @@ def _report(
         say(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
     took = f", {duration(scores.seconds)}" if scores.seconds else ""
     columns = [column for column in best if column != "rank"]
+    if scores.measure != "change":
+        best = best.rename(columns={"influence": scores.measure})
+        columns = [scores.measure if one == "influence" else one for one in columns]
     print_table(
         best[["rank", *columns]],
-        f"{method_name(scores)}: {scored:,} of {len(scores):,} nodes scored{took}",
+        f"{method_name(scores)}: {scored:,} of {len(scores):,} {what} scored{took}",
     )
     if out is not None:
         say(f"All {scored:,} scores in {out}")

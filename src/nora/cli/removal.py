@@ -9,6 +9,7 @@ import typer
 
 from nora.cli.arguments import Force, parse_edges, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
+from nora.cli.feature_rows import read_feature_rows
 from nora.outputs import check_table, read_from
 from nora.wording import listed
 
@@ -30,6 +31,19 @@ def what_if(
         list[str] | None,
         typer.Option(metavar="A-B", help="Remove this edge: two ids or names; repeatable."),
     ] = None,
+    add_edge: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A-B", help="Add this edge: two ids or names; repeatable."),
+    ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            "--set",
+            metavar="FILE",
+            help="Change features: a .csv or .parquet table with a node and its features per row, or "
+            "with the columns node, feature, value.",
+        ),
+    ] = None,
     top: Annotated[int, typer.Option(min=1, metavar="N", help="How many changes to print.")] = 10,
     out: Annotated[
         Path | None, typer.Option(help="Write every change to this .csv or .parquet file.")
@@ -37,10 +51,10 @@ def what_if(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show who changes, by how much and towards which class, had these nodes or edges been removed.
+    """Show who changes, by how much and towards which class, had the graph been another one.
 
-    Everything is removed together: the joint effect of several is not the sum of theirs. In an
-    undirected graph an edge goes in both directions.
+    Nodes and edges are removed, edges added and features changed together: the joint effect of several
+    edits is not the sum of theirs. In an undirected graph an edge goes and comes in both directions.
 
     \b
     Example:
@@ -48,10 +62,15 @@ def what_if(
       nora what-if runs/cora-gcn --remove 1358,17 --top 50 --out changes.csv
       nora what-if runs/polarised-gcn --remove @fenupo
       nora what-if runs/cora-gcn --remove-edge 1358-306 --remove-edge 3-2544
+      nora what-if runs/cora-gcn --remove-edge 1358-306 --add-edge 1358-17
+      nora what-if runs/cora-gcn --set features.csv
     """
-    check_table(out, force, read_from(run))
-    if not remove and not remove_edge:
-        raise ValueError("nothing is to be removed: give --remove 17 or --remove-edge 3-17")
+    check_table(out, force, read_from(run, features))
+    if not remove and not remove_edge and not add_edge and features is None:
+        raise ValueError(
+            "nothing is to be removed: give --remove 17 or --remove-edge 3-17; or changed: --add-edge "
+            "3-17 or --set features.csv"
+        )
 
     import nora
 
@@ -61,6 +80,10 @@ def what_if(
     effect = trained.session().what_if(
         parse_nodes(remove, names, count) if remove else (),
         remove_edges=parse_edges(remove_edge or (), names, count),
+        add_edges=parse_edges(add_edge or (), names, count),
+        features=None
+        if features is None
+        else read_feature_rows(features, trained.data.x, names, count),
     )
     if out is not None:
         effect.save(out, replace=force)
@@ -72,6 +95,8 @@ def what_if(
                 "run": str(run),
                 "removed": list(effect.removed),
                 "removed_edges": effect.removed_edges,
+                "added_edges": effect.added_edges,
+                "changed_features": list(effect.changed_features),
                 "task": effect.task,
                 "total": effect.total,
                 "changed": int((effect.change > 0).sum()),
@@ -94,12 +119,16 @@ def _title(effect: Effect, flipped: int) -> str:
 
     gone = [name(node) for node in effect.removed]
     gone += [f"the edge {name(a)} – {name(b)}" for a, b in effect.removed_edges]
+    come = [f"the edge {name(a)} – {name(b)}" for a, b in effect.added_edges]
+    come += [f"other features of {name(node)}" for node in effect.changed_features]
+    without = [f"without {listed(gone)}"] if gone else []
+    edits = " and ".join(without + ([f"with {listed(come)}"] if come else []))
     from nora.results.effect import NOTICEABLE
 
     least = "" if effect.predicts == "values" else f" by {NOTICEABLE:g} or more"
     flips = f"; {flipped:,} go {effect.flipping}" if effect.flipping else ""
     return (
-        f"Without {listed(gone)}: {effect.noticed:,} {effect.item}s change{least}, "
+        f"{edits[0].upper()}{edits[1:]}: {effect.noticed:,} {effect.item}s change{least}, "
         f"{effect.total:.4f} in all{flips}"
     )
 

@@ -18,6 +18,7 @@ from nora.problem import Problem, Transform
 from nora.problem.calling import Forward
 from nora.problem.fingerprint import fingerprint
 from nora.problem.known_influences import Labels
+from nora.problem.measuring import Asked, By
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
 from nora.progress import progress_bar
@@ -40,6 +41,8 @@ def influence(
     transform: Transform | None = None,
     labels: Labels | None = None,
     checkpoint: str | Path | None = None,
+    measure: Asked = "change",
+    by: By | None = None,
     key: str | None = None,
     progress: bool = True,
     **options: Any,
@@ -62,6 +65,15 @@ def influence(
         labels: True influences of some nodes, for methods that learn from them: an `Influence` of
             these nodes, `(ids, influences)`, or a mapping.
         checkpoint: Folder for finished parts; a second call with the same input resumes there.
+        measure: What is summed over the predictions that change: `change` (how far they move: the
+            definition), `flips` (how many go to another class), `loss` and `accuracy` (the change of their
+            mean against `data.y`, on a mask by `loss:test`), `class:NAME` or `class:2` (the change of a
+            class's probability, with its sign), or a function `(before [Q, C], after [Q, C], items [Q]) ->
+            values [Q]` of the predictions that change. Several in a list, or functions by name in a
+            dictionary: the first gives the scores, the others `columns`. Other measures than `change`
+            are told by `exact` and `brute`.
+        by: A categorical attribute of the nodes whose predictions move, its name in `data` or a value per
+            node: every measure gets a column per group, `change of left`.
         key: A name of your own that stands for what in the model cannot be compared between two calls,
             e.g. an open file; a checkpoint asks for it then.
         progress: Show a progress bar.
@@ -87,6 +99,8 @@ def influence(
         nodes=nodes,
         labels=labels,
         checkpoint=checkpoint,
+        measure=measure,
+        by=by,
         key=key,
         progress=progress,
         **options,

@@ -166,7 +166,7 @@ def influencers_of(
     problem = replace(session.problem(), targets=mask)
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, method, problem.num_nodes)
-        nodes = _within_reach(effects, ends)
+        nodes = within_reach(effects, ends)
         nodes = nodes[nodes != ids]
         scores = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
         with progress_bar("who: removing nodes", len(nodes), progress) as advance:
@@ -184,7 +184,7 @@ def influencers_of(
     return found.top(k)
 
 
-def _within_reach(effects: Effects, ends: Tensor) -> Tensor:
+def within_reach(effects: Effects, ends: Tensor) -> Tensor:
     """The nodes whose removal can change the output at `ends`; all where no engine tells the reach."""
     problem = effects.problem
     if effects.engine is None or effects.engine.plan.output.depth >= EVERYWHERE:

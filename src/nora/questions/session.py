@@ -16,11 +16,12 @@ from nora.engine.prepared import Prepared
 from nora.problem import Problem, Transform, build_problem
 from nora.problem.calling import Forward
 from nora.problem.checks import check_deterministic, check_model
-from nora.problem.edge_lookup import EdgeLookup
+from nora.problem.edge_lookup import EdgeLookup, EdgeType
 from nora.problem.edit_resolution import Resolved
 from nora.problem.edits import Edits
 from nora.problem.fingerprint import fingerprint
 from nora.problem.known_influences import Labels, label_tensor
+from nora.problem.measuring import Asked, By, is_definition
 from nora.problem.node_index import Graph, NodeIndex, Nodes
 from nora.problem.task import Task
 from nora.registry import nearest
@@ -28,6 +29,9 @@ from nora.results.effect import Effect
 from nora.results.influence import Influence
 
 if TYPE_CHECKING:
+    from nora.results.edge_influence import EdgeInfluence
+    from nora.results.flip import Flip
+    from nora.results.fragile import Fragile
     from nora.results.group import Group
     from nora.results.top import Top
 
@@ -47,6 +51,9 @@ class Session:
         targets: Count only the change of these predictions: node ids, or for links positions in
             `task.pairs`.
         names: The nodes' names, which results then have; nodes may be given by name.
+        class_names: The classes' names, by which measures and flips may name them.
+        masks: Masks `[num_nodes]` by name for measures of some nodes only, e.g. `{"test": mask}`, beside
+            those that `data` has as `test_mask`.
         once: For one question only: nobody need look whether model and graph have changed since.
 
     Example:
@@ -68,6 +75,8 @@ class Session:
         transform: Transform | None = None,
         targets: Nodes | None = None,
         names: Sequence[str] | None = None,
+        class_names: Sequence[str] | None = None,
+        masks: Mapping[str, Tensor] | None = None,
         once: bool = False,
     ) -> None:
         self._problem = build_problem(
@@ -76,6 +85,14 @@ class Session:
         self.names = None if names is None else tuple(map(str, names))
         if self.names is not None and len(self.names) != self._problem.num_nodes:
             raise ValueError(f"{len(self.names)} names for {self._problem.num_nodes} nodes")
+        self.class_names = None if class_names is None else tuple(map(str, class_names))
+        self.masks = dict(masks or {})
+        for name, mask in self.masks.items():
+            if mask.dtype != torch.bool or mask.shape != (self._problem.num_nodes,):
+                raise ValueError(
+                    f"masks: {name!r} must be a mask of {self._problem.num_nodes} nodes, got "
+                    f"{mask.dtype} of shape {list(mask.shape)}"
+                )
         self.prepared = Prepared()
         self._restricted = targets is not None
         self._checked = self._seen_again = False
@@ -204,6 +221,8 @@ class Session:
         nodes: Nodes | None = None,
         labels: Labels | None = None,
         checkpoint: str | Path | None = None,
+        measure: Asked = "change",
+        by: By | None = None,
         key: str | None = None,
         progress: bool = True,
         **options: Any,
@@ -213,8 +232,35 @@ class Session:
         See `nora.influence`.
         """
         from nora.questions.influence import score_nodes
+        from nora.questions.node_measures import score_by_measures
 
-        return score_nodes(self, method, nodes, labels, checkpoint, key, progress, options)
+        if is_definition(measure, by):
+            return score_nodes(self, method, nodes, labels, checkpoint, key, progress, options)
+        if labels is not None:
+            raise ValueError("methods that learn from labels tell the change of predictions only")
+        return score_by_measures(
+            self, method, nodes, measure, by, checkpoint, key, progress, options
+        )
+
+    def edge_influence(
+        self,
+        edges: Any = None,
+        *,
+        method: str = "exact",
+        measure: Asked = "change",
+        by: By | None = None,
+        checkpoint: str | Path | None = None,
+        key: str | None = None,
+        progress: bool = True,
+        **options: Any,
+    ) -> EdgeInfluence:
+        """How much would the predictions change, had each edge been removed?
+
+        See `nora.edge_influence`.
+        """
+        from nora.questions.edge_influence import score_edges
+
+        return score_edges(self, edges, method, measure, by, checkpoint, key, progress, options)
 
     @cached_property
     def edges(self) -> EdgeLookup:
@@ -235,6 +281,15 @@ class Session:
                 features=features,
             )
         return edits.resolved(self.data, self.edges)
+
+    def named_edges(self, edges: Any) -> dict[EdgeType, Tensor]:
+        """Edges of the graph as given, by type, names of their ends replaced by ids.
+
+        Raises:
+            ValueError: When one is not there.
+        """
+        named = self.names is not None and not self.node_index.types
+        return self.edges.named(self._edge_ids(edges) if named else edges)
 
     def _edge_ids(self, edges: Any) -> Any:
         """Edges as given, names of their ends replaced by ids."""
@@ -294,6 +349,41 @@ class Session:
         from nora.questions.group import grow_group
 
         return grow_group(self, size, self.ids(candidates), method, recheck, progress)
+
+    def flip(
+        self,
+        node: int | str | tuple[str, int],
+        to: int | str | None = None,
+        *,
+        by: str = "nodes",
+        at_most: int = 5,
+        pairs: int | None = None,
+        progress: bool = True,
+    ) -> Flip:
+        """What is the smallest set of removals that changes this node's predicted class?
+
+        See `nora.flip`.
+        """
+        from nora.questions.flip import PAIRS, find_flip
+
+        tried = PAIRS if pairs is None else pairs
+        return find_flip(self, self.ids(node), to, by, at_most, tried, progress)
+
+    def fragile(
+        self,
+        *,
+        by: str = "nodes",
+        method: str = "exact",
+        progress: bool = True,
+        **options: Any,
+    ) -> Fragile:
+        """Which predictions hang on a single node or edge?
+
+        See `nora.fragile`.
+        """
+        from nora.questions.fragile import find_fragile
+
+        return find_fragile(self, by, method, progress, options)
 
     def influence_matrix(
         self, nodes: Nodes, *, method: str = "exact", progress: bool = True

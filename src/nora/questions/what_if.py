@@ -121,6 +121,7 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
         node_types=index.sizes(),
         predicts=problem.task.predicts,
         removal="isolated" if problem.by_id else "deleted",
+        targets=problem.targets,
     )
 
 

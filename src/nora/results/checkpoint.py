@@ -1,8 +1,9 @@
 """Long runs in pieces: finished removals as Parquet files beside a manifest.
 
 A folder holds `manifest.json` (the fingerprint of model, graph, task, method and options) and one
-`part-*.parquet` file (`node`, `influence`) per finished shard. Resuming reads what is there and does
-the rest; several processes may write to the same folder; folders with the same fingerprint merge.
+`part-*.parquet` file (`node`, `influence`, further measures) per finished shard. Resuming reads what is
+there and does the rest; several processes may write to the same folder; folders with the same fingerprint
+merge. Where edges are removed, `edges.parquet` lists all of the graph's, and `node` is a place in that list.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import platform
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,12 @@ from nora.arguments import path_of
 from nora.files import written_atomically
 from nora.problem import Problem
 from nora.problem.fingerprint import FORMAT
+from nora.results.edge_influence import EdgeInfluence
 from nora.results.influence import Influence
 from nora.results.tables import check_count
 
 SECONDS_PER_SHARD = 10.0
+EDGES = "edges.parquet"
 
 
 @dataclass
@@ -41,8 +44,22 @@ class Shards:
     _since: float = field(default_factory=time.monotonic)
 
     @staticmethod
-    def open(folder: Path, print_: dict[str, Any], problem: Problem) -> Shards:
-        """Start or continue a run; a folder that belongs to another run is refused."""
+    def open(
+        folder: Path,
+        print_: dict[str, Any],
+        problem: Problem,
+        columns: Sequence[str] = ("change",),
+        edges: pd.DataFrame | None = None,
+    ) -> Shards:
+        """Start or continue a run; a folder that belongs to another run is refused.
+
+        Args:
+            folder: Where.
+            print_: The run's fingerprint.
+            problem: The question.
+            columns: The measures that every removal has; the first is the influence.
+            edges: All edges of the graph, where edges are removed instead of nodes.
+        """
         manifest = {
             "format": FORMAT,
             "python": ".".join(platform.python_version_tuple()[:2]),
@@ -50,7 +67,10 @@ class Shards:
             "num_nodes": problem.num_nodes,
             "task": problem.task.name,
             "node_types": problem.node_index.sizes(),
+            "columns": list(columns),
         }
+        if edges is not None:
+            manifest |= {"num_edges": len(edges)}
         manifest["sha256"] = _checksum(manifest)
         path = folder / "manifest.json"
         if path.exists():
@@ -63,12 +83,24 @@ class Shards:
                 )
             with written_atomically(path) as temporary:
                 temporary.write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+        if edges is not None and not (folder / EDGES).exists():
+            with written_atomically(folder / EDGES) as temporary:
+                edges.to_parquet(temporary, index=False)
         return Shards(folder, manifest)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of a part, beside `node`."""
+        return _columns(self.manifest)
 
     def remaining(self, problem: Problem) -> Problem:
         """The same problem, less the nodes that are finished."""
+        return replace(problem, nodes=self.unfinished(problem.nodes))
+
+    def unfinished(self, ids: Tensor) -> Tensor:
+        """Those of the nodes, or places of edges, that are not finished."""
         finished = torch.as_tensor(read_parts(self.folder)["node"].to_numpy(copy=True))
-        return replace(problem, nodes=problem.nodes[~torch.isin(problem.nodes, finished)])
+        return ids[~torch.isin(ids, finished)]
 
     def add(self, nodes: Tensor, scores: Tensor) -> None:
         """Keep a finished part; it is on disk within a few seconds."""
@@ -84,16 +116,26 @@ class Shards:
             self.write(torch.cat([n for n, _ in pending]), torch.cat([s for _, s in pending]))
 
     def write(self, nodes: Tensor, scores: Tensor) -> None:
-        """Write one shard."""
+        """Write one shard: scores `[n]`, or `[n, columns]`."""
         if nodes.numel():
-            frame = pd.DataFrame({"node": nodes.numpy(), "influence": scores.numpy()})
+            values = scores.reshape(len(nodes), -1).t()
+            frame = pd.DataFrame(
+                {
+                    "node": nodes.numpy(),
+                    **dict(zip(self.columns, values.numpy(), strict=True)),
+                }
+            )
             name = f"part-{int(nodes[0]):09d}-{uuid.uuid4().hex[:8]}.parquet"
             with written_atomically(self.folder / name) as temporary:
                 frame.to_parquet(temporary, index=False, write_page_checksum=True)
 
     def scores(self) -> Tensor:
         """Everything finished so far, `[num_nodes]`, NaN elsewhere."""
-        return read_scores([self.folder], self.manifest["num_nodes"])
+        return self.values()[:, 0]
+
+    def values(self) -> Tensor:
+        """The same for all columns, `[nodes or edges, columns]`."""
+        return read_scores([self.folder], self.manifest)
 
 
 def begun_with(folder: Path) -> tuple[str, dict[str, Any]] | None:
@@ -129,21 +171,27 @@ def _checksum(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
 
 
-def read_parts(folder: Path) -> pd.DataFrame:
-    """All finished nodes of a folder: columns `node`, `influence`."""
-    parts = [_read_part(path) for path in sorted(folder.glob("part-*.parquet"))]
+def _columns(manifest: dict[str, Any]) -> list[str]:
+    """The columns of a part: the influence, then further measures by name."""
+    return ["influence", *manifest.get("columns", ["change"])[1:]]
+
+
+def read_parts(folder: Path, columns: Sequence[str] = ("influence",)) -> pd.DataFrame:
+    """All that is finished in a folder: columns `node`, `influence` and further measures."""
+    parts = [_read_part(path, columns) for path in sorted(folder.glob("part-*.parquet"))]
     if not parts:
-        return pd.DataFrame({"node": pd.Series(dtype="int64"), "influence": pd.Series(dtype=float)})
+        empty = {name: pd.Series(dtype=float) for name in columns}
+        return pd.DataFrame({"node": pd.Series(dtype="int64"), **empty})
     return pd.concat(parts).drop_duplicates("node")
 
 
-def _read_part(path: Path) -> pd.DataFrame:
+def _read_part(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path, columns=["node", "influence"], page_checksum_verification=True)
+        table = pq.read_table(path, columns=["node", *columns], page_checksum_verification=True)
         part = table.to_pandas()
-        if part.dtypes["node"].kind != "i" or part.dtypes["influence"].kind != "f":
+        if part.dtypes["node"].kind != "i" or any(part.dtypes[one].kind != "f" for one in columns):
             raise ValueError("its columns are no whole numbers and scores.")
         if bool((part["node"] < 0).any()):
             raise ValueError("it holds a node below 0.")
@@ -154,8 +202,8 @@ def _read_part(path: Path) -> pd.DataFrame:
     return part
 
 
-def _parts_within(folder: Path, num_nodes: int) -> pd.DataFrame:
-    parts = read_parts(folder)
+def _parts_within(folder: Path, num_nodes: int, columns: Sequence[str]) -> pd.DataFrame:
+    parts = read_parts(folder, columns)
     if len(parts) and int(parts["node"].max()) >= num_nodes:
         raise ValueError(
             f"{folder} holds a part of another ranking: node {int(parts['node'].max())} of {num_nodes}"
@@ -163,11 +211,13 @@ def _parts_within(folder: Path, num_nodes: int) -> pd.DataFrame:
     return parts
 
 
-def read_scores(folders: Iterable[Path], num_nodes: int) -> Tensor:
-    """Finished scores of several folders in one vector `[num_nodes]`."""
-    frame = pd.concat([_parts_within(folder, num_nodes) for folder in folders])
-    values = torch.as_tensor(frame["influence"].to_numpy(copy=True))
-    scores = torch.full((num_nodes,), float("nan"), dtype=values.dtype)
+def read_scores(folders: Iterable[Path], manifest: dict[str, Any]) -> Tensor:
+    """What several folders have finished, in one tensor `[nodes or edges, columns]`, NaN elsewhere."""
+    columns = _columns(manifest)
+    count = manifest.get("num_edges", manifest["num_nodes"])
+    frame = pd.concat([_parts_within(folder, count, columns) for folder in folders])
+    values = torch.as_tensor(frame[columns].to_numpy(copy=True))
+    scores = torch.full((count, len(columns)), float("nan"), dtype=values.dtype)
     scores[torch.as_tensor(frame["node"].to_numpy(copy=True))] = values
     return scores
 
@@ -190,14 +240,15 @@ def _same_run(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> No
         )
 
 
-def merge_checkpoints(folders: Iterable[str | Path]) -> Influence:
+def merge_checkpoints(folders: Iterable[str | Path]) -> Influence | EdgeInfluence:
     """Join checkpoint folders of the same run, e.g. from several processes, into one result.
 
     Args:
-        folders: Each was given as `checkpoint=` to `nora.influence`, or to `nora rank --checkpoint`.
+        folders: Each was given as `checkpoint=` to `nora.influence` or `nora.edge_influence`, or to
+            `nora rank --checkpoint`.
 
     Returns:
-        The scores of all nodes that are finished in any of them; the others are NaN.
+        The scores of all nodes that are finished in any of them, the others NaN; or of the edges that are.
 
     Raises:
         ValueError: When the folders come from different models, graphs, tasks or options.
@@ -223,11 +274,21 @@ def merge_checkpoints(folders: Iterable[str | Path]) -> Influence:
     for path in paths[1:]:
         _same_run(read_manifest(path), first, path)
     run = first["fingerprint"]
+    values = read_scores(paths, first)
+    measure, *more = first.get("columns", ["change"])
+    about = {
+        "method": run["method"],
+        "task": first["task"],
+        "options": run["options"],
+        "details": {"merged_from": [str(path) for path in paths]},
+        "measure": measure,
+    }
+    if "num_edges" in first:
+        edges = pd.read_parquet(paths[0] / EDGES)
+        return EdgeInfluence.of_scored(edges, values, more, **about)
     return Influence(
-        scores=read_scores(paths, first["num_nodes"]),
-        method=run["method"],
-        task=first["task"],
-        options=run["options"],
-        details={"merged_from": [str(path) for path in paths]},
+        scores=values[:, 0],
         node_types=first.get("node_types"),
+        columns={name: values[:, at + 1] for at, name in enumerate(more)},
+        **about,
     )

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 import torch
 from torch import Tensor
 
 from nora.arguments import check_whole, path_of
-from nora.problem.task import item_change
+from nora.problem.measures import Items
+from nora.problem.task import Predicts, item_change
 from nora.results.tables import (
     facts_of,
     read_table,
@@ -26,6 +27,9 @@ from nora.wording import listed
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from nora.problem.measuring import Asked, By
+    from nora.problem.node_index import Graph
+
 FLIPPING = {
     "classes": "to another class",
     "labels": "to other labels",
@@ -33,7 +37,7 @@ FLIPPING = {
 }
 # A change of a prediction that is worth counting.
 NOTICEABLE = 0.01
-TENSORS = ("before", "after", "counted", "pairs", "added")
+TENSORS = ("before", "after", "counted", "pairs", "added", "targets")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +63,7 @@ class Effect:
             `values`.
         removal: What became of the removed nodes: `deleted`, or `isolated` where the model has weights
             by node id.
+        targets: Mask `[items]` of the predictions that counted before the edit; None for all.
 
     Example:
         >>> before = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
@@ -83,6 +88,7 @@ class Effect:
     node_types: Mapping[str, int] | None = None
     predicts: str = ""
     removal: str = "deleted"
+    targets: Tensor | None = None
 
     def __post_init__(self) -> None:
         if not self.predicts:
@@ -117,6 +123,50 @@ class Effect:
     def total(self) -> float:
         """`F(removed)`: the summed change."""
         return float(self.change.sum())
+
+    def measured(
+        self,
+        measure: Asked = "change",
+        data: Graph | None = None,
+        *,
+        by: By | None = None,
+        class_names: Sequence[str] | None = None,
+        masks: Mapping[str, Tensor] | None = None,
+    ) -> float | dict[str, float]:
+        """The effect by another measure, or by several.
+
+        Args:
+            measure: As in `nora.influence`.
+            data: The graph before the edit, for measures that look at `y` or its masks, and for `by`.
+            by: As in `nora.influence`.
+            class_names: The classes' names, for `class:NAME`.
+            masks: More masks than `data` has, by name, e.g. `{"test": mask}`.
+
+        Returns:
+            A number; for several measures or groups one per column, by name.
+        """
+        from nora.problem.measuring import Measuring, groups_of, labels_in, masks_in, measures_of
+
+        of_nodes = self.pairs is None and data is not None
+        items = Items(
+            predicts=cast(Predicts, self.predicts),
+            count=len(self.before),
+            columns=self.before.size(1) if self.before.dim() > 1 else 0,
+            counted=self.targets,
+            classes=self.classes,
+            labels=labels_in(data, self.targets) if of_nodes and data is not None else None,
+            masks={**(masks_in(data) if data is not None else {}), **(masks or {})},
+            class_names=None if class_names is None else tuple(map(str, class_names)),
+        )
+        if by is not None and data is None:
+            raise ValueError("by= needs the graph: effect.measured(…, data, by=…)")
+        groups = None if data is None else groups_of(by, data, items, class_names)
+        measuring = Measuring(measures_of(measure, items), self.counted, groups)
+        at = self.counted.nonzero().flatten()
+        sums = measuring.sums(self.before[at], self.after[at], at, torch.zeros_like(at), 1)
+        found = dict(zip(measuring.columns, sums[0].tolist(), strict=True))
+        single = isinstance(measure, str) or callable(measure)
+        return found[measuring.first] if single and by is None else found
 
     def __repr__(self) -> str:
         changed = int((self.change > 0).sum())

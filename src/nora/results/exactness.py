@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from nora.results.edge_influence import EdgeInfluence
 from nora.results.influence import Influence
 from nora.wording import number, percent
 
@@ -17,7 +18,7 @@ YARDSTICKS = ("degree", "pagerank", "random")
 TITLES = {"degree": "Degree", "pagerank": "PageRank", "random": "Random score"}
 
 
-def is_exact(scores: Influence) -> bool:
+def is_exact(scores: Influence | EdgeInfluence) -> bool:
     """Whether the scores are the definition's numbers.
 
     >>> import torch
@@ -29,7 +30,7 @@ def is_exact(scores: Influence) -> bool:
     )
 
 
-def method_name(scores: Influence) -> str:
+def method_name(scores: Influence | EdgeInfluence) -> str:
     """The method as tables and pages call it.
 
     >>> import torch

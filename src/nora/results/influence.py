@@ -46,6 +46,8 @@ class Influence:
         node_types: How many nodes of each type there are, one type after the other in `scores`; None
             in a graph of one type.
         spread: Standard deviation of each score `[num_nodes]` over the runs that `mean` averaged.
+        measure: What the scores are sums of; see `nora.influence`.
+        columns: Further measures of the same removals, and those of groups, `[num_nodes]` by name.
 
     `scores[17]` is a node's score. `scores[10:20]`, `scores[[3, 17]]` and `scores[mask]` are the same
     result for these nodes only: ids, names and types stay, and the other nodes' scores are NaN.
@@ -70,6 +72,8 @@ class Influence:
     names: tuple[str, ...] | None = None
     node_types: Mapping[str, int] | None = None
     spread: Tensor | None = None
+    measure: str = "change"
+    columns: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.scores, Tensor) or self.scores.dim() != 1:
@@ -83,6 +87,9 @@ class Influence:
             raise ValueError(f"node types {dict(self.node_types)} for {len(self.scores)} nodes")
         if self.spread is not None and self.spread.shape != self.scores.shape:
             raise ValueError(f"spread of {len(self.spread)} nodes for {len(self.scores)} scores")
+        for name, values in self.columns.items():
+            if values.shape != self.scores.shape:
+                raise ValueError(f"{name!r} of {len(values)} nodes for {len(self.scores)} scores")
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -126,7 +133,9 @@ class Influence:
         gone[nodes] = False
         nan = float("nan")
         spread = None if self.spread is None else self.spread.masked_fill(gone, nan)
-        return replace(self, scores=self.scores.masked_fill(gone, nan), spread=spread)
+        columns = {name: values.masked_fill(gone, nan) for name, values in self.columns.items()}
+        scores = self.scores.masked_fill(gone, nan)
+        return replace(self, scores=scores, spread=spread, columns=columns)
 
     def of(self, node_type: str) -> Influence:
         """The scores of one node type alone, numbered as the graph numbers them."""
@@ -136,15 +145,23 @@ class Influence:
                 span = slice(start, start + count)
                 names = None if self.names is None else self.names[span]
                 spread = None if self.spread is None else self.spread[span]
-                scores = self.scores[span]
-                return replace(self, scores=scores, names=names, node_types=None, spread=spread)
+                columns = {name: values[span] for name, values in self.columns.items()}
+                return replace(
+                    self,
+                    scores=self.scores[span],
+                    names=names,
+                    node_types=None,
+                    spread=spread,
+                    columns=columns,
+                )
             start += count
         raise KeyError(f"no node type {node_type!r}; there are {list(self.node_types or ())}")
 
     def __repr__(self) -> str:
         scored = int((~self.scores.isnan()).sum())
+        measure = "" if self.measure == "change" else f"measure={self.measure!r}, "
         return (
-            f"Influence(method={self.method!r}, task={self.task!r}, scored={scored} of "
+            f"Influence(method={self.method!r}, task={self.task!r}, {measure}scored={scored} of "
             f"{len(self)} nodes, seconds={self.seconds:.3g})"
         )
 
@@ -156,19 +173,21 @@ class Influence:
     def to_frame(self) -> pd.DataFrame:
         """One row per scored node: `node`, `name` if there are names, `influence`, `rank`.
 
-        A mean of several runs has `spread` after `influence`. In a graph with several node types `type`
-        comes first, and `node` counts within it.
+        A mean of several runs has `spread` after `influence`, and further measures have columns of their
+        own. In a graph with several node types `type` comes first, and `node` counts within it. The
+        largest scores come first; of measures that may be negative, the largest in size.
         """
         values = self.scores.detach().cpu().double().numpy()
         scored = np.flatnonzero(~np.isnan(values))
         frame = pd.DataFrame({"node": scored, "influence": values[scored]})
         if self.spread is not None:
             frame["spread"] = self.spread.detach().cpu().double().numpy()[scored]
+        for name, column in self.columns.items():
+            frame[name] = column.detach().cpu().double().numpy()[scored]
         if self.names is not None:
             frame.insert(1, "name", [self.names[node] for node in scored])
         frame = split_node_ids(frame, self.node_types)
-        frame["rank"] = frame["influence"].rank(ascending=False, method="first").astype(int)
-        return frame
+        return with_ranks(frame, self.measure)
 
     def sort(self) -> pd.DataFrame:
         """`to_frame()` with the most influential first; equal scores in order of node id."""
@@ -209,15 +228,18 @@ class Influence:
         Raises:
             ValueError: When the parts differ in method, task, options or size, or disagree.
         """
-        parts = _alike(parts, ("method", "task", "options"), "merge")
+        parts = _alike(parts, ("method", "task", "options", "measure"), "merge")
         first = parts[0]
         scores = first.scores.clone()
+        columns = {name: values.clone() for name, values in first.columns.items()}
         spread = torch.full_like(scores, float("nan"))
         for part in parts:
             new, both = ~part.scores.isnan(), ~(part.scores.isnan() | scores.isnan())
             if not torch.allclose(part.scores[both], scores[both], rtol=1e-3, atol=1e-5):
                 raise ValueError("parts give different scores to the same node")
             scores[new] = part.scores[new]
+            for name, values in columns.items():
+                values[new] = part.columns[name][new]
             if part.spread is not None:
                 spread[new] = part.spread[new].to(spread.dtype)
         return replace(
@@ -225,6 +247,7 @@ class Influence:
             scores=scores,
             seconds=sum(part.seconds for part in parts),
             spread=None if all(part.spread is None for part in parts) else spread,
+            columns=columns,
         )
 
     @staticmethod
@@ -243,7 +266,7 @@ class Influence:
             >>> Influence.mean(seeds).scores.tolist()
             [1.0, 3.0]
         """
-        parts = _alike(parts, ("method", "task"), "average")
+        parts = _alike(parts, ("method", "task", "measure"), "average")
         first = parts[0]
         stacked = torch.stack([part.scores.double() for part in parts])
         shared = {
@@ -260,6 +283,10 @@ class Influence:
             details={**counted, "mean_of": len(parts)},
             # One run says nothing about how much runs differ.
             spread=stacked.std(dim=0) if len(parts) > 1 else None,
+            columns={
+                name: torch.stack([part.columns[name].double() for part in parts]).mean(dim=0)
+                for name in first.columns
+            },
         )
 
     def save(self, path: str | Path, replace: bool = True) -> Path:
@@ -272,12 +299,14 @@ class Influence:
     def provenance(self) -> dict[str, Any]:
         """How the scores were made, as it is kept beside them."""
         kept = {
-            **facts_of(self, "scores", "spread", "names"),
+            **facts_of(self, "scores", "spread", "names", "columns"),
             "num_nodes": len(self),
             "dtype": str(self.scores.dtype).removeprefix("torch."),
         }
         if self.spread is not None:
             kept["spread_dtype"] = str(self.spread.dtype).removeprefix("torch.")
+        if self.columns:
+            kept["columns"] = list(self.columns)
         # The table names the nodes that were scored.
         if self.names is not None and bool(self.scores.isnan().any()):
             kept["names"] = list(self.names)
@@ -310,7 +339,15 @@ class Influence:
             scores=column("influence", provenance["dtype"]),
             spread=column("spread", provenance["spread_dtype"]) if "spread" in frame else None,
             names=None if names is None else tuple(names),
+            columns={name: column(name, "float64") for name in provenance.get("columns", ())},
         )
+
+
+def with_ranks(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """A table with `rank` by its `influence`: the largest first, or the largest in size."""
+    by = frame["influence"] if measure == "change" else frame["influence"].abs()
+    frame["rank"] = by.rank(ascending=False, method="first").astype(int)
+    return frame
 
 
 def _check_table(path: str | Path, frame: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
@@ -350,6 +387,8 @@ def _alike(parts: Iterable[Influence], fields: tuple[str, ...], what: str) -> li
                 )
         if part.details.get("classes") != first.details.get("classes"):
             raise ValueError("parts differ in the classes that count")
+        if tuple(part.columns) != tuple(first.columns):
+            raise ValueError("parts differ in their further measures")
         if part.node_types != first.node_types:
             raise ValueError("parts differ in the graph's node types")
         if len(part) != len(first):

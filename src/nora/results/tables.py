@@ -37,6 +37,9 @@ _KEY, _SUM = b"nora", b"nora.sha256"
 # Python's own float reads every digit back; pandas' parser may miss the last bit.
 _COLUMNS: dict[Any, Any] = {
     "type": unescaped,
+    "source_type": unescaped,
+    "relation": unescaped,
+    "target_type": unescaped,
     "node": int,
     "name": unescaped,
     "influence": float,
@@ -169,6 +172,12 @@ def read_tensors(path: Path, provenance: Mapping[str, Any]) -> dict[str, Tensor]
         raise ValueError(f"{beside} is not readable: {error}") from error
 
 
+def _further(provenance: Any) -> list[str]:
+    """The names of further columns of numbers that a result has."""
+    named = provenance.get("columns") if isinstance(provenance, dict) else None
+    return [str(name) for name in named] if isinstance(named, list) else []
+
+
 def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Read what `write_table` wrote, and how it was made; `kind` is what it must hold."""
     suffix = _suffix(path)
@@ -195,7 +204,8 @@ def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
                     f"it describes another {path.name} than is there now: that was edited or damaged. "
                     'To take it as it is, delete "sha256" in here'
                 )
-            frame = pd.read_csv(path, converters=_COLUMNS, keep_default_na=False)
+            more = dict.fromkeys(_further(json.loads(text)), float)
+            frame = pd.read_csv(path, converters={**more, **_COLUMNS}, keep_default_na=False)
             frame = frame.astype({key: dtype for key, dtype in _DTYPES.items() if key in frame})
         provenance = None if text is None else json.loads(text)
     except UNREADABLE as error:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
@@ -108,7 +109,9 @@ class Run:
         }
 
     def session(self, *, targets: Any = None) -> Session:
-        """A session about this run's model, graph and task, which knows the nodes' names.
+        """A session about this run's model, graph and task, which knows the names of nodes and classes.
+
+        Measures of some nodes only may name those of the split, e.g. `loss:test`.
 
         Example:
             >>> import nora
@@ -118,8 +121,25 @@ class Run:
         """
         from nora.questions.session import Session
 
-        names = self.dataset.node_names
-        return Session(self.model, self.data, self.task, targets=targets, names=names)
+        return Session(
+            self.model,
+            self.data,
+            self.task,
+            targets=targets,
+            names=self.dataset.node_names,
+            class_names=self.dataset.class_names,
+            masks=self._masks(),
+        )
+
+    def _masks(self) -> dict[str, Tensor]:
+        """Masks of the split's nodes, where it is one of nodes."""
+        if not isinstance(self.split, NodeSplit):
+            return {}
+        found = {}
+        for part in ("train", "val", "test"):
+            found[part] = torch.zeros(int(self.data.num_nodes or 0), dtype=torch.bool)
+            found[part][getattr(self.split, part)] = True
+        return found
 
     def influence(self, method: str = "auto", *, targets: Any = None, **asked: Any) -> Influence:
         """`Session.influence` of a session of its own."""

@@ -8,6 +8,7 @@ degree explains it.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,9 @@ from nora.results.plots.picture import (
 from nora.results.plots.style import notable
 from nora.results.plots.text_places import Label, place_labels
 from nora.wording import count, number, percent
+
+if TYPE_CHECKING:
+    from nora.results.edge_influence import EdgeInfluence
 
 ROW = 0.27  # inches per bar
 # The Lorenz panel: where its axis ends, and the size of its texts as shares of width and height.
@@ -67,11 +71,37 @@ def influence_plot(scores: Influence, k: int = 15, data: Graph | None = None) ->
     left, right = figure.subplots(1, 2)
     _draw_bars(left, first, method_name(scores))
     if data is None:
-        _draw_lorenz(right, concentration(nodes["influence"].to_numpy()), len(nodes))
+        # Estimates below zero are no influence, but of signed measures the size counts.
+        values = nodes["influence"] if scores.measure == "change" else nodes["influence"].abs()
+        _draw_lorenz(right, concentration(values.to_numpy()), len(nodes))
         return figure
     if data.num_nodes != len(scores):
         raise ValueError(f"data has {data.num_nodes} nodes, but the scores are of {len(scores)}")
     _draw_degrees(figure, right, nodes.assign(degree=degrees(data).numpy()[nodes.index]), scores)
+    return figure
+
+
+def edge_influence_plot(scores: EdgeInfluence, k: int = 15) -> Figure:
+    """The `k` most influential edges beside a Lorenz curve of all of them.
+
+    Args:
+        scores: Scores of edges.
+        k: How many bars.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    edges = scores.to_frame()
+    if edges.empty:
+        raise ValueError("there is nothing to draw: no edge has a score")
+    dash = " – " if scores.details.get("undirected") else " → "
+    label = "_name" if "source_name" in edges else ""
+    first = edges.sort_values("rank").head(k)
+    ends = [first[f"{end}{label}"].astype(str) for end in ("source", "target")]
+    first = first.assign(name=ends[0] + dash + ends[1])
+    figure = Picture(11, max(4.2, 1.2 + ROW * len(first)))
+    left, right = figure.subplots(1, 2)
+    _draw_bars(left, first, scores.method)
+    _draw_lorenz(right, concentration(edges["influence"].abs().to_numpy()), len(edges), "edge")
     return figure
 
 
@@ -98,11 +128,13 @@ def _draw_bars(axes: Axes, first: pd.DataFrame, method: str) -> None:
     titled(axes, f"The {len(first)} most influential" if len(first) > 1 else "Influence")
 
 
-def _draw_lorenz(axes: Axes, found: Concentration | None, num_nodes: int) -> None:
+def _draw_lorenz(
+    axes: Axes, found: Concentration | None, num_nodes: int, what: str = "node"
+) -> None:
     plain_axes(axes, "both")
     titled(axes, "How unevenly influence is spread")
     if found is None or num_nodes == 1:
-        remark(axes, "no node has any influence" if found is None else "it takes two to compare")
+        remark(axes, f"no {what} has any influence" if found is None else "it takes two to compare")
         axes.set_axis_off()
         return
     # In a small graph the first 1 % and the first 3 % may be the same node.
@@ -111,7 +143,7 @@ def _draw_lorenz(axes: Axes, found: Concentration | None, num_nodes: int) -> Non
     x, y = 100 * np.array(found.curve[1:]).T
     axes.plot(x, y, color=PLAIN, lw=2)
     equal = np.geomspace(100 / num_nodes, 100, 200)
-    axes.plot(equal, equal, color=GREY, lw=1.2, ls="--", label="all nodes equal")
+    axes.plot(equal, equal, color=GREY, lw=1.2, ls="--", label=f"all {what}s equal")
     axes.fill_between(
         equal, equal, np.interp(np.log(equal), np.log(x), y), color=PLAIN, alpha=0.08, lw=0
     )
@@ -122,7 +154,7 @@ def _draw_lorenz(axes: Axes, found: Concentration | None, num_nodes: int) -> Non
     axes.set_xticks([tick for tick in TICKS if tick > axes.get_xlim()[0]])
     axes.xaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
-    axes.set_xlabel("share of the nodes, most influential first (%)", color=INK)
+    axes.set_xlabel(f"share of the {what}s, most influential first (%)", color=INK)
     axes.set_ylabel("share of all influence (%)", color=INK)
     below = -LINE
     for k, (share, carried) in sorted(shares.items()):
@@ -130,7 +162,7 @@ def _draw_lorenz(axes: Axes, found: Concentration | None, num_nodes: int) -> Non
         below = max(high + 1.5, below + LINE)
         axes.plot(at, high, "o", color=EMPHASIS, ms=6, zorder=3)
         axes.annotate(
-            f"top {percent(share)} ({count(k, 'node')}): {percent(carried)}",
+            f"top {percent(share)} ({count(k, what)}): {percent(carried)}",
             (at, high),
             xytext=(at / 1.12, below),
             ha="right",

@@ -18,6 +18,9 @@ from nora.templates import render
 from nora.wording import cell, count, duration, number
 
 if TYPE_CHECKING:
+    from nora.results.edge_influence import EdgeInfluence
+    from nora.results.flip import Flip
+    from nora.results.fragile import Fragile
     from nora.results.group import Group
     from nora.results.top import Top
 
@@ -58,11 +61,19 @@ def influence_html(scores: Influence) -> str:
     )
 
 
+def edge_influence_html(scores: EdgeInfluence) -> str:
+    """The most influential edges."""
+    frame = scores.top(SHOWN)
+    title = f"The {len(frame)} most influential of {count(len(scores), 'edge')}"
+    return html_table(frame, title, _about(f"method {scores.method}", scores.task, scores.seconds))
+
+
 def effect_html(effect: Effect) -> str:
     """The predictions that change most."""
     gone = [_named(effect, node) for node in effect.removed]
     gone += [
-        "edge " + " – ".join(_named(effect, end, "") for end in e) for e in effect.removed_edges
+        "edge " + " – ".join(_named(effect, end, "") for end in e[-2:])
+        for e in effect.removed_edges
     ]
     more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
     changed, flips = effect.noticed, len(effect.flips())
@@ -73,6 +84,24 @@ def effect_html(effect: Effect) -> str:
         f"{effect.task} task",
     ]
     return html_table(effect.top(SHOWN), f"Without {', '.join(gone[:NAMED])}{more}", about)
+
+
+def fragile_html(fragile: Fragile) -> str:
+    """The predictions that most single removals flip."""
+    title = f"Predictions that hang on single {fragile.by}"
+    about = [
+        f"{count(len(fragile.flips), 'flip')} by {fragile.removals:,} removals",
+        duration(fragile.seconds),
+    ]
+    return html_table(fragile.top(SHOWN), title, about)
+
+
+def flip_html(flip: Flip) -> str:
+    """What goes, and what is proved of it."""
+    title = f"Node {flip.node}: {flip.class_name(flip.from_class)}"
+    if flip.size:
+        title += f" → {flip.class_name(flip.to_class)} without {count(flip.size, flip.by[:-1])}"
+    return html_table(flip.to_frame(), title, [flip.proof, duration(flip.seconds)])
 
 
 def top_html(top: Top) -> str:

@@ -1,0 +1,77 @@
+"""`nora flip`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nora.cli.arguments import Force, parse_nodes
+from nora.cli.display import Json, print_json, print_table, say
+from nora.outputs import check_file, read_from
+from nora.wording import count, duration
+
+
+def flip(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Whose prediction: an id or a name.")],
+    by: Annotated[str, typer.Option(metavar="WHAT", help="What may go: nodes or edges.")] = "nodes",
+    to: Annotated[
+        str | None, typer.Option(metavar="CLASS", help="The class it is to become; any if unsaid.")
+    ] = None,
+    at_most: Annotated[int, typer.Option(min=1, metavar="N", help="How many may go.")] = 5,
+    pairs: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="How many pairs are tried at most.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write what goes to this .json file, as edits.")
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Find the smallest set of nodes or edges whose removal changes this node's predicted class.
+
+    Every single one within reach is tried, then every pair where they are few enough, each exactly; then
+    what helps most is added one at a time. It is told what was tried, so that "smallest" is a proof where
+    it says so.
+
+    \b
+    Example:
+      nora flip runs/cora-gcn 17
+      nora flip runs/cora-gcn 17 --by edges --at-most 3
+      nora flip runs/polarised-gcn @fenupo --by edges --to "camp 2" --out edits.json
+    """
+    if by not in ("nodes", "edges"):
+        raise ValueError(f"--by is {by!r}; it must be nodes or edges")
+    if out is not None:
+        if out.suffix != ".json":
+            raise ValueError(f"cannot write edits to {out.name!r}: use a .json name")
+        check_file(out, force, read_from(run))
+
+    import nora
+
+    trained = nora.load_run(run)
+    names = trained.dataset.node_names
+    asked = parse_nodes([node], names, int(trained.data.num_nodes or 0))
+    if len(set(asked)) > 1:
+        raise ValueError(f"{node!r} names {len(asked)} nodes; ask about one at a time")
+    found = trained.session().flip(asked[0], to, by=by, at_most=at_most, pairs=pairs)
+    if out is not None and found.size:
+        found.save(out)
+    if json:
+        written = None if out is None or not found.size else str(out)
+        print_json({"run": str(run), **found.to_dict(), "out": written})
+        return
+    whom = names[asked[0]] if names else f"node {asked[0]}"
+    proof = f"{found.proof[0].upper()}{found.proof[1:]} ({duration(found.seconds)})."
+    if not found.size:
+        wanted = "another class" if found.to is None else found.class_name(found.to)
+        say(f"Nothing was found that makes {whom} {wanted}. {proof}")
+        return
+    start, end = found.class_name(found.from_class), found.class_name(found.to_class)
+    title = f"{whom}: {start} → {end} without {count(found.size, by[:-1])}"
+    print_table(found.to_frame(), title)
+    say(proof)
+    if out is not None:
+        say(f"The edits are in {out}")

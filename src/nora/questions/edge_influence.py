@@ -1,0 +1,209 @@
+"""How much would the predictions change, had each edge been removed?"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from nora.engine.changed import Removals
+from nora.problem import Transform
+from nora.problem.calling import Forward
+from nora.problem.edge_lookup import EdgeLookup, EdgeType
+from nora.problem.fingerprint import fingerprint
+from nora.problem.measuring import Asked, By
+from nora.problem.node_index import Graph, Nodes
+from nora.problem.task import Task
+from nora.questions.measured import (
+    How,
+    asked_for,
+    collected,
+    measuring_of,
+    prepared_effects,
+)
+from nora.questions.session import Session
+from nora.results.checkpoint import Shards
+from nora.results.edge_influence import EdgeInfluence
+
+
+def edge_influence(
+    model: nn.Module,
+    data: Graph,
+    edges: Any = None,
+    task: Task | None = None,
+    *,
+    method: str = "exact",
+    measure: Asked = "change",
+    by: By | None = None,
+    targets: Nodes | None = None,
+    forward: Forward | None = None,
+    transform: Transform | None = None,
+    checkpoint: str | Path | None = None,
+    key: str | None = None,
+    progress: bool = True,
+    **options: Any,
+) -> EdgeInfluence:
+    """How much would the predictions change, had each edge been removed?
+
+    In a graph where every edge has its reverse, both directions are one edge: they go together and have one
+    score; with edge types also the reverse that PyG's `ToUndirected` has made (`rev_…`). All copies of an
+    edge go with it. The nodes stay, and their predictions count.
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph.
+        edges: Score only these: pairs `[(3, 17), …]` or a tensor `[2, k]`; with edge types
+            `{("author", "writes", "paper"): [(3, 17)]}`. All by default.
+        task: What is predicted; node classification from logits by default.
+        method: `exact`, or `brute` for a full forward pass per edge.
+        measure: What is summed over the predictions that change; see `nora.influence`.
+        by: A categorical attribute of nodes whose groups get columns of their own, as in `influence`.
+        targets: Count only the change of these predictions, as in `influence`.
+        forward: As in `influence`.
+        transform: As in `influence`.
+        checkpoint: Folder for finished parts; a second call with the same input resumes there.
+        key: As in `influence`.
+        progress: Show a progress bar.
+        **options: `tolerance`, `memory` and `workers`, as of the method `exact`.
+
+    Returns:
+        Scores of edges with their provenance.
+
+    Example:
+        >>> import nora
+        >>> dataset = nora.load_dataset("karate")
+        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
+        >>> scores = nora.edge_influence(model, dataset.data, progress=False)
+        >>> len(scores), list(scores.top(1))
+        (78, ['source', 'target', 'influence', 'rank'])
+    """
+    session = Session(
+        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+    )
+    return session.edge_influence(
+        edges,
+        method=method,
+        measure=measure,
+        by=by,
+        checkpoint=checkpoint,
+        key=key,
+        progress=progress,
+        **options,
+    )
+
+
+def score_edges(
+    session: Session,
+    edges: Any,
+    method: str,
+    measure: Asked,
+    by: By | None,
+    checkpoint: str | Path | None,
+    key: str | None,
+    progress: bool,
+    options: dict[str, Any],
+) -> EdgeInfluence:
+    """See `edge_influence`."""
+    how = How.given(options, "edge_influence")
+    method = "exact" if method == "auto" else method
+    every = session.edges.every()
+    wanted = every if edges is None else session.named_edges(edges)
+    if not sum(pairs.size(1) for pairs in wanted.values()):
+        raise ValueError(
+            "the graph has no edges"
+            if edges is None
+            else "edges names no edge: give e.g. [(3, 17)]"
+        )
+    table = edge_table(every)
+    places = places_of(session.edges, every, wanted)
+    problem = session.problem()
+    start = time.perf_counter()
+    problem, measuring = measuring_of(session, problem, measure, by)
+    told = asked_for(measuring, measure, by, key)
+    with problem.evaluating(), torch.no_grad():
+        shards, todo = None, places
+        if checkpoint is not None:
+            telling = {"edges": True, "tolerance": how.tolerance, **told}
+            print_ = fingerprint(problem, method, telling, key)
+            shards = Shards.open(Path(checkpoint), print_, problem, measuring.columns, table)
+            todo = shards.unfinished(places)
+        values = torch.full((len(table), len(measuring.columns)), float("nan"), dtype=torch.double)
+        if len(todo):
+            ptr, number = session.edges.units(every)
+            removals = Removals.of_edges(ptr, number).picked(todo)
+            effects = prepared_effects(session, problem, method, len(todo), how)
+            label = f"{method}: removing edges"
+            for ids, found in collected(
+                effects, removals, todo, measuring, how, shards, label, progress
+            ):
+                values[ids] = found.double()
+        if shards is not None:
+            done = shards.values().double()
+            values[places] = done[places]
+    return EdgeInfluence.of_scored(
+        table,
+        values,
+        measuring.columns[1:],
+        method=method,
+        task=problem.task.name,
+        options={"tolerance": how.tolerance, **told},
+        seconds=time.perf_counter() - start,
+        details=_details(session),
+        names=session.names,
+        measure=measuring.first,
+    )
+
+
+def _details(session: Session) -> dict[str, Any]:
+    both_ways = all(session.edges.paired(kind) for kind in session.edges.types)
+    details: dict[str, Any] = {"undirected": both_ways}
+    if session.task.counted_classes is not None:
+        details["classes"] = list(session.task.counted_classes)
+    return details
+
+
+def edge_table(edges: dict[EdgeType, Tensor]) -> pd.DataFrame:
+    """Edges as results name them, one row each, in the order of `edges`."""
+    parts = []
+    for edge_type, pairs in edges.items():
+        source, target = (ends.numpy() for ends in pairs)
+        if edge_type is None:
+            parts.append(pd.DataFrame({"source": source, "target": target}))
+            continue
+        first, relation, last = edge_type
+        parts.append(
+            pd.DataFrame(
+                {
+                    "source_type": first,
+                    "source": source,
+                    "relation": relation,
+                    "target_type": last,
+                    "target": target,
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def places_of(
+    lookup: EdgeLookup, every: dict[EdgeType, Tensor], wanted: dict[EdgeType, Tensor]
+) -> Tensor:
+    """Where edges stand in the list of all edges `[k]`, sorted."""
+    starts = dict(
+        zip(every, np.cumsum([0, *(one.size(1) for one in every.values())]), strict=False)
+    )
+    found = []
+    for edge_type, pairs in wanted.items():
+        home = edge_type
+        if edge_type not in every:  # the reverse that PyG has made: scored with the original
+            home, pairs = lookup.mirrors[edge_type], pairs.flip(0)
+        own = lookup.types[home]
+        keys, order = own.keys(every[home]).sort()
+        at = order[torch.searchsorted(keys, own.keys(pairs))]
+        found.append(at + int(starts[home]))
+    return torch.cat(found).unique()

@@ -1,0 +1,356 @@
+"""What is the smallest removal that changes one node's predicted class?
+
+Removals that cannot reach the node do not count, and are known: `L` layers carry a change so far and no
+further. So the question is asked of the part of the graph within reach alone, where every removal has the
+same effect on the node as in the whole graph: what lies outside cannot change its prediction, together or one
+after the other, with or without other removals. An edge can only matter where the removal of either of its
+ends would, so that both ends lie within reach.
+
+Every single removal is tried, then every pair where they are few enough (else the most likely), each exactly.
+If none flips the prediction, what helps most is added one at a time, and what turns out superfluous is left
+out again. What was tried without exception is proved; the result says what that is. What is found is checked
+by a full forward pass on the whole graph.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nora.engine.changed import Removals
+from nora.engine.effects import Effects
+from nora.engine.prepared import Prepared
+from nora.engine.verification import tolerated
+from nora.problem import Transform
+from nora.problem.calling import Forward
+from nora.problem.edit_resolution import Resolved
+from nora.problem.edited import predict_after
+from nora.problem.measuring import items_of
+from nora.problem.node_index import Graph, Nodes
+from nora.problem.removal import kept
+from nora.problem.task import Task
+from nora.progress import Advance, progress_bar
+from nora.questions.pairwise import within_reach
+from nora.questions.session import Session
+from nora.questions.what_if import named_edges
+from nora.results.flip import Flip, margins
+
+# Pairs that are tried at most, and removals that are tried between two looks at the bar.
+PAIRS, AT_ONCE = 20_000, 2048
+# How many sets that seem to flip a prediction are checked by a full pass before they are given up.
+CHECKED = 5
+
+
+def flip(
+    model: nn.Module,
+    data: Graph,
+    node: int | tuple[str, int],
+    to: int | str | None = None,
+    task: Task | None = None,
+    *,
+    by: str = "nodes",
+    at_most: int = 5,
+    pairs: int = PAIRS,
+    forward: Forward | None = None,
+    transform: Transform | None = None,
+    progress: bool = True,
+) -> Flip:
+    """What is the smallest set of removals that changes this node's predicted class?
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph.
+        node: Whose prediction; with node types `("author", 17)`.
+        to: The class it is to become; any other by default.
+        task: What is predicted; node classification from logits by default.
+        by: What may go: other `nodes`, or `edges` (in undirected graphs both directions as one).
+        at_most: How many may go.
+        pairs: How many pairs are tried at most; where there are more, the most likely, and nothing is
+            proved of the others.
+        forward: As in `influence`.
+        transform: As in `influence`.
+        progress: Show a progress bar.
+
+    Returns:
+        What goes, and what was tried: `size` is 0 where nothing was found, `smallest` says whether it is
+        proved that nothing smaller does it, `proof` why.
+
+    Example:
+        >>> import nora
+        >>> dataset = nora.load_dataset("karate")
+        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
+        >>> found = nora.flip(model, dataset.data, 8, by="edges", progress=False)
+        >>> found.size == len(found.removed) <= 5
+        True
+    """
+    session = Session(model, data, task, forward=forward, transform=transform, once=True)
+    return session.flip(node, to, by=by, at_most=at_most, pairs=pairs, progress=progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """What may go, and how a set of it is removed.
+
+    Attributes:
+        by: `nodes` or `edges`.
+        ids: Nodes by global ids `[n]`, or places in the list of all edges `[n]`, in the whole graph.
+        single: One removal per candidate, in the graph that is asked.
+        numbers: The same in the whole graph.
+    """
+
+    by: str
+    ids: Tensor
+    single: Removals
+    numbers: Removals
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def sets(self, chosen: Tensor) -> Removals:
+        """Removals of several candidates each, `[m, s]` by their places."""
+        size = chosen.size(1)
+        flat = self.single.picked(chosen.flatten())
+        ptr = flat.ptr[::size]
+        if flat.edge_ptr is None or flat.edge is None:
+            return Removals(ptr, flat.node)
+        return Removals(ptr, flat.node, flat.edge_ptr[::size], flat.edge)
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The effects of removals on one prediction.
+
+    Attributes:
+        whole: The question about the whole graph.
+        node: The node there, by its global id.
+        effects: Effects on the part of the graph that is asked.
+        item: The node there.
+        now: Its class on `G`.
+        to: The class wanted; None for any other.
+        candidates: What may go.
+        advance: Told of every removal that was tried.
+    """
+
+    whole: Effects
+    node: int
+    effects: Effects
+    item: int
+    now: int
+    to: int | None
+    candidates: Candidates
+    advance: Advance = lambda *_: None
+
+    def tried(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """Margin `[m]` and whether the prediction flips `[m]`, for sets of candidates `[m, s]`."""
+        parts = []
+        for some in chosen.split(AT_ONCE):
+            rows = self.effects.before[self.item].expand(len(some), -1).clone()
+            for moves in self.effects.moves(self.candidates.sets(some.to(rows.device))):
+                mine = moves.item == self.item
+                rows[moves.which.to(mine.device)[moves.removal[mine]]] = moves.after[mine]
+            parts.append(margins(rows.cpu(), self.now, self.to))
+            self.advance(len(some))
+        if not parts:
+            return torch.empty(0), torch.empty(0, dtype=torch.bool)
+        margin, flips = (torch.cat(column) for column in zip(*parts, strict=True))
+        return margin, flips
+
+    def after(self, chosen: Tensor) -> Tensor:
+        """The node's prediction without these candidates `[C]`, by a full pass on the whole graph."""
+        problem, none = self.whole.problem, torch.empty(0, dtype=torch.long)
+        gone, numbers = none, none
+        if self.candidates.by == "nodes":
+            gone = self.candidates.ids[chosen].sort().values
+        else:
+            some = self.candidates.numbers.picked(chosen)
+            assert some.edge is not None
+            numbers = some.edge.sort().values
+        done = Resolved(gone, {}, numbers, {}, {})
+        return predict_after(problem, self.whole.before, done).predictions[self.node]
+
+    def confirmed(self, sets: Tensor, margin: Tensor, flips: Tensor) -> Tensor | None:
+        """The set that flips the prediction most clearly, seen by a full pass to do so; None for none."""
+        for one in sets[flips][margin[flips].argsort(stable=True)[:CHECKED]]:
+            _, right = margins(self.after(one).unsqueeze(0), self.now, self.to)
+            if bool(right):
+                return one
+        return None
+
+
+def find_flip(
+    session: Session,
+    node: Nodes,
+    to: int | str | None,
+    by: str,
+    at_most: int,
+    pairs: int,
+    progress: bool,
+) -> Flip:
+    """See `flip`."""
+    if by not in ("nodes", "edges"):
+        raise ValueError(f"by is {by!r}; it must be 'nodes' or 'edges'")
+    if at_most < 1:
+        raise ValueError(f"at_most must be at least 1, got {at_most}")
+    if pairs < 0:
+        raise ValueError(f"pairs must not be negative, got {pairs}")
+    if session.task.predicts != "classes":
+        raise ValueError(
+            f"flip changes a predicted class; the task predicts {session.task.predicts}"
+        )
+    ids = session.node_index.ids(node)
+    if ids.numel() != 1:
+        raise ValueError(f"node names {ids.numel()} nodes: give one node id, e.g. node=17")
+    asked = session.problem()
+    if asked.targets is not None and not bool(asked.targets[ids]):
+        raise ValueError(
+            f"the prediction of node {node!r} does not count here: it is not of the type that is "
+            "classified, or not among the session's targets"
+        )
+    start = time.perf_counter()
+    problem = replace(asked, task=asked.task.on_every_class(), targets=None)
+    with problem.evaluating(), torch.no_grad():
+        effects = Effects.prepare(problem, session.prepared, "exact", problem.num_nodes)
+        before = effects.before[int(ids)]
+        items = items_of(problem, effects.before, class_names=session.class_names)
+        now, wanted = int(before.argmax()), None if to is None else items.class_id(str(to), "to")
+        if wanted == now:
+            raise ValueError(f"node {node!r} is predicted to be of class {to!r} already")
+        with progress_bar(f"flip: removing {by}", None, progress) as advance:
+            search = replace(_search(session, effects, int(ids), now, wanted, by), advance=advance)
+            found, singles, tried = _smallest(search, at_most, pairs)
+        after = search.after(found) if len(found) else before
+    return Flip(
+        node=session.node_index.named([int(ids)])[0],
+        by=by,
+        removed=_named(session, search.candidates, found),
+        before=before.cpu(),
+        after=after.cpu(),
+        candidates=len(search.candidates),
+        singles=singles,
+        pairs=tried,
+        at_most=at_most,
+        to=wanted,
+        seconds=time.perf_counter() - start,
+        names=session.names,
+        class_names=session.class_names,
+    )
+
+
+def _search(
+    session: Session, effects: Effects, node: int, now: int, to: int | None, by: str
+) -> Search:
+    """The question on what lies within reach; on the whole graph where that is not known, or no less."""
+    problem, near = effects.problem, within_reach(effects, torch.tensor([node]))
+    if by == "nodes":
+        ids = near[near != node]
+        single = whole = Removals.single(ids)
+    else:
+        ids, whole = _edges_within(session, near)
+        single = whole
+    item = node
+    part = _part(effects, near, node) if 2 * len(near) < problem.num_nodes else None
+    if part is not None:
+        place = torch.full((problem.num_nodes,), -1)
+        place[near] = torch.arange(len(near))
+        item = int(place[node])
+        if by == "nodes":
+            single = Removals.single(place[ids])
+        else:
+            assert whole.edge is not None and whole.edge_ptr is not None
+            inside = (place[problem.edge_index.cpu()] >= 0).all(dim=0)
+            number = (inside.long().cumsum(0) - 1)[whole.edge]
+            single = Removals.of_edges(whole.edge_ptr, number)
+    single = single.to(effects.before.device)
+    candidates = Candidates(by, ids, single, whole)
+    return Search(effects, node, effects if part is None else part, item, now, to, candidates)
+
+
+def _edges_within(session: Session, near: Tensor) -> tuple[Tensor, Removals]:
+    """Places of the edges both of whose ends are near `[n]`, and their removals."""
+    every = Removals.of_edges(*session.edges.units(session.edges.every()))
+    assert every.edge is not None and every.edge_ptr is not None
+    first = every.edge[every.edge_ptr[:-1]]  # all numbers of an edge have the same ends
+    ends = session.problem(uses_model=False).edge_index.cpu()[:, first]
+    places = torch.isin(ends, near).all(dim=0).nonzero().flatten()
+    return places, every.picked(places)
+
+
+def _part(effects: Effects, near: Tensor, node: int) -> Effects | None:
+    """Effects on the part of the graph within reach; None where the node is not predicted alike there."""
+    problem = effects.problem
+    if effects.engine is None or problem.by_id or problem.transform is not None:
+        return None
+    inside = torch.isin(problem.edge_index.cpu(), near).all(dim=0)
+    try:
+        data = problem.without(kept(near, problem.num_nodes).nonzero().flatten())
+        part = replace(
+            problem,
+            data=data,
+            nodes=torch.arange(len(near)),
+            original=None,
+            checked_removals={},
+        )
+        before = part.predict()
+    except (RuntimeError, ValueError, IndexError, KeyError):
+        return None  # a type may have no node left
+    error = float((before[int((near == node).nonzero())] - effects.before[node]).abs().max())
+    same = part.edge_index.size(1) == int(inside.sum()) and error <= tolerated(before.dtype)
+    return Effects.prepare(part, Prepared(), "exact", len(near)) if same else None
+
+
+def _smallest(
+    search: Search, at_most: int, budget: int
+) -> tuple[Tensor, int, tuple[int, int, int]]:
+    """The smallest set found (places of candidates), how many singles flip, and pairs: all, tried, flip."""
+    count = len(search.candidates)
+    none, every = torch.empty(0, dtype=torch.long), count * (count - 1) // 2
+    singles = torch.arange(count).unsqueeze(1)
+    margin, flips = search.tried(singles)
+    found = search.confirmed(singles, margin, flips)
+    if found is not None:
+        return found, int(flips.sum()), (every, 0, 0)
+    if at_most == 1 or count < 2:
+        return none, 0, (every, 0, 0)
+    order = margin.argsort(stable=True)
+    # So many of the most likely have no more pairs than may be tried.
+    likely = count if every <= budget else int((1 + (1 + 8 * budget) ** 0.5) / 2)
+    sets = order[torch.combinations(torch.arange(likely), 2)]
+    margin, flips = search.tried(sets)
+    found = search.confirmed(sets, margin, flips)
+    if found is not None:
+        return found, 0, (every, len(sets), int(flips.sum()))
+    tried = (every, len(sets), 0)
+    best = sets[margin.argmin()] if len(sets) else order[:1]
+    while len(best) < min(at_most, count):
+        others = torch.arange(count)[~torch.isin(torch.arange(count), best)]
+        larger = torch.cat([best.expand(len(others), -1), others.unsqueeze(1)], dim=1)
+        margin, flips = search.tried(larger)
+        found = search.confirmed(larger, margin, flips)
+        if found is not None:
+            return _shrunk(search, found), 0, tried
+        best = larger[margin.argmin()]
+    return none, 0, tried
+
+
+def _shrunk(search: Search, found: Tensor) -> Tensor:
+    """The same without what is not needed, one at a time."""
+    while len(found) > 1:
+        fewer = torch.stack([torch.cat([found[:at], found[at + 1 :]]) for at in range(len(found))])
+        less = search.confirmed(fewer, *search.tried(fewer))
+        if less is None:
+            return found
+        found = less
+    return found
+
+
+def _named(session: Session, candidates: Candidates, found: Tensor) -> tuple[Any, ...]:
+    """The removed as results name them, sorted."""
+    ids = candidates.ids[found].sort().values
+    if candidates.by == "nodes":
+        return session.node_index.named(ids.tolist())
+    listed = named_edges(session.edges.every())
+    return tuple(listed[at] for at in ids.tolist())

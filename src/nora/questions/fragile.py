@@ -1,0 +1,138 @@
+"""Which predictions hang on a single node or edge?"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from nora.engine.changed import Removals
+from nora.problem import Transform
+from nora.problem.calling import Forward
+from nora.problem.node_index import Graph, Nodes
+from nora.problem.task import Task
+from nora.progress import progress_bar
+from nora.questions.edge_influence import edge_table
+from nora.questions.measured import How, prepared_effects
+from nora.questions.session import Session
+from nora.results.fragile import Fragile
+from nora.results.tables import split_node_ids
+
+
+def fragile(
+    model: nn.Module,
+    data: Graph,
+    task: Task | None = None,
+    *,
+    by: str = "nodes",
+    targets: Nodes | None = None,
+    forward: Forward | None = None,
+    transform: Transform | None = None,
+    method: str = "exact",
+    progress: bool = True,
+    **options: Any,
+) -> Fragile:
+    """Which predictions hang on a single node or edge? Every removal that flips one, and whom.
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph.
+        task: What is predicted; node classification from logits by default.
+        by: What is removed, one at a time: `nodes` or `edges` (in undirected graphs both directions as
+            one).
+        targets: Look at these predictions only, as in `influence`.
+        forward: As in `influence`.
+        transform: As in `influence`.
+        method: `exact`, or `brute` for full forward passes.
+        progress: Show a progress bar.
+        **options: `memory` and `workers`, as of the method `exact`.
+
+    Returns:
+        Every flip, and per node how many single removals flip its prediction.
+
+    Example:
+        >>> import nora
+        >>> dataset = nora.load_dataset("karate")
+        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
+        >>> found = nora.fragile(model, dataset.data, progress=False)
+        >>> int(found.counts.sum()) == len(found.flips)
+        True
+    """
+    session = Session(
+        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+    )
+    return session.fragile(by=by, method=method, progress=progress, **options)
+
+
+def find_fragile(
+    session: Session, by: str, method: str, progress: bool, options: dict[str, Any]
+) -> Fragile:
+    """See `fragile`."""
+    if by not in ("nodes", "edges"):
+        raise ValueError(f"by is {by!r}; it must be 'nodes' or 'edges'")
+    if "tolerance" in options:
+        raise TypeError("a flip is told exactly: fragile takes no tolerance")
+    how = How.given(options, "fragile")
+    if session.task.predicts != "classes":
+        raise ValueError(
+            f"fragile tells predicted classes that flip; the task predicts {session.task.predicts}"
+        )
+    asked = session.problem()
+    problem = replace(asked, task=asked.task.on_every_class())
+    start = time.perf_counter()
+    if by == "nodes":
+        removals = Removals.single(problem.nodes)
+    else:
+        removals = Removals.of_edges(*session.edges.units(session.edges.every()))
+    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    with problem.evaluating(), torch.no_grad():
+        effects = prepared_effects(session, problem, method, len(removals), how)
+        before = effects.before
+        classes = before.argmax(dim=1)
+        counted = torch.ones(len(before), dtype=torch.bool, device=before.device)
+        counted = counted if problem.targets is None else problem.targets
+        with progress_bar(f"fragile: removing {by}", len(removals), progress) as advance:
+            for moves in effects.moves(removals, how.memory, how.workers):
+                now = moves.after.argmax(dim=1)
+                flips = (now != classes[moves.item]) & counted[moves.item]
+                which = moves.which.to(flips.device)[moves.removal[flips]]
+                parts.append((which.cpu(), moves.item[flips].cpu(), now[flips].cpu()))
+                advance(len(moves.which))
+    none = torch.empty(0, dtype=torch.long)
+    which, item, now = (
+        torch.cat([none, *column]) for column in zip((none, none, none), *parts, strict=True)
+    )
+    ordered = (which * max(len(before), 1) + item).argsort()
+    which, item, now = which[ordered], item[ordered], now[ordered]
+    largest = before.topk(2, dim=1).values
+    return Fragile(
+        flips=_table(session, by, which, item, classes.cpu()[item], now),
+        counts=torch.bincount(item, minlength=len(before)),
+        classes=classes.cpu(),
+        margin=(largest[:, 0] - largest[:, 1]).cpu(),
+        counted=counted.cpu(),
+        by=by,
+        removals=len(removals),
+        names=session.names,
+        class_names=session.class_names,
+        node_types=session.node_index.sizes(),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _table(
+    session: Session, by: str, which: Tensor, item: Tensor, start: Tensor, end: Tensor
+) -> pd.DataFrame:
+    flips = pd.DataFrame(
+        {"node": item.numpy(), "from_class": start.numpy(), "to_class": end.numpy()}
+    )
+    if by == "nodes":
+        flips.insert(0, "removed", which.numpy())
+        return split_node_ids(flips, session.node_index.sizes())
+    flips = split_node_ids(flips, session.node_index.sizes())
+    edges = edge_table(session.edges.every()).iloc[which.numpy()].reset_index(drop=True)
+    return pd.concat([edges, flips], axis=1)

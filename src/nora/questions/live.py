@@ -1,0 +1,390 @@
+"""A graph that changes: edits are applied for good, and the predictions stay current.
+
+What is prepared belongs to one graph, the *snapshot*. Edits since then are kept as one edit of the snapshot
+(`a + b`), whose predictions the engine tells without preparing anew; once they are many, or not one edit
+any more (a node that came is to go again), the graph as it is becomes the next snapshot.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import HeteroData
+
+from nora.engine.effects import Effects
+from nora.problem import Transform
+from nora.problem.calling import Forward
+from nora.problem.edge_lookup import EdgeType
+from nora.problem.edge_sets import Kind, node_counts
+from nora.problem.edit_resolution import Resolved
+from nora.problem.edited import After
+from nora.problem.edits import Edits
+from nora.problem.node_index import Graph, NodeIndex
+from nora.problem.task import Task
+from nora.questions.session import Session
+from nora.questions.what_if import named_edges
+from nora.results.effect import Effect
+
+# A graph that changes once will change again: an engine pays.
+EXPECTED = 1000
+# So many edits can be undone.
+UNDONE = 16
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The graph at one time.
+
+    Attributes:
+        session: The session about the snapshot.
+        since: What has changed since then, in the snapshot's ids.
+        place: Where every node that ever was is in the snapshot, by type; nodes that came since have the
+            ids after its last one, and those that are gone −1.
+        predictions: The predictions now, of every node that ever was.
+    """
+
+    session: Session
+    since: Edits
+    place: dict[Kind, Tensor]
+    predictions: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """An edit, seen from the snapshot.
+
+    Attributes:
+        session: The session about the snapshot.
+        edits: All edits since the snapshot, this one included.
+        done: What they mean.
+        place: As in `State`, after the edit.
+    """
+
+    session: Session
+    edits: Edits
+    done: Resolved
+    place: dict[Kind, Tensor]
+
+
+class Live:
+    """A model's predictions on a graph that changes.
+
+    Nodes keep the ids that they have in the first graph; nodes that come get the ids after the last one, and
+    those of nodes that are gone are not used again. Edges go and come in both directions where the first
+    graph is undirected.
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph to begin with; left as it is.
+        task: What is predicted of nodes; node classification from logits by default.
+        forward: As in `nora.influence`.
+        transform: As in `nora.influence`.
+        renew_after: So many nodes and edges may go, come or change before what is prepared is prepared anew.
+
+    Example:
+        >>> import nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> live = nora.Live(run.model, run.data)
+        >>> live.apply(nora.Edits(remove_edges=[(0, 1)], add_edges=[(0, 33)])).added_edges
+        ((0, 33),)
+        >>> live.effect_of(nora.Edits(remove=5)).removed  # without applying it
+        (5,)
+        >>> live.predictions.shape
+        torch.Size([34, 4])
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: Graph,
+        task: Task | None = None,
+        *,
+        forward: Forward | None = None,
+        transform: Transform | None = None,
+        renew_after: int = 64,
+    ) -> None:
+        if renew_after < 1:
+            raise ValueError(f"renew_after must be at least 1, got {renew_after}")
+        self._made = {"forward": forward, "transform": transform}
+        self._model, self._task, self._renew_after = model, task, renew_after
+        session = self._session(data)
+        if session.task.item != "node":
+            raise ValueError("Live keeps predictions of nodes current; the task predicts links")
+        self._kind = self._predicted_kind(session)
+        self._both_ways = None if isinstance(data, HeteroData) else session.edges.paired(None)
+        place = {kind: torch.arange(count) for kind, count in node_counts(data).items()}
+        problem = session.problem()
+        if problem.by_id:
+            raise ValueError("this model has weights by node id: its graph cannot change")
+        with problem.evaluating(), torch.no_grad():
+            whole = replace(problem, task=problem.task.on_every_class()).predict()
+        self._state = State(session, Edits(), place, self._own(session, whole))
+        self._past: deque[State] = deque(maxlen=UNDONE)
+        self.snapshots = 1
+
+    def __repr__(self) -> str:
+        nodes = sum(int((place >= 0).sum()) for place in self._state.place.values())
+        return f"Live({type(self._model).__name__}, {nodes} nodes, {self.snapshots} snapshots)"
+
+    @property
+    def predictions(self) -> Tensor:
+        """The predictions now `[ids, C]`, NaN of nodes that are gone; with types, of the type classified."""
+        return self._state.predictions
+
+    @property
+    def data(self) -> Graph:
+        """The graph now, as if it were made anew: its nodes are numbered from 0 without gaps."""
+        state = self._state
+        return state.session.resolved(state.since).apply(state.session.data)
+
+    def effect_of(self, edits: Edits) -> Effect:
+        """Who would change, by how much, towards which class; nothing is applied."""
+        asked = self._asked(edits)
+        return self._effect(edits, asked, self._after(asked))
+
+    def apply(self, edits: Edits) -> Effect:
+        """Change the graph for good; tells who has changed, by how much, towards which class."""
+        asked = self._asked(edits)
+        after = self._after(asked)
+        effect = self._effect(edits, asked, after)
+        self._past.append(self._state)
+        predictions = self._rows(asked, after)
+        self._state = State(asked.session, asked.edits, asked.place, predictions)
+        if _amount(asked.done) > self._renew_after:
+            self._renew()
+        return effect
+
+    def undo(self) -> None:
+        """Take the last edit back; up to 16 can be."""
+        if not self._past:
+            raise ValueError("there is nothing to undo")
+        self._state = self._past.pop()
+
+    def _session(self, data: Graph) -> Session:
+        return Session(self._model, data, self._task, **self._made)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _predicted_kind(session: Session) -> Kind:
+        targets, index = session.problem().targets, session.node_index
+        if not index.types:
+            return None
+        if targets is None:
+            return index.types[0]
+        return next(kind for kind in index.types if bool(targets[index.span(kind)].any()))
+
+    def _own(self, session: Session, rows: Tensor) -> Tensor:
+        """The rows of the nodes that are predicted."""
+        return rows if self._kind is None else rows[session.node_index.span(self._kind)]
+
+    def _renew(self) -> None:
+        """Make the graph as it is the snapshot."""
+        state = self._state
+        done = state.session.resolved(state.since)
+        session = self._session(done.apply(state.session.data))
+        gone = _by_kind(done.removed, state.session.node_index)
+        counts, more = node_counts(state.session.data), done.added_counts()
+        place = {}
+        for kind, there in state.place.items():
+            count = counts[kind] + more.get(kind, 0)
+            left = torch.ones(count, dtype=torch.bool)
+            left[gone.get(kind, there[:0])] = False
+            new = torch.where(left, left.long().cumsum(0) - 1, -1)
+            place[kind] = torch.where(there >= 0, new[there.clamp(min=0)], -1) if count else there
+        self._state = State(session, Edits(), place, state.predictions)
+        self.snapshots += 1
+
+    def _asked(self, edits: Edits) -> Asked:
+        """All edits since the snapshot together with these, checked; on a new snapshot where need be."""
+        if not isinstance(edits, Edits):
+            raise TypeError(f"give nora.Edits(…), got {type(edits).__name__}")
+        if not edits:
+            raise ValueError("the edits are empty: nothing would change")
+        try:
+            return self._together(edits)
+        except (ValueError, TypeError):
+            if not self._state.since:
+                raise
+            # Two edits may contradict each other as one, though not one after the other.
+            self._renew()
+            return self._together(edits)
+
+    def _together(self, edits: Edits) -> Asked:
+        state = self._state
+        session = state.session
+        came, come = (
+            session.resolved(Edits(add_nodes=one.add_nodes)).added_counts()
+            for one in (state.since, edits)
+        )
+        place = dict(state.place)
+        counts = node_counts(session.data)
+        for kind, count in come.items():
+            last = counts[kind] + came.get(kind, 0)
+            place[kind] = torch.cat([place[kind], last + torch.arange(count)])
+        moved = _Moved(session, state.place, place)
+        mine = Edits(
+            remove=moved.nodes(edits.remove),
+            remove_edges=moved.edges(edits.remove_edges),
+            add_edges=moved.edges(edits.add_edges),
+            add_nodes=edits.add_nodes,
+            features=moved.features(edits.features),
+            undirected=self._both_ways if edits.undirected is None else edits.undirected,
+        )
+        both = state.since + mine if state.since else mine
+        done = session.resolved(both)
+        for kind, gone in moved.gone(edits.remove).items():
+            place[kind] = place[kind].clone()
+            place[kind][gone] = -1
+        return Asked(session, both, done, place)
+
+    def _after(self, asked: Asked) -> After:
+        problem = asked.session.problem()
+        problem = replace(problem, task=problem.task.on_every_class())
+        with problem.evaluating(), torch.no_grad():
+            effects = Effects.prepare(problem, asked.session.prepared, "exact", EXPECTED)
+            return effects.after_edits(asked.done)
+
+    def _rows(self, asked: Asked, after: After) -> Tensor:
+        """Predictions by the ids of the first graph `[ids, C]`."""
+        place = asked.place[self._kind]
+        rows = self._own(asked.session, after.predictions)
+        if after.added is not None:
+            counts = asked.done.added_counts()
+            before = 0
+            for kind in asked.session.node_index.types:
+                if kind == self._kind:
+                    break
+                before += counts.get(kind, 0)
+            rows = torch.cat([rows, after.added[before : before + counts.get(self._kind, 0)]])
+        place = place.to(rows.device)
+        found = rows[place.clamp(min=0)]
+        found[place < 0] = float("nan")
+        return found
+
+    def _effect(self, edits: Edits, asked: Asked, after: After) -> Effect:
+        before, rows = self._state.predictions, self._rows(asked, after)
+        known = len(before)
+        index = NodeIndex(asked.session.node_index.types, tuple(map(len, asked.place.values())))
+        lookup = asked.session.edges
+        lost, come = (
+            {
+                kind: torch.tensor([list(pair[:2]) for pair in _pairs(given)]).reshape(-1, 2).t()
+                for kind, given in lookup.by_type(part).items()
+            }
+            for part in (edits.remove_edges, edits.add_edges)
+        )
+        return Effect(
+            removed=index.named(index.ids(edits.remove).tolist()),
+            before=before,
+            after=rows[:known],
+            counted=~rows[:known].isnan().any(dim=1),
+            task=asked.session.task.name,
+            classes=asked.session.task.counted_classes,
+            removed_edges=named_edges(lost),
+            added_edges=named_edges(come),
+            changed_features=tuple(edits.features or ()),
+            added=rows[known:] if len(rows) > known else None,
+            predicts=asked.session.task.predicts,
+        )
+
+
+class _Moved:
+    """Edits said in the ids of the first graph, in those of the snapshot.
+
+    Args:
+        session: About the snapshot.
+        known: Where every node that is there is, see `State.place`.
+        coming: The same with the nodes that these edits bring.
+    """
+
+    def __init__(
+        self, session: Session, known: Mapping[Kind, Tensor], coming: Mapping[Kind, Tensor]
+    ) -> None:
+        self.session, self.known, self.coming = session, known, coming
+        types = session.node_index.types
+        self.index = NodeIndex(types, tuple(map(len, known.values())))
+
+    def gone(self, nodes: Any) -> dict[Kind, Tensor]:
+        """Nodes by type, in the ids of the first graph."""
+        return _by_kind(self.index.ids(nodes), self.index)
+
+    def _at(self, kind: Kind, node: int, place: Mapping[Kind, Tensor]) -> int:
+        if not 0 <= node < len(place[kind]):
+            raise ValueError(
+                f"node {node} is out of range: there have been {len(place[kind])} nodes "
+                f"(0 … {len(place[kind]) - 1})"
+            )
+        found = int(place[kind][node])
+        if found < 0:
+            raise ValueError(f"node {node if kind is None else (kind, node)} is gone")
+        return found
+
+    def nodes(self, nodes: Any) -> list[Any]:
+        """Nodes that go."""
+        found = [
+            (kind, self._at(kind, node, self.known))
+            for kind, ids in self.gone(nodes).items()
+            for node in ids.tolist()
+        ]
+        return found if self.index.types else [node for _, node in found]
+
+    def edges(self, edges: Any) -> Any:
+        """Edges, with what is said of them."""
+        found: dict[EdgeType, list[Any]] = {}
+        for edge_type, given in self.session.edges.by_type(edges).items():
+            ends = (None, None) if edge_type is None else (edge_type[0], edge_type[2])
+            found[edge_type] = [
+                (
+                    self._at(ends[0], int(pair[0]), self.coming),
+                    self._at(ends[1], int(pair[1]), self.coming),
+                    *pair[2:],
+                )
+                for pair in _pairs(given)
+            ]
+        return found.get(None, []) if not self.index.types else found
+
+    def features(self, features: Any) -> Any:
+        """Rows that change, by node."""
+        if features is None:
+            return None
+        if not isinstance(features, Mapping):
+            raise TypeError("features must be a mapping from nodes to rows, e.g. {17: row}")
+        found = {}
+        for node, row in features.items():
+            nodes = self.nodes(node)
+            if len(nodes) != 1:
+                raise ValueError(f"features names one node at a time, got {node!r}")
+            found[nodes[0]] = row
+        return found
+
+
+def _pairs(given: Any) -> list[Any]:
+    """Edges one by one; a tensor `[2, k]` by its columns."""
+    if isinstance(given, Tensor):
+        return [tuple(pair) for pair in given.t().tolist()]
+    found = [tuple(pair) if isinstance(pair, tuple | list) else (pair,) for pair in given]
+    for pair in found:
+        if len(pair) not in (2, 3):
+            raise TypeError(f"edges must be pairs of node ids, e.g. [(3, 17)], got {pair!r}")
+    return found
+
+
+def _by_kind(ids: Tensor, index: NodeIndex) -> dict[Kind, Tensor]:
+    """Global ids by type, as ids within it."""
+    if not index.types:
+        return {None: ids}
+    found: dict[Kind, list[int]] = {}
+    for kind, node in index.located(ids):
+        found.setdefault(kind, []).append(node)
+    return {kind: torch.tensor(nodes) for kind, nodes in found.items()}
+
+
+def _amount(done: Resolved) -> int:
+    """How much edits change."""
+    rows = sum(len(ids) for ids, _ in done.features.values())
+    come = sum(one.edges.size(1) for one in done.gained.values())
+    return len(done.removed) + len(done.numbers) + come + rows + sum(done.added_counts().values())

@@ -1,0 +1,139 @@
+"""`Fragile`: which predictions hang on a single node or edge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from nora.arguments import path_of
+from nora.results.tables import (
+    facts_of,
+    read_table,
+    read_tensors,
+    rebuilt,
+    split_node_ids,
+    write_table,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TENSORS = ("counts", "classes", "margin", "counted")
+
+
+@dataclass(frozen=True, eq=False)
+class Fragile:
+    """Every single removal that changes a predicted class.
+
+    Attributes:
+        flips: One row per flip: what is removed (`removed`, or `source` and `target` of an edge; with types
+            also theirs), the `node` whose prediction flips, `from_class`, `to_class`.
+        counts: How many single removals flip each node's prediction `[N]`.
+        classes: The class predicted for each node `[N]`.
+        margin: By how much its probability exceeds the second largest `[N]`.
+        counted: Mask `[N]` of the nodes whose predictions count.
+        by: What was removed: `nodes` or `edges`.
+        removals: How many were removed, one at a time.
+        names: The nodes' names, when they have any.
+        class_names: The classes' names, when they have any.
+        node_types: As in `Influence`.
+        seconds: How long it took.
+    """
+
+    flips: pd.DataFrame
+    counts: Tensor
+    classes: Tensor
+    margin: Tensor
+    counted: Tensor
+    by: str
+    removals: int
+    names: tuple[str, ...] | None = None
+    class_names: tuple[str, ...] | None = None
+    node_types: Mapping[str, int] | None = None
+    seconds: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Which share of the predictions some single removal flips."""
+        return float((self.counts[self.counted] > 0).double().mean())
+
+    def __repr__(self) -> str:
+        return (
+            f"Fragile({len(self.flips):,} flips by {self.removals:,} single {self.by}; "
+            f"{int((self.counts[self.counted] > 0).sum()):,} of {int(self.counted.sum()):,} "
+            "predictions hang on one)"
+        )
+
+    def _repr_html_(self) -> str:
+        from nora.results.plots.notebook import fragile_html
+
+        return fragile_html(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per node that counts: `node`, `name`, `class`, `margin`, `flipped_by`.
+
+        `flipped_by` is how many single removals flip its prediction.
+        """
+        nodes = self.counted.nonzero().flatten().cpu().numpy()
+        classes = self.classes.cpu().numpy()[nodes]
+        frame = pd.DataFrame(
+            {
+                "node": nodes,
+                "class": [self.class_names[k] for k in classes] if self.class_names else classes,
+                "margin": self.margin.cpu().double().numpy()[nodes],
+                "flipped_by": self.counts.cpu().numpy()[nodes],
+            }
+        )
+        if self.names is not None:
+            frame.insert(1, "name", [self.names[node] for node in nodes])
+        return split_node_ids(frame, self.node_types)
+
+    def sort(self) -> pd.DataFrame:
+        """`to_frame()` with the most fragile first, of equal ones that with the smaller margin."""
+        frame = self.to_frame().sort_values(
+            ["flipped_by", "margin"], ascending=[False, True], kind="stable"
+        )
+        return frame.reset_index(drop=True)
+
+    def top(self, k: int = 10) -> pd.DataFrame:
+        """The first `k` of `sort()`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        return self.sort().head(k)
+
+    def distribution(self) -> pd.Series:
+        """How many predictions are flipped by 0, 1, 2, … single removals."""
+        counts = self.counts[self.counted].cpu().numpy()
+        values, amounts = np.unique(counts, return_counts=True)
+        return pd.Series(amounts, index=pd.Index(values, name="flipped_by"), name="nodes")
+
+    def plot(self) -> Figure:
+        """How many predictions hang on how many single removals."""
+        from nora.results.plots.fragile import fragile_plot
+
+        return fragile_plot(self)
+
+    def save(self, path: str | Path, replace: bool = True) -> Path:
+        """Write `flips` to a `.parquet` or `.csv` file, and what is known of each node beside it.
+
+        A file that is there is an error unless `replace`.
+        """
+        tensors = {name: getattr(self, name) for name in TENSORS}
+        provenance = facts_of(self, "flips", *TENSORS)
+        return write_table(self.flips, provenance, path_of(path), tensors, replace=replace)
+
+    @staticmethod
+    def load(path: str | Path) -> Fragile:
+        """Read what `save` wrote."""
+        flips, provenance = read_table(path_of(path), "fragile")
+        tensors = read_tensors(path_of(path), provenance)
+        found: Any = rebuilt(Fragile, provenance, flips=flips, **tensors)
+        if int(found.counts.sum()) != len(flips):
+            raise ValueError(f"the tensors beside {path} belong to another file")
+        return found

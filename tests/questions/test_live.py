@@ -1,0 +1,204 @@
+"""A graph that changes: after many edits, the predictions are those of a fresh forward pass."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.utils import barabasi_albert_graph
+
+import nora
+from graphs import FEATURES, directed, double, some_pairs, two_camps
+from hetero_graphs import library
+from hetero_graphs import network as hetero_network
+from networks import network, patchwork
+
+
+class Mirror:
+    """The same graph kept by hand: features and undirected edges by the ids of the first graph."""
+
+    def __init__(self, data: Data) -> None:
+        self.x = dict(enumerate(data.x))
+        self.edges = {tuple(sorted(edge)) for edge in data.edge_index.t().tolist()}
+        self.next = data.num_nodes
+
+    def predictions(self, model: torch.nn.Module) -> dict[int, torch.Tensor]:
+        left = sorted(self.x)
+        new = {node: at for at, node in enumerate(left)}
+        ends = [(new[a], new[b]) for a, b in self.edges]
+        ends += [(b, a) for a, b in ends]
+        index = torch.tensor(ends, dtype=torch.long).reshape(-1, 2).t()
+        with torch.no_grad():
+            rows = model(torch.stack([self.x[node] for node in left]), index).softmax(dim=1)
+        return dict(zip(left, rows, strict=True))
+
+    def some_edits(self, chance: random.Random) -> nora.Edits:
+        """A random edit, done here too."""
+        kind = chance.choice(["remove", "lose", "gain", "features", "add", "both"])
+        nodes = sorted(self.x)
+        if kind == "remove" and len(nodes) > 8:
+            node = chance.choice(nodes)
+            del self.x[node]
+            self.edges = {edge for edge in self.edges if node not in edge}
+            return nora.Edits(remove=node)
+        if kind == "add":
+            row, friend = torch.randn(FEATURES).double(), chance.choice(nodes)
+            node, self.next = self.next, self.next + 1
+            self.x[node] = row
+            self.edges.add((friend, node))
+            return nora.Edits(add_nodes=row.unsqueeze(0), add_edges=[(node, friend)])
+        lost, come = [], []
+        if kind in ("lose", "both") and self.edges:
+            lost = [chance.choice(sorted(self.edges))]
+            self.edges -= set(lost)
+        if kind in ("gain", "both"):
+            free = [
+                (a, b) for a in nodes for b in nodes if a < b and (a, b) not in {*self.edges, *lost}
+            ]
+            come = [chance.choice(free)]
+            self.edges |= set(come)
+        if lost or come:
+            return nora.Edits(remove_edges=[edge[::-1] for edge in lost], add_edges=come)
+        node, row = chance.choice(nodes), torch.randn(FEATURES).double()
+        self.x[node] = row
+        return nora.Edits(features={node: row})
+
+
+@pytest.mark.parametrize(("name", "renew_after"), [("gcn", 7), ("gat", 1000), ("patchwork", 3)])
+def test_predictions_stay_current_whatever_is_edited(name: str, renew_after: int) -> None:
+    torch.manual_seed(0)
+    data = Data(x=torch.randn(16, FEATURES).double(), edge_index=barabasi_albert_graph(16, 2))
+    model = patchwork() if name == "patchwork" else network(name)
+    live, mirror, chance = (
+        nora.Live(model, data, renew_after=renew_after),
+        Mirror(data),
+        random.Random(1),
+    )
+    for _ in range(40):
+        live.apply(mirror.some_edits(chance))
+        truth = mirror.predictions(model)
+        found = live.predictions
+        assert set((~found.isnan().any(dim=1)).nonzero().flatten().tolist()) == set(truth)
+        for node, row in truth.items():
+            torch.testing.assert_close(found[node], row, rtol=0, atol=1e-9)
+    assert live.snapshots > 1
+    assert len(live.data.x) == len(mirror.x)
+    assert data.num_nodes == 16
+
+
+def test_an_effect_is_told_without_applying_it() -> None:
+    data, model = double(two_camps()), network()
+    live = nora.Live(model, data)
+    live.apply(nora.Edits(remove=2, add_edges=[(0, 7)]))
+    before = live.predictions.clone()
+    edits = nora.Edits(remove_edges=[(3, 4)], features={5: [1.0, 2.0, 3.0]})
+    effect = live.effect_of(edits)
+    torch.testing.assert_close(live.predictions, before, equal_nan=True)
+    both = nora.Edits(remove=2, add_edges=[(0, 7)]) + edits
+    whole = nora.what_if(model, data, both, method="brute")
+    torch.testing.assert_close(effect.after, whole.after, equal_nan=True)
+    torch.testing.assert_close(effect.before, before, equal_nan=True)
+    assert (effect.removed_edges, effect.changed_features) == (((3, 4),), (5,))
+    applied = live.apply(edits)
+    assert applied.total == pytest.approx(effect.total)
+    torch.testing.assert_close(live.predictions, whole.after, equal_nan=True)
+
+
+def test_edits_can_be_taken_back() -> None:
+    data, model = double(directed()), network("sage")
+    live = nora.Live(model, data, renew_after=2)
+    first = live.predictions.clone()
+    live.apply(nora.Edits(remove=1))
+    second = live.predictions.clone()
+    live.apply(nora.Edits(remove_edges=[(3, 4)], add_edges=[(4, 3)]))
+    live.undo()
+    torch.testing.assert_close(live.predictions, second, equal_nan=True)
+    live.apply(nora.Edits(add_nodes=torch.ones(1, FEATURES).double(), add_edges=[(6, 0)]))
+    assert live.predictions.shape == (7, 3)
+    live.undo()
+    live.undo()
+    torch.testing.assert_close(live.predictions, first)
+    with pytest.raises(ValueError, match="nothing to undo"):
+        live.undo()
+
+
+def test_one_direction_goes_where_that_is_said() -> None:
+    data, model = double(two_camps()), network()
+    live = nora.Live(model, data)
+    one_way = nora.Edits(remove_edges=[(3, 4)], undirected=False)
+    live.apply(one_way)
+    live.apply(nora.Edits(remove_edges=[(0, 1)]))  # both ways, as the first graph is
+    left = nora.Edits(remove_edges=[(0, 1), (1, 0), (3, 4)], undirected=False).apply(data)
+    with torch.no_grad():
+        truth = model(left.x, left.edge_index).softmax(dim=1)
+    torch.testing.assert_close(live.predictions, truth)
+
+
+def test_types() -> None:
+    data, model = library(), hetero_network()
+    task = nora.NodeClassification(node_type="paper")
+    live = nora.Live(model, data, task, renew_after=3)
+    edge = tuple(data["author", "writes", "paper"].edge_index[:, 0].tolist())
+    steps = [
+        nora.Edits(remove=("author", 1)),
+        nora.Edits(add_nodes={"paper": torch.ones(1, 6).double()}, add_edges={"cites": [(7, 2)]}),
+        nora.Edits(remove=("paper", 0), features={("venue", 1): torch.zeros(3).double()}),
+        nora.Edits(remove_edges={"cites": [(7, 2)]}, add_edges={"cites": [(2, 7)]}),
+    ]
+    if edge[0] not in (1,) and edge[1] != 0:
+        steps.append(nora.Edits(remove_edges={"writes": [edge]}))
+    for step in steps:
+        live.apply(step)
+        with torch.no_grad():
+            graph = live.data
+            assert isinstance(graph, HeteroData)
+            truth = model(graph.x_dict, graph.edge_index_dict)["paper"].softmax(dim=1)
+        there = ~live.predictions.isnan().any(dim=1)
+        torch.testing.assert_close(live.predictions[there], truth)
+    assert live.predictions.shape == (8, 3)
+    assert live.data["author"].num_nodes == 4
+    assert live.data["paper"].num_nodes == 7
+
+
+REFUSED = [
+    (nora.Edits(remove=2), "node 2 is gone"),
+    (nora.Edits(add_edges=[(0, 2)]), "node 2 is gone"),
+    (nora.Edits(features={2: [0.0, 0, 0]}), "node 2 is gone"),
+    (nora.Edits(remove_edges=[(3, 4)]), "edge . is not in the graph|edge .–. is not in the graph"),
+    (nora.Edits(add_edges=[(0, 1)]), "is in the graph already"),
+    (nora.Edits(remove=9), "node 9 is out of range"),
+    (nora.Edits(add_edges=[(0, 9)]), "node 9 is out of range"),
+    (nora.Edits(features={0: [1.0]}), "must have the shape"),
+    (nora.Edits(), "the edits are empty"),
+]
+
+
+@pytest.mark.parametrize(("edits", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_what_cannot_be_applied_is_refused_and_changes_nothing(
+    edits: nora.Edits, message: str
+) -> None:
+    live = nora.Live(network(), double(two_camps()))
+    live.apply(nora.Edits(remove=2))
+    live.apply(nora.Edits(remove_edges=[(3, 4)]))
+    before = live.predictions.clone()
+    with pytest.raises(ValueError, match=message):
+        live.apply(edits)
+    torch.testing.assert_close(live.predictions, before, equal_nan=True)
+    live.apply(nora.Edits(add_edges=[(3, 4)]))
+
+
+def test_what_cannot_be_kept_current_is_refused() -> None:
+    data = double(two_camps())
+    with pytest.raises(ValueError, match="the task predicts links"):
+        nora.Live(network(), data, nora.LinkPrediction(some_pairs(data)))
+    with pytest.raises(ValueError, match="renew_after must be at least 1"):
+        nora.Live(network(), data, renew_after=0)
+    with pytest.raises(TypeError, match=r"give nora\.Edits"):
+        nora.Live(network(), data).apply(3)
+    live = nora.Live(model := network(), data)
+    with torch.no_grad():
+        next(model.parameters()).add_(1)
+    with pytest.raises(RuntimeError, match="has changed since"):
+        live.apply(nora.Edits(remove=2))
