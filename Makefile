@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint setup docs linkcheck dist matrix coverage bench fuzz clean
+.PHONY: demo test lint setup docs linkcheck dist matrix coverage bench fuzz soak clean
 
 demo: setup
 	$(BIN)/nora demo --force
@@ -57,6 +57,11 @@ TRIALS ?= 2000
 SEED ?= 0
 fuzz: setup
 	PYTHONPATH=tests $(BIN)/python -m fuzz --trials $(TRIALS) --seed $(SEED)
+
+# An hour of rough use: kills, full disks, clock jumps, two processes on one folder, counted.
+MINUTES ?= 60
+soak: setup
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m soak --minutes $(MINUTES) --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) build dist site .coverage .mypy_cache .ruff_cache .pytest_cache

@@ -54,7 +54,8 @@ def without_times(about: dict) -> dict:
     also = [{**one, "seconds": 0} for one in about["also"]]
     metrics = {**about["metrics"], "seconds": 0}
     method = {**about["method"], "seconds": 0, "details": sorted(about["method"]["details"])}
-    same = {key: value for key, value in about.items() if key not in ("notes", "seconds")}
+    measured = ("notes", "seconds", "computing_seconds", "peak_bytes")
+    same = {key: value for key, value in about.items() if key not in measured}
     return {**same, "also": also, "metrics": metrics, "method": method}
 
 

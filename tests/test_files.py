@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -89,3 +90,53 @@ def test_a_replaced_folder_has_only_the_new_content(tmp_path: Path) -> None:
         "run",
         "run/new",
     ]
+
+
+def test_a_folder_that_comes_meanwhile_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with (
+        pytest.raises(FileExistsError, match="has come into being meanwhile, and is left as it is"),
+        folder_written_atomically(folder) as temporary,
+    ):
+        (temporary / "ours").write_text("ours")
+        folder.mkdir()
+        (folder / "theirs").write_text("theirs")
+    assert [file.name for file in tmp_path.rglob("*")] == ["run", "theirs"]
+
+
+@pytest.mark.parametrize("system", ["linux", "elsewhere"])
+def test_folders_change_places_on_every_system(
+    system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nora.files.sys.platform", system)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "old").write_text("old")
+    with folder_written_atomically(folder, replace=True) as temporary:
+        (temporary / "new").write_text("new")
+    assert [file.name for file in tmp_path.rglob("*")] == ["run", "new"]
+
+
+def test_a_file_system_without_links_is_written_to_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    with written_atomically(tmp_path / "a", replace=False) as temporary:
+        temporary.write_text("ours")
+    with (
+        pytest.raises(FileExistsError, match="left as it is"),
+        written_atomically(tmp_path / "a", replace=False) as temporary,
+    ):
+        temporary.write_text("again")
+    assert (tmp_path / "a").read_text() == "ours"
+
+
+def test_a_place_that_cannot_be_written_is_named_and_not_the_temporary_file() -> None:
+    with (
+        pytest.raises(OSError, match=r"'/proc/scores\.csv'"),
+        written_atomically(Path("/proc/scores.csv")),
+    ):
+        pytest.fail("the work was started")

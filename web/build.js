@@ -1,16 +1,17 @@
-// Builds src/ into the assets that the Python package puts into every report.
+// Builds src/ into the assets that the Python package puts into every report, and that the explorer serves.
 import { build } from "esbuild";
 import { readFile, writeFile } from "node:fs/promises";
 
-const assets = new URL("../src/nora/report/assets/", import.meta.url).pathname;
+const folder = (name) => new URL(`../src/nora/${name}/assets/`, import.meta.url).pathname;
+const assets = folder("report");
 const bundled = ["sigma", "@sigma/node-border", "graphology", "graphology-utils", "events", "fflate"];
 
 // The licences ask for their notices in every copy, and every report is one.
 async function notices() {
   const texts = bundled.map(async (name) => {
-    const folder = new URL(`node_modules/${name}/`, import.meta.url);
-    const { version } = JSON.parse(await readFile(new URL("package.json", folder), "utf8"));
-    const read = (file) => readFile(new URL(file, folder), "utf8");
+    const place = new URL(`node_modules/${name}/`, import.meta.url);
+    const { version } = JSON.parse(await readFile(new URL("package.json", place), "utf8"));
+    const read = (file) => readFile(new URL(file, place), "utf8");
     const text = await read("LICENSE.txt").catch(() => read("LICENSE"));
     return `${name} ${version}\n\n${text.trim()}\n`;
   });
@@ -21,8 +22,8 @@ const common = { bundle: true, minify: true, charset: "utf8", legalComments: "no
 const licences = await notices();
 const heading = "This page includes the following libraries:";
 
-for (const entry of ["report.js", "theme.js"]) {
-  const banner = entry === "report.js" ? `/*! ${heading}\n\n${licences}*/` : "";
+for (const [entry, ...places] of [["report.js", "report"], ["explorer.js", "explorer"], ["theme.js", "report", "explorer"]]) {
+  const banner = entry === "theme.js" ? "" : `/*! ${heading}\n\n${licences}*/`;
   const { outputFiles } = await build({
     ...common,
     entryPoints: [`src/${entry}`],
@@ -35,14 +36,16 @@ for (const entry of ["report.js", "theme.js"]) {
     .trim()
     .replaceAll("</script", "<\\/script")
     .replaceAll("<!--", "<\\!--");
-  await writeFile(assets + entry, code + "\n");
+  for (const one of places) await writeFile(folder(one) + entry, code + "\n");
   console.log(`${entry}: ${(code.length / 1024).toFixed(0)} KB`);
 }
 
-await build({
-  ...common,
-  entryPoints: ["src/report.css"],
-  target: ["chrome100", "firefox100", "safari15"],
-  outfile: assets + "report.css",
-});
+for (const entry of ["report", "explorer"]) {
+  await build({
+    ...common,
+    entryPoints: [`src/${entry}.css`],
+    target: ["chrome100", "firefox100", "safari15"],
+    outfile: `${folder(entry)}${entry}.css`,
+  });
+}
 await writeFile(assets + "LICENSES.txt", licences);

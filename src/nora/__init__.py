@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nora.analysis import Analysis, analyse
     from nora.datasets import load_dataset
     from nora.engine import rule
+    from nora.explorer.explore import explore
     from nora.ingest import read_graph
     from nora.models import build_model
     from nora.problem.edits import Edits
@@ -88,6 +89,7 @@ _HOME = {
     "Edits": "problem.edits",
     "Session": "questions.session",
     "write_report": "report.page",
+    "explore": "explorer.explore",
     "analyse": "analysis",
     "Analysis": "analysis",
 }
@@ -115,6 +117,7 @@ __all__ = [
     "build_model",
     "edge_influence",
     "evaluate",
+    "explore",
     "flip",
     "fragile",
     "influence",

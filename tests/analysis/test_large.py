@@ -87,6 +87,13 @@ def test_memory_is_honoured_or_refused() -> None:
         nora.analyse(ties(), labels=labels(), memory="lots", progress=False)
 
 
+def test_a_limit_leaves_removals_in_work_what_is_left_of_it() -> None:
+    analysis = nora.analyse(
+        ties(), labels=labels(), epochs=2, top=1, method="exact", memory="6GB", progress=False
+    )
+    assert analysis.scores.options["memory"] < 3e9
+
+
 def test_a_forecast_grows_with_the_graph_and_is_told_when_it_is_long() -> None:
     def expected(nodes: int) -> object:
         data = Data(x=torch.eye(nodes, 50), edge_index=torch.zeros(2, 20 * nodes, dtype=torch.long))

@@ -175,7 +175,7 @@ TYPED: list[tuple[str, str]] = [
     ("train --dataset karate --model timme", "graphs with several relations"),
     ("run", "Missing option '--edges'"),
     ("run --edges nowhere.csv", "no such file: nowhere.csv"),
-    ("run --edges folder.csv", "folder.csv is a folder; name a file"),
+    ("run --edges folder.csv", "folder.csv is a folder"),
     ("run --edges file", "cannot tell what 'file' is"),
     ("run --edges edges.csv --model gnc", "Did you mean 'gcn'?"),
     ("run --edges edges.csv --method magic", "unknown method 'magic'"),

@@ -232,7 +232,7 @@ def test_edges_and_features_of_types(name: str) -> None:
             done = edits.resolved(data)
             told = why_not(effects.engine, done)
             # Edges of one type are taken for those of another that are their reverse.
-            assert told == "" or (name == "hgt" and "takes rows of edges" in told)
+            assert told == "" or (name == "hgt" and " takes a number for that of edges" in told)
             found = effects.after_edits(done).predictions
             new = edits.apply(data)
             out = model(new.x_dict, new.edge_index_dict)

@@ -5,19 +5,21 @@ import { ordinal } from "./format.js";
 
 const MOST = 8;
 
-export function finder(place, { data, selection }) {
-  const { find, named, nameOf, node } = data;
+// `find` gives matching positions, or a promise of them; `choose` is told the one that is taken.
+export function finder(place, { data, selection }, { id = "finder", label = "Find a node", find = data.find, choose: take = (position) => selection.select(position, "finder") } = {}) {
+  const { named, nameOf, node } = data;
+  let asked = 0;
   let found = [];
   let active = -1;
-  const list = el("ul", { id: "finder-list", role: "listbox", "aria-label": "Matching nodes", hidden: true });
+  const list = el("ul", { id: `${id}-list`, role: "listbox", "aria-label": "Matching nodes", hidden: true });
   const input = el("input", {
-    id: "finder-input",
+    id: `${id}-input`,
     type: "search",
     role: "combobox",
     autocomplete: "off",
     spellcheck: "false",
     placeholder: named ? "Name" : "Number",
-    "aria-controls": "finder-list",
+    "aria-controls": `${id}-list`,
     "aria-expanded": "false",
     "aria-autocomplete": "list",
   });
@@ -30,18 +32,18 @@ export function finder(place, { data, selection }) {
   const choose = (position) => {
     input.value = nameOf(position);
     close();
-    selection.select(position, "finder");
+    take(position);
   };
   const mark = () => {
     [...list.children].forEach((item, index) => item.setAttribute("aria-selected", String(index === active)));
-    if (active >= 0) input.setAttribute("aria-activedescendant", `finder-option-${active}`);
+    if (active >= 0) input.setAttribute("aria-activedescendant", `${id}-option-${active}`);
     else input.removeAttribute("aria-activedescendant");
   };
   const option = (position, index) =>
     el(
       "li",
       {
-        id: `finder-option-${index}`,
+        id: `${id}-option-${index}`,
         role: "option",
         "aria-selected": "false",
         // Before the field loses the focus, which closes the list.
@@ -54,7 +56,14 @@ export function finder(place, { data, selection }) {
       el("span", { class: "muted" }, node.rank[position] > 0 ? ordinal(node.rank[position]) : "not scored"),
     );
   const look = () => {
-    found = find(input.value, MOST);
+    const question = ++asked;
+    const answer = find(input.value, MOST);
+    if (!(answer instanceof Promise)) return show(answer);
+    // A later text has been typed meanwhile: its matches count. What went wrong is told elsewhere.
+    return answer.then((positions) => question === asked && document.activeElement === input && show(positions), () => {});
+  };
+  const show = (positions) => {
+    found = positions;
     active = -1;
     const empty = input.value.trim() && !found.length;
     list.replaceChildren(
@@ -79,5 +88,5 @@ export function finder(place, { data, selection }) {
       close();
     }
   });
-  place.append(el("label", { for: "finder-input" }, "Find a node"), el("div", { class: "combobox" }, input, list));
+  place.append(el("label", { for: `${id}-input` }, label), el("div", { class: "combobox" }, input, list));
 }

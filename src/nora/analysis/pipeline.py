@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,7 @@ from nora.training.train import train
 from nora.training.trust import assess
 
 FEWEST_LABELLED, MEGABYTE = 5, 1e6
+MUCH, LEAST_ROOM = 1_500_000_000, 100_000_000
 log = logging.getLogger(__name__)
 
 
@@ -158,7 +160,8 @@ def analyse(
 
     session = run.session()
     with stages.measured("ranking"), _kept(cautions):
-        scores = refined(session, session.influence(method, progress=progress), least=top)
+        found = session.influence(method, progress=progress, **_room(method, memory))
+        scores = refined(session, found, least=top)
     if "auto" in scores.details:
         tell(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
     with stages.measured("other methods"), _kept(cautions):
@@ -217,6 +220,15 @@ def _check_memory(expected: Forecast, memory: str | int | None) -> None:
             f"training and ranking would take about {in_words(expected.memory)}, and {allowed} than "
             f"{in_words(limit)}; give fewer features or a smaller graph, or more memory"
         )
+
+
+def _room(method: str, memory: str | int | None) -> dict[str, Any]:
+    """What removals in work may take together, where a method asks: less where a graph takes much."""
+    if "memory" not in inspect.signature(METHODS[method].value).parameters:
+        return {}
+    if memory is not None:
+        return {"memory": max(LEAST_ROOM, (parse_bytes(memory) - held_memory()) // 2)}
+    return {"memory": MUCH // 2} if held_memory() > MUCH else {}
 
 
 def _bytes(source: Source | None) -> int:

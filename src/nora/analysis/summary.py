@@ -87,6 +87,11 @@ def model_notes(run: Run) -> list[str]:
     takes = inspect.signature(run.model.forward).parameters
     name = run.architecture["name"]
     found = []
+    if run.metrics.get("still_improving"):
+        found.append(
+            f"training ended after {run.metrics['epochs']:,} epochs while it was still improving; more "
+            "epochs= may make a better model"
+        )
     if run.data.get("edge_type") is not None and "edge_type" not in takes:
         found.append(f"{name} does not look at the types of edges; rgcn does (model='rgcn')")
     weight = run.data.get("edge_weight")
@@ -97,11 +102,6 @@ def model_notes(run: Run) -> list[str]:
         found.append(
             f"the weights of edges count, as they are (from {low:g} to {high:g}); to leave them out, "
             "name their column in ignore="
-        )
-    if run.metrics.get("still_improving"):
-        found.append(
-            f"training ended after {run.metrics['epochs']:,} epochs while it was still improving; more "
-            "epochs= may make a better model"
         )
     if run.task.name == "link" and run.dataset.class_names:
         found.append("labels are not used: the task is to predict edges (task='link')")

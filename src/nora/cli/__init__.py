@@ -17,6 +17,7 @@ from nora.cli.display import help_text
 from nora.cli.errors import Group
 from nora.cli.example import example
 from nora.cli.experiments import reproduce
+from nora.cli.explore import explore
 from nora.cli.flipping import flip
 from nora.cli.grouping import group
 from nora.cli.ranking import merge, rank
@@ -83,6 +84,7 @@ for command in (
     demo,
     run,
     example,
+    explore,
     train,
     rank,
     what_if,

@@ -77,6 +77,7 @@ def demo(
     else:
         say(f"Had {first} been gone, nobody would change camp.\n")
     say(f"Scores in {files['scores']}, picture in {files['figure']}")
+    say("Try it yourself, in the browser: .venv/bin/nora explore --demo")
 
 
 @dataclass(frozen=True)

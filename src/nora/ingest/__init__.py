@@ -3,8 +3,10 @@
     reading = read_graph("edges.csv", labels="labels.csv")
     reading.dataset, reading.notes
 
-One file per matter: `table` (CSV, TSV, Parquet) and `graphfile` (GraphML, GEXF) read; `edges`,
-`features` and `labels` say what the columns mean, `ids` when two spellings are one node; `encodings`
+One file per matter: `table` and `cells` are what is read, `text` and `wide` read delimited text,
+`graphfile` GraphML and GEXF, `matrices` Matrix Market, `folders` what OGB and PyG lay out; `opening`,
+`odd_files` and `limits` say what can be opened, what a file really is and what fits. `edges`, `features`,
+`feature_list` and `classes` say what the columns mean, `ids` when two spellings are one node; `encodings`
 makes features where there are none; `reading` puts it together. What cannot be understood is refused with
 the file's name and the line; what was decided on the way is noted.
 

@@ -71,11 +71,13 @@ def read_text(
     if not text.strip():
         raise ValueError(f"{name} is empty")
     told, text = _told_delimiter(text)
-    delimiter = told or ("\t" if kind_of(path) == ".tsv" else _delimiter(text, recognised))
+    head = _head(text)
+    delimiter = told or ("\t" if kind_of(path) == ".tsv" else _delimiter(head, recognised))
     if delimiter == " ":
         text, delimiter = re.sub(r"(?m)^[ \t]+|[ \t]+$", "", text), "\t"
         text = re.sub(r"[ \t]+", "\t", text)
-    first = next((row for _, row in _records(text, delimiter)), None)
+        head = _head(text)
+    first = next((row for _, row in _records(head, delimiter)), None)
     if first is None:
         raise ValueError(_unreadable(text, name))
     table = _parsed(text, delimiter, len(first), name)
@@ -138,6 +140,12 @@ def _wide(
         return f"{path.name}, line {found[0]}" if found else f"{path.name}, row {row + skipped + 1}"
 
     return TextTable(columns, cells, place, delimiter == ";")
+
+
+def _head(text: str) -> str:
+    """The first lines of a text, as many as a megabyte holds; at least one."""
+    end = text.find("\n", HEAD)
+    return text if end < 0 else text[: end + 1]
 
 
 def _told_delimiter(text: str) -> tuple[str | None, str]:

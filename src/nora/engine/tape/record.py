@@ -30,6 +30,15 @@ aten = torch.ops.aten
 MOST_OPERATIONS = 50_000
 
 
+# Statements in place that write nothing: the tensor looks at its memory otherwise.
+_TURNS: dict[str, Callable[[Any], Any]] = {
+    "aten::transpose_": lambda _: aten.transpose.int,
+    "aten::t_": lambda _: aten.t.default,
+    "aten::unsqueeze_": lambda _: aten.unsqueeze.default,
+    "aten::squeeze_": lambda func: getattr(aten.squeeze, func._overloadname),
+}
+
+
 @dataclass
 class _Memory:
     """What shares one piece of memory: its first tensor's number, and how often it was written to."""
@@ -73,8 +82,13 @@ class _Recorder(TorchDispatchMode):
         if len(self.tape.ops) >= MOST_OPERATIONS:
             raise TooLongError(f"more than {MOST_OPERATIONS:,} operations at {self.line}")
         given_args, given_kwargs = self.refs(args), self.refs(kwargs)
-        out = func(*args, **kwargs)
         schema = func._schema
+        if schema.name in _TURNS:
+            shape = tuple(args[0].shape)
+            out = func(*args, **kwargs)
+            self._turn(_TURNS[schema.name](func), args[0], given_args, given_kwargs, shape)
+            return out
+        out = func(*args, **kwargs)
         written = [
             (place, argument.name)
             for place, argument in enumerate(schema.arguments)
@@ -244,6 +258,22 @@ class _Recorder(TorchDispatchMode):
         )
         for target, number in zip(targets, numbers, strict=True):
             self._renew(target, number)
+
+    def _turn(
+        self,
+        func: Any,
+        tensor: Tensor,
+        given_args: tuple[Any, ...],
+        given_kwargs: dict[str, Any],
+        before: tuple[int, ...],
+    ) -> None:
+        """A tensor that has become another window on its own memory: nothing is written."""
+        known, number = self._known[tensor], self._next()
+        link = Link(func, given_args[1:], given_kwargs, None, before, tuple(tensor.shape))
+        self._known[tensor] = _Known(number, known.version, (*known.chain, link))
+        self.tape.ops.append(
+            Op(func, given_args, given_kwargs, (number,), (link.after,), (tensor.dtype,), self.line)
+        )
 
     def _renew(self, tensor: Tensor, number: int) -> None:
         memory, known = self._memory_of(tensor), self._known.get(tensor)

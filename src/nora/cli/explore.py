@@ -1,0 +1,111 @@
+"""`nora explore`: a run, live in the browser."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nora.cli.display import say
+
+if TYPE_CHECKING:
+    from nora import Influence, Run
+    from nora.explorer.serving import Explorer
+
+
+def explore(
+    run: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="RUN",
+            help="A run of 'nora train', or the results of 'nora run'.",
+            show_default=False,
+        ),
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="The small social network of 'nora demo'.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="Where to listen; 0: any free port.")
+    ] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the browser.")
+    ] = True,
+) -> None:
+    """Explore a run in the browser: click a node, it is gone; see at once who changes.
+
+    Nodes and edges can be taken away, added and put back; the page tells who changes class, what each
+    edit does alone and all do together, and writes pictures, tables and programs. It is served to this
+    machine only, to whoever has the address with its token, and loads nothing from elsewhere. Ctrl-C
+    stops it. Needs: pip install 'nora-influence\\[explore]'.
+
+    \b
+    Example:
+      nora explore --demo
+      nora explore runs/cora-gcn
+      nora explore results --port 8765 --no-browser
+    """
+    if demo == (run is not None):
+        raise ValueError("give a run to explore, e.g. nora explore runs/cora-gcn, or --demo")
+
+    import nora
+
+    trained, scores, title = _demo() if run is None else _read(run)
+    say("Preparing …")
+    explorer = nora.explore(
+        trained.model,
+        trained.data,
+        trained.task,
+        scores=scores,
+        names=trained.dataset.node_names,
+        class_names=trained.dataset.class_names,
+        labels=trained.dataset.data.y if trained.task.name == "node" else None,
+        title=title,
+        port=port,
+        browser=False,
+        run=None if run is None else str(_folder(run).absolute()),
+    )
+    print(f"Explorer: {explorer.url}", flush=True)
+    say("Ctrl-C stops it; Enter shows another address (each works once).")
+    if browser and not explorer.open():
+        say("No browser could be opened: copy the address into one on this machine.")
+    if sys.stdin.isatty():
+        threading.Thread(target=_offer, args=(explorer,), daemon=True).start()
+    explorer.wait()
+
+
+def _offer(explorer: Explorer) -> None:
+    """Another address for every Enter."""
+    for _ in sys.stdin:
+        if explorer.running:
+            print(f"Explorer: {explorer.url}", flush=True)
+
+
+def _demo() -> tuple[Run, None, str]:
+    import nora
+
+    return nora.train("gcn", "polarised"), None, "A polarised network"
+
+
+def _folder(given: Path) -> Path:
+    """The trained run: the folder itself, or the one inside the results of `nora run`."""
+    return given / "run" if (given / "run" / "run.json").exists() else given
+
+
+def _read(given: Path) -> tuple[Run, Influence | None, str]:
+    """A run, and the scores beside it, where they are."""
+    import nora
+    from nora.analysis.asking import page_title
+
+    folder = _folder(given)
+    trained = nora.load_run(folder)
+    if folder == given:
+        return trained, None, given.absolute().name
+    title = page_title(given) or ""
+    table = given / "scores.parquet"
+    if not table.exists():
+        return trained, None, title
+    return trained, nora.Influence.load(table), title

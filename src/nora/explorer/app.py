@@ -1,0 +1,337 @@
+"""The server's addresses: the page and its files, questions as JSON, the ranking as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from nora.explorer.changes import as_edits, features_of, node_id, read_changes
+from nora.explorer.desk import Desk
+from nora.explorer.exports import as_csv, as_python, as_report
+from nora.explorer.network import Network
+from nora.explorer.ranking import Ranking
+from nora.explorer.refusal import Refused
+from nora.explorer.worker import Worker
+from nora.results.influence import Influence
+
+MOST_BYTES = 200_000
+STREAMS = 16
+FILES = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/explorer.js": ("explorer.js", "text/javascript; charset=utf-8"),
+    "/theme.js": ("theme.js", "text/javascript; charset=utf-8"),
+    "/explorer.css": ("explorer.css", "text/css; charset=utf-8"),
+}
+EXPORTS = {
+    "csv": ("changes.csv", "text/csv; charset=utf-8"),
+    "python": ("what_if.py", "text/x-python; charset=utf-8"),
+    "report": ("report.html", "application/octet-stream"),
+}
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class Explorations:
+    """Everything that can be asked about one network."""
+
+    def __init__(self, network: Network, scores: Influence | None = None) -> None:
+        self.network = network
+        self.worker = Worker()
+        self.desk = Desk(network, self.worker)
+        self.ranking = Ranking(network, self.worker, scores)
+        self.desk.practise()
+        self.closing = False
+        self._streams = 0
+        self._reporting = asyncio.Lock()
+
+    @cached_property
+    def _value(self) -> bytes:
+        return _json(self.network.value())
+
+    def app(self) -> Starlette:
+        """The application, without its guard."""
+        get, post = ["GET"], ["POST"]
+        return Starlette(
+            routes=[
+                *(Route(path, self.file, methods=get) for path in FILES),
+                Route("/api/network", self.value, methods=get),
+                Route("/api/effect", self.effect, methods=post),
+                Route("/api/singles", self.singles, methods=post),
+                Route("/api/neighbours", self.neighbours, methods=post),
+                Route("/api/search", self.search, methods=get),
+                Route("/api/features", self.features, methods=get),
+                Route("/api/why", self.why, methods=get),
+                Route("/api/export", self.export, methods=post),
+                Route("/api/ranking", self.stream, methods=get),
+                Route("/api/ranking", self.steer, methods=post),
+            ],
+            exception_handlers={
+                Refused: _refused,
+                HTTPException: _unknown,
+                Exception: _unexpected,
+            },
+        )
+
+    def close(self) -> None:
+        """End streams and work."""
+        self.closing = True
+        self.ranking.pause()
+        self.worker.close()
+
+    async def file(self, request: Request) -> Response:
+        """The page and its files: no path from a request ever reaches the disk."""
+        name, kind = FILES[request.url.path]
+        text = (files("nora.explorer") / "assets" / name).read_bytes()
+        return Response(text, headers={"Content-Type": kind})
+
+    async def value(self, request: Request) -> Response:
+        """What the page knows from the start."""
+        text = await asyncio.to_thread(lambda: self._value)
+        return Response(text, media_type="application/json")
+
+    async def effect(self, request: Request) -> Response:
+        """What edits change together."""
+        asked = await _body(request, {"edits", "page", "number"})
+        page, number = asked.get("page", ""), asked.get("number", 0)
+        if not isinstance(page, str) or len(page) > 64:
+            raise Refused(422, "page must be a short text")
+        if isinstance(number, bool) or not isinstance(number, int) or abs(number) > 2**53:
+            raise Refused(422, "number must be a whole number")
+        changes = read_changes(asked.get("edits"), self.network.session)
+        found = await _answered(request, self.desk.effect(changes, page, number))
+        return Response(_json(found), media_type="application/json")
+
+    async def singles(self, request: Request) -> Response:
+        """What each edit changes by itself, in the order in which they were given."""
+        given: Any = (await _body(request, {"edits"})).get("edits")
+        session = self.network.session
+        changes = read_changes(given, session)
+        found = await _answered(request, self.desk.singles(changes))
+        known = dict(zip(changes, found, strict=True))
+        each = [read_changes([one], session)[0] for one in given]
+        return JSONResponse([known.get(one, {"total": None, "flips": None}) for one in each])
+
+    async def neighbours(self, request: Request) -> Response:
+        """Neighbours of some nodes, and ties among all these and others that are drawn."""
+        asked = await _body(request, {"nodes", "others", "most"})
+        most = asked.get("most", 150)
+        if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 1000:
+            raise Refused(422, "most must be between 0 and 1000")
+        lists = [asked.get(key, []) for key in ("nodes", "others")]
+        if not all(isinstance(one, list) and len(one) <= 6000 for one in lists):
+            raise Refused(422, "nodes and others must be lists of at most 6000 ids")
+        nodes, others = ([node_id(one, self.network.session) for one in part] for part in lists)
+        return JSONResponse(await asyncio.to_thread(self._around, nodes, others, most))
+
+    def _around(self, nodes: list[int], others: list[int], most: int) -> dict[str, Any]:
+        import numpy as np
+
+        network, found = self.network, {}
+        for node in nodes:
+            near = network.neighbours(node)
+            first = near[np.argsort(-network.degree[near], kind="stable")]
+            found[node] = first[:most].tolist()
+        drawn = np.unique(
+            np.concatenate(
+                [np.asarray(part, dtype=np.int64) for part in (nodes, others, *found.values())]
+            )
+        )
+        return {
+            "near": [found[node] for node in nodes],
+            "more": [len(network.neighbours(node)) - len(found[node]) for node in nodes],
+            "edge": network.among(drawn)[:20_000].ravel().tolist(),
+        }
+
+    async def search(self, request: Request) -> Response:
+        """Nodes whose name holds a text."""
+        text = request.query_params.get("text", "")
+        if len(text) > 200:
+            raise Refused(422, "a text to search for has at most 200 letters")
+        most = _whole(request, "most", 8, 1, 200)
+        return JSONResponse({"node": await asyncio.to_thread(self.network.find, text, most)})
+
+    async def features(self, request: Request) -> Response:
+        """A node's features: those that are not zero, the largest first."""
+        session = self.network.session
+        node = node_id(_whole(request, "node", -1), session)
+        row = features_of(session)[node].double()
+        some = row.abs().argsort(descending=True, stable=True)[:100]
+        shown = [(int(at), float(row[at])) for at in some if float(row[at]) != 0.0]
+        return JSONResponse({"count": len(row), "feature": shown})
+
+    async def why(self, request: Request) -> Response:
+        """Whose removal changes this node's prediction most."""
+        session = self.network.session
+        node = node_id(_whole(request, "node", -1), session)
+
+        def ask() -> dict[str, Any]:
+            frame = session.influencers(node, 12, progress=False)
+            influence = [float(one) for one in frame["influence"]]
+            return {"node": frame["node"].tolist(), "influence": influence}
+
+        return JSONResponse(await _answered(request, self.desk.ask(("why", node), ask)))
+
+    async def export(self, request: Request) -> Response:
+        """The state as a file."""
+        asked = await _body(request, {"edits", "kind", "told"})
+        kind, told = asked.get("kind"), asked.get("told", "")
+        if not isinstance(kind, str) or kind not in EXPORTS:
+            raise Refused(422, f"kind must be one of {', '.join(EXPORTS)}")
+        if not isinstance(told, str) or len(told) > 2000:
+            raise Refused(422, "told must be a text of at most 2000 letters")
+        network = self.network
+        changes = read_changes(asked.get("edits"), network.session)
+        content: str | bytes
+        if kind == "python":
+            content = as_python(changes, network)
+        elif kind == "csv":
+            if not changes:
+                raise Refused(422, "nothing is changed yet: there are no changes to write")
+            edits = as_edits(changes, network.session)
+            key = ("csv", changes)
+            asking = self.desk.ask(key, lambda: as_csv(network.session.what_if(edits), network))
+            content = await _answered(request, asking)
+        else:
+            async with self._reporting:
+                try:
+                    content = await asyncio.to_thread(as_report, changes, network, told)
+                except (ValueError, TypeError) as error:
+                    raise Refused(422, str(error)) from error
+        name, media = EXPORTS[kind]
+        disposition = f'attachment; filename="{name}"'
+        return Response(
+            content, headers={"Content-Type": media, "Content-Disposition": disposition}
+        )
+
+    async def steer(self, request: Request) -> Response:
+        """Stop the ranking, or go on with it."""
+        act = (await _body(request, {"act"})).get("act")
+        if act not in ("pause", "start"):
+            raise Refused(422, "act must be pause or start")
+        (self.ranking.pause if act == "pause" else self.ranking.start)()
+        return JSONResponse(self.ranking.state())
+
+    async def stream(self, request: Request) -> Response:
+        """The ranking as server-sent events; a browser that comes back goes on where it was."""
+        if self._streams >= STREAMS:
+            raise Refused(429, f"at most {STREAMS} windows can follow the ranking")
+        last = request.headers.get("last-event-id", "0")
+        cursor = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else 0
+        headers = {"X-Accel-Buffering": "no"}
+        return StreamingResponse(
+            self._events(request, min(cursor, self.ranking.done)),
+            media_type="text/event-stream",
+            headers=headers,
+        )
+
+    async def _events(self, request: Request, cursor: int) -> AsyncIterator[str]:
+        loop, news = asyncio.get_running_loop(), asyncio.Event()
+        self._streams += 1
+        stop = self.ranking.listen(lambda: _awake(loop, news))
+        if self.ranking.status == "waiting":
+            self.ranking.start()
+        try:
+            while not self.closing:
+                news.clear()
+                while True:
+                    cursor, part = self.ranking.part(cursor)
+                    part |= self.ranking.state()
+                    yield f"id: {cursor}\ndata: {json.dumps(part)}\n\n"
+                    if cursor >= self.ranking.done:
+                        break
+                try:
+                    await asyncio.wait_for(news.wait(), 10)
+                    await asyncio.sleep(0.1)  # a few slices at once
+                except TimeoutError:
+                    yield ": still here\n\n"
+                if await request.is_disconnected():
+                    break
+        finally:
+            stop()
+            self._streams -= 1
+
+
+def _awake(loop: asyncio.AbstractEventLoop, news: asyncio.Event) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(news.set)
+
+
+def _json(value: Any) -> bytes:
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    # Half of a surrogate pair, which a name from a broken file may hold, becomes a "?".
+    return text.encode("utf-8", "replace")
+
+
+async def _answered(request: Request, future: Any) -> Any:
+    """A future's value; one whose page has gone is taken out of the queue."""
+    wrapped = asyncio.wrap_future(future)
+    while True:
+        done, _ = await asyncio.wait([wrapped], timeout=1.0)
+        if done:
+            return wrapped.result()
+        if await request.is_disconnected():
+            future.cancel()
+            raise Refused(409, "nobody waits for this answer any more")
+
+
+async def _body(request: Request, known: set[str]) -> dict[str, Any]:
+    """The request's JSON object, of bounded size and without unknown keys."""
+    said = request.headers.get("content-length", "0")
+    if not (said.isascii() and said.isdecimal()) or int(said) > MOST_BYTES:
+        raise Refused(413, f"a request has at most {MOST_BYTES:,} bytes")
+    text = bytearray()
+    async for part in request.stream():
+        text += part
+        if len(text) > MOST_BYTES:
+            raise Refused(413, f"a request has at most {MOST_BYTES:,} bytes")
+    try:
+        value = json.loads(text.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise Refused(400, "the request is no JSON") from None
+    if not isinstance(value, dict):
+        raise Refused(422, "the request must be a JSON object")
+    strange = sorted(set(value) - known)
+    if strange:
+        raise Refused(422, f"a request here has {', '.join(sorted(known))}")
+    return value
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _whole(request: Request, key: str, default: int, low: int = -1, high: int = 2**53) -> int:
+    text = request.query_params.get(key)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) < 17 and low <= int(text) <= high):
+        raise Refused(422, f"{key} must be a whole number")
+    return int(text)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return JSONResponse({"error": error.message}, error.status)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    """A bug of ours: its traceback is for the terminal, not for the page."""
+    if not isinstance(error, ClientDisconnect):
+        traceback.print_exception(error, file=sys.stderr)
+    return JSONResponse({"error": "something went wrong; the terminal says what"}, 500)

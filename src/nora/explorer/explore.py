@@ -1,0 +1,86 @@
+"""`nora.explore`: a model and a graph, live in the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from nora.explorer.network import network_of
+from nora.problem import Transform
+from nora.problem.calling import Forward
+from nora.problem.task import Task
+from nora.questions.session import Session
+from nora.results.influence import Influence
+
+if TYPE_CHECKING:
+    from nora.explorer.serving import Explorer
+
+
+def explore(
+    model: nn.Module,
+    data: Data,
+    task: Task | None = None,
+    *,
+    scores: Influence | None = None,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
+    labels: Tensor | Sequence[int] | None = None,
+    title: str = "",
+    forward: Forward | None = None,
+    transform: Transform | None = None,
+    port: int = 0,
+    browser: bool = True,
+    run: str | None = None,
+) -> Explorer:
+    """Open a page in the browser that answers at once: click a node, it is gone; see who changes.
+
+    The page is served to this machine only (127.0.0.1), and only to who has the address; it loads nothing
+    from elsewhere. Model and graph must not change while it runs.
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph.
+        task: What is predicted; node classification from logits by default.
+        scores: Influences that are known already; found out in the background by default.
+        names: The nodes' names.
+        class_names: The classes' names.
+        labels: Known classes `[num_nodes]`, −1 where unknown; `data.y` by default.
+        title: What the data are called.
+        forward: As in `nora.influence`.
+        transform: As in `nora.influence`.
+        port: Where to listen; any free port by default.
+        browser: Open the browser.
+        run: The folder of the trained run, for the programs that the page writes.
+
+    Returns:
+        The running explorer: `.url` is an address that works once, `.wait()` blocks until Ctrl-C, `.close()`
+        stops it. In a notebook it goes on while you work.
+
+    Example:
+        >>> import nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> with nora.explore(run.model, run.data, browser=False) as explorer:
+        ...     explorer.running
+        True
+    """
+    try:
+        from nora.explorer.app import Explorations
+        from nora.explorer.serving import Explorer
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        raise ModuleNotFoundError(
+            f"the explorer needs {error.name}: pip install 'nora-influence[explore]'"
+        ) from None
+
+    session = Session(
+        model, data, task, forward=forward, transform=transform, names=names, once=True
+    )
+    network = network_of(session, names, class_names, labels, title, run)
+    explorer = Explorer(Explorations(network, scores), port)
+    if browser:
+        explorer.open()
+    return explorer

@@ -1,0 +1,67 @@
+"""A real browser for tests of pages, and pages that are listened to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def missing() -> str | None:
+    """Why there is no browser; None where there is one."""
+    if not Path(CHROMIUM).exists() and shutil.which("chromium") is None:
+        return f"no Chromium at {CHROMIUM}: apt-get install chromium"
+    try:
+        import playwright.sync_api  # noqa: F401
+    except ImportError:
+        return "no playwright: pip install -e '.[dev]'"
+    return None
+
+
+def require_browser() -> None:
+    """Skip without a browser, or fail where NORA_REQUIRE_BROWSER=1."""
+    reason = missing()
+    if reason:
+        (pytest.fail if os.environ.get("NORA_REQUIRE_BROWSER") == "1" else pytest.skip)(reason)
+
+
+def launch(play: Any) -> Any:
+    """Chromium, drawing WebGL in software."""
+    path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
+    return play.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+
+
+class Watched:
+    """A page with everything that it said, asked for and threw."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", self._heard)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("dialog", self._asked)
+
+    def _heard(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def _asked(self, dialog: Any) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()

@@ -1,0 +1,55 @@
+"""What a recording makes of statements in place."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric import nn as pyg
+from torch_geometric.data import Data
+
+import by_hand
+import nora
+
+
+class Recurrent(nn.Module):
+    """A recurrent network over what a node says and hears; it turns its input in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.SAGEConv(6, 6)
+        self.cells, self.out = nn.GRU(6, 6, batch_first=True), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        said = torch.stack([x, self.conv(x, edge_index)], dim=1)
+        return self.out(self.cells(said)[0][:, -1])
+
+
+class Turned(nn.Module):
+    """Windows on one memory, one of which is turned in place before all are written to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.out = pyg.SAGEConv(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.conv(x, edge_index)
+        part = h[:, :3]
+        turned = h.view(-1, 6)
+        turned.t_()
+        turned.unsqueeze_(0)
+        turned.squeeze_(0)
+        turned[0] += 1
+        part.mul_(2)
+        return self.out(h + turned.t())
+
+
+@pytest.mark.parametrize("make", [Recurrent, Turned])
+def test_a_tensor_that_is_turned_in_place_is_followed(make: type[nn.Module], hubs: Data) -> None:
+    torch.manual_seed(0)
+    model = make().double().eval()
+    found = nora.influence(model, hubs, "exact", progress=False)
+    nodes = [0, 1, 70, 149]
+    assert "fallback" not in found.details
+    truth = by_hand.influence(model, hubs, nodes)
+    torch.testing.assert_close(found.scores[nodes], truth, rtol=1e-9, atol=1e-9)

@@ -1,0 +1,41 @@
+"""A running explorer of the karate club, and a client that has its cookie."""
+
+from __future__ import annotations
+
+import pytest
+
+import nora
+from loopback import Client
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="package")
+def run():
+    return nora.train("gcn", "karate", epochs=60, progress=False)
+
+
+@pytest.fixture(scope="package")
+def names(run):
+    """The second member has a script for a name."""
+    named = list(run.dataset.node_names)
+    named[1] = EVIL
+    return named
+
+
+@pytest.fixture(scope="package")
+def explorer(run, names):
+    with nora.explore(
+        run.model,
+        run.data,
+        names=names,
+        class_names=run.dataset.class_names,
+        title=f"Karate {EVIL}",
+        browser=False,
+    ) as started:
+        yield started
+
+
+@pytest.fixture(scope="package")
+def client(explorer):
+    return Client(explorer)

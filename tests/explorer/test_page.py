@@ -1,0 +1,487 @@
+"""The explorer in a real browser: the numbers are those of `nora.what_if`, by mouse and by keyboard.
+
+Without Chromium these tests are skipped, or fail where NORA_REQUIRE_BROWSER=1.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pandas as pd
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import nora
+from chromium import Watched, launch, require_browser
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def play():
+    require_browser()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser(play):
+    started = launch(play)
+    yield started
+    started.close()
+
+
+def visit(browser, explorer, width: int = 1280, height: int = 900, **context) -> Watched:
+    opened = browser.new_context(
+        viewport={"width": width, "height": height}, reduced_motion="reduce", **context
+    )
+    opened.set_default_timeout(20_000)
+    watched = Watched(opened.new_page())
+    watched.page.goto(explorer.url)
+    watched.page.wait_for_selector("body.ready")
+    return watched
+
+
+@pytest.fixture
+def watched(browser, explorer) -> Iterator[Watched]:
+    found = visit(browser, explorer)
+    # All influences are there.
+    found.page.wait_for_selector("#panel h4:text-is('Most influential')")
+    yield found
+    assert not found.complaints
+    found.page.context.close()
+
+
+def settled(page, edits: int) -> None:
+    """So many edits, and what they do, all together and one by one."""
+    page.wait_for_function(
+        """edits => document.querySelectorAll(".edits li").length === edits
+            && document.querySelectorAll(".edits .value[data-total]").length === edits
+            && document.getElementById("panel").getAttribute("aria-busy") === "false" """,
+        arg=edits,
+    )
+
+
+def total(page) -> float:
+    return float(page.locator("#panel .facts dd").first.get_attribute("data-value"))
+
+
+def turned(page) -> list[str]:
+    return page.locator("#panel .changes .turned > .node").all_text_contents()
+
+
+def spot(page, node: int) -> list[float]:
+    """Where a node is on the screen."""
+    page.locator("#stage").scroll_into_view_if_needed()
+    return page.evaluate(
+        """key => {
+            const sigma = window.noraGraph;
+            const box = document.getElementById("stage").getBoundingClientRect();
+            const at = sigma.graphToViewport(sigma.getGraph().getNodeAttributes(key));
+            return [box.left + at.x, box.top + at.y];
+        }""",
+        str(node),
+    )
+
+
+def click_node(page, node: int, **how) -> None:
+    where = spot(page, node)
+    page.mouse.move(*where)
+    page.wait_for_timeout(50)
+    if how.get("shift"):
+        page.keyboard.down("Shift")
+    page.mouse.click(*where)
+    if how.get("shift"):
+        page.keyboard.up("Shift")
+
+
+def names_of(flips: pd.DataFrame, names: list[str]) -> list[str]:
+    return [names[node] for node in flips["node"]]
+
+
+def test_it_loads_from_its_own_server_alone(watched, explorer):
+    own = f"http://127.0.0.1:{explorer.port}/"
+    assert watched.requests and all(url.startswith((own, "data:")) for url in watched.requests)
+    assert watched.page.url == own
+    assert watched.page.title().startswith("Karate")
+
+
+def test_the_ranking_is_that_of_influence(watched, run, names):
+    true = nora.influence(run.model, run.data, "exact", progress=False)
+    shown = watched.page.locator("#table tbody .node").all_text_contents()
+    assert shown == [names[node] for node in true.top(15)["node"]]
+
+
+def test_a_click_takes_a_node_away_and_the_page_shows_the_effect_of_what_if(watched, run, names):
+    page = watched.page
+    click_node(page, 33)
+    settled(page, 1)
+    true = nora.what_if(run.model, run.data, 33)
+    assert total(page) == pytest.approx(true.total, rel=1e-6)
+    flips = true.flips()
+    assert len(flips) > 0
+    assert turned(page) == names_of(flips, names)
+    said = f"{len(flips)} of 33 nodes would be predicted another class"
+    assert said in page.locator("#panel .summary").inner_text()
+    assert said in page.locator("#announcer").inner_text()
+    assert page.url.endswith("#remove=33")
+    click_node(page, 33)  # and puts it back
+    page.wait_for_selector("#panel h3:text-is('Nothing is changed')")
+
+
+def test_several_removals_tell_each_alone_and_all_together(watched, run):
+    page = watched.page
+    for node in (33, 0):
+        page.locator(f'#table tr[data-node="{node}"] td.act button').click()
+    settled(page, 2)
+    together = nora.what_if(run.model, run.data, [0, 33]).total
+    alone = [nora.what_if(run.model, run.data, node).total for node in (33, 0)]
+    shown = [float(one.get_attribute("data-total")) for one in page.locator(".edits .value").all()]
+    assert shown == pytest.approx(alone, rel=1e-6)
+    assert total(page) == pytest.approx(together, rel=1e-6)
+    values = page.locator("#panel .facts dd")
+    assert float(values.nth(1).get_attribute("data-value")) == pytest.approx(sum(alone), rel=1e-6)
+    more = "more" if together > sum(alone) else "less"
+    assert re.search(
+        rf"Together they change .* {more} than one by one", page.locator("#panel").inner_text()
+    )
+
+
+def test_back_is_undo_and_forward_is_redo(watched, run):
+    page = watched.page
+    for node in (33, 0):
+        page.locator(f'#table tr[data-node="{node}"] td.act button').click()
+    settled(page, 2)
+    page.go_back()
+    settled(page, 1)
+    assert total(page) == pytest.approx(nora.what_if(run.model, run.data, 33).total, rel=1e-6)
+    page.go_back()
+    page.wait_for_selector("#panel h3:text-is('Nothing is changed')")
+    page.go_forward()
+    settled(page, 1)
+    page.get_by_role("button", name="Redo").click()
+    settled(page, 2)
+    page.locator("h1").click()
+    page.keyboard.press("Control+z")
+    settled(page, 1)
+
+
+def test_a_link_to_a_state_opens_in_a_second_window(watched, run):
+    page = watched.page
+    second = Watched(page.context.new_page())
+    row = run.data.x[5].clone()
+    row[2] = 0.5
+    second.page.goto(page.url.split("#")[0] + "#remove=32&cut=0-1&add=16-33&set=5.2:0.5")
+    settled(second.page, 4)
+    true = nora.what_if(
+        run.model, run.data, 32, remove_edges=[(0, 1)], add_edges=[(16, 33)], features={5: row}
+    )
+    assert total(second.page) == pytest.approx(true.total, rel=1e-5)
+    # Undo works though this window has no history.
+    second.page.get_by_role("button", name="Undo the last edit").click()
+    second.page.wait_for_function("() => document.querySelectorAll('.edits li').length !== 4")
+
+
+def test_an_edge_is_cut_by_a_click_and_mended_by_another(watched, run):
+    page = watched.page
+    # 16 is tied to 5 and 6 only.
+    a, b = spot(page, 16), spot(page, 5)
+    middle = [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2]
+    page.mouse.move(*middle)
+    page.wait_for_timeout(100)
+    page.mouse.click(*middle)
+    settled(page, 1)
+    cut = re.search(r"#cut=(\d+)-(\d+)$", page.url)
+    assert cut, page.url
+    true = nora.what_if(run.model, run.data, remove_edges=[(int(cut[1]), int(cut[2]))])
+    assert total(page) == pytest.approx(true.total, rel=1e-5)
+    page.mouse.click(*middle)
+    page.wait_for_selector("#panel h3:text-is('Nothing is changed')")
+
+
+def choose(page, name: str) -> None:
+    field = page.get_by_role("combobox", name="Find a node")
+    field.fill(name)
+    page.locator("#finder").get_by_role("option").first.wait_for()
+    field.press("Enter")
+    page.wait_for_function(
+        "name => document.getElementById('chosen-title')?.textContent === name", arg=name
+    )
+
+
+def test_search_edges_and_features_work_from_the_panel_of_a_node(watched, run, names):
+    page = watched.page
+    choose(page, "member 17")
+    page.locator("#near summary").click()
+    page.get_by_role("button", name="Cut the edge to member 6").click()
+    settled(page, 1)
+    true = nora.what_if(run.model, run.data, remove_edges=[(16, 5)])
+    assert total(page) == pytest.approx(true.total, rel=1e-5)
+    page.locator("#connect summary").click()
+    field = page.get_by_role("combobox", name="From member 17 to")
+    field.fill("member 34")
+    page.locator("#connect").get_by_role("option").first.wait_for()
+    field.press("Enter")
+    settled(page, 2)
+    true = nora.what_if(run.model, run.data, remove_edges=[(16, 5)], add_edges=[(16, 33)])
+    assert total(page) == pytest.approx(true.total, rel=1e-5)
+    page.locator("#features summary").click()
+    page.get_by_label("New value").fill("0.25")
+    page.get_by_role("button", name="Set", exact=True).click()
+    settled(page, 3)
+    row = run.data.x[16].clone()
+    row[16] = 0.25
+    true = nora.what_if(
+        run.model, run.data, remove_edges=[(16, 5)], add_edges=[(16, 33)], features={16: row}
+    )
+    assert total(page) == pytest.approx(true.total, rel=1e-5)
+
+
+def test_why_tells_the_influencers(watched, run, names):
+    page = watched.page
+    choose(page, "member 9")
+    page.locator("#why summary").click()
+    page.locator("#why .node").first.wait_for()
+    true = nora.influencers(run.model, run.data, 8, 12, progress=False)
+    assert page.locator("#why .node").all_text_contents() == [names[one] for one in true["node"]]
+
+
+def test_shift_and_click_select_several_that_go_together(watched, run):
+    page = watched.page
+    click_node(page, 33, shift=True)
+    click_node(page, 16, shift=True)
+    page.wait_for_selector("#chosen-title:text-is('2 nodes selected')")
+    page.get_by_role("button", name="Add an edge", exact=True).click()
+    settled(page, 1)
+    true = nora.what_if(run.model, run.data, add_edges=[(16, 33)])
+    assert total(page) == pytest.approx(true.total, rel=1e-5)
+    page.get_by_role("button", name="Remove all").click()
+    settled(page, 2)  # the added edge went with its ends
+    assert total(page) == pytest.approx(nora.what_if(run.model, run.data, [33, 16]).total, rel=1e-6)
+
+
+def test_the_ranking_filters_by_class_label_and_degree(watched, run):
+    page = watched.page
+    before = nora.what_if(run.model, run.data, 0).before.argmax(dim=-1)
+    page.locator("#table-class").select_option("0")
+    assert f"of {int((before == 0).sum())} node" in page.locator("#table .status").inner_text()
+    page.locator("#table-degree").fill("9")
+    shown = page.locator("#table tbody tr").evaluate_all(
+        "rows => rows.map(r => Number(r.dataset.node))"
+    )
+    degree = run.data.edge_index[0].bincount(minlength=34)
+    assert sorted(shown) == [n for n in range(34) if before[n] == 0 and degree[n] >= 9]
+    page.locator("#table-search").fill("nobody")
+    assert "No node matches" in page.locator("#table .status").inner_text()
+
+
+def test_everything_can_be_done_by_keyboard_alone(watched, run):
+    page = watched.page
+    page.keyboard.press("/")
+    page.keyboard.type("member 34")
+    page.locator("#finder").get_by_role("option").first.wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#chosen-title:focus")
+    page.keyboard.press("Delete")
+    settled(page, 1)
+    assert total(page) == pytest.approx(nora.what_if(run.model, run.data, 33).total, rel=1e-6)
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#chosen", state="hidden")
+    page.locator("#table tbody tr").nth(1).locator("td.act button").focus()
+    page.keyboard.press("Enter")
+    settled(page, 2)
+    # The focus stays on the button, which now puts back.
+    assert page.evaluate("document.activeElement.textContent") == "Put back"
+    page.keyboard.press("Control+z")
+    settled(page, 1)
+
+
+def test_two_states_stand_side_by_side(watched, run):
+    page = watched.page
+    page.locator('#table tr[data-node="33"] td.act button').click()
+    settled(page, 1)
+    page.get_by_role("button", name="Keep to compare").click()
+    page.locator('#table tr[data-node="0"] td.act button').click()
+    settled(page, 2)
+    row = page.locator("#compare tr", has_text="Total change").locator("td")
+    kept, now = (float(row.nth(k).get_attribute("data-value")) for k in (0, 1))
+    assert kept == pytest.approx(nora.what_if(run.model, run.data, 33).total, rel=1e-6)
+    assert now == pytest.approx(nora.what_if(run.model, run.data, [0, 33]).total, rel=1e-6)
+    page.get_by_role("button", name="Swap").click()
+    settled(page, 1)
+    second = page.context.new_page()
+    second.goto(page.url)
+    second.wait_for_function(
+        "() => document.querySelectorAll('#compare td[data-value]').length === 6"
+    )
+    page.get_by_role("button", name="Stop comparing").click()
+    page.wait_for_selector("#comparison", state="hidden")
+
+
+def test_what_is_exported_can_be_read_back(watched, run, names, tmp_path):
+    page = watched.page
+    page.locator('#table tr[data-node="33"] td.act button').click()
+    settled(page, 1)
+    true = nora.what_if(run.model, run.data, 33)
+    files = {}
+    for text in ("PNG", "CSV", "Python", "Report"):
+        with page.expect_download(timeout=60_000) as waiting:
+            page.locator("#taking").get_by_role("button", name=text).click()
+        files[text] = tmp_path / waiting.value.suggested_filename
+        waiting.value.save_as(files[text])
+    frame = pd.read_csv(files["CSV"])
+    assert frame["change"].sum() == pytest.approx(true.total, rel=1e-5)
+    from PIL import Image
+
+    picture = Image.open(files["PNG"])
+    assert picture.width > 400 and len(picture.convert("RGB").getcolors(1 << 20) or []) > 10
+    program = files["Python"].read_text()
+    assert "remove=[33]" in program
+    space = {"model": run.model, "data": run.data}
+    exec(compile(program, "what_if.py", "exec"), space)
+    assert space["effect"].total == pytest.approx(true.total, rel=1e-6)
+    assert "the class of 33 nodes" in files["Report"].read_text(encoding="utf-8")
+
+
+def test_a_name_that_is_a_script_is_text_everywhere(watched):
+    page = watched.page
+    assert page.locator("h1").inner_text() == f"Karate {EVIL}"
+    choose(page, EVIL)
+    assert page.locator("#chosen-title").inner_text() == EVIL
+    page.get_by_role("button", name=f"Take away {EVIL}").first.click()
+    settled(page, 1)
+    assert EVIL in page.locator(".edits").inner_text()
+    assert EVIL in page.locator("#announcer").inner_text()
+    assert page.locator("main script, header script").count() == 0
+
+
+def test_what_contradicts_itself_is_said_and_can_be_undone(watched):
+    page = watched.page
+    page.evaluate("location.hash = '#cut=0-9'")
+    alert = page.locator("#panel [role=alert]")
+    alert.wait_for()
+    assert "not in the graph" in alert.inner_text()
+    watched.complaints.clear()  # the browser reports the status 422 itself
+    page.get_by_role("button", name="Undo", exact=True).click()
+    page.wait_for_selector("#panel h3:text-is('Nothing is changed')")
+
+
+def test_a_foolish_address_is_read_as_far_as_it_makes_sense(watched, run):
+    page = watched.page
+    page.goto(page.url.split("#")[0] + "#remove=x&remove=999&set=1.2:NaN&what=%00&remove=33&cut=1")
+    settled(page, 1)
+    assert total(page) == pytest.approx(nora.what_if(run.model, run.data, 33).total, rel=1e-6)
+
+
+def test_colour_by_change_influence_and_error(watched):
+    page = watched.page
+    page.locator('#table tr[data-node="33"] td.act button').click()
+    settled(page, 1)
+    for mode, text in (
+        ("change", "changes most"),
+        ("influence", "most influential"),
+        ("error", "otherwise than labelled"),
+    ):
+        page.locator("#colour-by").select_option(mode)
+        assert text in page.locator("#legend").inner_text()
+
+
+def test_a_server_that_stops_is_told_and_one_that_returns_goes_on(browser, run):
+    with nora.explore(run.model, run.data, browser=False) as explorer:
+        port = explorer.port
+        watched = visit(browser, explorer)
+        page = watched.page
+        page.locator('#table tr[data-node="33"] td.act button').click()
+        settled(page, 1)
+        keys = explorer._keys
+        secret = keys.secret
+    page.locator('#table tr[data-node="0"] td.act button').click()
+    page.wait_for_selector("#banner:not([hidden])")
+    assert "does not answer" in page.locator("#banner").inner_text()
+    with nora.explore(run.model, run.data, port=port, browser=False) as again:
+        again._keys.secret = secret  # the same server, back again
+        settled(page, 2)
+        page.wait_for_selector("#banner", state="hidden")
+        assert total(page) == pytest.approx(
+            nora.what_if(run.model, run.data, [0, 33]).total, rel=1e-6
+        )
+        again._keys.secret = "another one"
+        page.locator('#table tr[data-node="2"] td.act button').click()
+        page.wait_for_selector("#banner:not([hidden])")
+        assert "closed" in page.locator("#banner").inner_text()
+    page.context.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light"), (320, "dark")])
+def test_it_fits_phones_and_dark_rooms(browser, explorer, run, width, scheme):
+    watched = visit(browser, explorer, width, 844, color_scheme=scheme)
+    page = watched.page
+    page.locator('#table tr[data-node="33"] td.act button').click()
+    settled(page, 1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.documentElement.dataset.theme") == scheme
+    assert total(page) == pytest.approx(nora.what_if(run.model, run.data, 33).total, rel=1e-6)
+    assert not watched.complaints
+    page.context.close()
+
+
+def test_a_large_graph_has_all_nodes_behind_and_the_effect_in_front(browser, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(0, 6000, (2, 15_000), generator=generator)
+    edges = torch.cat([edges, edges.flip(0)], dim=1).unique(dim=1)
+    data = Data(x=torch.randn(6000, 8, generator=generator), edge_index=edges)
+    torch.manual_seed(0)
+    model = nora.build_model("gcn", 8, 4, hidden_channels=16)
+    with nora.explore(model, data, browser=False) as explorer:
+        watched = visit(browser, explorer)
+        page = watched.page
+        page.wait_for_function("() => window.noraGraph.getGraph().order > 20")
+        assert page.evaluate("window.noraGraph.getGraph().order") < 1000
+        hub = int(edges[0].bincount().argmax())
+        where = spot(page, hub)
+        page.mouse.move(*where)
+        page.mouse.click(*where)
+        settled(page, 1)
+        gone = int(re.search(r"#remove=(\d+)", page.url)[1])
+        true = nora.what_if(model, data, gone)
+        assert total(page) == pytest.approx(true.total, rel=1e-4)
+        page.wait_for_function("gone => window.noraGraph.getGraph().hasNode(gone)", arg=str(gone))
+        # A node that is drawn in the background only is hit by a click, too.
+        behind = page.evaluate(
+            """() => {
+                const sigma = window.noraGraph;
+                const box = document.getElementById("stage").getBoundingClientRect();
+                const at = sigma.graphToViewport({ x: 5000, y: 5000 });
+                return [box.left + at.x, box.top + at.y];
+            }"""
+        )
+        page.mouse.click(*behind)
+        settled(page, 2)
+        assert not watched.complaints
+        page.context.close()
+
+
+def test_the_command_explores_a_saved_run(browser, run, tmp_path):
+    folder = run.save(tmp_path / "karate-run")
+    command = [sys.executable, "-m", "nora", "explore", str(folder), "--no-browser"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as started:
+        try:
+            address = next(line for line in started.stdout if line.startswith("Explorer: "))
+            url = address.removeprefix("Explorer: ").strip()
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/enter\?token=[\w-]+", url)
+            page = browser.new_page()
+            page.goto(url)
+            page.wait_for_selector("body.ready")
+            assert page.locator("h1").inner_text() == "karate-run"
+            page.close()
+        finally:
+            started.terminate()

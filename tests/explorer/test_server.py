@@ -1,0 +1,323 @@
+"""The server's answers are those of `nora.what_if`, whoever asks, in whatever order and number."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import nora
+from loopback import Client
+from nora.explorer.worker import NOW
+
+
+def remove(*nodes: int) -> list[dict]:
+    return [{"kind": "remove", "node": node} for node in nodes]
+
+
+def test_the_effect_of_nodes_is_that_of_what_if(client, run):
+    for nodes in ([0], [33], [0, 33], [5, 6, 7, 8]):
+        told = client.ask("/api/effect", {"edits": remove(*nodes)})
+        true = nora.what_if(run.model, run.data, nodes)
+        assert told["total"] == pytest.approx(true.total, rel=1e-6)
+        flips = true.flips()
+        assert told["flips"] == len(flips)
+        assert sorted(told["node"][: len(flips)]) == sorted(flips["node"])
+        for at, node in enumerate(told["node"][: len(flips)]):
+            row = flips[flips["node"] == node].iloc[0]
+            assert (told["from"][at], told["to"][at]) == (row["from_class"], row["to_class"])
+        assert told["change"] == pytest.approx(true.change[told["node"]].tolist(), abs=1e-5)
+
+
+def test_edges_that_go_and_come_and_features_count(client, run):
+    row = run.data.x[3].clone()
+    row[2] = 1.0
+    edits = [
+        {"kind": "cut", "edge": [2, 0]},
+        {"kind": "add", "edge": [16, 33]},
+        {"kind": "set", "node": 3, "feature": 2, "value": 1.0},
+        *remove(9),
+    ]
+    true = nora.what_if(
+        run.model,
+        run.data,
+        [9],
+        remove_edges=[(0, 2)],
+        add_edges=[(16, 33)],
+        features={3: row},
+    )
+    told = client.ask("/api/effect", {"edits": edits})
+    assert told["total"] == pytest.approx(true.total, rel=1e-5)
+    assert told["flips"] == len(true.flips())
+
+
+def test_the_order_of_edits_does_not_matter_and_is_kept_once(client, explorer):
+    first = client.ask("/api/effect", {"edits": remove(11, 12)})
+    before = len(explorer._explorations.desk.kept)
+    assert client.ask("/api/effect", {"edits": remove(12, 11, 12)}) == first
+    assert len(explorer._explorations.desk.kept) == before
+
+
+def test_no_edits_change_nothing(client):
+    told = client.ask("/api/effect", {"edits": []})
+    assert told["total"] == 0 and told["node"] == []
+
+
+def test_each_edit_by_itself_comes_in_the_order_of_the_list(client, run):
+    told = client.ask("/api/singles", {"edits": [*remove(33), {"kind": "cut", "edge": [0, 1]}]})
+    assert told[0]["total"] == pytest.approx(nora.what_if(run.model, run.data, 33).total, rel=1e-6)
+    cut = nora.what_if(run.model, run.data, remove_edges=[(0, 1)])
+    assert told[1]["total"] == pytest.approx(cut.total, rel=1e-5)
+
+
+def test_an_edit_that_contradicts_the_graph_is_told_in_words(client):
+    status, told = client.refused("/api/effect", {"edits": [{"kind": "cut", "edge": [0, 9]}]})
+    assert status == 422 and "not in the graph" in told
+
+
+def test_a_later_question_of_the_same_page_wins(client, explorer):
+    desk, hold = explorer._explorations.desk, threading.Event()
+    explorer._explorations.worker.submit(NOW, hold.wait)
+    found: dict[int, int] = {}
+
+    def ask(number: int) -> None:
+        body = {"edits": remove(number), "page": "one", "number": number}
+        found[number] = client.send("POST", "/api/effect", body)[0]
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in (20, 21, 22)]
+    for thread in threads:
+        thread.start()
+        deadline = time.monotonic() + 10
+        while (desk._latest.get("one") or 0) < int(thread._args[0]) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    hold.set()
+    for thread in threads:
+        thread.join()
+    assert found == {20: 409, 21: 409, 22: 200}
+
+
+def test_search_finds_names_and_numbers(client, run):
+    assert client.ask("/api/search?text=member%2034")["node"] == [33]
+    assert client.ask("/api/search?text=MEMBER%203&most=3")["node"][0] == 2
+    assert client.ask("/api/search?text=alert")["node"] == [1]
+    assert client.ask("/api/search?text=nobody")["node"] == []
+
+
+def test_neighbours_come_with_the_ties_among_them(client, run):
+    told = client.ask("/api/neighbours", {"nodes": [16], "others": [0]})
+    assert sorted(told["near"][0]) == [5, 6] and told["more"] == [0]
+    pairs = {tuple(told["edge"][at : at + 2]) for at in range(0, len(told["edge"]), 2)}
+    assert pairs == {(5, 16), (6, 16), (5, 6), (0, 5), (0, 6)}
+    few = client.ask("/api/neighbours", {"nodes": [33], "most": 3})
+    assert len(few["near"][0]) == 3 and few["more"] == [14]
+
+
+def test_why_is_that_of_influencers(client, run):
+    true = nora.influencers(run.model, run.data, 8, 12, progress=False)
+    told = client.ask("/api/why?node=8")
+    assert told["node"] == true["node"].tolist()
+    assert told["influence"] == pytest.approx(true["influence"].tolist(), rel=1e-4)
+
+
+def stream(client, until=lambda part: part["status"] == "done"):
+    import http.client
+
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=60)
+    connection.request("GET", "/api/ranking", headers={"Cookie": client.cookie})
+    answer = connection.getresponse()
+    assert answer.getheader("content-type").startswith("text/event-stream")
+    try:
+        while True:
+            line = answer.readline().decode()
+            if line.startswith("data: "):
+                part = json.loads(line[6:])
+                yield part
+                if until(part):
+                    return
+    finally:
+        connection.close()
+
+
+def test_influences_stream_in_until_all_are_there(client, run):
+    true = nora.influence(run.model, run.data, "brute", progress=False).scores
+    found = np.full(34, np.nan)
+    for part in stream(client):
+        found[part["id"]] = part["influence"]
+    assert found == pytest.approx(true.numpy(), abs=1e-4)
+
+
+def test_the_ranking_stops_and_goes_on(run):
+    generator = torch.Generator().manual_seed(0)
+    data = Data(
+        x=torch.randn(3000, 8, generator=generator),
+        edge_index=torch.randint(0, 3000, (2, 9000), generator=generator),
+    )
+    model = nora.build_model("gcn", 8, 3, hidden_channels=8)
+    with nora.explore(model, data, browser=False) as explorer:
+        client, ranking = Client(explorer), explorer._explorations.ranking
+        next(stream(client, lambda part: part["done"] > 0))
+        assert client.ask("/api/ranking", {"act": "pause"})["status"] == "paused"
+        time.sleep(0.3)
+        done = ranking.done
+        time.sleep(0.3)
+        assert ranking.done == done < 3000
+        assert client.ask("/api/ranking", {"act": "start"})["status"] == "running"
+        assert client.refused("/api/ranking", {"act": "burn"})[0] == 422
+        deadline = time.monotonic() + 60
+        while ranking.done == done and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert ranking.done > done
+
+
+def test_a_directed_tie_is_cut_in_the_directions_it_has():
+    edges = torch.tensor([[0, 1, 1, 2, 3], [1, 0, 2, 3, 0]])
+    data = Data(x=torch.eye(4), edge_index=edges)
+    model = nora.build_model("sage", 4, 2, hidden_channels=4)
+    with nora.explore(model, data, browser=False) as explorer:
+        client = Client(explorer)
+        for given, gone in (([0, 1], [(0, 1), (1, 0)]), ([2, 1], [(1, 2)])):
+            told = client.ask("/api/effect", {"edits": [{"kind": "cut", "edge": given}]})
+            true = nora.what_if(model, data, remove_edges=gone)
+            assert told["total"] == pytest.approx(true.total, rel=1e-5)
+
+
+def test_links_are_explored_too():
+    run = nora.train("gcn", "karate", "link", epochs=5, progress=False)
+    with nora.explore(run.model, run.data, run.task, browser=False) as explorer:
+        client = Client(explorer)
+        told = client.ask("/api/effect", {"edits": remove(0)})
+        true = nora.what_if(run.model, run.data, 0, run.task)
+        assert told["total"] == pytest.approx(true.total, rel=1e-5)
+        assert told["flips"] == len(true.flips())
+
+
+def test_the_changes_as_csv_are_all_of_them(client, run, tmp_path):
+    body = {"kind": "csv", "edits": remove(0), "told": ""}
+    status, headers, text = client.send("POST", "/api/export", body)
+    assert status == 200 and "changes.csv" in headers["content-disposition"]
+    (tmp_path / "changes.csv").write_bytes(text)
+    frame = pd.read_csv(tmp_path / "changes.csv")
+    true = nora.what_if(run.model, run.data, 0)
+    assert len(frame) == int((true.change > 0).sum())
+    assert frame["change"].sum() == pytest.approx(true.total, rel=1e-5)
+    assert frame["flipped"].sum() == len(true.flips())
+
+
+def test_the_program_prints_the_same_total(run, tmp_path):
+    folder = run.save(tmp_path / "run")
+    edits = [*remove(0), {"kind": "cut", "edge": [32, 33]}]
+    edits += [{"kind": "set", "node": 5, "feature": 1, "value": 0.5}]
+    with nora.explore(run.model, run.data, browser=False, run=str(folder)) as explorer:
+        client = Client(explorer)
+        total = client.ask("/api/effect", {"edits": edits})["total"]
+        _, _, text = client.send("POST", "/api/export", {"kind": "python", "edits": edits})
+    (tmp_path / "again.py").write_bytes(text)
+    ran = subprocess.run(
+        [sys.executable, tmp_path / "again.py"], capture_output=True, text=True, check=True
+    )
+    assert float(ran.stdout.splitlines()[0]) == pytest.approx(total, rel=1e-5)
+
+
+def test_the_report_is_of_the_graph_after_the_edits(client):
+    body = {"kind": "report", "edits": remove(0, 1), "told": "Two are gone."}
+    status, _, text = client.send("POST", "/api/export", body)
+    page = text.decode()
+    assert status == 200 and "Two are gone." in page and "the class of 32 nodes" in page
+
+
+def test_a_thousand_edits_in_a_row_by_eight_clients_are_all_right_and_leave_nothing_behind(
+    client, explorer, run
+):
+    true = {node: nora.what_if(run.model, run.data, node).total for node in range(34)}
+    pairs = {}
+    wrong: list[object] = []
+    explorer._server.config.app.allowance.rate = 1e6
+
+    def ask(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(125):
+            nodes = chance.sample(range(34), chance.choice((1, 1, 2)))
+            told = client.ask("/api/effect", {"edits": remove(*nodes), "page": f"page {seed}"})
+            if len(nodes) == 1 and told["total"] != pytest.approx(true[nodes[0]], rel=1e-5):
+                wrong.append((nodes, told["total"]))
+            if len(nodes) == 2:
+                pairs[tuple(sorted(nodes))] = told["total"]
+
+    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for nodes in random.Random(0).sample(sorted(pairs), 20):
+        assert pairs[nodes] == pytest.approx(
+            nora.what_if(run.model, run.data, nodes).total, rel=1e-5
+        )
+    desk = explorer._explorations.desk
+    assert not wrong
+    assert len(desk.kept) <= desk.kept.most and len(desk._latest) <= desk._latest.most
+    assert explorer._explorations.worker._queue.qsize() <= 1
+
+
+def test_what_the_explorer_cannot_tell_is_refused_before_anything_starts():
+    from torch_geometric.data import HeteroData
+
+    data = Data(x=torch.eye(4), edge_index=torch.tensor([[0, 1], [1, 0]]))
+    model = nora.build_model("gcn", 4, 1, hidden_channels=4)
+    with pytest.raises(ValueError, match="predicts numbers"):
+        nora.explore(model, data, nora.NodeRegression(), browser=False)
+    typed = HeteroData()
+    typed["a"].x = torch.eye(3)
+    typed["a", "to", "a"].edge_index = torch.tensor([[0], [1]])
+    with pytest.raises((TypeError, ValueError)):
+        nora.explore(model, typed, browser=False)
+    model = nora.build_model("gcn", 4, 2, hidden_channels=4)
+    with pytest.raises(ValueError, match="3 names"):
+        nora.explore(model, data, names=["a", "b", "c"], browser=False)
+    with nora.explore(model, data, browser=False) as explorer:
+        with pytest.raises(OSError, match="choose another port"):
+            nora.explore(model, data, port=explorer.port, browser=False)
+        with pytest.raises(ValueError, match="port"):
+            nora.explore(model, data, port=70_000, browser=False)
+
+
+def test_a_closed_explorer_is_gone(run):
+    explorer = nora.explore(run.model, run.data, browser=False)
+    client = Client(explorer)
+    assert "running" in repr(explorer)
+    explorer.close()
+    assert not explorer.running and "closed" in repr(explorer)
+    with pytest.raises(OSError):
+        client.send("GET", "/")
+
+
+def test_the_model_is_left_as_found(run):
+    run.model.train()
+    try:
+        with nora.explore(run.model, run.data, browser=False) as explorer:
+            Client(explorer).ask("/api/effect", {"edits": remove(3)})
+        assert run.model.training
+    finally:
+        run.model.eval()
+
+
+def test_the_browser_is_opened_by_a_file_that_only_its_owner_can_read(explorer, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
+    assert explorer.open()
+    from pathlib import Path
+    from urllib.parse import urlparse
+
+    path = Path(urlparse(opened[0]).path)
+    assert opened[0].startswith("file:") and "token" not in opened[0]
+    assert path.stat().st_mode & 0o077 == 0 and "/enter?token=" in path.read_text()
+    explorer._forget()
+    assert not path.exists()

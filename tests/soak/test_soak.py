@@ -1,0 +1,30 @@
+"""A few of the mishaps that `make soak` draws for an hour."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
+@pytest.mark.parametrize("how", [["--kills", "5"], ["--minutes", "0.2"]], ids=["kills", "mishaps"])
+def test_nothing_is_lost_or_half_written(how: list[str], tmp_path: Path) -> None:
+    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "soak", *how, "--seed", "1", "--out", str(tmp_path / "counts.json")],
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "counts.json").read_text())
+    assert found["problems"] == []
+    assert found["counts"]["a second start ends well"] == found["counts"]["trials"] > 0

@@ -1,0 +1,2 @@
+// The way in of the explorer; its parts are in explorer/.
+import "./explorer/main.js";

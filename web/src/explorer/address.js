@@ -1,0 +1,48 @@
+// A state as an address, so that back is undo and a link can be sent: `#remove=17&cut=3-17&add=5-9&set=17.3:0.5`.
+// `against` holds a second state to compare with.
+
+const whole = (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null);
+
+function told(edit) {
+  if (edit.kind === "remove") return ["remove", String(edit.node)];
+  if (edit.kind === "set") return ["set", `${edit.node}.${edit.feature}:${edit.value}`];
+  const values = Object.entries(edit.values ?? {}).map(([key, value]) => `:${key}=${value}`);
+  return [edit.kind, edit.edge.join("-") + values.join("")];
+}
+
+export function written(edits, against = null) {
+  const parts = new URLSearchParams(edits.map(told));
+  if (against) parts.append("against", written(against));
+  return parts.toString().replaceAll("%3A", ":");
+}
+
+function one(kind, text, size) {
+  const known = (id) => id !== null && id < size;
+  if (kind === "remove") return known(whole(text)) ? { kind, node: whole(text) } : null;
+  if (kind === "set") {
+    const found = /^(\d{1,15})\.(\d{1,15}):(-?[\d.]+(?:e[-+]?\d+)?)$/i.exec(text);
+    if (!found || !known(Number(found[1])) || !Number.isFinite(Number(found[3]))) return null;
+    return { kind, node: Number(found[1]), feature: Number(found[2]), value: Number(found[3]) };
+  }
+  const [ends, ...said] = text.split(":");
+  const edge = ends.split("-").map(whole);
+  if (edge.length !== 2 || !edge.every(known)) return null;
+  if (kind === "cut") return { kind, edge };
+  const values = Object.fromEntries(said.map((part) => part.split("=")).map(([key, value]) => [key, Number(value)]));
+  return said.length ? { kind, edge, values } : { kind, edge };
+}
+
+// What an address says of a graph of so many nodes; what cannot be read is left out.
+export function read(hash, size) {
+  const parts = new URLSearchParams(hash.replace(/^#/, ""));
+  const edits = [];
+  let against = null;
+  for (const [kind, text] of parts) {
+    if (kind === "against") against = read(text, size).edits;
+    else if (["remove", "cut", "add", "set"].includes(kind)) {
+      const edit = one(kind, text, size);
+      if (edit) edits.push(edit);
+    }
+  }
+  return { edits, against };
+}

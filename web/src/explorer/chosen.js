@@ -1,0 +1,214 @@
+// Who is chosen: what is known of one node and what can be done with it, or with several together.
+
+import { coloured, influenceText, rankText } from "../card.js";
+import { el } from "../dom.js";
+import { finder } from "../finder.js";
+import { count, number, percent, score } from "../format.js";
+import { nodeButton } from "../panel.js";
+
+const NEIGHBOURS = 24;
+
+function facts(position, page) {
+  const { data, report } = page;
+  const { node, className } = data;
+  const label = node.label?.[position] ?? -1;
+  const rows = [
+    ["Influence", influenceText(position, page), rankText(position, page)],
+    ["Degree", number(node.degree[position]), null],
+    node.predicted ? ["Predicted", className(node.predicted[position]), `${percent(node.confidence[position])} sure${label >= 0 ? `, labelled ${className(label)}` : ""}`] : null,
+    !node.predicted && label >= 0 ? ["Label", className(label), null] : null,
+  ].filter(Boolean);
+  return el("dl", { class: "facts small" }, rows.map(([term, value, more]) => el("div", {}, el("dt", {}, term), el("dd", {}, value, more ? el("span", { class: "muted" }, ` ${more}`) : null))));
+}
+
+const action = (text, act, properties = {}) => el("button", { type: "button", class: "quiet", onclick: act, ...properties }, text);
+
+// A part that is asked of the server when it is opened.
+function asked(title, id, load) {
+  const body = el("div", { class: "body", "aria-live": "polite" });
+  const part = el("details", { id }, el("summary", {}, title), body);
+  let loaded = false;
+  part.addEventListener("toggle", async () => {
+    if (!part.open || loaded) return;
+    loaded = true;
+    body.replaceChildren(el("p", { class: "muted" }, "…"));
+    try {
+      body.replaceChildren(...[await load()].flat(Infinity).filter(Boolean));
+    } catch (error) {
+      loaded = false;
+      if (error.name !== "AbortError") body.replaceChildren(el("p", { class: "muted" }, error.message));
+    }
+  });
+  return part;
+}
+
+// What such a button says follows the state: `refresh` is called when that changes.
+function removeButton(position, page) {
+  const made = action("", () => page.changes.toggle({ kind: "remove", node: position }, "chosen"), { "data-remove": position });
+  say(made, page);
+  return made;
+}
+
+function say(button, { changes, data }) {
+  const position = Number(button.dataset.remove);
+  const gone = changes.has({ kind: "remove", node: position });
+  button.textContent = gone ? "Put back" : "Remove";
+  button.setAttribute("aria-label", `${gone ? "Put back" : "Take away"} ${data.nameOf(position)}`);
+}
+
+const refresh = (place, page) => place.querySelectorAll("[data-remove]").forEach((button) => say(button, page));
+
+function why(position, page) {
+  return asked("Why this prediction: who moves it most", "why", async () => {
+    const found = await page.source.why(position);
+    if (!found.node.length) return el("p", { class: "muted" }, "No other node’s removal changes it.");
+    return el(
+      "ol",
+      { class: "rows starters" },
+      found.node.map((other, at) => el("li", {}, nodeButton(other, page, "chosen"), el("span", { class: "value", title: "change of this prediction without that node" }, score(found.influence[at])), removeButton(other, page))),
+    );
+  });
+}
+
+function neighbours(position, page) {
+  return asked("Neighbours: cut an edge", "near", async () => {
+    const { near, more } = await page.source.neighbours(position);
+    const all = near[0];
+    if (!all.length) return el("p", { class: "muted" }, "It has no neighbours.");
+    const left = all.length - NEIGHBOURS + more[0];
+    return [
+      el(
+        "ul",
+        { class: "rows starters" },
+        all.slice(0, NEIGHBOURS).map((other) => {
+          const edit = { kind: "cut", edge: [position, other] };
+          const name = page.data.nameOf(other);
+          const cut = action("", null);
+          const show = () => {
+            const gone = page.changes.has({ ...edit, edge: edit.edge.slice().sort((a, b) => a - b) });
+            cut.textContent = gone ? "Mend" : "Cut";
+            cut.setAttribute("aria-label", `${gone ? "Mend" : "Cut"} the edge to ${name}`);
+          };
+          cut.addEventListener("click", () => {
+            page.changes.toggle(edit, "chosen");
+            show();
+          });
+          show();
+          return el("li", {}, nodeButton(other, page, "chosen"), el("span", { class: "value muted" }, number(page.data.node.degree[other])), cut);
+        }),
+      ),
+      left > 0 ? el("p", { class: "muted" }, `${count(left, "more neighbour")} not listed: find them by name, select both with Shift.`) : null,
+    ];
+  });
+}
+
+function connect(position, page) {
+  const { report, data, source, changes } = page;
+  const part = el("details", { id: "connect" }, el("summary", {}, "Add an edge"));
+  const body = el("div", { class: "body" });
+  const inputs = Object.entries(report.edge_values).map(([key, value]) => [key, el("input", { type: "number", step: "any", value, id: `value-${key}` })]);
+  const place = el("div", { class: "finder" });
+  finder(place, page, {
+    id: "connect",
+    label: `From ${data.nameOf(position)} to`,
+    find: source.find,
+    choose(other) {
+      const values = Object.fromEntries(inputs.map(([key, input]) => [key, Number(input.value)]));
+      changes.add({ kind: "add", edge: [position, other], ...(inputs.length ? { values } : {}) }, "chosen");
+    },
+  });
+  body.append(...inputs.map(([key, input]) => el("p", {}, el("label", { for: `value-${key}` }, `${key} `), input)), place);
+  part.append(body);
+  return part;
+}
+
+function features(position, page) {
+  const { report, source, changes } = page;
+  if (!report.features) return null;
+  return asked("Set a feature", "features", async () => {
+    const { count: size, feature } = await source.features(position);
+    const which = el("input", { type: "number", id: "feature-column", min: 0, max: size - 1, step: 1, value: feature[0]?.[0] ?? 0 });
+    const value = el("input", { type: "number", id: "feature-value", step: "any", value: 0 });
+    const known = new Map(feature);
+    const now = el("span", { class: "muted" });
+    const show = () => (now.textContent = ` now ${number(known.get(Number(which.value)) ?? 0)}`);
+    which.addEventListener("input", show);
+    show();
+    const form = el(
+      "form",
+      {
+        class: "feature",
+        onsubmit: (event) => {
+          event.preventDefault();
+          if (which.reportValidity() && value.reportValidity() && value.value !== "") changes.add({ kind: "set", node: position, feature: Number(which.value), value: Number(value.value) }, "chosen");
+        },
+      },
+      el("label", { for: "feature-column" }, `Feature (0 … ${size - 1})`),
+      el("span", {}, which, now),
+      el("label", { for: "feature-value" }, "New value"),
+      el("span", {}, value, " ", el("button", { type: "submit", class: "quiet" }, "Set")),
+    );
+    const listed = feature.slice(0, 8).map(([column, own]) => `${column}: ${number(own)}`);
+    return [form, listed.length ? el("p", { class: "muted" }, `Largest now: ${listed.join(", ")}${feature.length > 8 ? " …" : ""}`) : el("p", { class: "muted" }, "All are zero now.")];
+  });
+}
+
+function flip(position, page) {
+  if (!page.report.can.includes("flip")) return null;
+  return asked("What would flip it", "flip", async () => {
+    const found = await page.source.flip(position);
+    if (!found.edits.length) return el("p", { class: "muted" }, found.told);
+    return [el("p", {}, found.told), action("Do it", () => page.changes.add(found.edits, "chosen"))];
+  });
+}
+
+function one(position, page) {
+  return [
+    el(
+      "div",
+      { class: "panel-head" },
+      coloured(el("h3", { id: "chosen-title", tabindex: "-1" }, page.data.nameOf(position)), page.data.classOf(position), page),
+      el("div", { class: "buttons" }, removeButton(position, page), action("Close", () => page.changes.choose(null, "chosen"), { "aria-label": "Close this node" })),
+    ),
+    facts(position, page),
+    why(position, page),
+    flip(position, page),
+    neighbours(position, page),
+    connect(position, page),
+    features(position, page),
+  ];
+}
+
+function several(chosen, page) {
+  const { changes, data } = page;
+  const pair = chosen.length === 2;
+  return [
+    el("div", { class: "panel-head" }, el("h3", { id: "chosen-title", tabindex: "-1" }, `${number(chosen.length)} nodes selected`), el("div", { class: "buttons" }, action("Close", () => changes.choose(null, "chosen"), { "aria-label": "Select nothing" }))),
+    el("ul", { class: "rows picked" }, chosen.slice(0, 30).map((position) => el("li", {}, nodeButton(position, page, "chosen"), el("button", { type: "button", class: "drop", "aria-label": `Leave ${data.nameOf(position)} out`, onclick: () => changes.choose(position, "chosen", true) }, "×")))),
+    el(
+      "p",
+      { class: "buttons" },
+      action("Remove all", () => changes.add(chosen.map((node) => ({ kind: "remove", node })), "chosen")),
+      pair ? action("Cut the edge", () => changes.add({ kind: "cut", edge: chosen.slice() }, "chosen")) : null,
+      pair ? action("Add an edge", () => changes.add({ kind: "add", edge: chosen.slice(), ...(Object.keys(page.report.edge_values).length ? { values: page.report.edge_values } : {}) }, "chosen")) : null,
+    ),
+  ];
+}
+
+export function chosenPanel(place, page) {
+  const { changes } = page;
+  let shown = "";
+  changes.onChange((state, from) => {
+    const key = state.chosen.join();
+    place.hidden = !state.chosen.length;
+    if (key === shown) return refresh(place, page);
+    shown = key;
+    place.replaceChildren(...(!state.chosen.length ? [] : state.chosen.length === 1 ? one(state.chosen[0], page) : several(state.chosen, page)).filter(Boolean));
+    place.parentElement.scrollTop = 0;
+    if (state.chosen.length && ["table", "panel", "edits", "chosen", "finder"].includes(from)) {
+      document.getElementById("chosen-title").focus({ preventScroll: true });
+      const { top } = place.getBoundingClientRect();
+      if (top < 0 || top > innerHeight / 2) place.scrollIntoView({ block: "start" });
+    }
+  });
+}

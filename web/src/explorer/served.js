@@ -1,0 +1,89 @@
+// Where the explorer reads from: its server. Every question holds all edits; a later one of a kind makes an earlier
+// one void. While the server does not answer, the page says so and goes on asking.
+
+const me = Array.from(crypto.getRandomValues(new Uint32Array(2)), (one) => one.toString(36)).join("");
+const WAIT = 1000;
+
+export class Refusal extends Error {}
+const LOST = Symbol("lost");
+
+export function served() {
+  let number = Date.now();
+  let lost = false;
+  const listeners = [];
+  const tell = (state) => {
+    if (state === lost) return;
+    lost = state;
+    for (const listener of listeners) listener(lost);
+  };
+  const running = new Map();
+
+  async function once(path, options) {
+    let answer;
+    try {
+      answer = await fetch(path, options);
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw LOST;
+    }
+    if (answer.status === 403) {
+      tell("closed");
+      throw new Refusal("This page belongs to an explorer that is closed.");
+    }
+    tell(false);
+    if (answer.ok) return answer;
+    let text = `The server answers ${answer.status}.`;
+    try {
+      text = (await answer.json()).error ?? text;
+    } catch {
+      // No JSON: the status is all there is.
+    }
+    const refusal = new Refusal(text);
+    refusal.status = answer.status;
+    throw refusal;
+  }
+
+  // `kind` names what a later question of the same kind replaces.
+  async function ask(path, body = undefined, kind = null) {
+    const control = new AbortController();
+    if (kind) {
+      running.get(kind)?.abort();
+      running.set(kind, control);
+    }
+    const options = { signal: control.signal };
+    if (body !== undefined) Object.assign(options, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    for (;;) {
+      try {
+        return await once(path, options);
+      } catch (error) {
+        if (error !== LOST) throw error;
+        tell("lost");
+        await new Promise((again) => setTimeout(again, WAIT));
+        if (control.signal.aborted) throw new DOMException("replaced", "AbortError");
+      }
+    }
+  }
+  const json = async (...question) => (await ask(...question)).json();
+
+  return {
+    network: () => json("/api/network"),
+    effect: (edits, kind = "effect") => json("/api/effect", kind === "effect" ? { edits, page: me, number: number++ } : { edits }, kind),
+    singles: (edits) => json("/api/singles", { edits }, "singles"),
+    around: (nodes, others) => json("/api/neighbours", { nodes, others }, "around"),
+    neighbours: async (node) => (await json("/api/neighbours", { nodes: [node], most: 200 }, "near")),
+    find: async (text, most) => (await json(`/api/search?most=${most}&text=${encodeURIComponent(text)}`, undefined, "find")).node,
+    features: (node) => json(`/api/features?node=${node}`, undefined, "features"),
+    why: (node) => json(`/api/why?node=${node}`, undefined, "why"),
+    flip: (node) => json(`/api/flip?node=${node}`, undefined, "flip"),
+    list: (kind) => json(`/api/list?kind=${kind}`, undefined, `list-${kind}`),
+    steer: (act) => json("/api/ranking", { act }, "steer"),
+    export: async (kind, edits, told) => (await ask("/api/export", { kind, edits, told }, "export")).blob(),
+    // Scores as they come; the browser itself comes back after an interruption.
+    follow(listener) {
+      const stream = new EventSource("/api/ranking");
+      stream.onmessage = (event) => listener(JSON.parse(event.data), stream);
+      return stream;
+    },
+    onLost: (listener) => listeners.push(listener),
+  };
+}

@@ -1,0 +1,295 @@
+// The graph of the explorer, drawn by sigma. A small graph is drawn whole; of a large one every node is a dot in the
+// background, and in front of it what the state is about: who is gone or chosen, their neighbours, who changes.
+
+import Graph from "graphology";
+import Sigma from "sigma";
+import { createNodeBorderProgram } from "@sigma/node-border";
+import { colours as themeColours, onTheme } from "../appearance.js";
+import { card } from "../card.js";
+import { drawLabels } from "../labels.js";
+import { backdrop, rgb } from "./backdrop.js";
+import { changesOf, looks } from "./look.js";
+
+const nodeProgram = createNodeBorderProgram({
+  borders: [
+    { size: { attribute: "thick", defaultValue: 0.12, mode: "relative" }, color: { attribute: "ring" } },
+    { size: { fill: true }, color: { attribute: "color" } },
+  ],
+});
+const NAMED = 10;
+const SHOWN_CHANGES = 900;
+const LEADERS = 40;
+const NEAR_PIXELS = 9;
+const key = (edge) => `${Math.min(...edge)}-${Math.max(...edge)}`;
+
+export function stage(place, page) {
+  const { report, data, changes: actions, source } = page;
+  const { drawing } = report;
+  const { state } = actions;
+  let colour = themeColours();
+  let changes = new Map();
+  let mode = "class";
+  let look = looks(page, mode);
+  let hovered = null;
+  let lit = null;
+  let labels = [];
+  let near = null;
+  const graph = new Graph({ multi: false, type: "undirected" });
+  const hover = card(page);
+  const marks = new Map(); // edges that are cut or come
+
+  function put(position) {
+    const id = String(position);
+    if (!graph.hasNode(id)) graph.addNode(id, { x: drawing.x[position], y: drawing.y[position], size: 3, label: data.nameOf(position) });
+  }
+  function tie(from, to) {
+    if (from === to) return;
+    put(from);
+    put(to);
+    if (!graph.hasEdge(String(from), String(to))) graph.addUndirectedEdgeWithKey(key([from, to]), String(from), String(to));
+  }
+  if (drawing.whole) {
+    for (const position of data.node.id) put(position);
+    for (let at = 0; at < drawing.edge.length; at += 2) tie(drawing.edge[at], drawing.edge[at + 1]);
+  }
+
+  const behind = document.createElement("canvas");
+  behind.className = "backdrop";
+  place.append(behind);
+  const dots = drawing.whole ? null : backdrop(behind, { ...drawing, slot: (position) => { const own = page.colours.slot(data.classOf(position)); return own >= 0 ? own : 8; } });
+  const front = document.createElement("div");
+  front.className = "front";
+  place.append(front);
+
+  const leaders = () => new Set(data.ranked.slice(0, NAMED).map(String));
+  let first = leaders();
+  const sigma = new Sigma(graph, front, {
+    nodeProgramClasses: { bordered: nodeProgram },
+    defaultNodeType: "bordered",
+    defaultDrawNodeLabel: (context, one) => one.label && labels.push(one),
+    defaultDrawNodeHover: (context, one) => {
+      context.beginPath();
+      context.arc(one.x, one.y, one.size + 3, 0, 2 * Math.PI);
+      context.lineWidth = 1.5;
+      context.strokeStyle = colour("--ink");
+      context.stroke();
+    },
+    labelRenderedSizeThreshold: 11,
+    labelGridCellSize: 90,
+    labelDensity: 0.7,
+    zIndex: true,
+    stagePadding: 24,
+    minCameraRatio: 0.01,
+    maxCameraRatio: 1.6,
+    minEdgeThickness: 0.5,
+    enableEdgeEvents: true,
+    allowInvalidContainer: true,
+    nodeReducer(id, one) {
+      const own = look(Number(id), state, changes, colour);
+      const quiet = lit !== null && !lit.has(id) && own.layer < 4;
+      const label = (own.layer === 0 && id !== hovered) || quiet ? "" : one.label;
+      const tint = quiet ? { color: colour("--faded"), ring: colour("--faded") } : { color: own.color, ring: own.ring };
+      const named = own.label || (!state.edits.length && first.has(id));
+      return { ...one, size: own.radius, ...tint, thick: own.thick, forceLabel: named && !quiet, label, zIndex: quiet ? 0 : own.layer };
+    },
+    edgeReducer(id, one) {
+      const mark = marks.get(id);
+      if (mark) return { ...one, size: 3, color: colour(mark === "cut" ? "--cut" : "--accent"), zIndex: 4 };
+      if (hovered !== null && (hovered === id || graph.hasExtremity(id, hovered))) return { ...one, size: 1.8, color: colour("--tie-lit"), zIndex: 3 };
+      const [a, b] = graph.extremities(id).map(Number);
+      if ([a, b].some((end) => state.removed.includes(end) || state.chosen.includes(end))) return { ...one, size: 1.3, color: colour("--tie-chosen"), zIndex: 1 };
+      const quiet = hovered !== null || (state.edits.length > 0 && drawing.whole);
+      return { ...one, size: 1, color: colour(quiet ? "--tie-faded" : graph.size > 2500 ? "--tie-many" : "--tie"), zIndex: 0 };
+    },
+  });
+  sigma.setCustomBBox({ x: [0, 10000], y: [0, 10000] });
+  const ends = (values) => values.reduce(([low, high], one) => [Math.min(low, one), Math.max(high, one)], [Infinity, -Infinity]);
+  const [across, up] = [ends(drawing.x), ends(drawing.y)];
+  // The camera that sees everything: pages are wider than high, and so are most graphs.
+  const all = () => {
+    const { width, height } = sigma.getDimensions();
+    const side = Math.min(width, height);
+    const share = ([low, high], room) => ((high - low) / 10000) * (side / room);
+    return { x: (across[0] + across[1]) / 20000, y: (up[0] + up[1]) / 20000, ratio: Math.min(1.2, Math.max(0.2, 1.03 * Math.max(share(across, width), share(up, height)))) };
+  };
+
+  // What a large graph shows in front: who the state is about, and their ties, which the server knows.
+  async function bring() {
+    if (drawing.whole) return;
+    const centres = [...new Set([...state.removed, ...state.chosen, ...state.edits.flatMap((edit) => edit.edge ?? [edit.node])])].slice(0, 60);
+    const touched = [...changes.keys()].slice(0, SHOWN_CHANGES);
+    const others = centres.length ? touched : data.ranked.slice(0, LEADERS);
+    let found;
+    try {
+      found = await source.around(centres, others);
+    } catch {
+      return; // replaced by a later one, or told elsewhere
+    }
+    near = found;
+    graph.clear();
+    for (const position of [...centres, ...others, ...found.near.flat()]) put(position);
+    for (let at = 0; at < found.edge.length; at += 2) tie(found.edge[at], found.edge[at + 1]);
+    mark();
+    sigma.refresh();
+  }
+
+  function mark() {
+    for (const [id, kind] of marks) if (kind === "add" && graph.hasEdge(id)) graph.dropEdge(id);
+    marks.clear();
+    for (const edit of state.edits) {
+      if (!edit.edge) continue;
+      const [a, b] = edit.edge;
+      if (edit.kind === "add" || !drawing.whole) tie(a, b);
+      if (graph.hasEdge(key([a, b]))) marks.set(key([a, b]), edit.kind);
+    }
+  }
+
+  sigma.on("beforeRender", () => (labels = []));
+  sigma.on("afterRender", () => {
+    drawLabels(sigma.getCanvases().labels.getContext("2d"), labels, colour);
+    if (!dots) return;
+    const { matrix, width, height, pixelRatio, zoomRatio } = sigma.getRenderParams();
+    const slots = Array.from({ length: 10 }, (_, at) => rgb(colour(at === 8 ? "--class-other" : at === 9 ? "--faded" : `--class-${at}`)));
+    const plain = state.edits.length > 0 || !report.coloured_by || mode !== "class";
+    const used = plain ? slots.map(() => rgb(colour("--faded"))) : slots;
+    const size = Math.min(7, Math.max(1.6, 600 / Math.sqrt(report.num_nodes)) / Math.sqrt(Math.max(zoomRatio, 0.02)));
+    dots.draw(matrix, used, size, plain ? 0.8 : 0.55, width, height, pixelRatio);
+  });
+
+  const act = (position, event) => {
+    const picks = event.shiftKey || page.clicks === "select";
+    hide();
+    if (picks) actions.choose(position, "graph", event.shiftKey);
+    else actions.toggle({ kind: "remove", node: position }, "graph");
+  };
+  const spot = (event) => {
+    if (!dots) return null;
+    const here = sigma.viewportToGraph({ x: event.x, y: event.y });
+    const there = sigma.viewportToGraph({ x: event.x + NEAR_PIXELS, y: event.y });
+    return dots.nearest(here.x, here.y, Math.abs(there.x - here.x));
+  };
+  sigma.on("clickNode", ({ node, event }) => act(Number(node), event.original));
+  sigma.on("clickEdge", ({ edge, event }) => {
+    const ends = graph.extremities(edge).map(Number);
+    if (event.original.shiftKey || page.clicks === "select") actions.choose(ends, "graph");
+    else if (marks.get(edge) === "add") actions.drop(state.edits.find((edit) => edit.kind === "add" && key(edit.edge) === edge), "graph");
+    else actions.toggle({ kind: "cut", edge: ends }, "graph");
+  });
+  sigma.on("clickStage", ({ event }) => {
+    const position = spot(event);
+    if (position !== null) act(position, event.original);
+    else if (state.chosen.length) actions.choose(null, "graph");
+  });
+
+  function show(position) {
+    const id = String(position);
+    hovered = graph.hasNode(id) ? id : null;
+    lit = hovered !== null && drawing.whole ? new Set([id, ...graph.neighbors(id)]) : null;
+    front.classList.add("pointing");
+    const { x, y } = sigma.graphToViewport({ x: drawing.x[position], y: drawing.y[position] });
+    const size = hovered !== null ? sigma.scaleSize(sigma.getNodeDisplayData(id).size) : 4;
+    hover.show(position, x, y, size + 12, place.clientWidth, place.clientHeight);
+    sigma.refresh({ skipIndexation: true });
+  }
+  let behindShown = null;
+  function hide() {
+    hovered = lit = behindShown = null;
+    hover.hide();
+    front.classList.remove("pointing");
+  }
+  sigma.on("enterNode", ({ node }) => show(Number(node)));
+  sigma.on("leaveNode", () => {
+    hide();
+    sigma.refresh({ skipIndexation: true });
+  });
+  sigma.on("enterEdge", ({ edge }) => {
+    hovered = edge;
+    front.classList.add("pointing");
+    sigma.refresh({ skipIndexation: true });
+  });
+  sigma.on("leaveEdge", () => {
+    hide();
+    sigma.refresh({ skipIndexation: true });
+  });
+  if (dots) {
+    sigma.getMouseCaptor().on("mousemovebody", (event) => {
+      if (hovered !== null && graph.hasNode(hovered)) return;
+      const inside = event.x >= 0 && event.y >= 0 && event.x <= place.clientWidth && event.y <= place.clientHeight;
+      const position = inside && !event.original.buttons ? spot(event) : null;
+      if (position === behindShown) return;
+      hide();
+      behindShown = position;
+      if (position !== null) show(position);
+      behindShown = position;
+    });
+  }
+  sigma.getCamera().on("updated", () => hover.hide());
+  // The page scrolls as ever: the wheel zooms with Ctrl or ⌘ only, one finger scrolls, two zoom.
+  front.addEventListener("wheel", (event) => !(event.ctrlKey || event.metaKey) && event.stopPropagation(), { capture: true, passive: true });
+  for (const kind of ["touchstart", "touchmove", "touchend"]) {
+    front.addEventListener(kind, (event) => event.touches.length < 2 && event.stopPropagation(), { capture: true, passive: true });
+  }
+  const calm = matchMedia("(prefers-reduced-motion: reduce)");
+  const camera = sigma.getCamera();
+  const move = (to) => (calm.matches ? camera.setState({ ...camera.getState(), ...to }) : camera.animate(to, { duration: 350 }));
+
+  function redraw() {
+    look = looks(page, mode);
+    first = leaders();
+    changes = changesOf(state.effect, data);
+    sigma.refresh();
+  }
+  onTheme(() => {
+    colour = themeColours();
+    redraw();
+  });
+  actions.onChange((_, from) => {
+    if (from === "singles" || from === "compare") return;
+    colour = themeColours();
+    changes = changesOf(state.effect, data);
+    if (!state.waiting || from !== "answer") mark();
+    redraw();
+    bring();
+    if (state.chosen.length && !["graph", "answer"].includes(from) && from !== "address") {
+      const position = state.chosen[state.chosen.length - 1];
+      const { ratio } = camera.getState();
+      move({ x: drawing.x[position] / 10000, y: drawing.y[position] / 10000, ratio: Math.min(ratio, drawing.whole ? 0.6 : 0.25) });
+    }
+  });
+  let settled = false;
+  data.onRanking((progress) => {
+    if (settled) return;
+    settled = progress.status === "done";
+    if (settled) {
+      redraw();
+      if (!drawing.whole && !state.edits.length) bring();
+    }
+  });
+  camera.setState({ ...camera.getState(), ...all() });
+  redraw();
+  bring();
+  return {
+    sigma,
+    card: hover.root,
+    colourBy(next) {
+      mode = next;
+      redraw();
+    },
+    closer: () => move({ ratio: camera.getState().ratio / 1.5 }),
+    farther: () => move({ ratio: camera.getState().ratio * 1.5 }),
+    whole: () => move(all()),
+    left: () => (near ? near.more.reduce((a, b) => a + b, 0) : 0),
+    // The picture as a canvas; drawn and copied at once, while its pixels are still there.
+    picture() {
+      sigma.refresh();
+      const layers = [behind, ...["edges", "nodes", "edgeLabels", "labels"].map((name) => sigma.getCanvases()[name])].filter((one) => one?.width);
+      const made = document.createElement("canvas");
+      [made.width, made.height] = [sigma.getCanvases().nodes.width, sigma.getCanvases().nodes.height];
+      const context = made.getContext("2d");
+      context.fillStyle = colour("--paper");
+      context.fillRect(0, 0, made.width, made.height);
+      for (const layer of layers) context.drawImage(layer, 0, 0, made.width, made.height);
+      return made;
+    },
+  };
+}

@@ -1,0 +1,151 @@
+// What is changed, what is chosen, what it is compared with: one state that all parts of the page share, and that is
+// the address. A change of the edits is a step of the browser's history.
+
+import { read, written } from "./address.js";
+import { Refusal } from "./served.js";
+
+const ends = (edit) => (edit.edge ? edit.edge : [edit.node]);
+const same = (a, b) => written([{ ...a, value: 0, values: {} }]) === written([{ ...b, value: 0, values: {} }]);
+
+export function createState(source, report) {
+  let asked = 0;
+  const listeners = [];
+  const state = { edits: [], chosen: [], against: null, effect: null, singles: null, other: null, waiting: false, problem: null, removed: [], near: null };
+  let at = 0;
+  let last = 0;
+  const notify = (from) => {
+    for (const listener of listeners) listener(state, from);
+  };
+  // A tie is cut in all its directions; one that comes has one where the graph's edges do.
+  const ordered = ({ kind, edge }) => (kind === "cut" || report.undirected ? edge.slice().sort((a, b) => a - b) : edge);
+
+  async function ask(from) {
+    const question = ++asked;
+    state.removed = state.edits.filter((edit) => edit.kind === "remove").map((edit) => edit.node);
+    state.waiting = true;
+    state.problem = null;
+    state.singles = null;
+    if (!state.edits.length) Object.assign(state, { effect: null, waiting: false });
+    notify(from);
+    if (!state.edits.length) return;
+    try {
+      const effect = await source.effect(state.edits);
+      if (question !== asked) return;
+      Object.assign(state, { effect, waiting: false });
+      notify("answer");
+      const singles = state.edits.length > 1 ? await source.singles(state.edits) : [{ total: effect.total, flips: effect.flips }];
+      if (question !== asked) return;
+      state.singles = singles;
+      notify("singles");
+    } catch (error) {
+      if (question !== asked || error.name === "AbortError") return;
+      if (!(error instanceof Refusal)) throw error;
+      if (error.status === 409) return;
+      Object.assign(state, { effect: null, waiting: false, problem: error.message });
+      notify("answer");
+    }
+  }
+
+  async function compare() {
+    const { against } = state;
+    state.other = null;
+    if (!against) return notify("compare");
+    try {
+      const other = await source.effect(against, "other");
+      if (state.against === against) state.other = other;
+    } catch (error) {
+      if (!(error instanceof Refusal)) return;
+      state.other = { problem: error.message };
+    }
+    notify("compare");
+  }
+
+  const hash = () => `#${written(state.edits, state.against)}`;
+  function go(edits, from) {
+    state.edits = edits;
+    at += 1;
+    last = at;
+    history.pushState({ at, last }, "", hash());
+    return ask(from);
+  }
+
+  // Back, forward, or an address that was typed.
+  function arrive() {
+    at = history.state?.at ?? 0;
+    last = Math.max(last, at);
+    const { edits, against } = read(location.hash, report.num_nodes);
+    const other = written(against ?? []) !== written(state.against ?? []) || Boolean(against) !== Boolean(state.against);
+    state.edits = edits;
+    state.against = against;
+    if (other) compare();
+    return ask("address");
+  }
+  window.addEventListener("popstate", arrive);
+
+  return {
+    get state() {
+      return state;
+    },
+    onChange: (listener) => listeners.push(listener),
+    start: arrive,
+    again: () => ask("again"),
+    find: (edit) => state.edits.findIndex((other) => same(edit, other)),
+    has(edit) {
+      return this.find(edit) >= 0;
+    },
+    // Add edits; those that contradict them go, and an edge that was cut and comes back is as it was.
+    add(more, from = "") {
+      let edits = state.edits.slice();
+      for (const given of [more].flat()) {
+        const edit = given.edge ? { ...given, edge: ordered(given) } : given;
+        const opposite = { cut: "add", add: "cut" }[edit.kind];
+        const undone = opposite ? edits.findIndex((other) => same({ ...edit, kind: opposite }, other)) : -1;
+        if (undone >= 0) {
+          edits.splice(undone, 1);
+          continue;
+        }
+        edits = edits.filter((other) => !same(edit, other));
+        if (edit.kind === "remove") edits = edits.filter((other) => other.kind === "remove" || !ends(other).includes(edit.node));
+        edits.push(edit);
+      }
+      return go(edits, from);
+    },
+    drop(edit, from = "") {
+      return go(state.edits.filter((other) => !same(edit, other)), from);
+    },
+    toggle(edit, from = "") {
+      const own = edit.edge ? { ...edit, edge: ordered(edit) } : edit;
+      return this.has(own) ? this.drop(own, from) : this.add(own, from);
+    },
+    clear: (from = "") => go([], from),
+    load: (edits, from = "") => go(edits, from),
+    get canUndo() {
+      return state.edits.length > 0 || at > 0;
+    },
+    get canRedo() {
+      return at < last;
+    },
+    undo() {
+      if (at > 0) history.back();
+      else if (state.edits.length) go(state.edits.slice(0, -1), "undo");
+    },
+    redo() {
+      if (at < last) history.forward();
+    },
+    // Of one node, or of several with `more`.
+    choose(positions, from = "", more = false) {
+      const given = positions === null ? [] : [positions].flat();
+      if (!more) state.chosen = given;
+      else for (const one of given) state.chosen = state.chosen.includes(one) ? state.chosen.filter((other) => other !== one) : [...state.chosen, one];
+      notify(from || "choose");
+    },
+    against(edits) {
+      state.against = edits;
+      history.replaceState({ at, last }, "", hash());
+      return compare();
+    },
+    select(position, from) {
+      this.choose(position, from);
+    },
+  };
+}

@@ -1,0 +1,49 @@
+// Files to take along: the picture, the changes, a program, a report.
+
+import { el } from "../dom.js";
+import { announcement } from "./words.js";
+
+function save(blob, name) {
+  const link = el("a", { href: URL.createObjectURL(blob), download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+export function taking(place, page, drawn) {
+  const { changes, source } = page;
+  const told = el("span", { class: "muted", role: "status" });
+  const button = (text, title, act) => {
+    const made = el("button", { type: "button", class: "quiet", title }, text);
+    made.addEventListener("click", async () => {
+      made.disabled = true;
+      told.textContent = "";
+      try {
+        await act();
+      } catch (error) {
+        if (error.name !== "AbortError") told.textContent = error.message;
+      } finally {
+        made.disabled = false;
+      }
+    });
+    return made;
+  };
+  const file = (kind, name) => async () => {
+    if (kind === "report") told.textContent = "The report is being written …";
+    save(await source.export(kind, changes.state.edits, announcement(changes.state, page)), name);
+    told.textContent = "";
+  };
+  place.append(
+    el("span", { class: "label" }, "Take along"),
+    drawn ? button("PNG", "The picture as it is now", () => new Promise((done) => drawn.picture().toBlob((blob) => done(save(blob, "graph.png"))))) : "",
+    button("CSV", "Every prediction that changes", file("csv", "changes.csv")),
+    button("Python", "A program that asks the same", file("python", "what_if.py")),
+    button("Report", "A page of the graph as it is after the edits, ranked anew; one file", file("report", "report.html")),
+    button("Link", "Copy the address of this state, for another window of this browser", async () => {
+      await navigator.clipboard.writeText(location.href);
+      told.textContent = "The address is copied.";
+    }),
+    told,
+  );
+}

@@ -1,0 +1,38 @@
+// Edits and their effects in words.
+
+import { count, number, score } from "../format.js";
+
+export function editText(edit, data) {
+  const name = data.nameOf;
+  if (edit.kind === "remove") return `${name(edit.node)} taken away`;
+  if (edit.kind === "cut") return `${name(edit.edge[0])} – ${name(edit.edge[1])} cut`;
+  if (edit.kind === "add") return `${name(edit.edge[0])} – ${name(edit.edge[1])} tied`;
+  return `feature ${edit.feature} of ${name(edit.node)} set to ${edit.value}`;
+}
+
+// "7 of 999 nodes would be predicted another class".
+export function turnText(effect, state, { report }) {
+  const total = report.task === "node" ? report.num_items - state.removed.length : report.num_items;
+  const what = report.task === "node" ? "nodes would be predicted another class" : "pairs would be predicted otherwise";
+  return `${number(effect.flips)} of ${number(total)} ${what}`;
+}
+
+export const shiftText = (effect, { report }) => `${count(effect.reached, "prediction")} would shift by ${report.noticeable} or more`;
+
+// How the whole differs from its parts.
+export function interaction(effect, singles) {
+  if (!singles || singles.length < 2) return null;
+  if (singles.some((one) => one.total === null)) return { sum: null, text: "Some of these edits mean nothing by themselves, so that there is no sum to compare with." };
+  const sum = singles.reduce((all, one) => all + one.total, 0);
+  const more = effect.total - sum;
+  if (Math.abs(more) < 1e-3 * Math.max(sum, effect.total, 1e-9)) return { sum, text: "Together they change as much as one by one." };
+  return { sum, text: more > 0 ? `Together they change ${score(more)} more than one by one.` : `Together they change ${score(-more)} less than one by one.` };
+}
+
+export function announcement(state, page) {
+  if (state.problem) return `This cannot be done: ${state.problem}`;
+  if (!state.edits.length) return "Nothing is changed.";
+  if (!state.effect) return "";
+  const last = editText(state.edits[state.edits.length - 1], page.data);
+  return `${count(state.edits.length, "edit")}, the last: ${last}. ${turnText(state.effect, state, page)}; ${shiftText(state.effect, page)}.`;
+}
