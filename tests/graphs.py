@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -86,6 +87,12 @@ GRAPHS = {
         components,
     )
 }
+
+
+def barabasi(nodes: int, ties: int) -> Tensor:
+    """Edges of a graph with hubs, both ways; the same every time."""
+    edges = torch.tensor(list(nx.barabasi_albert_graph(nodes, ties, seed=0).edges)).t()
+    return torch.cat([edges, edges.flip(0)], dim=1)
 
 
 def without_edges(data: Data) -> Tensor:

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data
-from torch_geometric.utils import barabasi_albert_graph, erdos_renyi_graph
+from torch_geometric.utils import erdos_renyi_graph
 
 import nora
-from graphs import GRAPHS, double, some_pairs, two_camps
+from graphs import GRAPHS, barabasi, double, some_pairs, two_camps
 from hetero_graphs import library
 from hetero_graphs import network as hetero_network
 from networks import Centred, network
@@ -86,7 +86,7 @@ def test_a_class_may_be_wanted(by: str) -> None:
 @pytest.mark.parametrize("by", ["nodes", "edges"])
 def test_only_what_is_within_reach_is_tried_and_it_is_enough(by: str) -> None:
     torch.manual_seed(1)
-    edges = barabasi_albert_graph(60, 1)
+    edges = barabasi(60, 1)
     data = Data(x=torch.randn(60, 3).double(), edge_index=edges)
     smaller = 0
     for name in ("gcn", "gat"):

@@ -7,10 +7,9 @@ import random
 import pytest
 import torch
 from torch_geometric.data import Data, HeteroData
-from torch_geometric.utils import barabasi_albert_graph
 
 import nora
-from graphs import FEATURES, directed, double, some_pairs, two_camps
+from graphs import FEATURES, barabasi, directed, double, some_pairs, two_camps
 from hetero_graphs import library
 from hetero_graphs import network as hetero_network
 from networks import network, patchwork
@@ -69,7 +68,7 @@ class Mirror:
 @pytest.mark.parametrize(("name", "renew_after"), [("gcn", 7), ("gat", 1000), ("patchwork", 3)])
 def test_predictions_stay_current_whatever_is_edited(name: str, renew_after: int) -> None:
     torch.manual_seed(0)
-    data = Data(x=torch.randn(16, FEATURES).double(), edge_index=barabasi_albert_graph(16, 2))
+    data = Data(x=torch.randn(16, FEATURES).double(), edge_index=barabasi(16, 2))
     model = patchwork() if name == "patchwork" else network(name)
     live, mirror, chance = (
         nora.Live(model, data, renew_after=renew_after),
