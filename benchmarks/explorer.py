@@ -3,8 +3,8 @@
     python benchmarks/explorer.py                      # demo, Cora, PubMed, the ogbn-arxiv topology
     python benchmarks/explorer.py --only demo cora --clicks 40
 
-A click is the change of the state that a click makes; the effect is painted when the panel shows its total and
-two frames have passed since. The background ranking is finished or stopped before, except in `while_ranking`.
+A click is the change of the state that a click makes; the effect is painted when the panel shows its total
+and two frames have passed since. The background ranking is finished or stopped before, except in `while_ranking`.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ NAVIGATION = {
         "relational.md",
         "large-graphs.md",
         "outputs.md",
+        "explorer.md",
         "projects.md",
         "gallery.md",
     ],
