@@ -4,7 +4,7 @@
     python benchmarks/explorer.py --only demo cora --clicks 40
 
 A click is the change of the state that a click makes; the effect is painted when the panel shows its total
-and two frames have passed since; `answer_ms` is the part of it that the request takes. The ranking is finished
+and two frames have passed since; `answer_ms` is the request alone. The ranking is finished
 or stopped before, except in `while_ranking`. Headless Chromium draws WebGL on the CPU.
 """
 
