@@ -26,6 +26,7 @@ NAVIGATION = {
         "relational.md",
         "large-graphs.md",
         "outputs.md",
+        "explorer.md",
         "projects.md",
         "gallery.md",
     ],

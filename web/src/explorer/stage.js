@@ -130,7 +130,7 @@ export function stage(place, page) {
     for (const position of [...centres, ...others, ...found.near.flat()]) put(position);
     for (let at = 0; at < found.edge.length; at += 2) tie(found.edge[at], found.edge[at + 1]);
     mark();
-    sigma.refresh();
+    sigma.refresh({ schedule: true });
   }
 
   function mark() {
@@ -237,7 +237,8 @@ export function stage(place, page) {
     look = looks(page, mode);
     first = leaders();
     changes = changesOf(state.effect, data);
-    sigma.refresh();
+    // With the next frame: what a click changes at once and the answer may then be painted together.
+    sigma.refresh({ schedule: true });
   }
   onTheme(() => {
     colour = themeColours();

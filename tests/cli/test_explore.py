@@ -1,0 +1,31 @@
+"""`nora explore`: what it refuses, before anything long."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import nora
+from shell import ok, refused
+
+
+def test_it_asks_for_a_run_or_the_demo(tmp_path):
+    assert "or --demo" in refused("explore")
+    assert "or --demo" in refused("explore", tmp_path, "--demo")
+
+
+def test_a_folder_that_is_no_run_is_named(tmp_path):
+    assert str(tmp_path) in refused("explore", tmp_path, "--no-browser")
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "nora.explorer.serving", raising=False)
+    run = nora.train("gcn", "karate", epochs=1, progress=False)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'nora-influence\[explore\]'"):
+        nora.explore(run.model, run.data, browser=False)
+
+
+def test_the_help_shows_examples():
+    assert "nora explore --demo" in ok("explore", "--help")
