@@ -2,6 +2,7 @@
 
     python benchmarks/explorer.py                      # demo, Cora, PubMed, the ogbn-arxiv topology
     python benchmarks/explorer.py --only demo cora --clicks 40
+    python benchmarks/explorer.py --server --edits 1000 # answers over HTTP alone, and memory before and after
 
 A click is the change of the state that a click makes; the effect is painted when the panel shows its total
 and two frames have passed since; `answer_ms` is the request alone. The ranking is finished
@@ -139,28 +140,74 @@ def measure(play: Any, name: str, clicks: int) -> dict[str, Any]:
     return found
 
 
+def measure_server(name: str, edits: int) -> dict[str, Any]:
+    """Random edits in a row over one connection each, answered while nothing else runs."""
+    from loopback import Client
+
+    model, data, named = subject(name)
+    with nora.explore(model, data, browser=False, **named) as explorer:
+        explorer._explorations.worker.submit(2, lambda: None).result()  # what is practised is over
+        client, chance = Client(explorer), random.Random(0)
+        took: list[float] = []
+        before = 0.0
+        for at in range(edits):
+            nodes = chance.sample(range(int(data.num_nodes)), chance.choice((1, 1, 2, 3)))
+            asked = {"edits": [{"kind": "remove", "node": node} for node in nodes]}
+            start = time.perf_counter()
+            told = client.ask("/api/effect", asked)
+            took.append(1e3 * (time.perf_counter() - start))
+            if at % max(edits // 5, 1) == 0:
+                true = nora.what_if(model, data, nodes).total
+                assert abs(told["total"] - true) <= 1e-4 * max(true, 1e-3), (
+                    nodes,
+                    told["total"],
+                    true,
+                )
+            if at == edits // 4:
+                before = megabytes()
+        ordered = sorted(took)
+        return {
+            "edits": edits,
+            "median_ms": round(statistics.median(ordered), 1),
+            "p95_ms": round(ordered[round(0.95 * (edits - 1))], 1),
+            "megabytes_after_a_quarter": before,
+            "megabytes_after_all": megabytes(),
+            "load_average": round(os.getloadavg()[0], 1),
+        }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=SETTINGS, choices=SETTINGS)
     parser.add_argument("--clicks", type=int, default=60)
+    parser.add_argument("--server", action="store_true")
+    parser.add_argument("--edits", type=int, default=1000)
     asked = parser.parse_args()
+    kept = json.loads(OUT.read_text()) if OUT.exists() else {}
+    kept |= {
+        "command": "python benchmarks/explorer.py, and with --server",
+        "nora": nora.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+    }
+
+    def keep(kind: str, name: str, found: dict[str, Any]) -> None:
+        print(kind, name, json.dumps(found), flush=True)
+        kept.setdefault(kind, {})[name] = found
+        OUT.write_text(json.dumps(kept, indent=1) + "\n")
+
+    if asked.server:
+        for name in asked.only:
+            keep("server", name, measure_server(name, asked.edits))
+        return
     from playwright.sync_api import sync_playwright
 
-    kept = json.loads(OUT.read_text()) if OUT.exists() else {"settings": {}}
     with sync_playwright() as play:
         for name in asked.only:
             found = measure(play, name, asked.clicks)
             found["load_average"] = round(os.getloadavg()[0], 1)
-            kept["settings"][name] = found
-            print(name, json.dumps(found))
-            kept |= {
-                "command": "python benchmarks/explorer.py",
-                "nora": nora.__version__,
-                "torch": torch.__version__,
-                "python": platform.python_version(),
-                "cores": os.cpu_count(),
-            }
-            OUT.write_text(json.dumps(kept, indent=1) + "\n")
+            keep("page", name, found)
 
 
 if __name__ == "__main__":

@@ -128,6 +128,21 @@ def test_why_is_that_of_influencers(client, run):
     assert told["influence"] == pytest.approx(true["influence"].tolist(), rel=1e-4)
 
 
+def test_what_would_flip_a_node_does_flip_it(client, run):
+    found = 0
+    for node in (2, 8, 19, 33):
+        told = client.ask(f"/api/flip?node={node}")
+        if told["edits"]:
+            found += 1
+            flips = nora.what_if(
+                run.model, run.data, [one["node"] for one in told["edits"]]
+            ).flips()
+            assert node in set(flips["node"])
+        else:
+            assert "No 3 nodes" in told["told"]
+    assert found
+
+
 def stream(client, until=lambda part: part["status"] == "done"):
     import http.client
 

@@ -28,6 +28,8 @@ from nora.results.influence import Influence
 
 MOST_BYTES = 200_000
 STREAMS = 16
+# How far to look for what flips a prediction: a person waits for it.
+FLIP_NODES, FLIP_PAIRS = 3, 500
 FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/explorer.js": ("explorer.js", "text/javascript; charset=utf-8"),
@@ -72,6 +74,7 @@ class Explorations:
                 Route("/api/search", self.search, methods=get),
                 Route("/api/features", self.features, methods=get),
                 Route("/api/why", self.why, methods=get),
+                Route("/api/flip", self.flip, methods=get),
                 Route("/api/export", self.export, methods=post),
                 Route("/api/ranking", self.stream, methods=get),
                 Route("/api/ranking", self.steer, methods=post),
@@ -181,6 +184,25 @@ class Explorations:
             return {"node": frame["node"].tolist(), "influence": influence}
 
         return JSONResponse(await _answered(request, self.desk.ask(("why", node), ask)))
+
+    async def flip(self, request: Request) -> Response:
+        """The smallest removal of nodes that was found to change this node's class, as edits."""
+        session = self.network.session
+        node = node_id(_whole(request, "node", -1), session)
+
+        def ask() -> dict[str, Any]:
+            found = session.flip(node, at_most=FLIP_NODES, pairs=FLIP_PAIRS, progress=False)
+            edits = [{"kind": "remove", "node": int(one)} for one in found.removed]
+            if not edits:
+                told = f"No {FLIP_NODES} nodes or fewer were found whose removal flips it."
+            else:
+                names = self.network.class_names
+                least = "" if found.smallest else " Fewer may do; not every choice was tried."
+                how = "removal flips" if len(edits) == 1 else f"removal of {len(edits)} nodes flips"
+                told = f"One {how} it to {names[found.to_class]}.{least}"
+            return {"edits": edits, "told": told}
+
+        return JSONResponse(await _answered(request, self.desk.ask(("flip", node), ask)))
 
     async def export(self, request: Request) -> Response:
         """The state as a file."""

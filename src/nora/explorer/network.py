@@ -162,8 +162,7 @@ class Network:
                 "y": self.place[:, 1].tolist(),
                 "edge": np.stack([source, target], axis=1).ravel().tolist() if whole else [],
             },
-            "can": [name for name in ("flip", "fragile") if hasattr(self.session, name)]
-            + (["edges"] if hasattr(self.session, "edge_influence") else []),
+            "can": ["flip"] if self.predicts == "classes" else [],
         }
 
     def _classes(self, members: np.ndarray | None) -> list[dict[str, Any]]:

@@ -158,7 +158,8 @@ function flip(position, page) {
   return asked("What would flip it", "flip", async () => {
     const found = await page.source.flip(position);
     if (!found.edits.length) return el("p", { class: "muted" }, found.told);
-    return [el("p", {}, found.told), action("Do it", () => page.changes.add(found.edits, "chosen"))];
+    const who = found.edits.map((edit) => el("li", {}, nodeButton(edit.node, page, "chosen")));
+    return [el("p", {}, found.told), el("ul", { class: "rows picked" }, who), action("Remove", () => page.changes.add(found.edits, "chosen"))];
   });
 }
 

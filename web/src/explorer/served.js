@@ -75,7 +75,6 @@ export function served() {
     features: (node) => json(`/api/features?node=${node}`, undefined, "features"),
     why: (node) => json(`/api/why?node=${node}`, undefined, "why"),
     flip: (node) => json(`/api/flip?node=${node}`, undefined, "flip"),
-    list: (kind) => json(`/api/list?kind=${kind}`, undefined, `list-${kind}`),
     steer: (act) => json("/api/ranking", { act }, "steer"),
     export: async (kind, edits, told) => (await ask("/api/export", { kind, edits, told }, "export")).blob(),
     // Scores as they come; the browser itself comes back after an interruption.
