@@ -79,6 +79,8 @@ def check_options(owner: str, function: Callable[..., Any], options: Mapping[str
         hints = {}
     for key, value in options.items():
         if key in hints and not fits(value, hints[key]):
+            if get_origin(hints[key]) is Literal and isinstance(value, str):
+                raise ValueError(f"{key} is {value!r}; it must be {described(hints[key])}")
             raise TypeError(
                 f"option {key} of {owner} takes {described(hints[key])}, got {shown(value)}"
             )

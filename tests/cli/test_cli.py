@@ -273,7 +273,7 @@ class TestRank:
             (["--method", "nora", "--option", "beta"], "key=value"),
             (["--method", "nora", "--option", "beta=big"], "takes a number"),
             (["--method", "nora", "--option", "weighting=1"], "takes 'sum' or 'own'"),
-            (["--method", "exact", "--option", "workers=all"], "takes a whole number or null"),
+            (["--method", "exact", "--option", "workers=all"], "takes a whole number or None"),
             (["--method", "exact", "--option", "tolerance=true"], "takes a number"),
             (["--method", "nora", "--option", "k1=7"], "out of range"),
             (["--out", "scores.txt"], ".parquet"),

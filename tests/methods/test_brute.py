@@ -70,7 +70,6 @@ def test_link_influence_on_a_path_is_what_hand_calculation_gives() -> None:
         ([0, 1], END),
         ([1, 2], 4 * (SIGMOID[1] - SIGMOID[0])),
         ([0, 1, 3], 2 * (SIGMOID[2] - SIGMOID[0])),
-        ([0, 1, 2, 3], 0.0),
     ],
 )
 def test_removing_a_group_is_what_hand_calculation_gives(group: list[int], total: float) -> None:

@@ -266,8 +266,8 @@ class TestAsking:
         with pytest.raises(ValueError, match="edges that are not those of the data"):
             nora.influence(Copying().double(), library(), "mask", PAPERS, progress=False)
 
-    def test_edges_cannot_be_removed_yet(self) -> None:
-        with pytest.raises(ValueError, match="edges cannot be removed from a HeteroData"):
+    def test_edges_need_their_type(self) -> None:
+        with pytest.raises(ValueError, match="the graph has several edge types"):
             nora.what_if(network(), library(), remove_edges=[(0, 1)], task=PAPERS)
 
 

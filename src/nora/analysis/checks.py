@@ -22,7 +22,7 @@ def check_files(edges: Any, features: Any = None, labels: Any = None) -> None:
     for source, kinds in given:
         if isinstance(source, str | Path):
             existing(source, kinds, folder=source is edges)
-        elif source is not None and not hasattr(source, "columns"):
+        elif (source is not None or source is edges) and not hasattr(source, "columns"):
             raise TypeError(
                 f"a graph is read from a file or a pandas DataFrame, got {shown(source)}"
             )

@@ -33,7 +33,7 @@ from nora.cli.flags import flags_of, in_flags
 # Click's UsageError, whether typer brings its own copy of click or depends on it.
 USAGE_ERROR: Any = typer.BadParameter.__base__
 # Packages that are there on demand, with the extra that brings them.
-EXTRAS = {"ogb": "ogb", "optuna": "tune"}
+EXTRAS = {"ogb": "ogb", "optuna": "tune", "starlette": "explore", "uvicorn": "explore"}
 RAISE = dis.opmap["RAISE_VARARGS"]
 
 

@@ -60,7 +60,9 @@ def build_model(name: str, in_channels: int, out_channels: int, **sizes: Any) ->
         for key, parameter in inspect.signature(part).parameters.items()
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD and key not in ("self", "args")
     ]
-    for key, size in {"in_channels": in_channels, "out_channels": out_channels, **sizes}.items():
+    check_whole("in_channels", in_channels)
+    check_whole("out_channels", out_channels)
+    for key, size in sizes.items():
         if key not in known:
             takes = [
                 one for one in dict.fromkeys(known) if one not in ("in_channels", "out_channels")
@@ -71,8 +73,6 @@ def build_model(name: str, in_channels: int, out_channels: int, **sizes: Any) ->
             )
         if key in ("hidden_channels", "num_layers", "heads"):
             check_whole(key, size, 1)
-        elif key in ("in_channels", "out_channels"):
-            check_whole(key, size)
         elif key == "dropout":
             check_number(key, size, 0, 1)
     return build(in_channels, out_channels, **sizes)

@@ -17,7 +17,7 @@ class MeanConv(SAGEConv):
 
     def forward(self, x: Any, edge_index: Any, size: Any = None) -> Tensor:
         """Node outputs `[N, out_channels]`."""
-        if self.in_channels <= self.out_channels:
+        if not isinstance(x, Tensor) or self.in_channels <= self.out_channels:
             return super().forward(x, edge_index, size)
         sent = F.linear(x, self.lin_l.weight)
         return (

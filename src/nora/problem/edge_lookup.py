@@ -7,7 +7,7 @@ edge stands twice, and where the graph is undirected: an undirected edge goes an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index
@@ -143,6 +143,8 @@ class EdgeLookup:
         """What was given for each edge type: a mapping, or a list in a graph with one type only."""
         if isinstance(edges, Mapping):
             return {self.edge_type(key): value for key, value in edges.items()}
+        if not isinstance(edges, Iterable):
+            raise TypeError(f"{what} must be edges as pairs of node ids, e.g. [(3, 17)], got {edges!r}")
         given = edges if isinstance(edges, Tensor) else list(edges)
         if not len(given):
             return {}

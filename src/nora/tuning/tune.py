@@ -84,9 +84,9 @@ class Tuned:
             raise FileNotFoundError(f"no such file: {path}; 'nora tune' makes one")
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
+            tuned = Tuned(**kept)
             if "options" not in kept:
                 raise ValueError("it names no options")
-            tuned = Tuned(**kept)
             bind_options(METHODS[tuned.method], dict(tuned.options))
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{path} holds no tuned settings: {error}") from error
