@@ -20,6 +20,7 @@ from nora.cli.arguments import parse_nodes
 from nora.files import check_folder
 from nora.outputs import check_table
 from nora.problem import Problem
+from nora.results.spreadsheet import unescaped
 from shell import document, ok, refused, run
 
 COMMANDS = [
@@ -204,7 +205,7 @@ class TestRank:
         out = tmp_path / "new" / "scores.csv"
         printed = ok("rank", camps, "--method", "nora", "--top", 3, "--out", out)
         frame = pd.read_csv(out)
-        first = frame.loc[frame["rank"] == 1, "name"].item()
+        first = unescaped(frame.loc[frame["rank"] == 1, "name"].item())
         assert len(frame) == 1000
         assert first in printed
         assert str(out) in printed

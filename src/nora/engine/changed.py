@@ -28,7 +28,7 @@ def units(sent: Tensor) -> Tensor:
     # Of a column of zeros nothing is known: it counts like others.
     known = unit[unit > 0]
     unit[unit <= 0] = known.median() if len(known) else 1
-    return unit.clamp(max=1e30)
+    return unit.clamp(max=min(1e30, torch.finfo(unit.dtype).max))
 
 
 @dataclass(frozen=True, eq=False)

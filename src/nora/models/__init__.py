@@ -63,7 +63,7 @@ def build_model(name: str, in_channels: int, out_channels: int, **sizes: Any) ->
     check_whole("in_channels", in_channels)
     check_whole("out_channels", out_channels)
     for key, size in sizes.items():
-        if key not in known:
+        if key not in known and not _takes_anything(build):
             takes = [
                 one for one in dict.fromkeys(known) if one not in ("in_channels", "out_channels")
             ]
@@ -76,6 +76,12 @@ def build_model(name: str, in_channels: int, out_channels: int, **sizes: Any) ->
         elif key == "dropout":
             check_number(key, size, 0, 1)
     return build(in_channels, out_channels, **sizes)
+
+
+def _takes_anything(build: Callable[..., Any]) -> bool:
+    """Whether a model is made by a function that passes whatever it is given on."""
+    kinds = [p.kind for p in inspect.signature(_initialisers(build)[-1]).parameters.values()]
+    return inspect.Parameter.VAR_KEYWORD in kinds
 
 
 def _initialisers(build: Callable[..., Any]) -> list[Callable[..., Any]]:

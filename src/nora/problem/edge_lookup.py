@@ -144,7 +144,9 @@ class EdgeLookup:
         if isinstance(edges, Mapping):
             return {self.edge_type(key): value for key, value in edges.items()}
         if not isinstance(edges, Iterable):
-            raise TypeError(f"{what} must be edges as pairs of node ids, e.g. [(3, 17)], got {edges!r}")
+            raise TypeError(
+                f"{what} must be edges as pairs of node ids, e.g. [(3, 17)], got {edges!r}"
+            )
         given = edges if isinstance(edges, Tensor) else list(edges)
         if not len(given):
             return {}

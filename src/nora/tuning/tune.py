@@ -85,6 +85,7 @@ class Tuned:
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
             tuned = Tuned(**kept)
+            METHODS.check(tuned.method)
             if "options" not in kept:
                 raise ValueError("it names no options")
             bind_options(METHODS[tuned.method], dict(tuned.options))
