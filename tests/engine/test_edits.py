@@ -279,6 +279,32 @@ def test_structure_that_features_decide_is_not_edited_by_rows() -> None:
     check(effects, model, Edits(remove_edges=[tuple(data.edge_index[:, 0].tolist())]))
 
 
+class BothWays(nn.Module):
+    """Layers on both directions of the edges, and on those that are no loops."""
+
+    def __init__(self, layer: Callable[[int, int], nn.Module]) -> None:
+        super().__init__()
+        self.first, self.second = layer(FEATURES, 6), layer(6, CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+        h = self.first(x, both).relu()
+        return self.second(h, edge_index[:, edge_index[0] != edge_index[1]])
+
+
+@pytest.mark.parametrize("kind", ["directed", "two_camps", "duplicated"])
+@pytest.mark.parametrize("name", ["sage", "gcn", "gat", "gin"])
+def test_edges_that_a_model_makes_of_edges_go_with_them(name: str, kind: str, backend: str) -> None:
+    data = double(GRAPHS[kind]())
+    with seeded(2):
+        model = BothWays(LAYERS[name]).double().eval()
+    effects = prepared(model, data, backend=backend)
+    for edits in some_edits(data, seed=3):
+        check(effects, model, edits, followed=not edits.add_edges)
+    come = next(edits for edits in some_edits(data, seed=3) if edits.add_edges)
+    assert why_not(effects.engine, come.resolved(data)) != ""
+
+
 def test_adding_back_what_was_removed_restores_the_predictions() -> None:
     data, model = double(two_camps()), model_of("gcn")
     pair = tuple(data.edge_index[:, 0].tolist())

@@ -98,17 +98,19 @@ class Edges:
     fills_loops: bool = False
 
     @cached_property
-    def _own(self) -> tuple[Tensor, Tensor]:
-        """Which of these edges every edge of the graph is, −1 for none; and their place in `by_target`."""
+    def _own(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Which of these edges every edge of the graph is, in CSR form, and their place in `by_target`.
+
+        One may be several here, where a model has made both directions of it.
+        """
         assert self.number is not None
         own = (self.number >= 0).nonzero().flatten()
         count = int(self.number.max()) + 1 if len(self.number) else 0
-        found = torch.full((max(count, 0),), -1, device=self.source.device)
-        found[self.number[own]] = own
+        indptr, found, _ = csr(self.number[own], own, max(count, 0))
         order = self.by_target[2]
         place = torch.empty_like(order)
         place[order] = torch.arange(len(order), device=order.device)
-        return found, place
+        return indptr, found, place
 
     def ties(self, removals: Removals) -> Ties:
         """The edges that a chunk of removals takes away or brings by themselves."""
@@ -129,11 +131,15 @@ class Edges:
 
     def _lost(self, removals: Removals) -> tuple[Tensor, ...]:
         assert removals.edge is not None and removals.edge_ptr is not None
-        own_of, place = self._own
-        known = removals.edge < len(own_of)
-        own = own_of[removals.edge[known]]
-        removal = owner_of(removals.edge_ptr)[known][own >= 0]
-        own = own[own >= 0]
+        indptr, found, place = self._own
+        known = removals.edge < len(indptr) - 1
+        number = removals.edge[known]
+        counts = indptr[number + 1] - indptr[number]
+        which = torch.arange(len(number), device=number.device).repeat_interleave(counts)
+        passed = counts.cumsum(0) - counts
+        at = torch.arange(len(which), device=number.device) - passed[which]
+        own = found[indptr[number][which] + at]
+        removal = owner_of(removals.edge_ptr)[known][which]
         ones = torch.ones_like(own, dtype=torch.double)
         weighted = self.normalise == "sym" and self.weight is not None
         loss = self.weight[own].double() if weighted and self.weight is not None else ones

@@ -195,7 +195,8 @@ class Pieces:
             if not fits or not found.values.static:
                 raise _NoRuleError
             self.walk.named[key] = (torch.stack([found.column, found.row]), found)
-            self.plan.knows(self.walk.named[key][0], found.values.space.origin)
+            whole = any(found is known for known in self.given.known.values())
+            self.plan.knows(self.walk.named[key][0], found.values.space.origin, whole)
         weight = found.values.whole()
         self._weight = None if bool((weight == 1).all()) else weight
         return self.walk.named[key][0]
@@ -213,7 +214,9 @@ class Pieces:
             if not bool(known.all()):
                 raise _NoRuleError
             self.walk.named[key] = (edges.contiguous(), found.value)
-            self.plan.knows(self.walk.named[key][0], found.space.origin)
+            given = [known for known in self.given.known.values() if isinstance(known, Tracked)]
+            whole = any(found.value is known.value for known in given)
+            self.plan.knows(self.walk.named[key][0], found.space.origin, whole)
         return self.walk.named[key][0]
 
     def _shifted(self, edges: Tensor, ends: Tensor) -> Tensor:

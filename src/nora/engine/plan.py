@@ -67,7 +67,7 @@ class Plan:
         self.output: Value
         self._follow = follow
         self._edges: dict[tuple[Any, ...], list[tuple[_Given, Edges]]] = {}
-        self._numbers: dict[int, tuple[Tensor, Tensor]] = {}
+        self._numbers: dict[int, tuple[Tensor, bool, Tensor]] = {}
         # What was read off as structure, and what is not known of edges that go by themselves.
         self.frozen: list[Value] = []
         self.unsure_of_edges = ""
@@ -91,11 +91,18 @@ class Plan:
         self.steps.append(Rows(function, list(values), output))
         return output
 
-    def knows(self, edge_index: Tensor, numbers: Tensor | None) -> None:
-        """Note which edges of the graph the columns of a tensor are; None for those of another set."""
+    def knows(self, edge_index: Tensor, numbers: Tensor | None, whole: bool) -> None:
+        """Note which edges of the graph the columns of a tensor are; None for those of another set.
+
+        Args:
+            edge_index: `[2, E]`.
+            numbers: The edges' numbers `[E]`.
+            whole: Whether it is the graph's own `edge_index`, and nothing that was made of it.
+        """
         if numbers is None:
             numbers = torch.full((edge_index.size(1),), -1, device=edge_index.device)
-        self._numbers[id(edge_index)] = (numbers, edge_index)  # held, so that its id stays its own
+        # The tensor is held, so that its id stays its own.
+        self._numbers[id(edge_index)] = (numbers, whole, edge_index)
 
     def edges(
         self,
@@ -146,8 +153,8 @@ class Plan:
         rows: Tensor | None,
         reverse: bool,
     ) -> Edges:
-        number, _ = self._numbers.get(id(edge_index), (None, None))
-        plain = edge_weight is None and rows is None
+        number, whole, _ = self._numbers.get(id(edge_index), (None, False, None))
+        plain = whole and edge_weight is None and rows is None
         if edge_weight is not None and edge_weight.dim() > 1:
             edge_weight = edge_weight.view(-1)
         if rows is not None:
