@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,8 @@ def explore(
             f"the explorer needs {error.name}: pip install 'nora-influence[explore]'"
         ) from None
 
+    # The page asks from a thread of its own, while the caller may go on with the model.
+    model = copy.deepcopy(model)
     session = Session(
         model, data, task, forward=forward, transform=transform, names=names, once=True
     )

@@ -33,6 +33,13 @@ class Flip:
         seconds: How long it took.
         names: The nodes' names, when they have any.
         class_names: The classes' names, when they have any.
+
+    Example:
+        >>> import nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> found = nora.flip(run.model, run.data, 8)
+        >>> found.size == len(found.removed)
+        True
     """
 
     node: Any

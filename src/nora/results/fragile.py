@@ -44,6 +44,13 @@ class Fragile:
         class_names: The classes' names, when they have any.
         node_types: As in `Influence`.
         seconds: How long it took.
+
+    Example:
+        >>> import nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> found = nora.fragile(run.model, run.data, progress=False)
+        >>> int(found.counts.sum()) == len(found.flips)
+        True
     """
 
     flips: pd.DataFrame
