@@ -279,6 +279,26 @@ def test_structure_that_features_decide_is_not_edited_by_rows() -> None:
     check(effects, model, Edits(remove_edges=[tuple(data.edge_index[:, 0].tolist())]))
 
 
+def test_weights_that_features_decide_are_not_read_off_once() -> None:
+    class Alike(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = pyg.GCNConv(FEATURES, CLASSES)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            alike = torch.cosine_similarity(x[edge_index[0]], x[edge_index[1]]).abs() + 0.1
+            return self.conv(x, edge_index, alike)
+
+    data = double(two_camps())
+    with seeded(0):
+        model = Alike().double().eval()
+    effects = prepared(model, data)
+    edits = Edits(features={0: data.x[1] - data.x[0]})
+    assert "weighs edges" in why_not(effects.engine, edits.resolved(data))
+    check(effects, model, edits, followed=False)
+    check(effects, model, Edits(remove_edges=[tuple(data.edge_index[:, 0].tolist())]))
+
+
 class BothWays(nn.Module):
     """Layers on both directions of the edges, and on those that are no loops."""
 

@@ -64,7 +64,7 @@ def cannot_change(plan: Plan, done: Resolved) -> str:
         if value is None:
             return "the features are not read as rows of nodes"
         if value in set(_made_of(plan.frozen)):
-            return "the model picks rows or edges by what features say"
+            return "the model picks rows or edges, or weighs edges, by what features say"
     return ""
 
 

@@ -185,6 +185,8 @@ class Pieces:
             return self._edge_index(found)
         if found.layout.axis != 0:
             raise _NoRuleError
+        # What it says is read off once: where it is made of features, it is not edited with them.
+        self.walk.frozen.append(found.value)
         return found.value.whole()
 
     def _adjacency(self, found: Matrix) -> Tensor:
@@ -197,6 +199,7 @@ class Pieces:
             self.walk.named[key] = (torch.stack([found.column, found.row]), found)
             whole = any(found is known for known in self.given.known.values())
             self.plan.knows(self.walk.named[key][0], found.values.space.origin, whole)
+        self.walk.frozen.append(found.values)
         weight = found.values.whole()
         self._weight = None if bool((weight == 1).all()) else weight
         return self.walk.named[key][0]
