@@ -122,7 +122,7 @@ def sums_of(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield `(which, values [m, columns])` part by part, as they finish."""
     engine = effects.engine
-    if engine is not None and measuring.definition and _follows(engine, removals):
+    if engine is not None and measuring.definition and follows(engine, removals):
         found = engine.in_chunks(engine.influences, removals, how.memory, how.workers)
         for which, values in found:
             yield which, values.cpu().unsqueeze(1)
@@ -133,7 +133,7 @@ def sums_of(
         yield moves.which, values.cpu()
 
 
-def _follows(engine: Engine, removals: Removals) -> bool:
+def follows(engine: Engine, removals: Removals) -> bool:
     """Whether the engine tells the effect of these removals."""
     if removals.edge is None:
         return True
