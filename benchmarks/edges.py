@@ -10,27 +10,20 @@ are the product of the ends' degrees and of their PageRanks, and the sum of thei
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
-import sys
 import time
-import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 import nora
+from by_setting import RESULTS, run_settings
 from nora.engine.changed import Removals
 from nora.engine.effects import Effects
 from nora.problem.degree import degrees
 from nora.results.agreement import agreement
 from nora.results.plots.style import save_figure
 
-HERE = Path(__file__).parent
 PASSES = 30
 SETTINGS = [
     f"{dataset}-{model}"
@@ -113,48 +106,25 @@ def fragility(session: nora.Session, name: str) -> dict[str, Any]:
             "seconds": found.seconds,
         }
         if name.endswith("gcn"):
-            save_figure(found.plot(), HERE / "results" / f"fragile-{name}-{by}.png")
+            save_figure(found.plot(), RESULTS / f"fragile-{name}-{by}.png")
     flips = session.influence(measure="flips", progress=False).scores.sum()
     told["flips_by_measure"] = int(flips)
     return told
 
 
-def main() -> None:
-    """Run the settings asked for, and write each as it is done."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+def measured_and_told(name: str, epochs: int) -> dict[str, Any]:
+    """The setting's row, and a line about it."""
+    row = measured(name, epochs)
+    guess = row["guesses"]["degree product"]
+    print(
+        f"{name:14} {row['edges']:6,} edges  exact {row['exact_seconds']:7.2f} s  ratio "
+        f"{row['ratio']:8,.0f} (CPU {row['cpu_ratio']:,.0f})  error {row['relative_error']:.0e}  degree "
+        f"product: Pearson {guess['pearson']:.2f}, Spearman {guess['spearman']:.2f}  fragile "
+        f"{row['fragile']['nodes']['share']:.1%}",
+        flush=True,
     )
-    parser.add_argument("--only", nargs="*", default=[""], help="settings whose name starts so")
-    parser.add_argument("--epochs", type=int, default=200)
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "edges.json")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    results = json.loads(arguments.out.read_text())["settings"] if arguments.out.exists() else {}
-    chosen = [
-        name for name in SETTINGS if any(name.startswith(prefix) for prefix in arguments.only)
-    ]
-    if not chosen:
-        sys.exit(f"no such setting; there are: {', '.join(SETTINGS)}")
-    for name in chosen:
-        row = results[name] = measured(name, arguments.epochs)
-        about = {
-            "command": "python benchmarks/edges.py",
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "cores": os.cpu_count(),
-            "settings": dict(sorted(results.items())),
-        }
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(json.dumps(about, indent=1) + "\n")
-        guess = row["guesses"]["degree product"]
-        print(
-            f"{name:14} {row['edges']:6,} edges  exact {row['exact_seconds']:7.2f} s  ratio "
-            f"{row['ratio']:8,.0f} (CPU {row['cpu_ratio']:,.0f})  error {row['relative_error']:.0e}  degree "
-            f"product: Pearson {guess['pearson']:.2f}, Spearman {guess['spearman']:.2f}  fragile "
-            f"{row['fragile']['nodes']['share']:.1%}",
-            flush=True,
-        )
+    return row
 
 
 if __name__ == "__main__":
-    main()
+    run_settings("edges", __doc__, SETTINGS, measured_and_told, epochs=200)

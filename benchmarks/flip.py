@@ -10,14 +10,7 @@ kinds, found by gradients, on models of its own; it deletes directed entries of 
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
-import sys
 import time
-import warnings
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,8 +18,8 @@ from torch_geometric.datasets import ExplainerDataset
 from torch_geometric.nn import GCN
 
 import nora
+from by_setting import run_settings
 
-HERE = Path(__file__).parent
 MOTIFS = {
     "ba-house": ("ba", {"num_nodes": 300, "num_edges": 5}, "house", {}, 80),
     "tree-cycle": ("tree", {"depth": 8}, "cycle", {"num_nodes": 6}, 60),
@@ -70,10 +63,10 @@ def planted(name: str) -> tuple[nora.Session, torch.Tensor, float]:
     return nora.Session(model, data), test[data.y[test] > 0], float(right[test].float().mean())
 
 
-def measured(name: str, count: int, pairs: int) -> dict[str, Any]:
+def measured(name: str, nodes: int, pairs: int) -> dict[str, Any]:
     """Share flipped, mean size, share proved smallest, seconds; by edges and by nodes."""
     session, test, accuracy = planted(name) if name in MOTIFS else citation(name)
-    chosen = test[torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:count]]
+    chosen = test[torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:nodes]]
     found: dict[str, Any] = {"nodes": len(chosen), "accuracy": accuracy}
     for by in ("edges", "nodes"):
         start = time.perf_counter()
@@ -97,35 +90,5 @@ def measured(name: str, count: int, pairs: int) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
-    """Run the settings asked for, and write each as it is done."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--only", nargs="*", default=[""], help="settings whose name starts so")
-    parser.add_argument("--nodes", type=int, default=200)
-    parser.add_argument("--pairs", type=int, default=20_000)
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "flip.json")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    results = json.loads(arguments.out.read_text())["settings"] if arguments.out.exists() else {}
-    chosen = [
-        name for name in SETTINGS if any(name.startswith(prefix) for prefix in arguments.only)
-    ]
-    if not chosen:
-        sys.exit(f"no such setting; there are: {', '.join(SETTINGS)}")
-    for name in chosen:
-        results[name] = measured(name, arguments.nodes, arguments.pairs)
-        about = {
-            "command": f"python benchmarks/flip.py --nodes {arguments.nodes} --pairs {arguments.pairs}",
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "cores": os.cpu_count(),
-            "settings": dict(sorted(results.items())),
-        }
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(json.dumps(about, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    run_settings("flip", __doc__, SETTINGS, measured, nodes=200, pairs=20_000)
