@@ -8,6 +8,7 @@ notes the step, so that the steps can later be run on changed rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 import torch
@@ -341,6 +342,8 @@ def is_linear(module: Any) -> bool:
 
 
 def _ours(function: Any) -> bool:
+    while isinstance(function, partial):
+        function = function.func
     return (getattr(function, "__module__", "") or "").split(".")[0] == __name__.split(".")[0]
 
 
