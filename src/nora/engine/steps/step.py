@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -15,6 +15,9 @@ from nora.engine.changed import Changed, Removals
 from nora.engine.edges import Edges, Ties
 from nora.engine.pointers import owner_of
 from nora.engine.spaces import Space
+
+if TYPE_CHECKING:
+    from nora.engine.arrivals import Arrivals
 
 # A block of rows should stay in a core's own cache while it goes through a map.
 BLOCK_BYTES = 2**19
@@ -117,6 +120,17 @@ class Chunk:
     tally: Tally = field(default_factory=Tally)
     gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     tied: dict[int, Ties] = field(default_factory=dict)
+    arrivals: Arrivals | None = None
+
+    def more(self, space: Space) -> int:
+        """How many rows of a space come."""
+        return 0 if self.arrivals is None else self.arrivals.more(space)
+
+    def original(self, value: Value, rows: Tensor) -> Tensor:
+        """Original rows; anything for those that come, which have all changed."""
+        if self.more(value.space):
+            rows = rows.clamp(max=value.space.size - 1)
+        return value.at(rows)
 
     def nothing(self) -> Changed:
         """No changed rows."""
@@ -161,7 +175,7 @@ class Chunk:
     def ties(self, edges: Edges) -> Ties:
         """The edges of a convolution that go or come by themselves."""
         if id(edges) not in self.tied:
-            self.tied[id(edges)] = edges.ties(self.removals)
+            self.tied[id(edges)] = edges.ties(self.removals, self.arrivals)
         return self.tied[id(edges)]
 
     def lost(self, space: Space) -> tuple[Tensor, Tensor]:
@@ -177,7 +191,7 @@ class Chunk:
             return [
                 Changed(c.ptr, c.node, v.at(none)) for c, v in zip(changed, values, strict=True)
             ]
-        size = values[0].space.size
+        size = values[0].space.size + self.more(values[0].space)
         joined = next(c for c in changed if len(c))
         places: dict[int, Tensor | None] = {id(joined.node): None}
         for other in changed:
@@ -198,7 +212,7 @@ class Chunk:
                 rows = torch.empty_like(c.rows)
                 rows[place] = c.rows
             else:
-                rows = value.at(joined.node)
+                rows = self.original(value, joined.node)
                 if len(c):
                     rows = (
                         rows.clone() if rows.data_ptr() == 0 or not rows.is_contiguous() else rows
