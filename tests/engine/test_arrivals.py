@@ -1,4 +1,4 @@
-"""Edges that come, with all that is said of them: what the engine tells is what a pass on the new graph gives."""
+"""Edges that come, with all that is said of them, by the engine: what a pass on the new graph gives."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def cannot_gain(plan: Plan, done: Resolved) -> str:
         return "the model picks rows or edges by what is said of nodes or edges"
     try:
         arrivals = Arrivals(plan.templates, gained_of(plan, done), 1)
-        if arrivals.loops and not _by_rules_alone(plan):
+        if arrivals.loops and not by_rules_alone(plan):
             return "a self-loop comes, which the model may leave out"
         arrivals.check(plan)
     except CannotComeError as reason:
@@ -73,7 +73,7 @@ def gained_of(plan: Plan, done: Resolved) -> tuple[Gained, ...]:
     return tuple(found)
 
 
-def _by_rules_alone(plan: Plan) -> bool:
+def by_rules_alone(plan: Plan) -> bool:
     """Whether rules follow everything that is done with edges, and take the graph's own."""
     given = plan.templates.given.values()
     own = {id(value.space) for _, name, value in given if name in ("edge_index", "adj_t")}

@@ -1,8 +1,10 @@
 """A graph that changes: edits are applied for good, and the predictions stay current.
 
-What is prepared belongs to one graph, the *snapshot*. Edits since then are kept as one edit of the snapshot
-(`a + b`), whose predictions the engine tells without preparing anew; once they are many, or not one edit
-any more (a node that came is to go again), the graph as it is becomes the next snapshot.
+Edits are kept as one edit (`a + b`) of a graph that was there before, the *snapshot*; once they are many, or
+not one edit any more (a node that came is to go again), the graph as it is becomes the next one. Where rules
+follow the model, what an edit changes is written back to what is prepared (see `live_rows`), which stays the
+same whatever becomes of the snapshot. Otherwise what is prepared belongs to the snapshot, and the engine
+tells the effect of all edits since then.
 """
 
 from __future__ import annotations
@@ -17,21 +19,25 @@ from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
 from nora.engine.effects import Effects
+from nora.engine.verification import tolerated
+from nora.engine.written import Written
 from nora.problem import Transform
 from nora.problem.calling import Forward
 from nora.problem.edge_lookup import EdgeType
 from nora.problem.edge_sets import Kind, node_counts
 from nora.problem.edit_resolution import Resolved
-from nora.problem.edited import After
+from nora.problem.edited import After, predict_after
 from nora.problem.edits import Edits
 from nora.problem.node_index import Graph, NodeIndex
 from nora.problem.task import Task
+from nora.questions.live_rows import EXPECTED, Difference, begun
 from nora.questions.session import Session
 from nora.questions.what_if import named_edges
 from nora.results.effect import Effect
+from nora.stacklevel import warn
 
-# A graph that changes once will change again: an engine pays.
-EXPECTED = 1000
+# Edits that are kept as one cost less than those that are prepared for.
+KEPT = 16
 # So many edits can be undone.
 UNDONE = 16
 
@@ -43,6 +49,7 @@ class State:
     Attributes:
         session: The session about the snapshot.
         since: What has changed since then, in the snapshot's ids.
+        done: What that means.
         place: Where every node that ever was is in the snapshot, by type; nodes that came since have the
             ids after its last one, and those that are gone −1.
         predictions: The predictions now, of every node that ever was.
@@ -50,6 +57,7 @@ class State:
 
     session: Session
     since: Edits
+    done: Resolved
     place: dict[Kind, Tensor]
     predictions: Tensor
 
@@ -69,6 +77,10 @@ class Asked:
     edits: Edits
     done: Resolved
     place: dict[Kind, Tensor]
+
+
+NONE = torch.empty(0, dtype=torch.long)
+NOTHING = Resolved(NONE, {}, NONE, {}, {})
 
 
 class Live:
@@ -123,7 +135,10 @@ class Live:
             raise ValueError("this model has weights by node id: its graph cannot change")
         with problem.evaluating(), torch.no_grad():
             whole = replace(problem, task=problem.task.on_every_class()).predict()
-        self._state = State(session, Edits(), place, self._own(session, whole))
+        self._state = State(session, Edits(), NOTHING, place, self._own(session, whole))
+        # What rows are written to; None before the first edit. Or why there is nothing of the kind.
+        self._written: Written | str | None = None
+        self._seen_right = False
         self._past: deque[State] = deque(maxlen=UNDONE)
         self.snapshots = 1
 
@@ -145,17 +160,19 @@ class Live:
     def effect_of(self, edits: Edits) -> Effect:
         """Who would change, by how much, towards which class; nothing is applied."""
         asked = self._asked(edits)
-        return self._effect(edits, asked, self._after(asked))
+        return self._effect(edits, asked, self._rows(asked))
 
     def apply(self, edits: Edits) -> Effect:
         """Change the graph for good; tells who has changed, by how much, towards which class."""
         asked = self._asked(edits)
-        after = self._after(asked)
-        effect = self._effect(edits, asked, after)
+        rows = self._rows(asked, write=True)
+        effect = self._effect(edits, asked, rows)
         self._past.append(self._state)
-        predictions = self._rows(asked, after)
-        self._state = State(asked.session, asked.edits, asked.place, predictions)
-        if _amount(asked.done) > self._renew_after:
+        self._state = State(asked.session, asked.edits, asked.done, asked.place, rows)
+        if isinstance(self._written, Written) and not self._seen_right:
+            self._compare()
+        kept = KEPT if isinstance(self._written, Written) else 1
+        if _amount(asked.done) > kept * self._renew_after:
             self._renew()
         return effect
 
@@ -163,7 +180,64 @@ class Live:
         """Take the last edit back; up to 16 can be."""
         if not self._past:
             raise ValueError("there is nothing to undo")
-        self._state = self._past.pop()
+        now, self._state = self._state, self._past.pop()
+        if not isinstance(self._written, Written):
+            return
+        if now.session is not self._state.session:
+            self._written = None
+            return
+        place = now.place[None].clone()
+        back = self._state.place[None]
+        place[: len(back)] = torch.where(place[: len(back)] < 0, back, place[: len(back)])
+        change = Difference(now.session, now.done, self._state.done, place).change(self._written)
+        self._written.after(change, write=True)
+
+    @property
+    def how(self) -> str:
+        """How predictions are kept current: `rows`, written back; or `snapshots`, and why.
+
+        Known once something was asked for.
+        """
+        if self._written is None:
+            return "not known yet"
+        return f"snapshots: {self._written}" if isinstance(self._written, str) else "rows"
+
+    def _begin(self, total: int) -> Written | str:
+        """What rows are written to, with room for so many ids."""
+        full = isinstance(self._written, Written) and total > self._written.plan.num_nodes
+        if self._written is None or full:
+            if isinstance(self._state.session.data, HeteroData):
+                self._written = "nodes have types"
+                return self._written
+            place = self._state.place[None]
+            there = (place >= 0).nonzero().flatten()
+            ids = there[place[there].argsort()]
+            self._written = begun(self._session, self.data, ids, total)
+        return self._written
+
+    def _compare(self) -> None:
+        """Compare what was written first with the definition."""
+        state = self._state
+        problem = state.session.problem()
+        problem = replace(problem, task=problem.task.on_every_class())
+        with problem.evaluating(), torch.no_grad():
+            before = problem.predict()
+            after = predict_after(problem, before, state.done)
+        asked = Asked(state.session, state.since, state.done, state.place)
+        truth = self._by_id(asked, after)
+        error = (truth - state.predictions).abs()
+        error = error[~truth.isnan()].nan_to_num(torch.inf)
+        if error.numel() and not float(error.max()) <= tolerated(truth.dtype) * problem.task.scale(
+            before
+        ):
+            warn(
+                f"what was written back differs from a full pass by {float(error.max()):.2g}: "
+                "predictions are kept by snapshots instead",
+                RuntimeWarning,
+            )
+            self._written = "rows that were written back were wrong"
+            self._state = replace(state, predictions=truth)
+        self._seen_right = True
 
     def _session(self, data: Graph) -> Session:
         return Session(self._model, data, self._task, **self._made)  # type: ignore[arg-type]
@@ -195,7 +269,7 @@ class Live:
             left[gone.get(kind, there[:0])] = False
             new = torch.where(left, left.long().cumsum(0) - 1, -1)
             place[kind] = torch.where(there >= 0, new[there.clamp(min=0)], -1) if count else there
-        self._state = State(session, Edits(), place, state.predictions)
+        self._state = State(session, Edits(), NOTHING, place, state.predictions)
         self.snapshots += 1
 
     def _asked(self, edits: Edits) -> Asked:
@@ -248,8 +322,26 @@ class Live:
             effects = Effects.prepare(problem, asked.session.prepared, "exact", EXPECTED)
             return effects.after_edits(asked.done)
 
-    def _rows(self, asked: Asked, after: After) -> Tensor:
+    def _rows(self, asked: Asked, write: bool = False) -> Tensor:
         """Predictions by the ids of the first graph `[ids, C]`."""
+        asked.session.problem()  # which sees that the model is still the same
+        written = self._begin(max(len(place) for place in asked.place.values()))
+        if isinstance(written, str):
+            return self._by_id(asked, self._after(asked))
+        state, now = self._state, asked.place[None]
+        place = torch.cat([state.place[None], now[len(state.place[None]) :]])
+        change = Difference(asked.session, state.done, asked.done, place).change(written)
+        with written.engine.problem.evaluating(), torch.no_grad():
+            item, after = written.after(change, write)
+        width = state.predictions.shape[1:]
+        rows = state.predictions.new_full((len(now), *width), float("nan"))
+        rows[: len(state.predictions)] = state.predictions
+        known = item < len(now)
+        rows[item[known]] = after[known]
+        rows[now < 0] = float("nan")
+        return rows
+
+    def _by_id(self, asked: Asked, after: After) -> Tensor:
         place = asked.place[self._kind]
         rows = self._own(asked.session, after.predictions)
         if after.added is not None:
@@ -265,8 +357,8 @@ class Live:
         found[place < 0] = float("nan")
         return found
 
-    def _effect(self, edits: Edits, asked: Asked, after: After) -> Effect:
-        before, rows = self._state.predictions, self._rows(asked, after)
+    def _effect(self, edits: Edits, asked: Asked, rows: Tensor) -> Effect:
+        before = self._state.predictions
         known = len(before)
         index = NodeIndex(asked.session.node_index.types, tuple(map(len, asked.place.values())))
         lookup = asked.session.edges
