@@ -10,9 +10,7 @@ tells the effect of all edits since then.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,13 +21,14 @@ from nora.engine.verification import tolerated
 from nora.engine.written import Written
 from nora.problem import Transform
 from nora.problem.calling import Forward
-from nora.problem.edge_lookup import EdgeType
+from nora.problem.content import content_digest
 from nora.problem.edge_sets import Kind, node_counts
 from nora.problem.edit_resolution import Resolved
 from nora.problem.edited import After, predict_after
 from nora.problem.edits import Edits
 from nora.problem.node_index import Graph, NodeIndex
 from nora.problem.task import Task
+from nora.questions.live_ids import Moved, by_kind, pairs_of
 from nora.questions.live_rows import EXPECTED, Difference, begun
 from nora.questions.session import Session
 from nora.questions.what_if import named_edges
@@ -124,6 +123,7 @@ class Live:
             raise ValueError(f"renew_after must be at least 1, got {renew_after}")
         self._made = {"forward": forward, "transform": transform}
         self._model, self._task, self._renew_after = model, task, renew_after
+        data = data.clone()  # nobody else changes it
         session = self._session(data)
         if session.task.item != "node":
             raise ValueError("Live keeps predictions of nodes current; the task predicts links")
@@ -139,6 +139,7 @@ class Live:
         # What rows are written to; None before the first edit. Or why there is nothing of the kind.
         self._written: Written | str | None = None
         self._seen_right = False
+        self._model_was = self._digest()
         self._past: deque[State] = deque(maxlen=UNDONE)
         self.snapshots = 1
 
@@ -239,6 +240,9 @@ class Live:
             self._state = replace(state, predictions=truth)
         self._seen_right = True
 
+    def _digest(self) -> str:
+        return content_digest({"model": self._model, **self._made}, key="live")
+
     def _session(self, data: Graph) -> Session:
         return Session(self._model, data, self._task, **self._made)  # type: ignore[arg-type]
 
@@ -260,7 +264,7 @@ class Live:
         state = self._state
         done = state.session.resolved(state.since)
         session = self._session(done.apply(state.session.data))
-        gone = _by_kind(done.removed, state.session.node_index)
+        gone = by_kind(done.removed, state.session.node_index)
         counts, more = node_counts(state.session.data), done.added_counts()
         place = {}
         for kind, there in state.place.items():
@@ -299,7 +303,7 @@ class Live:
         for kind, count in come.items():
             last = counts[kind] + came.get(kind, 0)
             place[kind] = torch.cat([place[kind], last + torch.arange(count)])
-        moved = _Moved(session, state.place, place)
+        moved = Moved(session, state.place, place)
         mine = Edits(
             remove=moved.nodes(edits.remove),
             remove_edges=moved.edges(edits.remove_edges),
@@ -324,7 +328,11 @@ class Live:
 
     def _rows(self, asked: Asked, write: bool = False) -> Tensor:
         """Predictions by the ids of the first graph `[ids, C]`."""
-        asked.session.problem()  # which sees that the model is still the same
+        if self._digest() != self._model_was:
+            raise RuntimeError(
+                "the model has changed since Live was made, and what is prepared is that of before: make a "
+                "new nora.Live(model, data)"
+            )
         written = self._begin(max(len(place) for place in asked.place.values()))
         if isinstance(written, str):
             return self._by_id(asked, self._after(asked))
@@ -364,7 +372,7 @@ class Live:
         lookup = asked.session.edges
         lost, come = (
             {
-                kind: torch.tensor([list(pair[:2]) for pair in _pairs(given)]).reshape(-1, 2).t()
+                kind: torch.tensor([list(pair[:2]) for pair in pairs_of(given)]).reshape(-1, 2).t()
                 for kind, given in lookup.by_type(part).items()
             }
             for part in (edits.remove_edges, edits.add_edges)
@@ -382,97 +390,6 @@ class Live:
             added=rows[known:] if len(rows) > known else None,
             predicts=asked.session.task.predicts,
         )
-
-
-class _Moved:
-    """Edits said in the ids of the first graph, in those of the snapshot.
-
-    Args:
-        session: About the snapshot.
-        known: Where every node that is there is, see `State.place`.
-        coming: The same with the nodes that these edits bring.
-    """
-
-    def __init__(
-        self, session: Session, known: Mapping[Kind, Tensor], coming: Mapping[Kind, Tensor]
-    ) -> None:
-        self.session, self.known, self.coming = session, known, coming
-        types = session.node_index.types
-        self.index = NodeIndex(types, tuple(map(len, known.values())))
-
-    def gone(self, nodes: Any) -> dict[Kind, Tensor]:
-        """Nodes by type, in the ids of the first graph."""
-        return _by_kind(self.index.ids(nodes), self.index)
-
-    def _at(self, kind: Kind, node: int, place: Mapping[Kind, Tensor]) -> int:
-        if not 0 <= node < len(place[kind]):
-            raise ValueError(
-                f"node {node} is out of range: there have been {len(place[kind])} nodes "
-                f"(0 … {len(place[kind]) - 1})"
-            )
-        found = int(place[kind][node])
-        if found < 0:
-            raise ValueError(f"node {node if kind is None else (kind, node)} is gone")
-        return found
-
-    def nodes(self, nodes: Any) -> list[Any]:
-        """Nodes that go."""
-        found = [
-            (kind, self._at(kind, node, self.known))
-            for kind, ids in self.gone(nodes).items()
-            for node in ids.tolist()
-        ]
-        return found if self.index.types else [node for _, node in found]
-
-    def edges(self, edges: Any) -> Any:
-        """Edges, with what is said of them."""
-        found: dict[EdgeType, list[Any]] = {}
-        for edge_type, given in self.session.edges.by_type(edges).items():
-            ends = (None, None) if edge_type is None else (edge_type[0], edge_type[2])
-            found[edge_type] = [
-                (
-                    self._at(ends[0], int(pair[0]), self.coming),
-                    self._at(ends[1], int(pair[1]), self.coming),
-                    *pair[2:],
-                )
-                for pair in _pairs(given)
-            ]
-        return found.get(None, []) if not self.index.types else found
-
-    def features(self, features: Any) -> Any:
-        """Rows that change, by node."""
-        if features is None:
-            return None
-        if not isinstance(features, Mapping):
-            raise TypeError("features must be a mapping from nodes to rows, e.g. {17: row}")
-        found = {}
-        for node, row in features.items():
-            nodes = self.nodes(node)
-            if len(nodes) != 1:
-                raise ValueError(f"features names one node at a time, got {node!r}")
-            found[nodes[0]] = row
-        return found
-
-
-def _pairs(given: Any) -> list[Any]:
-    """Edges one by one; a tensor `[2, k]` by its columns."""
-    if isinstance(given, Tensor):
-        return [tuple(pair) for pair in given.t().tolist()]
-    found = [tuple(pair) if isinstance(pair, tuple | list) else (pair,) for pair in given]
-    for pair in found:
-        if len(pair) not in (2, 3):
-            raise TypeError(f"edges must be pairs of node ids, e.g. [(3, 17)], got {pair!r}")
-    return found
-
-
-def _by_kind(ids: Tensor, index: NodeIndex) -> dict[Kind, Tensor]:
-    """Global ids by type, as ids within it."""
-    if not index.types:
-        return {None: ids}
-    found: dict[Kind, list[int]] = {}
-    for kind, node in index.located(ids):
-        found.setdefault(kind, []).append(node)
-    return {kind: torch.tensor(nodes) for kind, nodes in found.items()}
 
 
 def _amount(done: Resolved) -> int:
