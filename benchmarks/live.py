@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from arxiv import arxiv_topology
 
 import nora
+from arxiv import arxiv_topology
 
 HERE = Path(__file__).parent
 SIZES = {

@@ -33,6 +33,11 @@ class Prepared:
         """Whether asking costs nothing any more: the engine is there, or known not to be possible."""
         return self._engine is not None or self._refusal is not None
 
+    @property
+    def refusal(self) -> str:
+        """Why the model cannot be followed; empty where it can, or nobody has tried."""
+        return "" if self._refusal is None else str(self._refusal)
+
     def pays(self, problem: Problem, removals: int) -> bool:
         """Whether so many removals more are worth an engine.
 
