@@ -323,3 +323,15 @@ def test_adding_back_restores_the_predictions(key: str, name: str) -> None:
     check(engine, back)
     whole = nora.Session(model, data).problem().predict()
     torch.testing.assert_close(session.what_if(back).after, whole, rtol=0, atol=1e-9)
+
+
+def test_a_full_pass_is_said_in_the_result() -> None:
+    data = random_graph(8, "edge_weight")
+    model = Two(WEIGHTED["gcn"], "edge_weight").eval()
+    session = nora.Session(model, data)
+    session.prepared.pays = lambda *_: True  # type: ignore[method-assign]
+    pair = new_edges(data, "edge_weight", random.Random(0))[0]
+    assert session.what_if(add_edges=[pair]).fallback == ""
+    new = {"edge_weight": 1.0}
+    edits = Edits(add_nodes=torch.ones(1, WIDTH), add_edges=[(11, 0, new)])
+    assert session.what_if(edits).fallback == "a node comes"
