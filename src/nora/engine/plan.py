@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, get_args
 
 import torch
@@ -373,4 +374,6 @@ def is_linear(module: Any) -> bool:
 
 
 def _ours(function: Any) -> bool:
+    while isinstance(function, partial):
+        function = function.func
     return (getattr(function, "__module__", "") or "").split(".")[0] == __name__.split(".")[0]

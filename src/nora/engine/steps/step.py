@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -99,6 +99,16 @@ class Tally:
         return self.pruned / self.mass if self.mass > 0 else 0.0
 
 
+class Passing(Protocol):
+    """A step that passes messages."""
+
+    edges: Edges
+
+    @property
+    def typical(self) -> float:
+        """The usual size of a message, by which a tolerance is measured."""
+
+
 @dataclass(frozen=True)
 class Chunk:
     """One chunk of removals on its way through the plan."""
@@ -127,15 +137,15 @@ class Chunk:
         removals = self.removals
         return Changed(torch.zeros_like(removals.ptr), removals.node[:0], torch.empty(0))
 
-    def sources(
-        self, edges: Edges, changed: Changed, y: Tensor, typical: float
-    ) -> tuple[Tensor, ...]:
+    def sources(self, step: Passing, changed: Changed, y: Tensor) -> tuple[Tensor, ...]:
         """Whose messages change, less those whose change is below the tolerance."""
+        edges = step.edges
         sources = self.backend.find_sources(edges, self.removals, changed, self.ties(edges))
         if self.tolerance <= 0:
             return sources
         ptr, source, row, scale = sources
-        size = self.backend.message_change(edges, sources, y, changed.rows) / max(typical, 1e-300)
+        size = self.backend.message_change(edges, sources, y, changed.rows)
+        size = size / max(step.typical, 1e-300)
         keep = (size >= self.tolerance) | (row == -2)  # what was removed is missed in any case
         self.tally.mass += float(size.sum())
         self.tally.pruned += float(size[~keep].sum())
