@@ -153,7 +153,9 @@ def _edge(text: str, known: dict[str, int], count: int) -> tuple[int, int]:
         return next(iter(found))
     if not problems:
         raise ValueError(f"edge {text!r} is not of the form A-B, e.g. 3-17 or 3,17")
-    why = problems[0] if len(problems) == 1 else "no hyphen or comma has a node on both of its sides"
+    why = (
+        problems[0] if len(problems) == 1 else "no hyphen or comma has a node on both of its sides"
+    )
     raise ValueError(f"edge {text!r}: {why}")
 
 

@@ -186,22 +186,22 @@ class Written:
         for kind, changed in features.items():
             _put(self.plan.features[kind], changed)
         for step in self.plan.steps:
-            changed = seen.get(id(step.output))
-            if changed is not None and len(changed):
-                _put(step.output, changed)
+            new = seen.get(id(step.output))
+            if new is not None and len(new):
+                _put(step.output, new)
         made = {key: exchanged(edges, ties) for key, (edges, ties) in places.items()}
         for step in self.plan.steps:
             if not isinstance(step, Propagate | Attend):
                 continue
             step.edges = made[id(step.edges)]
-            changed = seen.get(id(step.output))
-            if changed is None or not len(changed):
+            new = seen.get(id(step.output))
+            if new is None or not len(new):
                 continue
             if isinstance(step, Propagate):
-                _sum_anew(step, changed.node)
+                _sum_anew(step, new.node)
             else:
                 y = seen.get(id(step.inputs[0]))
-                self._weigh_anew(step, changed.node, None if y is None else y.node)
+                self._weigh_anew(step, new.node, None if y is None else y.node)
 
     def _weigh_anew(self, step: Attend, node: Tensor, sent: Tensor | None) -> None:
         """The largest score and the denominator of the nodes that hear something else."""
@@ -312,7 +312,7 @@ def _spliced(
     gone = torch.searchsorted(indptr, lost, right=True)
     change.index_add_(0, gone, -torch.ones_like(gone))
     at = indptr[row + 1]  # where they come, as places before anything has gone
-    cuts = [(int(place), int(place) + 1, None) for place in lost]
+    cuts: list[tuple[int, int, int | None]] = [(int(p), int(p) + 1, None) for p in lost]
     cuts += [(int(place), int(place), k) for k, place in enumerate(at)]
     cuts.sort(key=lambda cut: (cut[0], cut[1] > cut[0], cut[2] or 0))
     made = []
