@@ -17,6 +17,7 @@ import nora
 from nora.engine.edits import as_removals, why_not
 from nora.engine.engine import Engine, pick_backend
 from nora.models.timme import TIMME
+from nora.problem.edge_lookup import EdgeLookup
 from nora.problem.edited import predict_after
 from nora.problem.edits import Edits
 from nora.problem.preserve import seeded
@@ -161,9 +162,19 @@ def engine_of(model: nn.Module, data: Any, task: Any = None, backend: str = "vec
         return Engine.prepare(problem, pick_backend(backend, problem, 1))
 
 
+class NothingWrong(dict[str, str]):
+    """As if every kind of edit had been compared with the definition, and found right."""
+
+    def __contains__(self, kind: object) -> bool:
+        return True
+
+    def __getitem__(self, kind: str) -> str:
+        return ""
+
+
 def check(engine: Engine, edits: Edits, told: str = "") -> None:
     """The raw engine, without the comparison that goes before the first answer, is right or refuses."""
-    engine.plan.compared = dict.fromkeys(("edges", "new edges", "features"), "")
+    engine.plan.compared = NothingWrong()
     done = edits.resolved(engine.problem.data)
     assert told in why_not(engine, done)
     if told:
@@ -335,3 +346,29 @@ def test_a_full_pass_is_said_in_the_result() -> None:
     new = {"edge_weight": 1.0}
     edits = Edits(add_nodes=torch.ones(1, WIDTH), add_edges=[(11, 0, new)])
     assert session.what_if(edits).fallback == "a node comes"
+
+
+def test_new_edges_of_a_type_are_compared_with_the_definition_before_the_first_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = hetero_graphs.library()
+    task = nora.NodeClassification(node_type="paper")
+    engine = engine_of(hetero_graphs.network("mixed"), data, task)
+    honest = Engine.effect_of
+    cites = ("paper", "cites", "paper")
+
+    def wrong_for_citations(self: Engine, removals: Any) -> Tensor:
+        found = honest(self, removals)
+        return found + 0.1 if any(one.key == cites for one in removals.gained) else found
+
+    monkeypatch.setattr(Engine, "effect_of", wrong_for_citations)
+    free = (0, 6) if not EdgeLookup(data).types[cites].holds(torch.tensor([[0], [6]])) else (6, 0)
+    there = EdgeLookup(data).types["author", "writes", "paper"]
+    pair = next(
+        (a, b) for a in range(5) for b in range(7) if not there.holds(torch.tensor([[a], [b]]))
+    )
+    other = Edits(add_edges={"writes": [pair]})
+    with engine.problem.evaluating():
+        assert why_not(engine, other.resolved(data)) == ""
+        with pytest.warns(RuntimeWarning, match="after a change of new edges .*cites"):
+            assert "differ" in why_not(engine, Edits(add_edges={"cites": [free]}).resolved(data))
