@@ -14,20 +14,6 @@ from shell import document, ok, refused
 COMMANDS = ["rank", "what-if", "group", "who", "flip"]
 
 
-@pytest.fixture(scope="module")
-def karate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "karate"
-    nora.train("gcn", "karate", epochs=20, progress=False).save(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "links"
-    nora.train("gcn", "karate", "link", epochs=5, progress=False).save(folder)
-    return folder
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_shows_an_example_and_speaks_json(command: str) -> None:
     help_text = ok(command, "--help")

@@ -17,7 +17,7 @@ from torch import Tensor
 from nora.engine.changed import Removals
 from nora.engine.effects import Effects
 from nora.engine.engine import Engine
-from nora.questions.measured import How, edges_followed
+from nora.questions.measured import How, why_not_followed
 from nora.results.agreement import pearson, spearman
 from nora.seeds import shuffled
 from nora.stacklevel import warn
@@ -54,7 +54,7 @@ def _chosen(
 ) -> tuple[float, dict[str, Any]]:
     begin = time.perf_counter()
     engine = effects.engine
-    if engine is None or edges_followed(engine, removals):
+    if engine is None or why_not_followed(engine, removals):
         return 0.0, {
             "method": "exact",
             "reason": "a full pass is taken for every edge",

@@ -26,9 +26,9 @@ from nora.questions.measured import (
     How,
     asked_for,
     collected,
-    edges_followed,
     measuring_of,
     prepared_effects,
+    why_not_followed,
 )
 from nora.questions.session import Session
 from nora.results.checkpoint import Shards, begun_with
@@ -186,7 +186,7 @@ def _fallback(session: Session, effects: Effects, removals: Removals) -> dict[st
     """Why a full pass is taken for every edge, if one is."""
     told = session.prepared.refusal
     if effects.engine is not None:
-        told = edges_followed(effects.engine, removals)
+        told = why_not_followed(effects.engine, removals)
     return {"fallback": told} if told else {}
 
 

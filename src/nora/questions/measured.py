@@ -129,7 +129,7 @@ def sums_of(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield `(which, values [m, columns])` part by part, as they finish."""
     engine = effects.engine
-    if engine is not None and measuring.definition and not edges_followed(engine, removals):
+    if engine is not None and measuring.definition and not why_not_followed(engine, removals):
         found = engine.in_chunks(engine.influences, removals, how.memory, how.workers)
         for which, values in found:
             yield which, values.cpu().unsqueeze(1)
@@ -140,7 +140,7 @@ def sums_of(
         yield moves.which, values.cpu()
 
 
-def edges_followed(engine: Engine, removals: Removals) -> str:
+def why_not_followed(engine: Engine, removals: Removals) -> str:
     """Why the engine does not tell the effect of these removals; empty where it does."""
     if removals.edge is None:
         return ""
