@@ -92,6 +92,30 @@ def test_everything_a_page_points_to_is_there(site):
                 assert (page.parent / unquote(address.path)).exists(), f"{page.name}: {one}"
 
 
+def test_every_place_on_a_page_that_is_pointed_to_is_there(site):
+    """Offline, so addresses elsewhere are not asked: `make linkcheck` does that."""
+    found = {
+        page.resolve(): elements
+        for page, elements in pages(site)
+        if any("data-content_root" in given for _, given in elements)  # else a sample report
+    }
+    places = {
+        page: {given.get("id") or given.get("name") for _, given in elements}
+        for page, elements in found.items()
+    }
+    seen = 0
+    for page, elements in found.items():
+        for tag, given in elements:
+            address = urlsplit(given.get("href", ""))
+            if tag != "a" or address.scheme or address.netloc or not address.fragment:
+                continue
+            target = (page.parent / unquote(address.path)).resolve() if address.path else page
+            if target in places:  # reports make their places by a script
+                seen += 1
+                assert unquote(address.fragment) in places[target], f"{page.name}: {given['href']}"
+    assert seen > 500
+
+
 def test_every_public_name_is_on_the_api_page(site):
     anchors = {given.get("id", "") for _, given in Elements(site / "docs" / "api.html").found}
     assert {f"nora.{name}" for name in nora.__all__} <= anchors
