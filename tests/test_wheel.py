@@ -73,7 +73,9 @@ def test_three_commands_lead_from_the_wheel_to_a_report(wheel, tmp_path):
     work.mkdir()
     assert installed_at(bin_folder, work).is_relative_to(tmp_path / "env")
     command = bin_folder / "nora"
-    assert "The most influential accounts" in done(command, "demo", cwd=work)
+    said = done(command, "demo", cwd=work)
+    assert "The most influential accounts" in said
+    assert f"{command} explore --demo" in said
     assert (work / "demo" / "influence.png").stat().st_size > 10_000
     done(command, "example", "files", cwd=work)
     inputs = [f"--{name}=files/{name}.csv" for name in ("edges", "features", "labels")]
