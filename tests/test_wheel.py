@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import venv
 from email import message_from_bytes
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urljoin
+from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 from zipfile import ZipFile
 
 import pytest
@@ -83,6 +86,34 @@ def test_three_commands_lead_from_the_wheel_to_a_report(wheel, tmp_path):
     page = (work / "results" / "report.html").read_text(encoding="utf-8")
     assert "<script" in page
     assert "Take a node away" in page
+    assert_the_explorer_opens(command, work)
+
+
+def assert_the_explorer_opens(command: Path, work: Path) -> None:
+    """Its page and everything the page loads comes from the wheel."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    with subprocess.Popen(
+        [command, "explore", "results", "--no-browser"],
+        cwd=work,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as started:
+        try:
+            lines = (line for line in started.stdout if line.startswith("Explorer: "))
+            address = next(lines, "").removeprefix("Explorer: ").strip()
+            assert address, started.stderr.read()
+            client = build_opener(ProxyHandler({}), HTTPCookieProcessor())
+            client.open(address, timeout=20)  # lets this client in
+            page = client.open(urljoin(address, "/"), timeout=20).read().decode()
+            assert "The explorer needs JavaScript" in page
+            loaded = re.findall(r'<(?:script|link)[^>]* (?:src|href)="([^"#]+)"', page)
+            assert loaded
+            for one in loaded:
+                assert len(client.open(urljoin(address, one), timeout=20).read()) > 100, one
+        finally:
+            started.terminate()
 
 
 def test_uv_installs_the_wheel_too(wheel, tmp_path):
