@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 from email import message_from_bytes
 from importlib.util import find_spec
@@ -132,6 +133,17 @@ def test_everything_beside_the_code_is_in_the_wheel(wheel):
     assert sources <= packed
     assert "nora/py.typed" in packed
     assert not [name for name in packed - sources if ".dist-info/" not in name]
+
+
+def test_the_sdist_holds_all_that_the_repository_does(wheel):
+    if not (ROOT / ".git").exists():
+        pytest.skip("no repository to compare with: this is a sdist")
+    (sdist,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    tracked = done("git", "ls-files", cwd=ROOT).split()
+    assert len(tracked) > 500
+    assert [name for name in tracked if name not in packed and (ROOT / name).exists()] == []
 
 
 def test_the_wheel_says_what_it_is(wheel):

@@ -57,7 +57,7 @@ def test_the_numbers_are_those_of_the_definition(told):
 def test_what_is_lost_is_said_once_and_how_to_have_it(told):
     (warning,) = told["warnings"]
     assert "numba" in warning
-    assert "several times as long" in warning
+    assert "two to five times as long" in warning
     assert "pip install numba" in warning
 
 

@@ -50,7 +50,7 @@ def pick_backend(name: BackendName, problem: Problem, removals: int) -> Backend:
         )
     warn(
         f"numba cannot be imported ({missing}): the same numbers are computed without its compiled "
-        "loops, which takes several times as long on large graphs. To have them: pip install numba",
+        "loops, which takes two to five times as long on large graphs. To have them: pip install numba",
         RuntimeWarning,
     )
     return vectorised
