@@ -17,6 +17,7 @@ import pytest
 
 import nora
 from nora.cli.arguments import parse_nodes
+from nora.cli.demonstration import _as_called
 from nora.files import check_folder
 from nora.outputs import check_table
 from nora.problem import Problem
@@ -364,6 +365,20 @@ class TestDemo:
         (tmp_path / "file").touch()
         assert "is a file" in refused("demo", "--out", tmp_path / "file")
         assert not (tmp_path / "demo").exists()
+
+    def test_what_to_type_next_is_what_the_shell_finds(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        command = tmp_path / "bin" / "nora"
+        command.parent.mkdir()
+        command.touch(mode=0o755)
+        monkeypatch.setenv("PATH", str(command.parent))
+        monkeypatch.setattr("sys.argv", [str(command)])
+        assert _as_called() == "nora"
+        monkeypatch.setenv("PATH", "")
+        assert _as_called() == str(command)
+        monkeypatch.setattr("sys.argv", [str(tmp_path / "nora" / "__main__.py")])
+        assert _as_called() == "python -m nora"
 
 
 class TestErrors:

@@ -53,7 +53,7 @@ class TestParseEdges:
             ("17", "edge '17' is not of the form A-B, e.g. 3-17"),
             ("0-6", "edge '0-6': node 6 is out of range: the graph has 6 nodes"),
             ("an-luc", "no node is named 'an'. Did you mean 'ann'"),
-            ("jean-lucy-0", "no hyphen has a node on both of its sides"),
+            ("jean-lucy-0", "no hyphen or comma has a node on both of its sides"),
             ("3-", "no node is named ''"),
         ],
     )

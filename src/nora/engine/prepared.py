@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nora.engine import verification
-from nora.engine.engine import BackendName, Engine, pick_backend
+from nora.engine.backends.choice import BackendName, pick_backend
+from nora.engine.engine import Engine
 from nora.engine.plan import UnsupportedError
 from nora.engine.verification import is_worth_preparing, removals_to_verify, verify_engine
 from nora.problem import Problem
@@ -32,6 +33,11 @@ class Prepared:
     def ready(self) -> bool:
         """Whether asking costs nothing any more: the engine is there, or known not to be possible."""
         return self._engine is not None or self._refusal is not None
+
+    @property
+    def refusal(self) -> str:
+        """Why the model cannot be followed; empty where it can, or nobody has tried."""
+        return "" if self._refusal is None else str(self._refusal)
 
     def expect(self, removals: int) -> None:
         """At least so many more removals will be asked for, however few at a time.

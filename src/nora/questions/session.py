@@ -305,7 +305,13 @@ class Session:
         return effect_of(self, remove if given else more, method)
 
     def top(
-        self, k: int = 100, *, budget: float = 60.0, screen: str = "cauchy", progress: bool = True
+        self,
+        k: int = 100,
+        *,
+        budget: float = 60.0,
+        screen: str = "cauchy",
+        measure: Asked = "change",
+        progress: bool = True,
     ) -> Top:
         """The `k` most influential nodes with exact scores, and a certificate.
 
@@ -313,7 +319,7 @@ class Session:
         """
         from nora.questions.top import certified_top
 
-        return certified_top(self, k, budget, screen, progress)
+        return certified_top(self, k, budget, screen, progress, measure)
 
     def best_group(
         self,

@@ -14,7 +14,7 @@ import torch
 
 from nora.engine.changed import Removals
 from nora.engine.effects import Effects
-from nora.questions.measured import How, follows, measuring_of, sums_of
+from nora.questions.measured import How, measuring_of, sums_of, why_not_followed
 from nora.questions.session import Session
 
 LISTED = 100
@@ -66,7 +66,7 @@ def first_edges(session: Session, influence: np.ndarray, most: int = LISTED) -> 
     problem, measuring = measuring_of(session, session.problem(), ["change", "flips"], None)
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, "exact", len(order))
-        if effects.engine is not None and not follows(effects.engine, removals):
+        if effects.engine is not None and why_not_followed(effects.engine, removals):
             effects = replace(effects, engine=None)
         scored = 0
         for part in order.split(AT_ONCE if effects.engine is not None else 1):
