@@ -10,6 +10,7 @@ GRAPHS = (".graphml", ".gexf")
 MATRICES = (".mtx",)
 # Text is read compressed, too: edges.csv.gz.
 PACKED = ".gz"
+WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 PICKLES = (".pkl", ".pickle", ".gpickle")
 
 
@@ -59,6 +60,11 @@ def existing(
         )
     refuse_pickle(path)
     kind = kind_of(path)
+    if kind in WORKBOOKS:
+        raise ValueError(
+            f"{path.name} is a spreadsheet; save its table as CSV (in Excel: Save As, CSV UTF-8) and give "
+            "that file"
+        )
     packed = path.suffix.lower() == PACKED
     if kind not in kinds or (packed and kind in (".parquet", *GRAPHS)):
         raise ValueError(f"cannot tell what {path.name!r} is: use a {', '.join(kinds)} file")
