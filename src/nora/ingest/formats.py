@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
+
+from nora.files import check_regular
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet")
 GRAPHS = (".graphml", ".gexf")
@@ -46,18 +47,7 @@ def existing(
         raise IsADirectoryError(f"{path} is a folder; name a file")
     if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
-    if not path.is_file():  # opening a pipe would wait for whoever writes into it
-        mode = path.stat().st_mode
-        what = (
-            "a pipe"
-            if stat.S_ISFIFO(mode)
-            else "a device"
-            if not stat.S_ISSOCK(mode)
-            else "a socket"
-        )
-        raise ValueError(
-            f"{path} is {what}, which can be read once at most; write it to a file first"
-        )
+    check_regular(path)
     refuse_pickle(path)
     kind = kind_of(path)
     if kind in WORKBOOKS:

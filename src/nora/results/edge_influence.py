@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nora.arguments import path_of
 from nora.results.influence import with_ranks
-from nora.results.tables import facts_of, read_table, rebuilt, write_table
+from nora.results.tables import facts_of, read_table, rebuilt, restored, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -228,6 +228,7 @@ class EdgeInfluence:
         return kept
 
     @staticmethod
+    @restored
     def load(path: str | Path) -> EdgeInfluence:
         """Read what `save` wrote."""
         frame, provenance = read_table(path_of(path), "edgeinfluence")

@@ -20,6 +20,7 @@ from nora.results.tables import (
     facts_of,
     read_table,
     rebuilt,
+    restored,
     split_node_ids,
     write_table,
 )
@@ -313,6 +314,7 @@ class Influence:
         return kept
 
     @staticmethod
+    @restored
     def load(path: str | Path) -> Influence:
         """Read what `save` wrote."""
         frame, provenance = read_table(path_of(path), "influence")
