@@ -140,7 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parsed(arguments)
     warnings.simplefilter("ignore")
     asked = f"--kills {given.kills}" if given.kills else f"--minutes {given.minutes:g}"
-    where = f" --out {given.out.name}" if given.out else ""
+    where = f" --out {given.out}" if given.out else ""
     found = Counts(f"python -m soak {asked} --seed {given.seed}{where}", given.out)
     first = found.trials
 

@@ -15,16 +15,14 @@ import nora
 
 
 def commit() -> str:
-    """The commit that is tried, with "+" where files have changed since; "" without a repository."""
-    here = Path(__file__).parent
-    told = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-        cwd=here,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return told.stdout.strip()
+    """The commit that is tried, with "+" where code has changed since; "" without a repository."""
+    root = Path(__file__).parents[2]
+
+    def git(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", *args], cwd=root, capture_output=True, text=True, check=False)
+
+    changed = git("diff", "--quiet", "HEAD", "--", "src", "tests").returncode
+    return git("rev-parse", "--short", "HEAD").stdout.strip() + "+" * (changed == 1)
 
 
 @dataclass
