@@ -89,7 +89,7 @@ def test_json_is_read_or_the_reason_told(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=says):
             read_json(path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="is a pipe, and no file"):
+    with pytest.raises(ValueError, match="is a pipe, not a file"):
         read_json(tmp_path / "pipe")
 
 

@@ -38,7 +38,7 @@ def check_regular(path: Path) -> None:
         return
     mode = path.stat().st_mode
     what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-    raise ValueError(f"{path} is {what}, and no file")
+    raise ValueError(f"{path} is {what}, not a file; name a file")
 
 
 def read_json(path: Path) -> Any:
@@ -46,7 +46,7 @@ def read_json(path: Path) -> Any:
 
     >>> read_json(Path("/dev/null"))
     Traceback (most recent call last):
-    ValueError: /dev/null is a device, and no file
+    ValueError: /dev/null is a device, not a file; name a file
     """
     check_regular(path)
     raw = path.read_bytes()

@@ -329,7 +329,7 @@ def test_nothing_waits_for_a_pipe_or_reads_a_device(
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     os.mkfifo(path) if what == "pipe" else path.symlink_to("/dev/zero")
-    says = "is missing" if "safetensors" in file else f"is a {what}, and no file"
+    says = "is missing" if "safetensors" in file else f"is a {what}, not a file"
     is_refused(place, args, says)
 
 

@@ -594,4 +594,26 @@ CASES = [
         r"line 2: the weight '9{40} …' is not finite$",
         edges=f"source,target,weight\na,b,{'9' * 400}\nb,c,1\n",
     ),
+    Case(
+        "UTF-32",
+        "edges.csv is UTF-32; save it as UTF-8",
+        edges="source,target\na,b\n".encode("utf-32"),
+    ),
+    Case(
+        "a second line without end",
+        "line 3: the line has 3,000,002 characters; are line ends missing",
+        edges="source,target\na,b\n" + "y" * 3_000_000 + ",c\n",
+    ),
+    Case(
+        "a matrix that holds no number",
+        "e.mtx: the entry in row 1, column 2 is not finite",
+        edges="%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 nan\n2 3 1\n",
+        names={"edges": "e.mtx"},
+    ),
+    Case(
+        "a matrix with negative weights",
+        "e.mtx, row 2: the weight .* is negative",
+        edges="%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 1\n2 3 -1\n",
+        names={"edges": "e.mtx"},
+    ),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nora.arguments import shown
 from nora.files import check_regular
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet")
@@ -40,6 +41,8 @@ def existing(
         Traceback (most recent call last):
         FileNotFoundError: no such file: nobody.csv
     """
+    if not isinstance(place, str | Path):
+        raise TypeError(f"a graph is read from a file or a pandas DataFrame, got {shown(place)}")
     path = Path(place)
     if path.is_dir():
         if folder:

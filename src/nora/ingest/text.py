@@ -25,6 +25,7 @@ from nora.ingest.wide import FROM_COLUMNS, wide_cells
 
 DELIMITERS = ("\t", ";", ",")
 SNIFFED_LINES = 20
+LONGEST_CELL = 1 << 20
 MOST_COLUMNS, LONGEST_LINE = 100_000, 1 << 24
 HEAD = 1 << 20
 # Bytes in memory for each byte of a file that is read as text.
@@ -274,7 +275,19 @@ def _parsed(text: str, delimiter: str, width: int, name: str) -> pa.Table:
         blanked = re.sub(r"(?m)^ +$", "", text)
         if blanked != text:
             return _parsed(blanked, delimiter, width, name)
-        raise ValueError(_misfit(text, delimiter, width, name) or f"{name}: {error}") from None
+        found = _misfit(text, delimiter, width, name) or _overlong(text, name)
+        raise ValueError(found or f"{name}: {error}") from None
+
+
+def _overlong(text: str, name: str) -> str | None:
+    """What to say about a line that no parser takes."""
+    for at, line in enumerate(text.split("\n"), 1):
+        if len(line) > LONGEST_CELL:
+            return (
+                f"{name}, line {at}: the line has {len(line):,} characters; are line ends missing, or is a "
+                "quotation mark left open?"
+            )
+    return None
 
 
 def _misfit(text: str, delimiter: str, width: int, name: str) -> str | None:

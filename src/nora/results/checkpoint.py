@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import time
 import uuid
@@ -76,6 +77,8 @@ class Shards:
         if path.exists():
             _same_run(read_manifest(folder), manifest, folder)
         else:
+            if os.path.lexists(folder) and not folder.is_dir():
+                raise NotADirectoryError(f"{folder} is a file; a checkpoint is a folder")
             # A name with a dot is what a killed process may have left half written.
             if folder.exists() and any(folder.glob("[!.]*")):
                 raise FileExistsError(
