@@ -258,7 +258,11 @@ def _tolerable(
         agrees = pearson(guessed, truth, pilot.weight)
         left = deadline - time.perf_counter()
         if agrees >= WORTHWHILE and (quickest is None or seconds < quickest.expected_seconds):
-            fits = "" if seconds <= left else ", more than the budget"
+            fits = (
+                ""
+                if seconds <= left
+                else f", more than the {duration(max(left, 0))} left of the budget"
+            )
             ranks, off = _order_and_error(pilot, guessed, truth)
             quickest = Choice(
                 "exact",
