@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from nora.ingest.table import Table
 
@@ -22,9 +24,19 @@ def numbers(table: Table, at: int) -> np.ndarray:
     typed = table.numbers(at)
     if typed is not None:
         return typed.floats()
-    cells = pd.Series(table.cells[at], dtype=object)
+    words = table.words(at)
+    try:
+        found = pc.cast(words.texts, pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:  # some are no numbers, or written otherwise
+        found = _looked_at(words.distinct, table.decimal_comma)
+    return np.asarray(found[words.codes], dtype=float)
+
+
+def _looked_at(texts: np.ndarray, decimal_comma: bool) -> np.ndarray:
+    """Texts as floats, one by one; NaN where one is no number."""
+    cells = pd.Series(texts, dtype=object)
     values = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=float, copy=True)
-    if table.decimal_comma and bool(np.isnan(values).any()):
+    if decimal_comma and bool(np.isnan(values).any()):
         pointed = cells.str.replace(r"^([+-]?\d+),(\d+)$", r"\1.\2", regex=True)
         values = pd.to_numeric(pointed, errors="coerce").to_numpy(dtype=float, copy=True)
     return values
