@@ -71,7 +71,9 @@ class Watch:
             if f"{os.sep}nora{os.sep}" in frame.f_code.co_filename:
                 names.append(f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}")
             frame = frame.f_back
-        inner = [name for name in reversed(names) if not name.startswith(("influence.", "session."))]
+        inner = [
+            name for name in reversed(names) if not name.startswith(("influence.", "session."))
+        ]
         return " > ".join(inner[:LEVELS]) or "before and after"
 
 

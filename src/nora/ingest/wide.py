@@ -94,7 +94,8 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def holds_quotes(raw: pa.Buffer) -> bool:
     """Whether a cell may hold line ends."""
-    return re.search(b'"', memoryview(raw)) is not None
+    view, step = memoryview(raw), 1 << 18  # pieces that stay in the processor's cache
+    return any(b'"' in view[at : at + step].tobytes() for at in range(0, len(view), step))
 
 
 def _read(
