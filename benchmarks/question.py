@@ -14,6 +14,7 @@ A small graph is asked first: imports and compiled loops are no part of it.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import statistics
@@ -28,7 +29,7 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results" / "question.json"
 EVERY_SECONDS = 0.03
-LEVELS = 4
+LEVELS = 6
 
 
 def held() -> float:
@@ -97,7 +98,11 @@ def measure(nodes: int, edges: int, features: int, removals: int) -> dict[str, A
     from torch_geometric.nn import SAGEConv
 
     import nora
-    from nora.engine import engine
+
+    try:
+        from nora.engine import engine
+    except ModuleNotFoundError:  # where earlier versions have it
+        engine = importlib.import_module("nora.incremental.engine")
 
     class Sage(torch.nn.Module):
         def __init__(self) -> None:
