@@ -283,8 +283,8 @@ def _distinct(
         _tell_loops(found, notes)
         return found, of
     # The last bit tells which way an edge was listed.
-    turned = index[0] > index[1]
-    keys = _sorted_once(packed(*np.sort(index, axis=0), kind) << 1 | turned)
+    low, high = np.minimum(*index), np.maximum(*index)
+    keys = _sorted_once(packed(low, high, kind) << 1 | (index[0] > index[1]))
     _tell_repeated(index.shape[1] - len(keys), "", notes)
     keys = keys >> 1
     keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]

@@ -13,7 +13,7 @@ import pyarrow.csv as pacsv
 
 from nora.ingest.cells import Cells, Words
 
-PIECE = 1 << 26
+PIECE, BLOCK = 1 << 26, 1 << 22
 CODES = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -39,7 +39,9 @@ def narrow_cells(
         try:
             table = pacsv.read_csv(
                 pa.BufferReader(piece),
-                pacsv.ReadOptions(column_names=names, skip_rows=0 if parts else skipped),
+                pacsv.ReadOptions(
+                    column_names=names, skip_rows=0 if parts else skipped, block_size=BLOCK
+                ),
                 pacsv.ParseOptions(delimiter=delimiter),
                 pacsv.ConvertOptions(
                     column_types=dict.fromkeys(names, CODES), strings_can_be_null=False

@@ -135,6 +135,8 @@ def score_nodes(
     with problem.evaluating():
         if entry.facts.chooses:
             entry, bound, chosen = _choose(entry, problem, session.prepared, bound, checkpoint)
+            if not entry.facts.runs_again:
+                session.problem(nodes)  # nobody has seen yet that it is deterministic
         if checkpoint is None:
             shards, todo = None, problem
         else:
