@@ -42,23 +42,9 @@ COMMANDS = [
 
 
 @pytest.fixture(scope="module")
-def karate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "karate"
-    nora.train("gcn", "karate", epochs=20, progress=False).save(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def camps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "polarised"
     nora.train("gcn", "polarised", epochs=5, progress=False).save(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "links"
-    nora.train("gcn", "karate", "link", epochs=5, progress=False).save(folder)
     return folder
 
 

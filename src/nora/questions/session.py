@@ -24,7 +24,7 @@ from nora.problem.known_influences import Labels, label_tensor
 from nora.problem.measuring import Asked, By, is_definition
 from nora.problem.node_index import Graph, NodeIndex, Nodes
 from nora.problem.task import Task
-from nora.registry import nearest
+from nora.questions.naming import Naming
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 
@@ -155,22 +155,13 @@ class Session:
                 "prepared is that of before: make a new nora.Session(model, data)"
             )
 
+    @cached_property
+    def _naming(self) -> Naming:
+        return Naming(None if self.node_index.types else self.names)
+
     def ids(self, nodes: Any) -> Nodes:
         """Nodes as given, names replaced by ids."""
-        if self.names is None or self.node_index.types:
-            return nodes
-        given = [nodes] if isinstance(nodes, str) else nodes
-        if not isinstance(given, list | tuple) or not any(isinstance(one, str) for one in given):
-            return nodes
-        known = {name: node for node, name in enumerate(self.names)}
-        for one in given:
-            if isinstance(one, str) and one not in known:
-                raise ValueError(f"no node is named {one!r}.{nearest(one, list(self.names))}")
-            if isinstance(one, str) and self.names.count(one) > 1:
-                raise ValueError(
-                    f"{self.names.count(one)} nodes are named {one!r}: give ids instead"
-                )
-        return [known[one] if isinstance(one, str) else one for one in given]
+        return self._naming.ids(nodes)
 
     def problem(
         self,
@@ -279,18 +270,7 @@ class Session:
 
     def resolved(self, edits: Edits) -> Resolved:
         """What edits mean for this graph, names replaced by ids; raises when they contradict it."""
-        if self.names is not None and not self.node_index.types:
-            features = edits.features
-            if isinstance(features, Mapping):
-                features = {_only(self.ids([node])): row for node, row in features.items()}
-            edits = replace(
-                edits,
-                remove=self.ids(edits.remove),
-                remove_edges=self._edge_ids(edits.remove_edges),
-                add_edges=self._edge_ids(edits.add_edges),
-                features=features,
-            )
-        return edits.resolved(self.data, self.edges)
+        return self._naming.edits(edits).resolved(self.data, self.edges)
 
     def named_edges(self, edges: Any) -> dict[EdgeType, Tensor]:
         """Edges of the graph as given, by type, names of their ends replaced by ids.
@@ -298,17 +278,7 @@ class Session:
         Raises:
             ValueError: When one is not there.
         """
-        named = self.names is not None and not self.node_index.types
-        return self.edges.named(self._edge_ids(edges) if named else edges)
-
-    def _edge_ids(self, edges: Any) -> Any:
-        """Edges as given, names of their ends replaced by ids."""
-        if isinstance(edges, Tensor | Mapping):
-            return edges
-        return [
-            (*self.ids(list(one[:2])), *one[2:]) if isinstance(one, tuple | list) else one
-            for one in edges
-        ]
+        return self.edges.named(self._naming.edges(edges))
 
     def what_if(
         self,
@@ -335,7 +305,13 @@ class Session:
         return effect_of(self, remove if given else more, method)
 
     def top(
-        self, k: int = 100, *, budget: float = 60.0, screen: str = "cauchy", progress: bool = True
+        self,
+        k: int = 100,
+        *,
+        budget: float = 60.0,
+        screen: str = "cauchy",
+        measure: Asked = "change",
+        progress: bool = True,
     ) -> Top:
         """The `k` most influential nodes with exact scores, and a certificate.
 
@@ -343,7 +319,7 @@ class Session:
         """
         from nora.questions.top import certified_top
 
-        return certified_top(self, k, budget, screen, progress)
+        return certified_top(self, k, budget, screen, progress, measure)
 
     def best_group(
         self,
@@ -423,7 +399,3 @@ class Session:
         from nora.questions.pairwise import influencers_of
 
         return influencers_of(self, self.ids(node), k, method, progress)
-
-
-def _only(given: Any) -> Any:
-    return given[0]

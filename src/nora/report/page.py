@@ -53,6 +53,7 @@ def write_report(
     notes: Sequence[str] = (),
     warnings: Sequence[str] = (),
     effects: int | None = None,
+    edges: int = 100,
     forward: Forward | None = None,
     transform: Transform | None = None,
     seed: int = 0,
@@ -81,6 +82,8 @@ def write_report(
         warnings: What a reader must know first, e.g. that a surrogate model is weak.
         effects: For how many of the first nodes the page tells what their removal would change; as many as
             fit a page of 5 MB by default.
+        edges: How many of the most influential edges the page lists; 0 for none. Where removing each would
+            take long, those at the most influential nodes are removed, and the page says so.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
         seed: Seed of the graph's layout.
@@ -110,7 +113,7 @@ def write_report(
         )
     if session is None:
         session = Session(model, data, task, forward=forward, transform=transform)
-    subject = gather(session, scores, names, class_names, labels, effects, graph)
+    subject = gather(session, scores, names, class_names, labels, effects, graph, edges)
     contents = page_contents(subject, seed, run)
     metrics = metrics or {}
     trust = trust_in(subject, metrics) if trust is None else trust
