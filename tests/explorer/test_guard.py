@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from nora.explorer.app import MOST_BYTES
+from nora.explorer.requests import MOST_BYTES
 
 EFFECT = {"edits": [{"kind": "remove", "node": 0}]}
 

@@ -8,18 +8,32 @@ import { colours as themeColours, onTheme } from "../appearance.js";
 import { card } from "../card.js";
 import { drawLabels } from "../labels.js";
 import { backdrop, rgb } from "./backdrop.js";
+import { pickByPlace, unread, unreadEdges } from "./hits.js";
 import { changesOf, looks } from "./look.js";
 
-const nodeProgram = createNodeBorderProgram({
+const Disc = createNodeBorderProgram({
   borders: [
     { size: { attribute: "thick", defaultValue: 0.12, mode: "relative" }, color: { attribute: "ring" } },
     { size: { fill: true }, color: { attribute: "color" } },
   ],
 });
+// Where nodes have types, each type has a shape: how far a point is from the middle decides it.
+const SHAPES = { disc: "length(v_diffVector)", square: "1.42 * max(abs(v_diffVector.x), abs(v_diffVector.y))", diamond: "abs(v_diffVector.x) + abs(v_diffVector.y)" };
+const shaped = (distance) =>
+  class extends unread(Disc) {
+    getDefinition() {
+      const known = super.getDefinition();
+      return { ...known, FRAGMENT_SHADER_SOURCE: known.FRAGMENT_SHADER_SOURCE.replace("length(v_diffVector)", distance) };
+    }
+  };
+const nodePrograms = Object.fromEntries(Object.entries(SHAPES).map(([name, distance]) => [name, shaped(distance)]));
+export const shapeOf = (kind) => Object.keys(SHAPES)[kind % 3];
 const NAMED = 10;
 const SHOWN_CHANGES = 900;
 const LEADERS = 40;
 const NEAR_PIXELS = 9;
+// So long the picture waits for an answer before it shows what was clicked without it: drawn once instead of twice.
+const PATIENCE = 120;
 const key = (edge) => `${Math.min(...edge)}-${Math.max(...edge)}`;
 
 export function stage(place, page) {
@@ -34,13 +48,14 @@ export function stage(place, page) {
   let lit = null;
   let labels = [];
   let near = null;
+  let patience = null;
   const graph = new Graph({ multi: false, type: "undirected" });
   const hover = card(page);
   const marks = new Map(); // edges that are cut or come
 
   function put(position) {
     const id = String(position);
-    if (!graph.hasNode(id)) graph.addNode(id, { x: drawing.x[position], y: drawing.y[position], size: 3, label: data.nameOf(position) });
+    if (!graph.hasNode(id)) graph.addNode(id, { x: drawing.x[position], y: drawing.y[position], size: 3, label: data.nameOf(position), type: shapeOf(data.node.kind?.[position] ?? 0) });
   }
   function tie(from, to) {
     if (from === to) return;
@@ -64,8 +79,11 @@ export function stage(place, page) {
   const leaders = () => new Set(data.ranked.slice(0, NAMED).map(String));
   let first = leaders();
   const sigma = new Sigma(graph, front, {
-    nodeProgramClasses: { bordered: nodeProgram },
-    defaultNodeType: "bordered",
+    nodeProgramClasses: nodePrograms,
+    defaultNodeType: "disc",
+    edgeProgramClasses: { line: unreadEdges },
+    // Two quick clicks are two clicks; the buttons and the wheel zoom.
+    doubleClickTimeout: 0,
     defaultDrawNodeLabel: (context, one) => one.label && labels.push(one),
     defaultDrawNodeHover: (context, one) => {
       context.beginPath();
@@ -102,6 +120,7 @@ export function stage(place, page) {
       return { ...one, size: 1, color: colour(quiet ? "--tie-faded" : graph.size > 2500 ? "--tie-many" : "--tie"), zIndex: 0 };
     },
   });
+  pickByPlace(sigma, graph);
   sigma.setCustomBBox({ x: [0, 10000], y: [0, 10000] });
   const ends = (values) => values.reduce(([low, high], one) => [Math.min(low, one), Math.max(high, one)], [Infinity, -Infinity]);
   const [across, up] = [ends(drawing.x), ends(drawing.y)];
@@ -114,6 +133,14 @@ export function stage(place, page) {
   };
 
   // What a large graph shows in front: who the state is about, and their ties, which the server knows.
+  function arrange(centres, others, found) {
+    near = found;
+    graph.clear();
+    for (const position of [...centres, ...others, ...found.near.flat()]) put(position);
+    for (let at = 0; at < found.edge.length; at += 2) tie(found.edge[at], found.edge[at + 1]);
+    mark();
+    sigma.refresh({ schedule: true });
+  }
   async function bring() {
     if (drawing.whole) return;
     const centres = [...new Set([...state.removed, ...state.chosen, ...state.edits.flatMap((edit) => edit.edge ?? [edit.node])])].slice(0, 60);
@@ -125,12 +152,7 @@ export function stage(place, page) {
     } catch {
       return; // replaced by a later one, or told elsewhere
     }
-    near = found;
-    graph.clear();
-    for (const position of [...centres, ...others, ...found.near.flat()]) put(position);
-    for (let at = 0; at < found.edge.length; at += 2) tie(found.edge[at], found.edge[at + 1]);
-    mark();
-    sigma.refresh({ schedule: true });
+    arrange(centres, others, found);
   }
 
   function mark() {
@@ -147,6 +169,7 @@ export function stage(place, page) {
   sigma.on("beforeRender", () => (labels = []));
   sigma.on("afterRender", () => {
     drawLabels(sigma.getCanvases().labels.getContext("2d"), labels, colour);
+    if (!state.waiting && patience === null) place.dataset.drawn = location.hash; // which state is to be seen
     if (!dots) return;
     const { matrix, width, height, pixelRatio, zoomRatio } = sigma.getRenderParams();
     const slots = Array.from({ length: 10 }, (_, at) => rgb(colour(at === 8 ? "--class-other" : at === 9 ? "--faded" : `--class-${at}`)));
@@ -189,7 +212,7 @@ export function stage(place, page) {
     const { x, y } = sigma.graphToViewport({ x: drawing.x[position], y: drawing.y[position] });
     const size = hovered !== null ? sigma.scaleSize(sigma.getNodeDisplayData(id).size) : 4;
     hover.show(position, x, y, size + 12, place.clientWidth, place.clientHeight);
-    sigma.refresh({ skipIndexation: true });
+    sigma.refresh({ skipIndexation: true, schedule: true });
   }
   let behindShown = null;
   function hide() {
@@ -200,16 +223,16 @@ export function stage(place, page) {
   sigma.on("enterNode", ({ node }) => show(Number(node)));
   sigma.on("leaveNode", () => {
     hide();
-    sigma.refresh({ skipIndexation: true });
+    sigma.refresh({ skipIndexation: true, schedule: true });
   });
   sigma.on("enterEdge", ({ edge }) => {
     hovered = edge;
     front.classList.add("pointing");
-    sigma.refresh({ skipIndexation: true });
+    sigma.refresh({ skipIndexation: true, schedule: true });
   });
   sigma.on("leaveEdge", () => {
     hide();
-    sigma.refresh({ skipIndexation: true });
+    sigma.refresh({ skipIndexation: true, schedule: true });
   });
   if (dots) {
     sigma.getMouseCaptor().on("mousemovebody", (event) => {
@@ -233,10 +256,13 @@ export function stage(place, page) {
   const camera = sigma.getCamera();
   const move = (to) => (calm.matches ? camera.setState({ ...camera.getState(), ...to }) : camera.animate(to, { duration: 350 }));
 
-  function redraw() {
+  function prepare() {
     look = looks(page, mode);
     first = leaders();
     changes = changesOf(state.effect, data);
+  }
+  function redraw() {
+    prepare();
     // With the next frame: what a click changes at once and the answer may then be painted together.
     sigma.refresh({ schedule: true });
   }
@@ -244,13 +270,23 @@ export function stage(place, page) {
     colour = themeColours();
     redraw();
   });
-  actions.onChange((_, from) => {
-    if (from === "singles" || from === "compare") return;
-    colour = themeColours();
-    changes = changesOf(state.effect, data);
-    if (!state.waiting || from !== "answer") mark();
+  function showState(from) {
+    clearTimeout(patience);
+    patience = null;
+    const told = from === "answer" ? state.effect?.around : null;
+    if (told) {
+      prepare();
+      arrange(told.nodes, told.others, told);
+      return;
+    }
+    mark();
     redraw();
     bring();
+  }
+  actions.onChange((_, from) => {
+    if (from === "singles" || from === "compare") return;
+    if (state.waiting) patience ??= setTimeout(() => showState("waiting"), PATIENCE);
+    else showState(from);
     if (state.chosen.length && !["graph", "answer"].includes(from) && from !== "address") {
       const position = state.chosen[state.chosen.length - 1];
       const { ratio } = camera.getState();

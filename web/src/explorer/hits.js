@@ -1,0 +1,64 @@
+// What is under the pointer, found by looking at places instead of pixels. Sigma would draw everything a second time in
+// colours that stand for nodes and edges, and read a pixel back on every move, which waits for the graphics card.
+
+import { EdgeRectangleProgram } from "sigma/rendering";
+
+const NODE_ROOM = 2;
+const EDGE_ROOM = 4;
+// A finger is less exact than a mouse.
+const FINGER_ROOM = 9;
+
+// A program of sigma's that draws nothing to be read back.
+export const unread = (Program) =>
+  class extends Program {
+    constructor(gl, pickingBuffer, renderer) {
+      super(gl, null, renderer);
+    }
+  };
+
+export const unreadEdges = unread(EdgeRectangleProgram);
+
+// The distance of a point from a line between two others, squared.
+function apart(x, y, ax, ay, bx, by) {
+  const [dx, dy] = [bx - ax, by - ay];
+  const length = dx * dx + dy * dy;
+  const share = length ? Math.min(1, Math.max(0, ((x - ax) * dx + (y - ay) * dy) / length)) : 0;
+  return (x - ax - share * dx) ** 2 + (y - ay - share * dy) ** 2;
+}
+
+// From now on sigma's events of nodes and edges come from their places.
+export function pickByPlace(sigma, graph) {
+  const coarse = matchMedia("(pointer: coarse)");
+  const inGraph = ({ x, y }) => {
+    const [here, there] = [sigma.viewportToGraph({ x, y }), sigma.viewportToGraph({ x: x + 1, y })];
+    return { ...here, pixel: Math.hypot(there.x - here.x, there.y - here.y) };
+  };
+  sigma.getNodeAtPosition = (position) => {
+    const { x, y, pixel } = inGraph(position);
+    let [best, front, least] = [null, -1, Infinity];
+    graph.forEachNode((id, own) => {
+      const away = (own.x - x) ** 2 + (own.y - y) ** 2;
+      const shown = sigma.getNodeDisplayData(id);
+      if (!shown || shown.hidden) return;
+      const size = sigma.scaleSize(shown.size);
+      const inside = away <= ((size + NODE_ROOM) * pixel) ** 2;
+      if (!inside && !(coarse.matches && away <= ((size + FINGER_ROOM) * pixel) ** 2)) return;
+      // Who is drawn in front is hit; beside all, whoever is nearest.
+      const layer = inside ? (shown.zIndex ?? 0) : -1;
+      if (layer > front || (layer === front && away < least)) [best, front, least] = [id, layer, away];
+    });
+    return best;
+  };
+  sigma.getEdgeAtPoint = (px, py) => {
+    const { x, y, pixel } = inGraph({ x: px, y: py });
+    let best = null;
+    let least = ((coarse.matches ? FINGER_ROOM : EDGE_ROOM) * pixel) ** 2;
+    graph.forEachEdge((id, _, __, ___, a, b) => {
+      const reach = Math.sqrt(least);
+      if (x < Math.min(a.x, b.x) - reach || x > Math.max(a.x, b.x) + reach || y < Math.min(a.y, b.y) - reach || y > Math.max(a.y, b.y) + reach) return;
+      const away = apart(x, y, a.x, a.y, b.x, b.y);
+      if (away < least) [best, least] = [id, away];
+    });
+    return best;
+  };
+}
