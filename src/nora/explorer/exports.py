@@ -60,7 +60,9 @@ def as_python(changes: Key, network: Network) -> str:
         lines += ["", "features = {}"]
         for one in rows:
             node = network.named(one.nodes[0])
-            row = f"data[{node[0]!r}].x[{node[1]}]" if isinstance(node, tuple) else f"data.x[{node}]"
+            row = (
+                f"data[{node[0]!r}].x[{node[1]}]" if isinstance(node, tuple) else f"data.x[{node}]"
+            )
             lines += [
                 f"features.setdefault({node!r}, {row}.clone())[{one.feature}] = {one.value!r}"
             ]
@@ -97,7 +99,9 @@ def as_report(changes: Key, network: Network, told: str) -> bytes:
             "with other nodes: the report of an edited graph is not to be had"
         )
     if session.node_index.types:
-        raise ValueError("the report draws one kind of node: it is not to be had of a graph with node types")
+        raise ValueError(
+            "the report draws one kind of node: it is not to be had of a graph with node types"
+        )
     if changes and session.task.name != "node":
         raise ValueError("a report of an edited graph is made for node tasks only")
     # Of its own, so that questions go on meanwhile.

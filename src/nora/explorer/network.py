@@ -315,7 +315,7 @@ def _has_features(store: Any) -> bool:
 
 
 def _prepared(session: Session) -> tuple[Tensor, np.ndarray]:
-    """Predictions on the graph, and which count; the engine is made ready, so that no question waits for it."""
+    """Predictions on the graph, and which count; the engine is made ready, so that nobody waits for it."""
     from nora.engine.plan import UnsupportedError
 
     problem = session.problem()

@@ -27,7 +27,7 @@ function apart(x, y, ax, ay, bx, by) {
 }
 
 // From now on sigma's events of nodes and edges come from their places.
-export function pickByPlace(sigma, graph) {
+export function pickByPlace(sigma, graph, edges, drawing) {
   const coarse = matchMedia("(pointer: coarse)");
   const inGraph = ({ x, y }) => {
     const [here, there] = [sigma.viewportToGraph({ x, y }), sigma.viewportToGraph({ x: x + 1, y })];
@@ -53,12 +53,16 @@ export function pickByPlace(sigma, graph) {
     const { x, y, pixel } = inGraph({ x: px, y: py });
     let best = null;
     let least = ((coarse.matches ? FINGER_ROOM : EDGE_ROOM) * pixel) ** 2;
-    graph.forEachEdge((id, _, __, ___, a, b) => {
+    const look = (a, b) => {
+      const [ax, ay, bx, by] = [drawing.x[a], drawing.y[a], drawing.x[b], drawing.y[b]];
       const reach = Math.sqrt(least);
-      if (x < Math.min(a.x, b.x) - reach || x > Math.max(a.x, b.x) + reach || y < Math.min(a.y, b.y) - reach || y > Math.max(a.y, b.y) + reach) return;
-      const away = apart(x, y, a.x, a.y, b.x, b.y);
-      if (away < least) [best, least] = [id, away];
-    });
-    return best;
+      if (x < Math.min(ax, bx) - reach || x > Math.max(ax, bx) + reach || y < Math.min(ay, by) - reach || y > Math.max(ay, by) + reach) return;
+      const away = apart(x, y, ax, ay, bx, by);
+      if (away < least) [best, least] = [[a, b], away];
+    };
+    const pairs = edges();
+    for (let at = 0; at < pairs.length; at += 2) look(pairs[at], pairs[at + 1]);
+    graph.forEachEdge((_, __, a, b) => look(Number(a), Number(b))); // those that come are among these only
+    return best && `${Math.min(...best)}-${Math.max(...best)}`;
   };
 }

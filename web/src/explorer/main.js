@@ -115,7 +115,9 @@ function picture(page) {
     at("frame").append(drawn.card);
     const button = (text, label, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
     at("zoom").append(button("+", "Zoom in", drawn.closer), button("−", "Zoom out", drawn.farther), button("⤢", "Show all", drawn.whole));
-    window.noraGraph = drawn.sigma; // for tests and the curious
+    // For tests and the curious.
+    window.noraGraph = drawn.sigma;
+    window.noraPlaces = drawn.placeOf;
     return drawn;
   } catch (error) {
     console.info(error.message);
