@@ -1,4 +1,4 @@
-"""The explorer's latency from the click to the painted effect, in Chromium, part by part; its memory; its answers.
+"""The explorer's latency from the click to the painted effect in Chromium, part by part; memory; answers.
 
     python benchmarks/explorer.py                      # clicks on demo, Cora, PubMed, the ogbn-arxiv topology
     python benchmarks/explorer.py --only demo cora --clicks 40
@@ -7,7 +7,7 @@
 A click is a mouse click on a node of the picture. Its effect is painted when the panel tells the total, the
 picture has been drawn with it, and two more frames have passed. Parts of that time:
 
-- `server_ms`: from the request's last byte to the answer's first, as the server itself says (`Server-Timing`);
+- `server_ms`: what the server says that it took for the answer (`Server-Timing`);
 - `network_ms`: the rest of the request, as the browser sees it;
 - `page_ms`: script, style and layout of the page (`Performance.getMetrics` of the DevTools protocol);
 - `rest_ms`: drawing, compositing and waiting for frames; `drawing_cpu_ms` is the processor time of Chromium's
@@ -81,8 +81,8 @@ CLICK = (
         history.replaceState(history.state, "", "#remove=" + node);
         window.dispatchEvent(new PopStateEvent("popstate"));
     }
-    await until(() => panel.getAttribute("aria-busy") === "false" && panel.querySelectorAll(".edits li").length === 1
-        && panel.querySelector(".facts dd[data-value]") && drawn());
+    await until(() => panel.getAttribute("aria-busy") === "false"
+        && panel.querySelectorAll(".edits li").length === 1 && panel.querySelector(".facts dd[data-value]") && drawn());
     await frames();
     const took = performance.now() - start;
     const asked = performance.getEntriesByType("resource").filter(one => one.name.endsWith("/api/effect"));

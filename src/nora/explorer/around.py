@@ -1,4 +1,4 @@
-"""What a large graph shows in front of all its nodes: who the state is about, their neighbours, who changes."""
+"""What a large graph shows in front: who the state is about, their neighbours, who changes."""
 
 from __future__ import annotations
 

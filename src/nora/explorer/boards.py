@@ -62,7 +62,7 @@ class FragileRanking(Ranking):
                         own.append((int(removed), int(end)))
 
     def best_first(self) -> np.ndarray:
-        """Nodes whose prediction some single removal flips, those that most flip first; then the least sure."""
+        """Nodes whose prediction some single removal flips: by how many do, then the least sure first."""
         before = self.network.before.topk(2, dim=1).values
         margin = (before[:, 0] - before[:, 1]).numpy()
         order = np.lexsort((margin, -self.counts))

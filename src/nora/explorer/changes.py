@@ -8,7 +8,8 @@ A state of the page is a list of edits, each an object with a `kind`:
     {"kind": "set", "node": 17, "feature": 3, "value": 0.5}
 
 Nodes are ids, in one row where nodes have types; `type` is the place of an edge type in `edge_kinds`, and
-need not be said where only one fits. What the order of two edits cannot matter to has one key, by which answers are kept.
+need not be said where only one fits. What the order of two edits cannot matter to has one key, by which
+answers are kept.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ export function ranking(place, page) {
     caption.textContent = CAPTIONS[of];
     heading.replaceChildren(
       ...shown.map((column) =>
-        el("th", { scope: "col", class: kind(column) }, of === "nodes" ? el("button", { type: "button", onclick: () => order(column) }, column.title, el("span", { class: "arrow", "aria-hidden": "true" })) : column.title),
+        el("th", { scope: "col", class: kind(column) }, of === "nodes" ? el("button", { type: "button", onclick: () => order(column) }, column.title, el("span", { class: "arrow", "aria-hidden": "true" })) : el("span", { class: "head" }, column.title)),
       ),
     );
   }

@@ -96,8 +96,6 @@ export function stage(place, page) {
     nodeProgramClasses: nodePrograms,
     defaultNodeType: "disc",
     edgeProgramClasses: { line: unreadEdges },
-    // Two quick clicks are two clicks; the buttons and the wheel zoom.
-    doubleClickTimeout: 0,
     defaultDrawNodeLabel: (context, one) => one.label && labels.push(one),
     defaultDrawNodeHover: (context, one) => {
       context.beginPath();
@@ -131,6 +129,8 @@ export function stage(place, page) {
       return { ...one, size: 1.3, color: colour("--tie-chosen"), zIndex: 1 };
     },
   });
+  // Two quick clicks are two clicks, not one that zooms: there are buttons and the wheel.
+  sigma.getMouseCaptor().on("mousedown", () => (sigma.getMouseCaptor().clicks = 0));
   pickByPlace(sigma, graph, () => pairs, drawing);
   sigma.setCustomBBox({ x: [0, 10000], y: [0, 10000] });
   const ends = (values) => values.reduce(([low, high], one) => [Math.min(low, one), Math.max(high, one)], [Infinity, -Infinity]);
