@@ -82,7 +82,8 @@ CLICK = (
         window.dispatchEvent(new PopStateEvent("popstate"));
     }
     await until(() => panel.getAttribute("aria-busy") === "false"
-        && panel.querySelectorAll(".edits li").length === 1 && panel.querySelector(".facts dd[data-value]") && drawn());
+        && panel.querySelectorAll(".edits li").length === 1
+        && panel.querySelector(".facts dd[data-value]") && drawn());
     await frames();
     const took = performance.now() - start;
     const asked = performance.getEntriesByType("resource").filter(one => one.name.endsWith("/api/effect"));

@@ -92,7 +92,7 @@ export function fragileColumns(page) {
     },
     {
       key: "act",
-      title: "Remove",
+      title: "Remove the first",
       number: true,
       cell: (row) => {
         const [other, to] = row.by[0];

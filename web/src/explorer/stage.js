@@ -33,6 +33,7 @@ const NAMED = 10;
 const SHOWN_CHANGES = 900;
 const LEADERS = 40;
 const NEAR_PIXELS = 9;
+const ON_PIXELS = 3;
 // So long the picture waits for an answer before it shows what was clicked without it: drawn once instead of twice.
 const PATIENCE = 120;
 const key = (edge) => `${Math.min(...edge)}-${Math.max(...edge)}`;
@@ -215,12 +216,15 @@ export function stage(place, page) {
     if (picks) actions.choose(position, "graph", event.shiftKey);
     else actions.toggle({ kind: "remove", node: position }, "graph");
   };
-  const spot = (event) => {
+  const spot = (event, pixels = NEAR_PIXELS) => {
     if (!dots) return null;
     const here = sigma.viewportToGraph({ x: event.x, y: event.y });
-    const there = sigma.viewportToGraph({ x: event.x + NEAR_PIXELS, y: event.y });
+    const there = sigma.viewportToGraph({ x: event.x + pixels, y: event.y });
     return dots.nearest(here.x, here.y, Math.abs(there.x - here.x));
   };
+  // A dot that is hit goes before an edge that passes by.
+  const edgeAt = sigma.getEdgeAtPoint;
+  sigma.getEdgeAtPoint = (x, y) => (spot({ x, y }, ON_PIXELS) === null ? edgeAt(x, y) : null);
   sigma.on("clickNode", ({ node, event }) => act(Number(node), event.original));
   sigma.on("clickEdge", ({ edge, event }) => {
     const ends = edge.split("-").map(Number);
