@@ -148,7 +148,7 @@ def _typed(pair: tuple[int, ...], said: Any, session: Session) -> tuple[tuple[in
     if not fits:
         raise Refused(422, f"no type of edge joins {first} and {last}")
     if len({at for at, _ in fits}) > 1:
-        names = ", ".join(str(known[at][1]) for at, _ in fits if known[at])
+        names = ", ".join(kind[1] for at, _ in fits if (kind := known[at]) is not None)
         raise Refused(422, f"several types of edge join {first} and {last}: say which of {names}")
     at, ends = fits[0]
     return (tuple(sorted(ends)) if session.edges.paired(known[at]) else ends), at

@@ -19,7 +19,7 @@ def as_csv(effect: Effect, network: Network) -> str:
     frame = effect.to_frame()
     frame = frame[frame["change"] > 0].sort_values("change", ascending=False, kind="stable")
     if network.names is not None and effect.names is None and "node" in frame:
-        ids = frame["node"]
+        ids = frame["node"].tolist()
         if "type" in frame:
             ids = [network.position(one) for one in zip(frame["type"], ids, strict=True)]
         frame.insert(1, "name", [network.names[node] for node in ids])

@@ -338,7 +338,8 @@ def _labels(data: Graph, counted: np.ndarray, given: Any, num_nodes: int) -> np.
     y = labels_in(data, torch.from_numpy(counted)) if given is None else torch.as_tensor(given)
     if not isinstance(y, Tensor) or y.is_floating_point() or y.numel() != num_nodes:
         if given is not None:
-            raise ValueError(f"labels must be {num_nodes} whole numbers, got {list(y.shape)}")
+            got = list(torch.as_tensor(given).shape)
+            raise ValueError(f"labels must be {num_nodes} whole numbers, got {got}")
         return None
     known = y.detach().cpu().reshape(-1).long().numpy()
     return known if (known >= 0).any() else None
