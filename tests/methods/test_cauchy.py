@@ -24,7 +24,7 @@ from nora.engine.changed import Removals
 from nora.engine.engine import Engine
 from nora.engine.linear import Linearised
 from nora.engine.plan import Plan
-from nora.engine.steps.moves import Scatter
+from nora.engine.steps.reduce import Scatter
 from nora.engine.steps.step import Tally
 from nora.engine.steps.sums import Attend, Propagate
 from nora.engine.trace import trace

@@ -17,7 +17,7 @@ from definition import changes
 from graphs import FEATURES, GRAPHS, bridge, double, graph
 from networks import CLASSES, network
 from nora import build_model
-from nora.engine.steps.moves import Scatter
+from nora.engine.steps.reduce import Scatter
 from nora.engine.steps.sums import Attend, Propagate
 from nora.engine.trace import trace
 from nora.models.drgat import DrGAT, DrGATConv, Reweighting

@@ -33,11 +33,20 @@ def units(sent: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Gained:
-    """Edges that come, by removal: those of removal `i` are `ptr[i]:ptr[i+1]`."""
+    """Edges of one type that come, by removal: those of removal `i` are `ptr[i]:ptr[i+1]`.
 
+    Attributes:
+        key: The edge type; None without types.
+        ptr: `[c+1]`.
+        source, target: Their ends, global ids.
+        said: What is said of them, by name, `[m, …]`.
+    """
+
+    key: Any
     ptr: Tensor
     source: Tensor
     target: Tensor
+    said: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +58,7 @@ class Removals:
         node: The removed nodes.
         edge_ptr: The same for edges `[c+1]`; None where no edge goes but with its nodes.
         edge: The numbers of the removed edges (see `nora.problem.edge_lookup`).
-        gained: Edges that come; None for none.
+        gained: Edges that come, by type.
         features: Rows of features that change, by node type; none by default.
     """
 
@@ -57,7 +66,7 @@ class Removals:
     node: Tensor
     edge_ptr: Tensor | None = None
     edge: Tensor | None = None
-    gained: Gained | None = None
+    gained: tuple[Gained, ...] = ()
     features: Mapping[Any, Changed] = field(default_factory=dict)
 
     @staticmethod

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.changed import Gained, Removals
+from nora.engine.changed import Removals
 from nora.engine.pointers import owner_of
 from nora.sparse import csr_matrix
+
+if TYPE_CHECKING:
+    from nora.engine.arrivals import Arrivals
+    from nora.engine.spaces import Space
+    from nora.engine.steps.step import Value
 
 Normalise = Literal["none", "mean", "sym"]
 
@@ -43,6 +48,7 @@ class Ties:
             that come.
         lost: What their number loses: 1, or −1 for edges that come.
         place: Where an edge that goes stands in `Edges.by_target`; −1 for edges that come.
+        weight: The weight of an edge that comes `[T]`, float64.
     """
 
     ptr: Tensor
@@ -51,6 +57,7 @@ class Ties:
     loss: Tensor
     lost: Tensor
     place: Tensor
+    weight: Tensor
 
     def __len__(self) -> int:
         return len(self.source)
@@ -59,7 +66,31 @@ class Ties:
 def no_ties(count: int, device: torch.device) -> Ties:
     """Nothing goes or comes by itself in so many removals."""
     ptr = torch.zeros(count + 1, dtype=torch.long, device=device)
-    return Ties(ptr, ptr[:0], ptr[:0], ptr[:0].double(), ptr[:0], ptr[:0])
+    none, real = ptr[:0], ptr[:0].double()
+    return Ties(ptr, none, none, real, none, none, real)
+
+
+@dataclass(frozen=True, eq=False)
+class Comes:
+    """How an edge that comes becomes an edge of a convolution.
+
+    Attributes:
+        space: Whose rows the edges are that the convolution is given.
+        ends: Their sources and targets, global ids `[2, size]`.
+        weight: Their weights; None without.
+        kind: What is said of them, and what it must be for the convolution to use them; None for all.
+        loops: The weight of the self-loop that every node has that has none of its own; None without.
+        own_loops: Whether those of the graph count where `loops` is given.
+        reverse: Whether they lead from the target to the source.
+    """
+
+    space: Space
+    ends: Tensor
+    weight: Value | None
+    kind: tuple[Value, int] | None
+    loops: float | None
+    own_loops: bool
+    reverse: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +111,10 @@ class Edges:
         normalise: One of the three above.
         number: The number of the graph's edge that each one is (see `nora.problem.edge_lookup`), −1 for
             self-loops that the convolution adds; None where nobody knows.
-        opaque: Numbers of edges of which nobody knows what this convolution does without them.
-        plain: Whether an edge that comes is one more of them, without a weight.
-        reverse: Whether they lead from the target of the graph's edge to its source.
-        fills_loops: Whether every node has a self-loop here, whether the graph gives it one or not.
+        own_loops: Numbers `[k]` and nodes `[k]` of the graph's self-loops whose weights stand in place of
+            those that the convolution gives, where it does.
+        first_loop: Where the self-loops that every node is given begin; those of node 0, 1, … follow.
+        comes: How edges that come become edges of the convolution; None where nobody knows.
     """
 
     source: Tensor
@@ -92,10 +123,9 @@ class Edges:
     num_nodes: int
     normalise: Normalise = "none"
     number: Tensor | None = None
-    opaque: Tensor | None = None
-    plain: bool = False
-    reverse: bool = False
-    fills_loops: bool = False
+    own_loops: tuple[Tensor, Tensor] | None = None
+    first_loop: int = 0
+    comes: Comes | None = None
 
     @cached_property
     def _own(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -112,11 +142,15 @@ class Edges:
         place[order] = torch.arange(len(order), device=order.device)
         return indptr, found, place
 
-    def ties(self, removals: Removals) -> Ties:
+    def ties(self, removals: Removals, arrivals: Arrivals | None = None) -> Ties:
         """The edges that a chunk of removals takes away or brings by themselves."""
         parts = [self._lost(removals)] if removals.edge is not None else []
-        if removals.gained is not None:
-            parts.append(self._gained(removals.gained))
+        loops = [self._loops_lost(removals)] if removals.edge is not None and self.own_loops else []
+        if arrivals is not None and self.comes is not None:
+            come, replaced = self._gained(self.comes, arrivals)
+            parts.append(come)
+            loops.append(replaced)
+        parts += self._exchanged(loops)
         if not parts:
             return no_ties(len(removals), self.source.device)
         removal, *columns = (torch.cat(column) for column in zip(*parts, strict=True))
@@ -143,16 +177,70 @@ class Edges:
         ones = torch.ones_like(own, dtype=torch.double)
         weighted = self.normalise == "sym" and self.weight is not None
         loss = self.weight[own].double() if weighted and self.weight is not None else ones
-        return removal, self.source[own], self.target[own], loss, torch.ones_like(own), place[own]
+        one = torch.ones_like(own)
+        return removal, self.source[own], self.target[own], loss, one, place[own], ones
 
-    def _gained(self, gained: Gained) -> tuple[Tensor, ...]:
-        removal, source, target = owner_of(gained.ptr), gained.source, gained.target
-        if self.fills_loops:
-            new = source != target
-            removal, source, target = removal[new], source[new], target[new]
-        ends = (target, source) if self.reverse else (source, target)
+    def _gained(
+        self, comes: Comes, arrivals: Arrivals
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """The edges that come, and the self-loops among them that replace others."""
+        removal, source, target, given = arrivals.comes(comes)
+        ones = torch.ones_like(removal, dtype=torch.double)
+        weight = ones if given is None else given.double()
+        loop = torch.zeros_like(removal, dtype=torch.bool)
+        if comes.loops is not None:
+            loop = source == target
+        mine = loop if comes.own_loops and given is not None else loop & False
+        replaced = removal[mine], source[mine], weight[mine]
+        new = ~loop
+        removal, source, target, weight = removal[new], source[new], target[new], weight[new]
+        ends = (target, source) if comes.reverse else (source, target)
+        return self._coming(removal, *ends, weight), replaced
+
+    def _coming(
+        self, removal: Tensor, source: Tensor, target: Tensor, weight: Tensor
+    ) -> tuple[Tensor, ...]:
         minus = -torch.ones_like(removal)
-        return removal, *ends, minus.double(), minus, minus
+        weighted = self.normalise == "sym" and self.weight is not None
+        return (
+            removal,
+            source,
+            target,
+            -weight if weighted else minus.double(),
+            minus,
+            minus,
+            weight,
+        )
+
+    def _loops_lost(self, removals: Removals) -> tuple[Tensor, Tensor, Tensor]:
+        """Self-loops of the graph that go: `removal`, `node`, and the weight that the node gets then."""
+        assert self.own_loops is not None and self.comes is not None
+        assert removals.edge is not None and removals.edge_ptr is not None
+        number, node = self.own_loops
+        order = number.argsort()
+        at = torch.searchsorted(number[order], removals.edge).clamp(max=max(len(number) - 1, 0))
+        there = number[order][at] == removals.edge if len(number) else removals.edge < 0
+        found = node[order][at[there]] if len(number) else removals.edge[there]
+        fill = torch.full_like(found, float(self.comes.loops or 0), dtype=torch.double)
+        return owner_of(removals.edge_ptr)[there], found, fill
+
+    def _exchanged(self, loops: list[tuple[Tensor, Tensor, Tensor]]) -> list[tuple[Tensor, ...]]:
+        """Self-loops that get another weight: they go, and come with it; the last one counts."""
+        if not sum(len(removal) for removal, _, _ in loops):
+            return []
+        removal, node, weight = (torch.cat(column) for column in zip(*loops, strict=True))
+        key = removal * self.num_nodes + node
+        distinct, group = key.unique(return_inverse=True)
+        last = torch.zeros_like(distinct).scatter_reduce(
+            0, group, torch.arange(len(key), device=key.device), "amax", include_self=False
+        )
+        removal, node, weight = removal[last], node[last], weight[last]
+        own = node + self.first_loop
+        one = torch.ones_like(own)
+        old = one.double() if self.weight is None else self.weight[own].double()
+        loss = old if self.normalise == "sym" else one.double()
+        gone = (removal, node, node, loss, one, self._own[2][own], old)
+        return [gone, self._coming(removal, node, node, weight)]
 
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -266,6 +354,14 @@ class Edges:
         indptr = self.by_source[0]
         sends = (indptr[1:] > indptr[:-1]) & (size > 0)
         return float(size[sends].mean()) if bool(sends.any()) else 0.0
+
+
+def well_behaved(weight: Tensor) -> bool:
+    """Whether degrees can be corrected by differences: no sum of weights is smaller than its parts."""
+    if not weight.numel():
+        return True
+    low, high = float(weight.min()), float(weight.max())
+    return low > 0 and high <= 1e6 * low
 
 
 def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:

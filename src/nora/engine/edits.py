@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor
 
+from nora.engine.arrivals import Arrivals
 from nora.engine.changed import Changed, Gained, Removals
 from nora.engine.edges import Edges
 from nora.engine.engine import Engine
 from nora.engine.plan import Plan
 from nora.engine.steps.step import Value
+from nora.engine.templates import CannotComeError
 from nora.engine.verification import tolerated
-from nora.problem.edge_lookup import EdgeLookup
+from nora.problem import Problem
+from nora.problem.edge_lookup import EdgeLookup, EdgeType
+from nora.problem.edge_sets import edge_companions
 from nora.problem.edit_resolution import Gained as GainedEdges
 from nora.problem.edit_resolution import Resolved
 from nora.problem.edited import predict_after
@@ -29,14 +32,14 @@ def edges_of(plan: Plan) -> list[Edges]:
     return [edges for edges in found if isinstance(edges, Edges)]
 
 
-def cannot_lose(plan: Plan, numbers: Tensor) -> str:
+def cannot_lose(plan: Plan) -> str:
     """Why edges cannot be taken away by themselves; empty if they can."""
     if plan.unsure_of_edges:
         return plan.unsure_of_edges
     for edges in edges_of(plan):
         if edges.number is None:
             return "a rule makes edges of its own, and does not say of which"
-        if edges.opaque is not None and bool(torch.isin(edges.opaque, numbers).any()):
+        if edges.own_loops is not None and len(edges.own_loops[0]) and edges.comes is None:
             return "without its own self-loop a node gets another weight"
     return ""
 
@@ -45,16 +48,39 @@ def cannot_gain(plan: Plan, done: Resolved) -> str:
     """Why edges cannot come; empty if they can."""
     if done.added:
         return "a node comes"
-    if set(done.gained) - {None}:
-        return "edges come that have a type"
-    if any(gained.attributes for gained in done.gained.values()):
-        return "edges come that something is said of"
-    values = [value for step in plan.steps for value in (*step.inputs, step.output)]
-    if any(value.space.origin is not None for value in values):
-        return "a convolution without a rule would have to read the new edges"
-    if not all(edges.plain and edges.number is not None for edges in edges_of(plan)):
-        return "a convolution uses some edges only, or weighs them"
+    if plan.unsure_of_edges:
+        return plan.unsure_of_edges
+    said = {id(value) for _, name, value in plan.templates.given.values() if name != "edge_index"}
+    said |= {id(value) for value in plan.attributes}
+    if any(id(value) in said for value in _made_of(plan.structure)):
+        return "the model picks rows or edges by what is said of nodes or edges"
+    try:
+        arrivals = Arrivals(plan.templates, gained_of(plan, done), 1)
+        if arrivals.loops and not _by_rules_alone(plan):
+            return "a self-loop comes, which the model may leave out"
+        arrivals.check(plan)
+    except CannotComeError as reason:
+        return str(reason)
     return ""
+
+
+def gained_of(plan: Plan, done: Resolved) -> tuple[Gained, ...]:
+    """The edges that come with an edit, in global ids."""
+    found = []
+    for key, gained in done.gained.items():
+        source, target = gained.edges + plan.templates.shift(key)
+        found.append(Gained(key, torch.tensor([0, len(source)]), source, target, gained.attributes))
+    return tuple(found)
+
+
+def _by_rules_alone(plan: Plan) -> bool:
+    """Whether rules follow everything that is done with edges, and take the graph's own."""
+    given = plan.templates.given.values()
+    own = {id(value.space) for _, name, value in given if name in ("edge_index", "adj_t")}
+    rows = (value for step in plan.steps for value in (*step.inputs, step.output))
+    return all(value.space.origin is None for value in rows) and all(
+        edges.comes is not None and id(edges.comes.space) in own for edges in edges_of(plan)
+    )
 
 
 def cannot_change(plan: Plan, done: Resolved) -> str:
@@ -63,7 +89,7 @@ def cannot_change(plan: Plan, done: Resolved) -> str:
         value = plan.features.get(kind)
         if value is None:
             return "the features are not read as rows of nodes"
-        if value in set(_made_of(plan.frozen)):
+        if value in set(_made_of([*plan.structure, *plan.told])):
             return "the model picks rows or edges, or weighs edges, by what features say"
     return ""
 
@@ -80,17 +106,14 @@ def _made_of(values: Iterable[Value]) -> Iterable[Value]:
     return seen.values()
 
 
-def as_removals(done: Resolved, device: torch.device) -> Removals:
+def as_removals(plan: Plan, done: Resolved, device: torch.device) -> Removals:
     """One edit as the engine takes it."""
     found = Removals.group(done.removed.to(device), done.numbers.to(device))
-    gained = None
-    if done.gained:
-        source, target = done.gained[None].edges.to(device)
-        gained = Gained(torch.tensor([0, len(source)], device=device), source, target)
     features = {
         kind: Changed(torch.tensor([0, len(ids)], device=device), ids.to(device), rows.to(device))
         for kind, (ids, rows) in done.features.items()
     }
+    gained = gained_of(plan, done) if done.gained else ()
     return Removals(found.ptr, found.node, found.edge_ptr, found.edge, gained, features)
 
 
@@ -101,7 +124,7 @@ def why_not(engine: Engine, done: Resolved) -> str:
     """
     plan = engine.plan
     kinds = {
-        "edges": (len(done.numbers) > 0, lambda: cannot_lose(plan, done.numbers)),
+        "edges": (len(done.numbers) > 0, lambda: cannot_lose(plan)),
         "new edges": (bool(done.come or done.added), lambda: cannot_gain(plan, done)),
         "features": (bool(done.features), lambda: cannot_change(plan, done)),
     }
@@ -129,11 +152,11 @@ def _compared(engine: Engine, kind: str) -> str:
     """What is wrong with a few edits of a kind; empty if nothing is."""
     problem, generator = engine.problem, torch.Generator().manual_seed(0)
     for done in _examples(engine, kind, generator):
-        if kind == "edges" and cannot_lose(engine.plan, done.numbers):
+        if kind == "new edges" and cannot_gain(engine.plan, done):
             continue
         truth = predict_after(problem, engine.before, done)
         try:
-            found = engine.effect_of(as_removals(done, engine.before.device))
+            found = engine.effect_of(as_removals(engine.plan, done, engine.before.device))
         except Exception as failed:  # a step in a case that it does not know
             return str(failed).splitlines()[0] if str(failed) else type(failed).__name__
         apart = (found - truth.predictions)[truth.survivors].abs().nan_to_num(torch.inf)
@@ -160,13 +183,7 @@ def _examples(engine: Engine, kind: str, generator: torch.Generator) -> Iterable
                     named = lookup.named({key: lookup.types[key].edges.cpu()[:, column]})
                     yield Resolved(none, named, lookup.numbers(named), {}, {})
     elif kind == "new edges":
-        n = problem.num_nodes
-        some = torch.randint(n, (2, 3 * COMPARED), generator=generator)
-        new = ~EdgeLookup(problem.data).types[None].holds(some) & (some[0] != some[1])
-        pairs = some[:, new][:, :COMPARED]
-        if pairs.numel():
-            both = torch.cat([pairs, pairs.flip(0)], dim=1)
-            yield Resolved(none, {}, none, {None: pairs}, {None: GainedEdges(both, {})})
+        yield _new_edges(problem, generator)
     elif kind == "features":
         for node_type, value in engine.plan.features.items():
             x = value.whole().cpu()
@@ -174,3 +191,25 @@ def _examples(engine: Engine, kind: str, generator: torch.Generator) -> Iterable
             from_ = torch.randint(len(x), (len(ids),), generator=generator)
             rows = x[from_] + x[ids] if x.is_floating_point() else x[from_]
             yield Resolved(none, {}, none, {}, {}, {node_type: (ids, rows)})
+
+
+def _new_edges(problem: Problem, generator: torch.Generator) -> Resolved:
+    """A few edges of every type that has some, each in both directions where that is one edge."""
+    lookup, none = EdgeLookup(problem.data), torch.empty(0, dtype=torch.long)
+    gained: dict[EdgeType, GainedEdges] = {}
+    for key, own in lookup.types.items():
+        count = own.edges.size(1)
+        if not count:
+            continue
+        some = torch.stack(
+            [torch.randint(size, (3 * COMPARED,), generator=generator) for size in own.sizes]
+        )
+        same = key is None or key[0] == key[2]
+        new = ~own.holds(some) & ((some[0] != some[1]) | (not same))
+        pairs = some[:, new][:, :COMPARED]
+        pairs = torch.cat([pairs, pairs.flip(0)], dim=1) if same else pairs
+        like = torch.randint(count, (pairs.size(1),), generator=generator)
+        store = problem.data if key is None else problem.data[key]
+        said = {name: rows.cpu()[like] for name, rows in edge_companions(store).items()}
+        gained[key] = GainedEdges(pairs, said)
+    return Resolved(none, {}, none, {key: one.edges for key, one in gained.items()}, gained)

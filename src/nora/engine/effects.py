@@ -103,7 +103,7 @@ class Effects:
         if self.engine is None or why_not(self.engine, done):
             return predict_after(self.problem, self.before, done)
         device = self.before.device
-        after = self.engine.effect_of(as_removals(done, device))
+        after = self.engine.effect_of(as_removals(self.engine.plan, done, device))
         keep = kept(done.removed.to(device), self.problem.num_nodes)
         _, survivors = self.problem.task.survivors(keep)
         after[~survivors] = float("nan")

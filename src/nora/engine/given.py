@@ -64,6 +64,8 @@ class Given:
         spaces: Edges by set, and pairs.
         known: What is known of every tensor, by its name.
         features: `x` of every node type that has one.
+        of_nodes: What is said of nodes.
+        of_edges: What is said of the graph's own edges: by the value's id, its edge type, name and value.
     """
 
     def __init__(self, problem: Problem, graphs: list[Graph], tasks: list[Task]) -> None:
@@ -85,6 +87,8 @@ class Given:
         self.spaces: list[Space] = []
         self.edges = EdgeLookup(graphs[0])
         self.features: dict[Any, Value] = {}
+        self.of_nodes: list[Value] = []
+        self.of_edges: dict[int, tuple[Any, str, Value]] = {}
         self.known = self._known()
 
     def _known(self) -> dict[str, Known]:
@@ -110,6 +114,13 @@ class Given:
                     found[full] = self._matrix(store, value, spaces[name])
                 else:
                     found[full] = self._attribute(asked, store, name, value, sizes, spaces)
+                own = found[full]
+                if isinstance(own, Tracked) and not own.ids and own.space.origin is None:
+                    self.of_nodes.append(own.value)
+                own = own.values if isinstance(own, Matrix) else getattr(own, "value", None)
+                if isinstance(own, Value) and own.space.origin is not None:
+                    kind = key if isinstance(key, tuple) else None
+                    self.of_edges[id(own)] = (kind, name, own)
         task = self.problem.task
         if isinstance(task, LinkPrediction):
             sizes_ = tuple(t.pairs.size(1) for t in self.tasks if isinstance(t, LinkPrediction))

@@ -173,7 +173,9 @@ class Pieces:
             space = self.walk.space_of_size(found.sizes)
             if space is None or found.layout != Layout(0):
                 raise _NoRuleError
-            return found.rows.expand(space.size, *found.rows.shape[1:]).contiguous()
+            every = found.rows.expand(space.size, *found.rows.shape[1:]).contiguous()
+            self.plan.tells(every, Value(space, -1, every))
+            return every
         if any(found.space is space for space in self.nodes.values()):
             if found.layout != Layout(0) or found.ids:
                 raise _NoRuleError
@@ -186,8 +188,9 @@ class Pieces:
         if found.layout.axis != 0:
             raise _NoRuleError
         # What it says is read off once: where it is made of features, it is not edited with them.
-        self.walk.frozen.append(found.value)
-        return found.value.whole()
+        rows = found.value.whole()
+        self.plan.tells(rows, found.value)
+        return rows
 
     def _adjacency(self, found: Matrix) -> Tensor:
         """The edges of an adjacency; entries other than 1 are their weights, for rules that take some."""
@@ -197,10 +200,9 @@ class Pieces:
             if not fits or not found.values.static:
                 raise _NoRuleError
             self.walk.named[key] = (torch.stack([found.column, found.row]), found)
-            whole = any(found is known for known in self.given.known.values())
-            self.plan.knows(self.walk.named[key][0], found.values.space.origin, whole)
-        self.walk.frozen.append(found.values)
+            self.plan.knows(self.walk.named[key][0], found.values.space)
         weight = found.values.whole()
+        self.plan.tells(weight, found.values)
         self._weight = None if bool((weight == 1).all()) else weight
         return self.walk.named[key][0]
 
@@ -217,9 +219,7 @@ class Pieces:
             if not bool(known.all()):
                 raise _NoRuleError
             self.walk.named[key] = (edges.contiguous(), found.value)
-            given = [known for known in self.given.known.values() if isinstance(known, Tracked)]
-            whole = any(found.value is known.value for known in given)
-            self.plan.knows(self.walk.named[key][0], found.space.origin, whole)
+            self.plan.knows(self.walk.named[key][0], found.space)
         return self.walk.named[key][0]
 
     def _shifted(self, edges: Tensor, ends: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ notes the step, so that the steps can later be run on changed rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, get_args
 
 import torch
@@ -15,16 +17,19 @@ from torch import Tensor, nn
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import add_remaining_self_loops, add_self_loops, remove_self_loops
 
+from nora.engine.arrivals import Arrivals
 from nora.engine.backends import vectorised
 from nora.engine.changed import Attention, Changed
-from nora.engine.edges import Edges, Normalise
+from nora.engine.edges import Comes, Edges, Normalise
 from nora.engine.spaces import Space
 from nora.engine.steps.blend import Blend
 from nora.engine.steps.grouped import by_group
 from nora.engine.steps.moves import ptr_of
 from nora.engine.steps.step import Chunk, Rows, Step, Value
 from nora.engine.steps.sums import Attend, Propagate
+from nora.engine.steps.together import put_together, used
 from nora.engine.steps.weighted import summed_at_once
+from nora.engine.templates import Templates
 
 
 class UnsupportedError(Exception):
@@ -67,10 +72,14 @@ class Plan:
         self.output: Value
         self._follow = follow
         self._edges: dict[tuple[Any, ...], list[tuple[_Given, Edges]]] = {}
-        self._numbers: dict[int, tuple[Tensor, bool, Tensor]] = {}
-        # What was read off as structure, and what is not known of edges that go by themselves.
-        self.frozen: list[Value] = []
+        self._spaces: dict[int, tuple[Space, Tensor]] = {}
+        self._told: dict[int, tuple[Value, Tensor]] = {}
+        # What was read off as structure, or told to rules; what is not known of edges that go or come.
+        self.structure: list[Value] = []
+        self.told: list[Value] = []
         self.unsure_of_edges = ""
+        self.templates: Templates
+        self.attributes: list[Value] = []
         self.features: dict[Any, Value] = {}
         # Kinds of edits that were compared with the definition, and what was wrong.
         self.compared: dict[str, str] = {}
@@ -91,18 +100,15 @@ class Plan:
         self.steps.append(Rows(function, list(values), output))
         return output
 
-    def knows(self, edge_index: Tensor, numbers: Tensor | None, whole: bool) -> None:
-        """Note which edges of the graph the columns of a tensor are; None for those of another set.
-
-        Args:
-            edge_index: `[2, E]`.
-            numbers: The edges' numbers `[E]`.
-            whole: Whether it is the graph's own `edge_index`, and nothing that was made of it.
-        """
-        if numbers is None:
-            numbers = torch.full((edge_index.size(1),), -1, device=edge_index.device)
+    def knows(self, edge_index: Tensor, space: Space) -> None:
+        """Note whose rows the columns of a tensor `[2, E]` of edges are."""
         # The tensor is held, so that its id stays its own.
-        self._numbers[id(edge_index)] = (numbers, whole, edge_index)
+        self._spaces[id(edge_index)] = (space, edge_index)
+
+    def tells(self, tensor: Tensor, value: Value) -> None:
+        """Note which value a tensor holds that a rule is given, as weights or kinds of edges."""
+        self._told[id(tensor)] = (value, tensor)
+        self.told.append(value)
 
     def edges(
         self,
@@ -113,6 +119,7 @@ class Plan:
         self_loops: float | None = None,
         own_loops: bool = True,
         rows: Tensor | None = None,
+        kind: tuple[Tensor, int] | None = None,
         reverse: bool = False,
     ) -> Edges:
         """The edges a convolution uses; layers with the same edges share them.
@@ -128,11 +135,17 @@ class Plan:
                 `edge_weight` all weights are 1, as in PyG's `gcn_norm`.
             own_loops: Whether self-loops of the graph count; else every node has the one it is given.
             rows: Mask `[E]` of the edges that are used; all by default.
+            kind: `(edge_type, 2)`: those of which `edge_type [E]` says 2. As `rows=edge_type == 2`, but tells
+                what becomes of edges that come.
             reverse: Whether they lead from the target to the source.
         """
         if normalise not in get_args(Normalise):
             raise ValueError(f"normalise is {normalise!r}; it must be one of {get_args(Normalise)}")
-        key = (edge_index.size(1), normalise, self_loops, own_loops, reverse)
+        chosen = None if kind is None else (self._value(kind[0]), kind[1])
+        if kind is not None:
+            rows = kind[0] == kind[1]
+        weights = self._value(edge_weight)
+        key = (edge_index.size(1), normalise, self_loops, own_loops, reverse, chosen, weights)
         given = (edge_index, edge_weight, rows)
         for before, made in self._edges.setdefault(key, []):
             if all(_same_tensor(a, b) for a, b in zip(before, given, strict=True)):
@@ -140,8 +153,19 @@ class Plan:
         made = self._made_of(
             edge_index, edge_weight, normalise, self_loops, own_loops, rows, reverse
         )
+        space = self._spaces.get(id(edge_index), (None, None))[0]
+        known = (edge_weight is None or weights is not None) and (
+            rows is None or chosen is not None
+        )
+        if space is not None and known and (chosen is None or chosen[0] is not None):
+            mine = None if chosen is None or chosen[0] is None else (chosen[0], chosen[1])
+            comes = Comes(space, edge_index, weights, mine, self_loops, own_loops, reverse)
+            made = replace(made, comes=comes)
         self._edges[key].append((given, made))
         return made
+
+    def _value(self, tensor: Tensor | None) -> Value | None:
+        return None if tensor is None else self._told.get(id(tensor), (None, None))[0]
 
     def _made_of(
         self,
@@ -153,19 +177,23 @@ class Plan:
         rows: Tensor | None,
         reverse: bool,
     ) -> Edges:
-        number, whole, _ = self._numbers.get(id(edge_index), (None, False, None))
-        plain = whole and edge_weight is None and rows is None
+        number = None
+        if id(edge_index) in self._spaces:
+            number = self._spaces[id(edge_index)][0].origin
+            if number is None:  # edges of another set, which edits do not change
+                number = torch.full((edge_index.size(1),), -1, device=edge_index.device)
         if edge_weight is not None and edge_weight.dim() > 1:
             edge_weight = edge_weight.view(-1)
         if rows is not None:
             edge_index = edge_index[:, rows]
             edge_weight = None if edge_weight is None else edge_weight[rows]
             number = None if number is None else number[rows]
-        opaque = None
+        own, first_loop = None, 0
         if self_loops is not None:
             loops = edge_index[0] == edge_index[1]
             if edge_weight is not None and own_loops and number is not None:
-                opaque = number[loops]  # without its own, a node gets the other loop
+                own = number[loops], edge_index[0, loops]  # without its own, a node gets the other
+            first_loop = int((~loops).sum())
             number = None if number is None else number[~loops]
             if own_loops:
                 edge_index, edge_weight = add_remaining_self_loops(
@@ -187,10 +215,8 @@ class Plan:
             self.num_nodes,
             normalise,
             number,
-            opaque,
-            plain,
-            reverse,
-            fills_loops=self_loops is not None,
+            own,
+            first_loop,
         )
 
     def add(self, step: Step) -> Value:
@@ -251,8 +277,8 @@ class Plan:
 
     def finish(self) -> None:
         """Drop what nobody reads, put row-wise maps together, and keep what the steps will read."""
-        used = by_group(_used(self.steps, self.output), self.output)
-        self.steps = _put_together(summed_at_once(used, self.output), self.output)
+        grouped = by_group(used(self.steps, self.output), self.output)
+        self.steps = put_together(summed_at_once(grouped, self.output), self.output)
         for step in self.steps:
             if not step.output.static:
                 step.settle()
@@ -290,8 +316,13 @@ class Plan:
     def run(self, chunk: Chunk) -> Changed:
         """Changed rows of the output for a chunk of removals."""
         nothing = chunk.nothing()
-        edited = chunk.removals.features
+        edited: Any = chunk.removals.features
         rows = {id(self.features[kind]): changed for kind, changed in edited.items()}
+        if chunk.removals.gained:
+            arrivals = Arrivals(self.templates, chunk.removals.gained, len(chunk.removals))
+            chunk = replace(chunk, arrivals=arrivals)
+            rows |= arrivals.seeds(self.steps)
+            edited = True
         for step, finished in zip(self.steps, self._finished(), strict=True):
             inputs = [rows.get(id(value), nothing) for value in step.inputs]
             if step.output.static and not edited:
@@ -341,44 +372,6 @@ def is_linear(module: Any) -> bool:
 
 
 def _ours(function: Any) -> bool:
+    while isinstance(function, partial):
+        function = function.func
     return (getattr(function, "__module__", "") or "").split(".")[0] == __name__.split(".")[0]
-
-
-def _used(steps: list[Step], output: Value) -> list[Step]:
-    """The steps that the output is made of."""
-    read = {id(output)}
-    kept = []
-    for step in reversed(steps):
-        if id(step.output) in read:
-            kept.append(step)
-            read |= {id(value) for value in step.inputs}
-    return kept[::-1]
-
-
-def _put_together(steps: list[Step], output: Value) -> list[Step]:
-    """Steps that can be done as one as one, where nobody else reads what is in between."""
-    readers: dict[int, int] = {id(output): 2}
-    for step in steps:
-        for value in set(map(id, step.inputs)):
-            readers[value] = readers.get(value, 0) + 1
-    made: dict[int, Step] = {}
-    for step in steps:
-        while pair := _joined(step, made, readers):
-            inner, both = pair
-            del made[id(inner.output)]
-            for value in set(map(id, inner.inputs)) & set(map(id, step.inputs)):
-                readers[value] -= 1
-            step = both
-        made[id(step.output)] = step
-    return list(made.values())
-
-
-def _joined(step: Step, made: dict[int, Step], readers: dict[int, int]) -> tuple[Step, Step] | None:
-    """The first step that this one can take into itself, and what both become."""
-    for value in step.inputs:
-        inner = made.get(id(value))
-        if inner is not None and readers[id(value)] == 1:
-            both = step.absorbed(inner)
-            if both is not None:
-                return inner, both
-    return None

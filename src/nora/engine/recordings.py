@@ -46,9 +46,9 @@ def samples(problem: Problem, draw: int = 0) -> list[tuple[Graph, Task, int | No
         ]
     found: list[tuple[Graph, Task, int | None]] = []
     generator = torch.Generator().manual_seed(draw)
-    edges, kinds = problem.edge_index.cpu(), _edge_kinds(problem)
+    edges = _ByKind(problem.edge_index.cpu(), _edge_kinds(problem))
     for count in (2, 3):
-        pieces = [_piece(edges, kinds, problem.num_nodes, generator, k) for k in range(count)]
+        pieces = [_piece(edges, problem.num_nodes, generator, k) for k in range(count)]
         sample = disjoint_pieces(problem.data, pieces)
         if count == 3:
             sample = _of_other_parity(sample, [problem.data, found[0][0]])
@@ -109,21 +109,39 @@ def _edge_kinds(problem: Problem) -> Tensor:
     return kind + torch.cat(types) if types else kind
 
 
-def _piece(edges: Tensor, kinds: Tensor, n: int, generator: torch.Generator, which: int) -> Tensor:
+class _ByKind:
+    """Edges sorted by kind, so that some of every kind can be drawn without a look at the others.
+
+    Args:
+        edges: `[2, E]`.
+        kinds: The kind of every edge `[E]`.
+    """
+
+    def __init__(self, edges: Tensor, kinds: Tensor) -> None:
+        self.edges = edges
+        self._order = kinds.argsort(stable=True)
+        self._size = kinds[self._order].unique_consecutive(return_counts=True)[1]
+        self.kinds = len(self._size)
+
+    def some(self, most: int, generator: torch.Generator) -> Tensor:
+        """The ends of up to so many edges of every kind."""
+        share = torch.rand(self.kinds, most, generator=generator, dtype=torch.double)
+        at = (share * self._size.unsqueeze(1)).long() + (
+            self._size.cumsum(0) - self._size
+        ).unsqueeze(1)
+        return self.edges[:, self._order[at.flatten()]].flatten()
+
+
+def _piece(edges: _ByKind, n: int, generator: torch.Generator, which: int) -> Tensor:
     """Nearly all nodes of a small graph; of a large one, nodes of some edges of every kind and others."""
     if n <= SMALL:
         gone = torch.randperm(n, generator=generator)[: min(1 + which, n - 1)]
         keep = torch.ones(n, dtype=torch.bool)
         keep[gone] = False
         return keep.nonzero().flatten()
-    order = torch.randperm(edges.size(1), generator=generator)
-    rank = kinds[order].argsort(stable=True)
-    order = order[rank]
-    ptr = torch.bincount(kinds[order], minlength=1).cumsum(0)
-    place = torch.arange(len(order)) - (ptr - torch.bincount(kinds[order]))[kinds[order]]
-    some = order[place < max(3, PIECE // max(int((ptr.diff() > 0).sum()) + 1, 1) - 3 * which)]
+    most = max(3, PIECE // max(edges.kinds + 1, 1) - 3 * which)
     others = torch.randint(n, (8 + 3 * which,), generator=generator)
-    return torch.cat([edges[:, some].flatten(), others]).unique()
+    return torch.cat([edges.some(most, generator), others]).unique()
 
 
 def _task_on(problem: Problem, sample: Graph, which: int, generator: torch.Generator) -> Task:

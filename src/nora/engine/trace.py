@@ -25,7 +25,8 @@ from nora.engine.tape.follow import Walk
 from nora.engine.tape.program import CoincidenceError, lay_side_by_side
 from nora.engine.tape.record import record
 from nora.engine.tape.tape import Ref, Tape, TooLongError
-from nora.engine.tape.tracked import Layout, Uniform
+from nora.engine.tape.tracked import Layout, Matrix, Uniform
+from nora.engine.templates import Templates
 from nora.problem import Problem
 from nora.problem.checks import check_same
 from nora.problem.node_index import Graph
@@ -98,7 +99,15 @@ def _followed(
     walk.go(pieces.follow)
     plan = pieces.plan
     plan.output = _output(walk, given)
-    plan.frozen = walk.frozen
+    plan.structure = walk.frozen
+    plan.attributes = given.of_nodes
+    index = problem.node_index
+    plan.templates = Templates(given.edges, index.starts if index.types else {}, given.of_edges)
+    strange = [
+        name for name, one in known.items() if isinstance(one, Matrix) and one.space.origin is None
+    ]
+    if strange:
+        walk.unsure(f"adj_t has other edges than edge_index ({strange[0]})")
     plan.unsure_of_edges = walk.unsure_of_edges
     plan.features = given.features
     return plan

@@ -64,6 +64,7 @@ class TieArrays(NamedTuple):
     loss: np.ndarray
     lost: np.ndarray
     place: np.ndarray
+    weight: np.ndarray
     gone: np.ndarray
 
 

@@ -88,7 +88,7 @@ def _ties(edges: Edges, ties: Ties) -> TieArrays:
         _local.edges, _local.gone = count, np.zeros(count, dtype=np.bool_)
     return TieArrays(
         ties.ptr.numpy(), ties.source.numpy(), ties.target.numpy(), ties.loss.numpy(),
-        ties.lost.numpy(), ties.place.numpy(), _local.gone,
+        ties.lost.numpy(), ties.place.numpy(), ties.weight.numpy(), _local.gone,
     )  # fmt: skip
 
 

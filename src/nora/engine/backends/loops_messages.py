@@ -169,7 +169,7 @@ def sum_anew(csr, src_ptr, senders, reached, doubtful, base, y_rows, more, ties,
                         continue
                     j = ties.source[i]
                     s = slot[j]
-                    w = y.dtype.type(right[j] if s < 0 else scale[s])
+                    w = y.dtype.type((right[j] if s < 0 else scale[s]) * ties.weight[i])
                     if s >= 0 and row[s] >= 0:
                         for f in range(width):
                             out[t, f] += w * y_rows[row[s], f]

@@ -194,7 +194,7 @@ def sum_anew(
     weight, row = edges.right[source], torch.full_like(source, -1)
     weight[there], row[there] = reach.scale[at[there]], reach.row[at[there]]
     if edges.weight is not None:
-        weight[: len(source) - come] *= edges.weight[edge[position]].double()
+        weight *= torch.cat([edges.weight[edge[position]].double(), come])
     sent = pick(source, row, base.y, rows) * weight.to(out.dtype).unsqueeze(-1)
     total = out.new_zeros(len(node), out.size(1)).index_add_(0, owner, sent)
     total *= reach.left[which].to(out.dtype).unsqueeze(-1)
@@ -218,8 +218,8 @@ def gone_by_themselves(ties: Ties, removal: Tensor, place: Tensor) -> Tensor:
 
 def with_those_that_come(
     ties: Ties, removal: Tensor, node: Tensor, n: int, owner: Tensor, source: Tensor
-) -> tuple[Tensor, Tensor, int]:
-    """Neighbours `source` of the rows `owner` with those that come appended, and how many these are.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Neighbours `source` of the rows `owner` with those that come appended, and the weights of these.
 
     Args:
         ties: What goes and comes.
@@ -231,12 +231,12 @@ def with_those_that_come(
     """
     come = ties.place < 0
     if not bool(come.any()):
-        return owner, source, 0
+        return owner, source, ties.weight[:0]
     keys, order = (removal * n + node).sort()
     wanted = owner_of(ties.ptr)[come] * n + ties.target[come]
     at, there = find(keys, wanted)
     owner = torch.cat([owner, order[at[there]]])
-    return owner, torch.cat([source, ties.source[come][there]]), int(there.sum())
+    return owner, torch.cat([source, ties.source[come][there]]), ties.weight[come][there]
 
 
 def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:

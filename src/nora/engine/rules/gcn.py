@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch_geometric.nn import GCNConv
 
-from nora.engine.edges import Edges
+from nora.engine.edges import Edges, well_behaved
 from nora.engine.plan import Plan, UnsupportedError
 from nora.engine.rules import rule
 from nora.engine.steps.step import Value
@@ -19,20 +19,12 @@ def gcn_edges(
     """The edges `gcn_norm` makes for a convolution with GCN's options."""
     if not getattr(conv, "normalize", True):
         return plan.edges(edge_index, edge_weight)
-    if edge_weight is not None and not _well_behaved(edge_weight):
+    if edge_weight is not None and not well_behaved(edge_weight):
         raise UnsupportedError("weights whose sums cancel are summed anew")
     weight = None
     if loops and conv.add_self_loops:
         weight = 2.0 if getattr(conv, "improved", False) else 1.0
     return plan.edges(edge_index, edge_weight, normalise="sym", self_loops=weight)
-
-
-def _well_behaved(weight: Tensor) -> bool:
-    """Whether degrees can be corrected by differences: no sum of weights is smaller than its parts."""
-    if not weight.numel():
-        return True
-    low, high = float(weight.min()), float(weight.max())
-    return low > 0 and high <= 1e6 * low
 
 
 @rule(GCNConv)

@@ -38,8 +38,6 @@ def rgcn(
     ends, kind = both_ends(x), aggregation(conv)
     if ends is None or kind is None:
         return None
-    if edge_type is None:  # as `TypedConv` has it
-        edge_type = edge_index.new_zeros(edge_index.size(1))
     sent, own = ends
     plus: Any = conv.bias
     if conv.root is not None:
@@ -47,10 +45,10 @@ def rgcn(
         plus = plan.rows(lambda rows: _mapped(conv.root, rows) + bias, own)
     out: Value | None = None
     for number, weight in enumerate(_maps(conv)):
-        chosen = edge_type == number
-        if out is None or bool(chosen.any()):
+        which = None if edge_type is None else (edge_type, number)  # None as `TypedConv` has it
+        if out is None or (edge_type is not None and bool((edge_type == number).any())):
             messages = plan.rows(partial(_mapped, weight), sent)
-            edges = plan.edges(edge_index, normalise=kind, rows=chosen)
+            edges = plan.edges(edge_index, normalise=kind, kind=which)
             out = plan.propagate(messages, edges, plus if out is None else out)
     assert out is not None
     return out

@@ -52,8 +52,8 @@ def _hear_anew(edges: Edges, ties: Ties, messages: Tensor, heard: Tensor) -> Non
     owner, source, come = with_those_that_come(ties, removal, node, n, owner, sender[position])
     sent = messages[source, removal[owner]]
     if edges.weight is not None:
-        weight = edges.weight[edge[position]].to(sent.dtype).unsqueeze(-1)
-        sent[: len(source) - come] *= weight
+        weight = torch.cat([edges.weight[edge[position]].double(), come])
+        sent = sent * weight.to(sent.dtype).unsqueeze(-1)
     total = sent.new_zeros(len(node), sent.size(1)).index_add_(0, owner, sent)
     heard[node, removal] = total
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from nora.engine.backends.vectorised import expanded
 from nora.engine.changed import Changed
-from nora.engine.steps.moves import Pairs, depth_after, filled, ptr_of
+from nora.engine.steps.moves import filled, ptr_of
+from nora.engine.steps.reduce import Pairs, depth_after, with_those_that_come
 from nora.engine.steps.step import Chunk, Move, Step, Value
 
 # Edges that are worked on at once, in bytes of the widest rows.
@@ -66,8 +67,18 @@ class Grouped(Step):
         removal, lost = chunk.lost(self.edges)
         keys = [removal * space.size + index[lost]]
         for value, changed in zip(self.inputs, inputs, strict=True):
-            node = index[changed.node] if value.space is self.edges else changed.node
+            node = changed.node
+            if value.space is self.edges:
+                arrivals = chunk.arrivals
+                node = (
+                    index[node]
+                    if arrivals is None
+                    else arrivals.at(self.edges, index, self.nodes, node)
+                )
             keys.append(changed.removal * space.size + node)
+        if chunk.arrivals is not None and chunk.more(self.edges):
+            come = chunk.arrivals.index(self.edges, index, self.nodes)
+            keys.append(chunk.arrivals.removal(self.edges) * space.size + come)
         distinct = torch.cat(keys).unique()
         pairs = Pairs(chunk.removals, distinct // space.size, distinct % space.size)
         left = space.survive(chunk.removals, pairs.removal, pairs.node)
@@ -97,7 +108,14 @@ class Grouped(Step):
         owner, position, _ = expanded(indptr, pairs.node)
         row, removal = sender[position], pairs.removal[owner]
         left = self.edges.survive(chunk.removals, removal, row)
-        owner, row, removal = owner[left], row[left], removal[left]
+        owner, row, removal = with_those_that_come(
+            chunk,
+            pairs,
+            self.edges,
+            self.index,
+            self.nodes,
+            (owner[left], row[left], removal[left]),
+        )
         given = [
             filled(value, changed, removal, row)
             if value.space is self.edges

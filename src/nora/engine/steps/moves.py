@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from nora.engine.backends.vectorised import expanded, find
-from nora.engine.changed import LOST_DIGITS, Changed, Removals, units
-from nora.engine.spaces import Space
-from nora.engine.steps.step import EVERYWHERE, Chunk, Move, Step, Value
-
-# So few rows cost no more to sum anew than to correct.
-FEW = 6
-# Rows added up at once when a sum over all edges is made.
-BLOCK = 1 << 18
-
-Reduce = Literal["sum", "prod", "amax", "amin", "mean", "last"]
+from nora.engine.changed import Changed
+from nora.engine.steps.step import Chunk, Move, Step, Value
 
 
 def ptr_of(removal: Tensor, count: int) -> Tensor:
@@ -56,17 +47,47 @@ class Gather(Step):
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Every reader that is left of every changed row."""
         changed, space = inputs[0], self.output.space
+        if chunk.more(space) or chunk.more(self.inputs[0].space):
+            return self._with_those_that_come(chunk, changed)
         if not len(changed):
             return chunk.nothing()
+        removal, row, rows = self._read(chunk, changed.removal, changed.node, changed.rows)
+        return Changed(ptr_of(removal, len(chunk.removals)), row, rows)
+
+    def _read(
+        self, chunk: Chunk, removal: Tensor, node: Tensor, rows: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Who reads changed rows: `removal`, `row` and what they read."""
         indptr, reader = self.readers
-        owner, position, _ = expanded(indptr, changed.node)
-        removal, row = changed.removal[owner], reader[position]
-        left = space.survive(chunk.removals, removal, row)
+        owner, position, _ = expanded(indptr, node)
+        removal, row = removal[owner], reader[position]
+        left = self.output.space.survive(chunk.removals, removal, row)
         if not bool(left.all()):
             owner, removal, row = owner[left], removal[left], row[left]
-        rows = changed.rows[owner]
-        chunk.tally.bytes += rows.nbytes + 4 * owner.nbytes
-        return Changed(ptr_of(removal, len(chunk.removals)), row, rows)
+        chunk.tally.bytes += rows[:1].nbytes * len(owner) + 4 * owner.nbytes
+        return removal, row, rows[owner]
+
+    def _with_those_that_come(self, chunk: Chunk, changed: Changed) -> Changed:
+        """The same, and what rows read that come."""
+        arrivals, source, space = chunk.arrivals, self.inputs[0], self.output.space
+        assert arrivals is not None
+        parts = []
+        old = changed.node < source.space.size
+        if bool(old.any()):
+            parts.append(
+                self._read(chunk, changed.removal[old], changed.node[old], changed.rows[old])
+            )
+        if arrivals.more(space):
+            removal, index = (
+                arrivals.removal(space),
+                arrivals.index(space, self.index, source.space),
+            )
+            rows = filled(source, changed, removal, index)
+            parts.append((removal, torch.arange(len(index)) + space.size, rows))
+        if not parts:
+            return chunk.nothing()
+        removal, row, rows = (torch.cat(column) for column in zip(*parts, strict=True))
+        return sorted_by_removal(removal, row, rows, len(chunk.removals))
 
     def move(self) -> Move:
         """See `Step.move`."""
@@ -101,15 +122,30 @@ class Concat(Step):
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """All changed rows, moved to where their part begins."""
-        there = [(c, start) for c, start in zip(inputs, self.starts, strict=False) if len(c)]
+        arrivals = chunk.arrivals
+        new = [None] * len(self.inputs) if arrivals is None else arrivals.concat(self)
+        there = [
+            (c, self._moved(c.node, part.space.size, start, come))
+            for c, part, start, come in zip(inputs, self.inputs, self.starts, new, strict=False)
+            if len(c)
+        ]
         if not there:
             return chunk.nothing()
         return sorted_by_removal(
             torch.cat([c.removal for c, _ in there]),
-            torch.cat([c.node + start for c, start in there]),
+            torch.cat([node for _, node in there]),
             torch.cat([c.rows for c, _ in there]),
             len(chunk.removals),
         )
+
+    @staticmethod
+    def _moved(node: Tensor, size: int, start: int, come: Tensor | None) -> Tensor:
+        """Rows of a part as rows of the whole; `come` says it of those that come."""
+        moved = node + start
+        if come is not None and len(come):
+            new = node >= size
+            moved[new] = come[node[new] - size]
+        return moved
 
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""
@@ -132,241 +168,16 @@ class Concat(Step):
         return ()
 
 
-class Scatter(Step):
-    """`out_k = reduce(start_k, {source_i : index_i = k})`: what nodes make of their edges.
-
-    Sums are corrected by what has changed and what was lost, and summed anew where that would lose
-    digits; everything else is reduced anew wherever something has changed.
-
-    Args:
-        source: The value that is reduced.
-        index: The output row each of its rows goes to.
-        start: What the reduction starts from: a value of the output's space.
-        reduce: What is done; `last` keeps the last row.
-        keep_start: Whether the start counts where something arrives (torch's `include_self`).
-        output: The value it makes.
-    """
-
-    def __init__(
-        self,
-        source: Value,
-        index: Tensor,
-        start: Value,
-        reduce: Reduce,
-        keep_start: bool,
-        output: Value,
-    ) -> None:
-        super().__init__([source, start], output)
-        self.index, self.reduce, self.keep_start = index, reduce, keep_start
-        self.function: Callable[[Tensor, Tensor, int], Tensor] | None = None
-
-    @property
-    def _source(self) -> Value:
-        return self.inputs[0]
-
-    @cached_property
-    def _floating(self) -> bool:
-        none = torch.zeros(0, dtype=torch.long)
-        return self._source.at(none).is_floating_point()
-
-    @cached_property
-    def senders(self) -> tuple[Tensor, Tensor]:
-        """What goes to each output row, in its order, in CSR form: `indptr`, `row`."""
-        return self.output.space.sorted_by(self.index)
-
-    def settle(self) -> None:
-        """See `Step.settle`."""
-        source, start = self.inputs
-        self.output.depth = depth_after(source, start, self.output.space)
-
-    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
-        """From every end of a row to every end of the row it goes to."""
-        ends, reached = self._source.space.ends, self.output.space.ends[:, self.index]
-        return [(a, b) for a in ends for b in reached]
-
-    def move(self) -> Move | None:
-        """See `Step.move`."""
-        return Move(self._source.space, self.output.space, self.index, reduces=True)
-
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Step.whole`."""
-        return self.reduced(inputs[0], self.index, inputs[1])
-
-    def within(self, owner: Tensor, *inputs: Tensor) -> Tensor:
-        """See `Step.within`."""
-        return self.reduced(inputs[0], owner, inputs[1])
-
-    def reduced(self, rows: Tensor, index: Tensor, start: Tensor) -> Tensor:
-        """`rows` reduced into `start`."""
-        if not len(rows):
-            return start
-        if self.function is not None:
-            there, group = index.unique(return_inverse=True)
-            out = start.clone()
-            out[there] = self.function(rows, group, len(there))
-            return out
-        if self.reduce == "sum":
-            if rows.dtype == torch.bool:
-                return start.long().index_add(0, index, rows.long()).bool()
-            return start.index_add(0, index, rows)
-        if self.reduce == "last":
-            last = torch.full((len(start),), -1, device=index.device)
-            place = torch.arange(len(index), device=index.device)
-            last = last.scatter_reduce(0, index, place, "amax")
-            there = (last >= 0).view(-1, *[1] * (rows.dim() - 1))
-            return torch.where(there, rows[last.clamp(min=0)], start)
-        spread = index.view(-1, *[1] * (rows.dim() - 1)).expand_as(rows)
-        return start.scatter_reduce(0, spread, rows, self.reduce, include_self=self.keep_start)
-
-    def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
-        """New rows wherever something arrives otherwise than before."""
-        source, start = inputs
-        count, space = len(chunk.removals), self.output.space
-        lost_removal, lost = chunk.lost(self._source.space)
-        removal = torch.cat([source.removal, lost_removal])
-        row = torch.cat([source.node, lost])
-        keys = removal * space.size + self.index[row]
-        also = start.removal * space.size + start.node
-        distinct = torch.cat([keys, also]).unique()
-        reached, node = distinct // space.size, distinct % space.size
-        left = space.survive(chunk.removals, reached, node)
-        if not bool(left.all()):
-            distinct, reached, node = distinct[left], reached[left], node[left]
-        if not len(distinct):
-            return chunk.nothing()
-        pairs = Pairs(chunk.removals, reached, node)
-        if self.reduce == "sum" and self._floating:
-            rows = self._corrected(chunk, pairs, distinct, source, (keys, row), inputs[1])
-        else:
-            rows = self._anew(chunk, pairs, source, start)
-        chunk.tally.bytes += 3 * rows.nbytes + 6 * keys.nbytes
-        return Changed(ptr_of(reached, count), node, rows)
-
-    def _corrected(
-        self,
-        chunk: Chunk,
-        pairs: Pairs,
-        distinct: Tensor,
-        source: Changed,
-        touched: tuple[Tensor, Tensor],
-        start: Changed,
-    ) -> Tensor:
-        """The old sums plus what has changed, and anew where little is left of what they were."""
-        keys, row = touched
-        at, there = find(distinct, keys)
-        slot, row = at[there], row[there]
-        delta = -self._source.at(row)
-        mine = there[: len(source)]
-        if len(source):
-            delta[: int(mine.sum())] += source.rows[mine]
-        rows = self.output.at(pairs.node)
-        size = self._sizes(delta)
-        mass = size.new_zeros(len(rows), size.size(1)).index_add(0, slot, size)
-        rows = rows.index_add(0, slot, delta)
-        if len(start):
-            at, there = find(distinct, start.removal * self.output.space.size + start.node)
-            shift = start.rows[there] - self.inputs[1].at(start.node[there])
-            rows = rows.index_add(0, at[there], shift)
-        left = self._sizes(rows)
-        # Few are summed anew at once, in the order in which the model sums them.
-        indptr = self.senders[0]
-        few = indptr[pairs.node + 1] - indptr[pairs.node] <= FEW
-        doubtful = few | ~(left >= LOST_DIGITS * mass).all(dim=1)
-        if bool(doubtful.any()):
-            which = doubtful.nonzero().flatten()
-            rows[which] = self._anew(chunk, pairs.picked(which), source, start)
-        return rows
-
-    def _sizes(self, rows: Tensor) -> Tensor:
-        """How large rows are: by column where there are few, else in all, in units of the columns."""
-        flat = _flat(rows).abs()
-        return flat.double() if flat.size(1) <= 4 else (flat @ self._unit).double().unsqueeze(1)
-
-    @cached_property
-    def _unit(self) -> Tensor:
-        size = self._source.space.size
-        return units(_flat(self._source.at(torch.arange(0, size, max(1, size // 1000)))))
-
-    def _anew(self, chunk: Chunk, pairs: Pairs, source: Changed, start: Changed) -> Tensor:
-        """Everything that goes to the given rows, reduced from scratch."""
-        indptr, sender = self.senders
-        owner, position, _ = expanded(indptr, pairs.node)
-        row, removal = sender[position], pairs.removal[owner]
-        left = self._source.space.survive(pairs.removals, removal, row)
-        owner, row, removal = owner[left], row[left], removal[left]
-        rows = filled(self._source, source, removal, row)
-        begin = filled(self.inputs[1], start, pairs.removal, pairs.node)
-        chunk.tally.bytes += rows.nbytes + 4 * owner.nbytes
-        return self.reduced(rows, owner, begin)
-
-    def needs(self) -> Sequence[Value]:
-        """What is subtracted or reduced anew, and the sums that are corrected."""
-        return [*self.inputs, self.output] if self.reduce == "sum" else self.inputs
-
-
-class GroupBy(Scatter):
-    """`out_k = function({source_i : index_i = k})`, done anew wherever something has changed.
-
-    Args:
-        source: The value that is reduced.
-        index: The output row each of its rows goes to.
-        function: From rows, their groups and the number of groups to a row for every group.
-        fill: What a group without rows gets.
-        shape: The shape of an output row.
-        space: Whose rows the output's are.
-    """
-
-    def __init__(
-        self,
-        source: Value,
-        index: Tensor,
-        function: Callable[[Tensor, Tensor, int], Tensor],
-        fill: float,
-        shape: tuple[int, ...],
-        space: Space,
-    ) -> None:
-        none = source.at(torch.zeros(0, dtype=torch.long))
-        empty = none.new_full((1, *shape), fill)
-        start = Value(space, -1, empty.expand(space.size, *shape))
-        output = Value(space, depth_after(source, start, space))
-        super().__init__(source, index, start, "amax", False, output)
-        self.function = function
-
-    def move(self) -> None:
-        """See `Step.move`: it does more than that."""
-
-
-def _flat(rows: Tensor) -> Tensor:
-    """Rows `[M, …]` as a matrix `[M, F]`."""
-    return rows.unsqueeze(1) if rows.dim() == 1 else rows.flatten(1)
-
-
-class Pairs:
-    """Some pairs (removal, row)."""
-
-    def __init__(self, removals: Removals, removal: Tensor, node: Tensor) -> None:
-        self.removals, self.removal, self.node = removals, removal, node
-
-    def picked(self, which: Tensor | slice) -> Pairs:
-        """Some of them."""
-        return Pairs(self.removals, self.removal[which], self.node[which])
-
-
 def filled(value: Value, changed: Changed, removal: Tensor, row: Tensor) -> Tensor:
     """A value's rows at some pairs: the changed ones where they have changed."""
-    rows = value.at(row)
+    size = value.space.size
+    rows = value.at(row if not size else row.clamp(max=size - 1))
     if len(changed):
-        size = value.space.size
+        if len(row):
+            size = max(size, int(row.max()) + 1, int(changed.node.max()) + 1)
         key = changed.removal * size + changed.node
         order = key.argsort()
         at, there = find(key[order], removal * size + row)
         rows = rows.clone() if any(stride == 0 for stride in rows.stride()) else rows
         rows[there] = changed.rows[order[at[there]]]
     return rows
-
-
-def depth_after(source: Value, start: Value, output: Space) -> int:
-    """How far from a removed node the rows of a reduction change."""
-    if output.global_:
-        return EVERYWHERE
-    return max(max(source.depth, 0) + 1, start.depth)

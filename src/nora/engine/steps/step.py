@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -14,6 +15,9 @@ from nora.engine.changed import Changed, Removals
 from nora.engine.edges import Edges, Ties
 from nora.engine.pointers import owner_of
 from nora.engine.spaces import Space
+
+if TYPE_CHECKING:
+    from nora.engine.arrivals import Arrivals
 
 # A block of rows should stay in a core's own cache while it goes through a map.
 BLOCK_BYTES = 2**19
@@ -95,6 +99,16 @@ class Tally:
         return self.pruned / self.mass if self.mass > 0 else 0.0
 
 
+class Passing(Protocol):
+    """A step that passes messages."""
+
+    edges: Edges
+
+    @property
+    def typical(self) -> float:
+        """The usual size of a message, by which a tolerance is measured."""
+
+
 @dataclass(frozen=True)
 class Chunk:
     """One chunk of removals on its way through the plan."""
@@ -106,21 +120,32 @@ class Chunk:
     tally: Tally = field(default_factory=Tally)
     gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     tied: dict[int, Ties] = field(default_factory=dict)
+    arrivals: Arrivals | None = None
+
+    def more(self, space: Space) -> int:
+        """How many rows of a space come."""
+        return 0 if self.arrivals is None else self.arrivals.more(space)
+
+    def original(self, value: Value, rows: Tensor) -> Tensor:
+        """Original rows; anything for those that come, which have all changed."""
+        if self.more(value.space):
+            rows = rows.clamp(max=value.space.size - 1)
+        return value.at(rows)
 
     def nothing(self) -> Changed:
         """No changed rows."""
         removals = self.removals
         return Changed(torch.zeros_like(removals.ptr), removals.node[:0], torch.empty(0))
 
-    def sources(
-        self, edges: Edges, changed: Changed, y: Tensor, typical: float
-    ) -> tuple[Tensor, ...]:
+    def sources(self, step: Passing, changed: Changed, y: Tensor) -> tuple[Tensor, ...]:
         """Whose messages change, less those whose change is below the tolerance."""
+        edges = step.edges
         sources = self.backend.find_sources(edges, self.removals, changed, self.ties(edges))
         if self.tolerance <= 0:
             return sources
         ptr, source, row, scale = sources
-        size = self.backend.message_change(edges, sources, y, changed.rows) / max(typical, 1e-300)
+        size = self.backend.message_change(edges, sources, y, changed.rows)
+        size = size / max(step.typical, 1e-300)
         keep = (size >= self.tolerance) | (row == -2)  # what was removed is missed in any case
         self.tally.mass += float(size.sum())
         self.tally.pruned += float(size[~keep].sum())
@@ -150,7 +175,7 @@ class Chunk:
     def ties(self, edges: Edges) -> Ties:
         """The edges of a convolution that go or come by themselves."""
         if id(edges) not in self.tied:
-            self.tied[id(edges)] = edges.ties(self.removals)
+            self.tied[id(edges)] = edges.ties(self.removals, self.arrivals)
         return self.tied[id(edges)]
 
     def lost(self, space: Space) -> tuple[Tensor, Tensor]:
@@ -166,7 +191,7 @@ class Chunk:
             return [
                 Changed(c.ptr, c.node, v.at(none)) for c, v in zip(changed, values, strict=True)
             ]
-        size = values[0].space.size
+        size = values[0].space.size + self.more(values[0].space)
         joined = next(c for c in changed if len(c))
         places: dict[int, Tensor | None] = {id(joined.node): None}
         for other in changed:
@@ -187,7 +212,7 @@ class Chunk:
                 rows = torch.empty_like(c.rows)
                 rows[place] = c.rows
             else:
-                rows = value.at(joined.node)
+                rows = self.original(value, joined.node)
                 if len(c):
                     rows = (
                         rows.clone() if rows.data_ptr() == 0 or not rows.is_contiguous() else rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -56,8 +57,12 @@ class Propagate(Step):
         self.added = plus
         self.unit = units(y.whole())
         self.size = total.abs() @ self.unit
-        size = y.whole().abs().sum(1, dtype=torch.double)
-        self.typical = edges.typical(size * edges.right)
+
+    @cached_property
+    def typical(self) -> float:
+        """The usual size of a message, by which a tolerance is measured."""
+        size = self.inputs[0].whole().abs().sum(1, dtype=torch.double)
+        return self.edges.typical(size * self.edges.right)
 
     def settle(self) -> None:
         """See `Step.settle`."""
@@ -86,7 +91,7 @@ class Propagate(Step):
             chunk.tally.bytes += 4 * rows.rows.nbytes
             ties = chunk.ties(self.edges)
             return propagate_everywhere(self.edges, chunk.removals, rows, plus, more, ties)
-        sources = chunk.sources(self.edges, rows, y, self.typical)
+        sources = chunk.sources(self, rows, y)
         reach, tied = _reached(chunk, self.edges, sources, (more.ptr, more.node))
         chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
         base = Sums(y, self.total, self.unit, self.size, plus, whole)
@@ -128,7 +133,11 @@ class Attend(Step):
         super().__init__(inputs, output)
         self.edges = edges
         self.base = base
-        self.typical = edges.typical(base.y.abs().flatten(1).sum(1, dtype=torch.double))
+
+    @cached_property
+    def typical(self) -> float:
+        """See `Propagate.typical`."""
+        return self.edges.typical(self.base.y.abs().flatten(1).sum(1, dtype=torch.double))
 
     def settle(self) -> None:
         """See `Step.settle`."""
@@ -141,7 +150,7 @@ class Attend(Step):
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Weigh what the reached nodes hear anew."""
         inputs = chunk.align(self.inputs, inputs)
-        sources = chunk.sources(self.edges, inputs[0], self.base.y, self.typical)
+        sources = chunk.sources(self, inputs[0], self.base.y)
         sources, inputs = chunk.retained(sources, inputs)
         reach, tied = _reached(chunk, self.edges, sources, chunk.receivers(sources))
         chunk.tally.bytes += 4 * reach.slot.nbytes

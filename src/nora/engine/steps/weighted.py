@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Changed, units
-from nora.engine.steps.moves import FEW, LOST_DIGITS, Gather, Scatter, ptr_of
+from nora.engine.steps.moves import Gather, ptr_of
+from nora.engine.steps.reduce import FEW, LOST_DIGITS, Scatter
 from nora.engine.steps.step import Chunk, Step, Value
 
 
@@ -37,7 +38,7 @@ class WeightedSum(Step):
         """At once where that is plain, else one by one."""
         y, start = inputs[0], inputs[1]
         weights = inputs[2] if self.weight is not None else None
-        if not len(start) and self._plain():
+        if not len(start) and self._plain() and not chunk.more(self.gather.output.space):
             return chunk.backend.weighted_sum(self, chunk, y, weights)
         return self.one_by_one(chunk, y, weights, start)
 

@@ -60,14 +60,21 @@ class WholeOp(Step):
             for value, base, changed in zip(self.inputs, bases, inputs, strict=True):
                 rows = base
                 span = slice(int(changed.ptr[at]), int(changed.ptr[at + 1]))
+                old = span
+                if chunk.more(value.space):  # new rows have the last numbers
+                    come = int((changed.node[span] >= value.space.size).sum())
+                    order = changed.node[span].argsort() + span.start
+                    old, new = order[: len(order) - come], order[len(order) - come :]
                 if span.stop > span.start:
                     rows = rows.clone()
-                    rows[changed.node[span]] = changed.rows[span]
+                    rows[changed.node[old]] = changed.rows[old]
                     touched = True
                 keep = self._left(chunk, value, at)
                 if keep is not None:
                     rows = rows[keep]
                     touched = True
+                if chunk.more(value.space):
+                    rows = torch.cat([rows, changed.rows[new]])
                 given.append(rows)
             if touched:
                 parts.append(self.function(*given))
@@ -86,7 +93,7 @@ class WholeOp(Step):
         """Which removals may change the extremum: what it was has gone or changed, or is exceeded."""
         value, sign = self.inputs[0], 1 if self.extremum == "max" else -1
         removal, row = chunk.lost(value.space)
-        old = torch.cat([value.at(row), value.at(changed.node)]) * sign
+        old = torch.cat([value.at(row), chunk.original(value, changed.node)]) * sign
         found = torch.zeros(len(chunk.removals), dtype=torch.bool, device=row.device)
         best = self.output.whole()[0] * sign
         best = best.reshape(old.shape[1:]) if best.numel() == old[:1].numel() else best.min()

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from nora.engine.spaces import Space, joined
-from nora.engine.steps.moves import Concat, Gather, Reduce, Scatter, depth_after
+from nora.engine.steps.moves import Concat, Gather
+from nora.engine.steps.reduce import Reduce, Scatter, depth_after
 from nora.engine.steps.step import Rows, Step, Value
 from nora.engine.tape.program import Step as TapeStep
 from nora.engine.tape.tape import Ref

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import HeteroLinear
 from torch_geometric.nn.aggr import MedianAggregation, QuantileAggregation
 
-from nora.engine.steps.moves import GroupBy
+from nora.engine.steps.reduce import GroupBy
 from nora.engine.tape.follow import Walk
 from nora.engine.tape.program import Step
 from nora.engine.tape.tape import Call, Ref

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -50,8 +51,36 @@ class _Memory:
     version: int = 0
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Facts(NamedTuple):
+    """What an operation's schema says of it.
+
+    Attributes:
+        turn: What it is as a view, where it only looks at its memory otherwise.
+        written: Places and names of the arguments that it writes to.
+        is_view: Whether what it gives shares memory with its first argument.
+    """
+
+    turn: Any
+    written: tuple[tuple[int, str], ...]
+    is_view: bool
+
+
+@cache
+def _facts(func: Any) -> _Facts:
+    schema = func._schema
+    turn = _TURNS.get(schema.name)
+    written = tuple(
+        (place, argument.name)
+        for place, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    )
+    is_view = any(
+        r.alias_info is not None and not r.alias_info.is_write for r in schema.returns
+    ) or schema.name.split("::")[1].startswith(("unsafe_", "_unsafe_view"))
+    return _Facts(None if turn is None else turn(func), written, is_view)
+
+
+class _Known(NamedTuple):
     """A tensor's number, valid while its memory has this version, and how it is a view of the first."""
 
     id: int
@@ -82,27 +111,25 @@ class _Recorder(TorchDispatchMode):
         if len(self.tape.ops) >= MOST_OPERATIONS:
             raise TooLongError(f"more than {MOST_OPERATIONS:,} operations at {self.line}")
         given_args, given_kwargs = self.refs(args), self.refs(kwargs)
-        schema = func._schema
-        if schema.name in _TURNS:
+        facts = _facts(func)
+        if facts.turn is not None:
             shape = tuple(args[0].shape)
             out = func(*args, **kwargs)
-            self._turn(_TURNS[schema.name](func), args[0], given_args, given_kwargs, shape)
+            self._turn(facts.turn, args[0], given_args, given_kwargs, shape)
             return out
         out = func(*args, **kwargs)
-        written = [
-            (place, argument.name)
-            for place, argument in enumerate(schema.arguments)
-            if argument.alias_info is not None and argument.alias_info.is_write
-        ]
-        if written:
-            self._write(func, args, kwargs, given_args, given_kwargs, out, written)
+        if facts.written:
+            self._write(func, args, kwargs, given_args, given_kwargs, facts.written)
         else:
-            self._read(func, args, given_args, given_kwargs, out)
+            self._read(func, args, given_args, given_kwargs, out, facts.is_view)
         return out
 
     def refs(self, argument: Any) -> Any:
         """Arguments with tensors replaced by their numbers."""
-        return mapped(lambda a: Ref(self.number(a)) if isinstance(a, Tensor) else a, argument)
+        return mapped(self._ref, argument)
+
+    def _ref(self, leaf: Any) -> Any:
+        return Ref(self.number(leaf)) if isinstance(leaf, Tensor) else leaf
 
     def number(self, tensor: Tensor) -> int:
         """A tensor's number; what is not known yet was there before the pass."""
@@ -179,15 +206,13 @@ class _Recorder(TorchDispatchMode):
         given_args: tuple[Any, ...],
         given_kwargs: dict[str, Any],
         out: Any,
+        is_view: bool,
     ) -> None:
         """An operation that writes to nothing: new tensors, or windows on old ones."""
         results = list(leaves(out))
         if func is aten.lift_fresh.default:
             self._known[out] = self._known[args[0]]
             return
-        is_view = any(
-            r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns
-        ) or func._schema.name.split("::")[1].startswith(("unsafe_", "_unsafe_view"))
         outs: list[int | None] = []
         for place, leaf in enumerate(results):
             if not isinstance(leaf, Tensor):
@@ -229,8 +254,7 @@ class _Recorder(TorchDispatchMode):
         kwargs: dict[str, Any],
         given_args: tuple[Any, ...],
         given_kwargs: dict[str, Any],
-        out: Any,
-        written: list[tuple[int, str]],
+        written: tuple[tuple[int, str], ...],
     ) -> None:
         """An operation in place: a new value for what it wrote to, and for what that is a part of."""
         plain = _without_writing(func)
@@ -299,6 +323,7 @@ def _geometry(tensor: Tensor) -> tuple[Any, ...]:
     return tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
 
 
+@cache
 def _without_writing(func: Any) -> Any:
     """The operation's form that gives a new tensor; None where there is none."""
     name = func._schema.name.split("::")[1]

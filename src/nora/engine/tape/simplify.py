@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
 
-from nora.engine.tape.tape import Op, Ref, Tape
+from nora.engine.tape.tape import Op, Ref, Tape, name_of
 from nora.engine.tape.trees import mapped
 
 aten = torch.ops.aten
@@ -20,6 +21,14 @@ _ALIKE = {
     "_reshape_alias": aten.reshape.default,
     "unsafe_split": aten.split.Tensor,
 }
+
+
+@cache
+def _alike(func: Any) -> Any:
+    """What an operation is the same as, if it is in that list."""
+    if any(argument.name == "dtype" for argument in func._schema.arguments):
+        return None
+    return _ALIKE.get(name_of(func))
 
 
 _COPIES = ("clone", "alias", "detach", "contiguous", "lift_fresh_copy")
@@ -49,8 +58,11 @@ def simplified(tape: Tape) -> Tape:
     starts = [0]
     count = len(number)
 
+    def other(leaf: Any) -> Any:
+        return Ref(number[leaf.id]) if isinstance(leaf, Ref) else leaf
+
     def renamed(argument: Any) -> Any:
-        return mapped(lambda a: Ref(number[a.id]) if isinstance(a, Ref) else a, argument)
+        return mapped(other, argument)
 
     for at, op in enumerate(tape.ops):
         given = op.args[0] if op.args else None
@@ -67,12 +79,24 @@ def simplified(tape: Tape) -> Tape:
                 count += 1
             outs.append(None if out is None else number[out])
         func, args, kwargs = op.func, renamed(op.args), renamed(op.kwargs)
-        alike = _ALIKE.get(op.name)
-        if alike is not None and "dtype" not in {a.name for a in func._schema.arguments}:
+        alike = _alike(func)
+        if alike is not None:
             func = alike
             if alike is aten.reshape.default:
                 args, kwargs = (args[0], list(op.shapes[0])), {}
-        ops.append(replace(op, func=func, args=args, kwargs=kwargs, outs=tuple(outs)))
+        ops.append(
+            Op(
+                func,
+                args,
+                kwargs,
+                tuple(outs),
+                op.shapes,
+                op.dtypes,
+                op.line,
+                op.result,
+                op.problem,
+            )
+        )
         starts.append(len(ops))
     calls = [
         replace(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,19 +14,25 @@ from torch import Tensor, nn
 from nora.engine.tape.trees import leaves
 
 
+@cache
+def name_of(func: Any) -> str:
+    """An operation's name without namespace, e.g. `mm`."""
+    return str(func._schema.name.split("::")[1])
+
+
 class TooLongError(Exception):
     """The tape would have more operations than can be followed."""
 
 
-@dataclass(frozen=True)
+# Frozen dataclasses take several times as long to make, and thousands of these are made.
+@dataclass(slots=True, unsafe_hash=True)
 class Ref:
     """A tensor on the tape."""
 
     id: int
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """Where in the model's code an operation was asked for."""
 
     file: str
@@ -36,7 +43,7 @@ class Line:
         return f"{Path(self.file).name}:{self.number} ({self.function})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Op:
     """One operation.
 
@@ -63,7 +70,7 @@ class Op:
     @property
     def name(self) -> str:
         """Its name without namespace, e.g. `mm`."""
-        return self.func._schema.name.split("::")[1]
+        return name_of(self.func)
 
     def refs(self) -> Iterator[Ref]:
         """The tensors it takes."""

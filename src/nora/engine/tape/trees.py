@@ -42,10 +42,11 @@ def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
     kind = tree.__class__
     if kind in _LEAVES:
         return function(tree)
-    if isinstance(tree, tuple):
-        return tuple([mapped(function, part) for part in tree])
-    if isinstance(tree, list):
-        return [mapped(function, part) for part in tree]
+    if isinstance(tree, list | tuple):
+        parts = [
+            function(part) if part.__class__ in _LEAVES else mapped(function, part) for part in tree
+        ]
+        return tuple(parts) if isinstance(tree, tuple) else parts
     if isinstance(tree, dict):
         return {key: mapped(function, part) for key, part in tree.items()}
     return function(tree)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.spaces import Space, whole_graph
-from nora.engine.steps.moves import Reduce
+from nora.engine.steps.reduce import Reduce
 from nora.engine.steps.step import Value
 from nora.engine.tape.follow import Walk, kind
 from nora.engine.tape.kinds.anything import on_everything

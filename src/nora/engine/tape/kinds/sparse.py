@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nora.engine.steps.moves import Reduce
+from nora.engine.steps.reduce import Reduce
 from nora.engine.steps.step import Value
 from nora.engine.tape.follow import MATRICES, Walk
 from nora.engine.tape.kinds.gathers import numbers
