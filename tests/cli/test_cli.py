@@ -451,6 +451,10 @@ class TestNodeNames:
     def test_a_name_with_a_comma_is_one_name(self) -> None:
         assert parse_nodes(["Doe, Jane"], ["Roe", "Doe, Jane"], 2) == [1]
 
+    def test_a_slip_in_a_name_with_a_comma_is_told_of_the_whole_name(self) -> None:
+        with pytest.raises(ValueError, match=r"'Brauer, Anna'\. Did you mean 'Bräuer, Anna'"):
+            parse_nodes(["Brauer, Anna"], ["Roe, Jo", "Bräuer, Anna"], 2)
+
     def test_a_name_that_is_a_number_is_that_node(self) -> None:
         assert parse_nodes(["1"], ["1", "0"], 2) == [0]
 
@@ -499,7 +503,7 @@ def test_names_with_commas_and_quotes_are_found(text: str, ids: list[int]) -> No
     [
         ("a,b,bob", 'can be read as "a", "b", "bob" or "a,b", "bob": put names'),
         ('"bob,a', "a quote that is not closed"),
-        ("Doe, Jim", "no node is named 'Doe'"),
+        ("Doe, Jim", "no node is named 'Doe, Jim'. Did you mean 'Doe, Jo'?"),
         ('"Doe, Jim",bob', "no node is named 'Doe, Jim'. Did you mean 'Doe, Jo'?"),
     ],
 )
