@@ -219,7 +219,8 @@ class Engine:
             removal, item, after = self.changed_items(removals, changed, tally)
             change = item_change(self.before[item], after)
             if self.problem.targets is not None:
-                change = change * self.problem.targets[item]
+                # Not a product: what does not count may be no number.
+                change = torch.where(self.problem.targets[item], change, 0)
             total = torch.zeros(len(removals), dtype=torch.double, device=change.device)
             total = total.index_add(0, removal, change.double())
             for gain, lost in zip(self.compensate, tally.lost, strict=False):
