@@ -42,10 +42,10 @@ def require_browser() -> None:
         (pytest.fail if os.environ.get("NORA_REQUIRE_BROWSER") == "1" else pytest.skip)(reason)
 
 
-def launch(play: Any) -> Any:
-    """Chromium, drawing WebGL in software."""
+def launch(play: Any, *more: str) -> Any:
+    """Chromium, drawing WebGL in software, with more flags if there are any."""
     path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
-    return play.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+    return play.chromium.launch(executable_path=path, headless=True, args=[*FLAGS, *more])
 
 
 class Watched:

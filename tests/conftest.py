@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from chromium import launch, require_browser
+
 # Tests run side by side, and tiny graphs gain nothing from threads.
 torch.set_num_threads(1)
 
@@ -34,3 +36,21 @@ def data_folder() -> Path:
 def engine_on_small_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests ask the engine about graphs so small that `exact` would leave them to brute force."""
     monkeypatch.setattr("nora.engine.verification.PREPARING_SHARE", float("inf"))
+
+
+@pytest.fixture(scope="module")
+def play():
+    """Playwright; skips without Chromium."""
+    require_browser()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser(play):
+    """A real browser, of one file of tests."""
+    started = launch(play)
+    yield started
+    started.close()

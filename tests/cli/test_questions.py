@@ -14,20 +14,6 @@ from shell import document, ok, refused
 COMMANDS = ["rank", "what-if", "group", "who", "flip"]
 
 
-@pytest.fixture(scope="module")
-def karate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "karate"
-    nora.train("gcn", "karate", epochs=20, progress=False).save(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "links"
-    nora.train("gcn", "karate", "link", epochs=5, progress=False).save(folder)
-    return folder
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_shows_an_example_and_speaks_json(command: str) -> None:
     help_text = ok(command, "--help")
@@ -67,7 +53,7 @@ class TestParseEdges:
             ("17", "edge '17' is not of the form A-B, e.g. 3-17"),
             ("0-6", "edge '0-6': node 6 is out of range: the graph has 6 nodes"),
             ("an-luc", "no node is named 'an'. Did you mean 'ann'"),
-            ("jean-lucy-0", "no hyphen has a node on both of its sides"),
+            ("jean-lucy-0", "no hyphen or comma has a node on both of its sides"),
             ("3-", "no node is named ''"),
         ],
     )

@@ -16,26 +16,10 @@ import torch
 from torch_geometric.data import Data
 
 import nora
-from chromium import Watched, launch, require_browser
+from chromium import Watched
 from papers import typed_papers
 
 EVIL = "<script>alert(1)</script>"
-
-
-@pytest.fixture(scope="module")
-def play():
-    require_browser()
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def browser(play):
-    started = launch(play)
-    yield started
-    started.close()
 
 
 def visit(browser, explorer, width: int = 1280, height: int = 900, **context) -> Watched:

@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch_geometric.data import Data, HeteroData
 
+import nora
 from graphs import GRAPHS, double, two_camps
+from networks import network
 from nora.problem.edits import Edits
 
 
@@ -185,6 +187,21 @@ REFUSED = [
 def test_what_contradicts_the_graph_or_itself_is_refused(edits: Edits, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         edits.apply(weighted())
+
+
+def test_a_new_node_without_features_is_refused_by_every_question() -> None:
+    data = double(two_camps())
+    data.y = torch.zeros(8, dtype=torch.long)
+    bare = Edits(add_nodes={"y": [1]}, add_edges=[(0, 8)])
+    model = network()
+    for ask in (
+        lambda: bare.apply(data),
+        lambda: nora.what_if(model, data, bare),
+        lambda: nora.Session(model, data).what_if(bare),
+        lambda: nora.Live(model, data).apply(bare),
+    ):
+        with pytest.raises(ValueError, match="new nodes need x"):
+            ask()
 
 
 def test_an_edge_that_comes_twice_is_refused() -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch_geometric import nn as pyg
 from torch_geometric.data import Data, HeteroData
 
 import nora
-from graphs import GRAPHS, directed, double, some_pairs, two_camps
+from graphs import FEATURES, GRAPHS, directed, double, some_pairs, two_camps
 from hetero_graphs import library
 from hetero_graphs import network as hetero_network
 from networks import PLAIN, Centred, network, patchwork
+from nora.engine.engine import Engine
 from nora.problem.edge_lookup import EdgeLookup
+from nora.questions import edge_budget
+from nora.results.exactness import method_name
 
 
 @torch.no_grad()
@@ -213,12 +218,63 @@ def test_parts_merge() -> None:
         ({"workers": 0}, "workers must be at least 1"),
         ({"tolerance": -1}, "tolerance must be a number from 0 up"),
         ({"budget": 3}, "edge_influence has no option 'budget'"),
+        ({"method": "auto", "budget": 0}, "budget must be positive"),
+        ({"method": "auto", "tolerance": 0.1}, "with method='auto' has no option 'tolerance'"),
         ({"measure": "flip"}, "unknown measure 'flip'. Did you mean 'flips'"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(asked: dict, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         nora.edge_influence(network(), double(two_camps()), progress=False, **asked)
+
+
+def test_auto_is_exact_where_that_fits_and_an_estimate_where_it_does_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = nora.train("gcn", "karate", epochs=10, hidden_channels=16, progress=False)
+    session = run.session()
+    truth = session.edge_influence(progress=False)
+    quick = session.edge_influence(method="auto", budget=100, progress=False)
+    assert quick.options["tolerance"] == 0
+    assert "within the budget" in quick.details["auto"]["reason"]
+    torch.testing.assert_close(quick.scores, truth.scores)
+
+    def slow(pilot: edge_budget._Pilot, engine: Engine) -> tuple[float, np.ndarray]:
+        seconds, scores = tried(pilot, engine)
+        return (1000.0 if engine.tolerance == 0 else seconds), scores
+
+    tried = edge_budget._Pilot.tried
+    monkeypatch.setattr(edge_budget._Pilot, "tried", slow)
+    with pytest.warns(UserWarning, match="auto picked an estimate: exact would take 16 min 40 s"):
+        some = session.edge_influence(
+            method="auto", budget=30, checkpoint=tmp_path / "kept", progress=False
+        )
+    assert some.options["tolerance"] == 0.001
+    assert method_name(some) == "estimate by exact with tolerance 0.001"
+    assert some.details["auto"]["expected_pearson"] > 0.95
+    assert some.compare(truth)["pearson"] > 0.95
+    again = session.edge_influence(method="auto", checkpoint=tmp_path / "kept", progress=False)
+    assert again.details["auto"]["reason"] == "the checkpoint was begun with it"
+    torch.testing.assert_close(again.scores, some.scores)
+
+
+def test_a_full_pass_for_every_edge_is_said_in_the_details() -> None:
+    class Braked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = pyg.SAGEConv(FEATURES, 3)
+
+        def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+            h = self.conv(x, edge_index)
+            return h / 2 if float(h.max()) > 1 else h
+
+    data = double(two_camps())
+    session = nora.Session(Braked().double().eval(), data)
+    session.prepared.pays = lambda *_: True
+    with pytest.warns(RuntimeWarning, match="falls back"):
+        found = session.edge_influence(method="auto", progress=False)
+    assert "Python number" in found.details["fallback"]
+    assert "full pass" in found.details["auto"]["reason"]
 
 
 def test_a_graph_without_edges_is_refused() -> None:

@@ -6,6 +6,7 @@ import random
 
 import pytest
 import torch
+from torch_geometric import nn as pyg
 from torch_geometric.data import Data, HeteroData
 
 import nora
@@ -13,6 +14,8 @@ from graphs import FEATURES, barabasi, directed, double, some_pairs, two_camps
 from hetero_graphs import library
 from hetero_graphs import network as hetero_network
 from networks import network, patchwork
+from nora.engine.engine import Engine
+from nora.engine.written import Written
 
 
 class Mirror:
@@ -85,6 +88,134 @@ def test_predictions_stay_current_whatever_is_edited(name: str, renew_after: int
     assert live.snapshots > 1
     assert len(live.data.x) == len(mirror.x)
     assert data.num_nodes == 16
+
+
+@pytest.mark.parametrize(
+    ("name", "edits"), [("gcn", 250), ("gat", 50), ("sage", 50), ("gcnii", 50), ("drgat", 50)]
+)
+def test_rows_are_written_back_for_hundreds_of_edits_and_nothing_is_prepared_anew(
+    name: str, edits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared, prepare = [], Engine.prepare
+    monkeypatch.setattr(
+        Engine, "prepare", staticmethod(lambda *given: prepared.append(1) or prepare(*given))
+    )
+    torch.manual_seed(1)
+    data = Data(x=torch.randn(30, FEATURES).double(), edge_index=barabasi(30, 2))
+    live = nora.Live(model := network(name), data)
+    mirror, chance = Mirror(data), random.Random(2)
+    for step in range(edits):
+        some = mirror.some_edits(chance)
+        if step % 5 == 0:
+            told = live.effect_of(some).total
+            assert live.apply(some).total == told
+        else:
+            live.apply(some)
+        if step % 25 == 0 or step > edits - 5:
+            truth = mirror.predictions(model)
+            there = ~live.predictions.isnan().any(dim=1)
+            assert there.nonzero().flatten().tolist() == sorted(truth)
+            rows = torch.stack([truth[node] for node in sorted(truth)])
+            torch.testing.assert_close(live.predictions[there], rows, rtol=0, atol=1e-9)
+    assert live.how == "rows"
+    assert len(prepared) == 1
+    first = live.predictions
+    for _ in range(3):
+        live.apply(mirror.some_edits(chance))
+    for _ in range(3):
+        live.undo()
+    torch.testing.assert_close(live.predictions, first, equal_nan=True)
+    live.apply(nora.Edits(features={sorted(mirror.x)[0]: torch.zeros(FEATURES)}))
+    graph = live.data
+    with torch.no_grad():
+        truth = model(graph.x, graph.edge_index).softmax(dim=1)
+    there = ~live.predictions.isnan().any(dim=1)
+    torch.testing.assert_close(live.predictions[there], truth, rtol=0, atol=1e-9)
+
+
+class Said(torch.nn.Module):
+    """Two layers that read weights or kinds of edges."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__()
+        make = pyg.GCNConv if key == "edge_weight" else lambda a, b: pyg.RGCNConv(a, b, 3)
+        self.first, self.second, self.key = make(FEATURES, 6), make(6, 3), key
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        edge_index: torch.Tensor,
+        edge_weight: torch.Tensor | None = None,
+        edge_type: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        said = edge_weight if self.key == "edge_weight" else edge_type
+        return self.second(self.first(x, edge_index, said).relu(), edge_index, said)
+
+
+@pytest.mark.parametrize("key", ["edge_weight", "edge_type"])
+def test_what_is_said_of_edges_is_written_back_too(key: str) -> None:
+    torch.manual_seed(3)
+    torch.set_default_dtype(torch.double)  # `RGCNConv` makes its sums in the default precision
+    edges = sorted({tuple(pair) for pair in torch.randint(12, (40, 2)).tolist()})  # loops too
+    data = Data(x=torch.randn(12, FEATURES), edge_index=torch.tensor(edges).t())
+    chance = random.Random(4)
+
+    def value() -> float | int:
+        return chance.random() + 0.2 if key == "edge_weight" else chance.randrange(3)
+
+    data[key] = torch.tensor([value() for _ in edges])
+    live = nora.Live(model := Said(key).eval(), data)
+    there = set(edges)
+    for step in range(60):
+        free = [(a, b) for a in range(12) for b in range(12) if (a, b) not in there]
+        lost = chance.sample(sorted(there), 2)
+        come = chance.sample(free, 2)
+        again = [lost[0]] if step % 3 == 0 else []
+        live.apply(
+            nora.Edits(
+                remove_edges=lost,
+                add_edges=[(*pair, {key: value()}) for pair in [*come, *again]],
+                undirected=False,
+            )
+        )
+        there = (there - set(lost)) | set(come) | set(again)
+    graph = live.data
+    assert {tuple(pair) for pair in graph.edge_index.t().tolist()} == there
+    with torch.no_grad():
+        truth = model(graph.x, graph.edge_index, **{key: graph[key]}).softmax(dim=1)
+    torch.set_default_dtype(torch.float)
+    assert live.how == "rows"
+    torch.testing.assert_close(live.predictions, truth, rtol=0, atol=1e-9)
+
+
+def test_what_cannot_be_written_back_is_kept_by_snapshots_and_told() -> None:
+    data = double(two_camps())
+    model = pyg.GATv2Conv(FEATURES, 3).double().eval()
+    live = nora.Live(model, data)
+    assert live.how == "not known yet"
+    live.apply(nora.Edits(remove_edges=[(3, 4)]))
+    assert live.how == "snapshots: a convolution is followed without a rule"
+
+
+def test_rows_written_back_wrongly_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    after = Written.after
+    monkeypatch.setattr(
+        Written,
+        "after",
+        lambda self, *given: (lambda item, rows: (item, rows + 0.1))(*after(self, *given)),
+    )
+    data, model = double(two_camps()), network()
+    live = nora.Live(model, data)
+    with pytest.warns(RuntimeWarning, match="by snapshots instead"):
+        live.apply(nora.Edits(remove_edges=[(3, 4)]))
+    new = live.data
+    with torch.no_grad():
+        truth = model(new.x, new.edge_index).softmax(dim=1)
+    torch.testing.assert_close(live.predictions, truth)
+    live.apply(nora.Edits(add_edges=[(3, 4)]))
+    with torch.no_grad():
+        whole = model(data.x, data.edge_index).softmax(dim=1)
+    torch.testing.assert_close(live.predictions, whole)
 
 
 def test_an_effect_is_told_without_applying_it() -> None:

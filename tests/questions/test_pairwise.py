@@ -7,24 +7,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch_geometric import nn as pyg
-from torch_geometric.data import Data
 
 import nora
 from definition import changes
-from graphs import FEATURES, GRAPHS, bridge, double, some_pairs
+from graphs import FEATURES, GRAPHS, bridge, double
 from networks import CLASSES, Centred, network
 from nora import LinkPrediction, NodeClassification
-from nora.problem.task import Task
-
-every_graph = pytest.mark.parametrize("kind", GRAPHS)
-every_task = pytest.mark.parametrize("name", ["node", "link"])
-both_ways = pytest.mark.parametrize("method", ["exact", "brute"])
-CLOSE = {"rel": 1e-9, "abs": 1e-11}
-
-
-def posed(kind: str, name: str = "node") -> tuple[Data, Task]:
-    data = double(GRAPHS[kind]())
-    return data, NodeClassification() if name == "node" else LinkPrediction(some_pairs(data))
+from posed import CLOSE, both_ways, every_graph, every_task, posed
 
 
 def dense(frame: pd.DataFrame, what: str) -> dict[tuple[int, int], float]:

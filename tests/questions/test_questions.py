@@ -15,22 +15,12 @@ from torch_geometric.data import Data
 
 import nora
 from definition import changes, outputs, total
-from graphs import GRAPHS, bridge, directed, double, duplicated, some_pairs, star
+from graphs import GRAPHS, bridge, directed, double, duplicated, star
 from networks import CLASSES, PLAIN, Centred, network, patchwork
-from nora import LinkPrediction, NodeClassification
+from nora import NodeClassification
 from nora.methods import METHODS
 from nora.problem.edge_lookup import EdgeLookup
-from nora.problem.task import Task
-
-every_graph = pytest.mark.parametrize("kind", GRAPHS)
-every_task = pytest.mark.parametrize("name", ["node", "link"])
-both_ways = pytest.mark.parametrize("method", ["exact", "brute"])
-CLOSE = {"rel": 1e-9, "abs": 1e-11}
-
-
-def posed(kind: str, name: str = "node") -> tuple[Data, Task]:
-    data = double(GRAPHS[kind]())
-    return data, NodeClassification() if name == "node" else LinkPrediction(some_pairs(data))
+from posed import CLOSE, both_ways, every_graph, every_task, posed
 
 
 def directed_edges(data: Data) -> list[tuple[int, int]]:

@@ -148,3 +148,36 @@ def test_it_is_saved_as_a_table(tmp_path: Path) -> None:
 def test_k_must_fit_the_graph(k: int) -> None:
     with pytest.raises(ValueError, match="k must lie between 1 and"):
         nora.top(network(), double(GRAPHS["bridge"]()), k, progress=False)
+
+
+@pytest.mark.parametrize("measure", ["flips", "accuracy", "class:1", "loss"])
+def test_any_measure_is_ranked_by_size_with_a_certificate_that_holds(measure: str) -> None:
+    run = nora.train("gcn", "karate", epochs=10, hidden_channels=16, progress=False)
+    session = run.session()
+    found = session.top(7, measure=measure, budget=100, progress=False)
+    truth = session.influence(measure=measure, progress=False).scores
+    assert found.measure == measure
+    assert found.certified == 7
+    best = truth.abs().sort(descending=True).values[:7]
+    torch.testing.assert_close(torch.tensor(found.scores, dtype=torch.double).abs(), best.double())
+    for node, score in zip(found.nodes, found.scores, strict=True):
+        assert float(truth[node]) == pytest.approx(score)
+    if measure == "loss":  # any prediction may get arbitrarily worse
+        assert found.refined == found.num_nodes
+
+
+def test_only_what_is_within_reach_can_flip() -> None:
+    run = nora.train("gcn", "karate", epochs=10, hidden_channels=16, progress=False)
+    session = run.session()
+    problem = session.problem()
+    with problem.evaluating(), torch.no_grad():
+        engine = Effects.prepare(problem, Prepared()).engine
+        bound = reach_bound(problem, engine, 1.0)
+    flips = session.influence(measure="flips", progress=False).scores
+    assert (flips <= bound).all()
+
+
+def test_top_takes_one_measure() -> None:
+    data = double(GRAPHS["two_camps"]())
+    with pytest.raises(ValueError, match="one measure, got 2: flips, change"):
+        nora.top(network(), data, 3, measure=["flips", "change"], progress=False)

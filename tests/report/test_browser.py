@@ -5,9 +5,7 @@ Without Chromium these tests are skipped, or fail where NORA_REQUIRE_BROWSER=1.
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,53 +14,10 @@ import torch
 from torch_geometric.data import Data
 
 import nora
+from chromium import Watched, launch
 from nora.questions.refine import refined
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = [
-    "--no-sandbox",
-    "--use-angle=swiftshader",
-    "--enable-unsafe-swiftshader",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 EVIL = "<script>alert(1)</script>"
-
-
-def missing() -> str | None:
-    if not Path(CHROMIUM).exists() and shutil.which("chromium") is None:
-        return f"no Chromium at {CHROMIUM}: apt-get install chromium"
-    try:
-        import playwright.sync_api  # noqa: F401
-    except ImportError:
-        return "no playwright: pip install -e '.[dev]'"
-    return None
-
-
-@pytest.fixture(scope="module")
-def play():
-    reason = missing()
-    if reason:
-        (pytest.fail if os.environ.get("NORA_REQUIRE_BROWSER") == "1" else pytest.skip)(reason)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as started:
-        yield started
-
-
-def launch(play, *more: str):
-    path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
-    return play.chromium.launch(executable_path=path, headless=True, args=[*FLAGS, *more])
-
-
-@pytest.fixture(scope="module")
-def browser(play):
-    started = launch(play)
-    yield started
-    started.close()
 
 
 @pytest.fixture(scope="module")
@@ -94,27 +49,6 @@ def report(run, scores, tmp_path_factory) -> Path:
     )
 
 
-class Watched:
-    """A page with everything that it said, asked for and threw."""
-
-    def __init__(self, page) -> None:
-        self.page = page
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        page.on("console", self._heard)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", lambda request: self.requests.append(request.url))
-        page.on("dialog", self._asked)
-
-    def _heard(self, message) -> None:
-        if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
-
-    def _asked(self, dialog) -> None:
-        self.complaints.append(f"dialog: {dialog.message}")
-        dialog.dismiss()
-
-
 def visit(browser, report: Path, width: int = 1280, height: int = 900, **context) -> Watched:
     opened = browser.new_context(viewport={"width": width, "height": height}, **context)
     opened.set_default_timeout(60_000)  # also on a busy machine
@@ -130,6 +64,9 @@ def watched(browser, report) -> Iterator[Watched]:
     yield found
     assert not found.complaints
     found.page.context.close()
+
+
+LABELLED = "name => window.noraGraph.getGraph().findNode((_, data) => data.label === name)"
 
 
 def first_rows(page) -> list[str]:
@@ -150,8 +87,17 @@ def test_the_ranking_starts_with_the_most_influential(watched, run, scores):
 
 def test_the_ranking_sorts_by_every_column(watched):
     page = watched.page
-    for title in ("Rank", "Node", "Influence", "Degree", "PageRank", "Predicted", "Label"):
-        head = page.get_by_role("columnheader", name=title, exact=True)
+    for title in (
+        "Rank",
+        "Node",
+        "Influence",
+        "Degree",
+        "PageRank",
+        "Fragile",
+        "Predicted",
+        "Label",
+    ):
+        head = page.locator("#table").get_by_role("columnheader", name=title, exact=True)
         head.get_by_role("button").click()
         once = head.get_attribute("aria-sort")
         ordered = first_rows(page)
@@ -261,6 +207,45 @@ def test_edges_can_be_seen(watched):
         paper, tie = (watched.page.evaluate(style, name) for name in ("--paper", "--tie"))
         light = [sum(int(colour[1:][k : k + 2], 16) for k in (0, 2, 4)) for colour in (paper, tie)]
         assert abs(light[0] - light[1]) > 150
+
+
+def test_choosing_an_edge_draws_it_in_the_graph(watched, run):
+    page = watched.page
+    first = nora.edge_influence(run.model, run.data, progress=False, measure=["change", "flips"])
+    first = first.top(3).iloc[2]
+    row = page.locator("#edges tbody tr").nth(2)
+    assert row.locator("td.influence").inner_text() == f"{first['influence']:.3f}"
+    row.locator("button").click()
+    ends = [
+        page.evaluate(LABELLED, run.dataset.node_names[int(first[end])])
+        for end in ("source", "target")
+    ]
+    lit = """() => {
+        const sigma = window.noraGraph;
+        const ink = getComputedStyle(document.documentElement).getPropertyValue("--tie-lit").trim();
+        const graph = sigma.getGraph();
+        const own = graph.edges().filter(key => sigma.getEdgeDisplayData(key).color === ink);
+        return own.map(key => graph.extremities(key));
+    }"""
+    (drawn,) = page.evaluate(lit)
+    assert sorted(drawn) == sorted(ends)
+    flips = int(first["flips"])
+    told = f"Without this edge, {flips} node" if flips else "no prediction would turn"
+    assert told in page.locator("#panel").inner_text()
+    assert told in page.locator("#announcer").inner_text()
+    page.locator("#table tbody .node").first.click()  # a node instead
+    assert page.evaluate(lit) == [] and page.locator("#edges tr.selected").count() == 0
+    row.locator("button").click()
+    page.locator("#panel").get_by_role("button", name="Put the edge").click()
+    assert "No node is gone" in page.locator("#panel").inner_text()
+
+
+def test_more_edges_are_shown_when_asked_for(watched):
+    page = watched.page
+    assert page.locator("#edges tbody tr").count() == 10
+    page.locator("#edges").get_by_role("button", name="Show").click()
+    assert page.locator("#edges tbody tr").count() == 78
+    assert page.evaluate("document.activeElement.closest('tr').dataset.edge") == "11"
 
 
 def test_back_and_forward_go_through_what_was_chosen(watched):
@@ -501,7 +486,7 @@ def test_everything_needed_can_be_reached_and_pressed_by_keyboard(watched):
     assert page.evaluate("document.activeElement.id") == "table-class"
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    rank = page.get_by_role("columnheader", name="Rank", exact=True)
+    rank = page.locator("#table").get_by_role("columnheader", name="Rank", exact=True)
     assert rank.get_attribute("aria-sort") == "descending"
     assert rank.get_by_role("button").evaluate("it => it === document.activeElement")
 

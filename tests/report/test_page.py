@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from nora.report.packing import packed_ties, unpacked
 from nora.report.page import TITLE, write_report
 from nora.results.plots.style import COLOURS
 from nora.training.trust import verdict
+from pages import told, words
 
 ASSETS = Path(nora.__file__).parent / "report" / "assets"
 EVIL = "</script><script>alert(1)</script>&\u2028"
@@ -34,29 +34,6 @@ def run():
 def scores(run):
     found = nora.influence(run.model, run.data, "exact", progress=False)
     return replace(found, names=run.dataset.node_names)
-
-
-def told(path: Path) -> dict:
-    """The value that the page's script works from."""
-    page = path.read_text(encoding="utf-8")
-    found = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', page)
-    assert found
-    value = json.loads(found[1])
-    pieces = value["pieces"]
-    if "node" in pieces:
-        value["node"] = unpacked(pieces["node"])
-    effects = [effect for piece in pieces["effects"] for effect in unpacked(piece)]
-    value["effect"] = dict(zip(map(str, value["effects"]["of"]), effects, strict=True))
-    return value
-
-
-def words(path: Path) -> str:
-    """The page's text, without script, style and tags."""
-    page = path.read_text(encoding="utf-8")
-    page = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
-    page = re.sub(r"</(dt|dd|p|li|h\d|div)>", " ", page)
-    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page))
-    return text.replace("\u202f", " ")
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,8 @@ function classKeys(shown, { report, data, colours }) {
 }
 
 function marks({ report, selection }) {
-  const { removed, effect } = selection.state;
+  const { removed, effect, edge } = selection.state;
+  if (edge) return [key("edge", "taken away"), key("sizes", "size: influence")];
   if (!removed.length || !effect) return [key("sizes", "size: influence")];
   return [
     key("gone", "taken away"),

@@ -6,7 +6,7 @@ import { createNodeBorderProgram } from "@sigma/node-border";
 import { colours as themeColours, onTheme } from "./appearance.js";
 import { card } from "./card.js";
 import { drawLabels } from "./labels.js";
-import { affected, look } from "./scene.js";
+import { affected, chosenEdge, look } from "./scene.js";
 
 const nodeProgram = createNodeBorderProgram({
   borders: [
@@ -54,6 +54,7 @@ export function interactive(stage, page, first) {
   let lit = null;
   let labels = [];
   let moved = false;
+  let tie = null;
   const graph = new Graph({ multi: false, type: "undirected" });
   const hover = card(page);
   fill(graph, shown, data);
@@ -81,10 +82,11 @@ export function interactive(stage, page, first) {
     },
     edgeReducer(key, one) {
       if (hovered !== null && graph.hasExtremity(key, hovered)) return { ...one, size: 1.6, color: colour("--tie-lit"), zIndex: 2 };
-      const { removed } = selection.state;
+      if (tie && graph.hasExtremity(key, tie[0]) && graph.hasExtremity(key, tie[1])) return { ...one, size: 4, color: colour("--tie-lit"), zIndex: 3 };
+      const { removed, edge } = selection.state;
       const places = removed.map(shown.placeOf).filter((place) => place !== null);
       if (places.some((place) => graph.hasExtremity(key, String(place)))) return { ...one, size: 1.3, color: colour("--tie-chosen"), zIndex: 1 };
-      const quiet = hovered !== null || (removed.length && shown.centre === undefined);
+      const quiet = hovered !== null || edge || (removed.length && shown.centre === undefined);
       const many = removed.length || shown.ties > MANY_EDGES;
       return { ...one, size: 1, color: colour(quiet ? "--tie-faded" : many ? "--tie-many" : "--tie"), zIndex: 0 };
     },
@@ -123,6 +125,13 @@ export function interactive(stage, page, first) {
   const move = (state) => (calm.matches ? camera.setState({ ...camera.getState(), ...state }) : camera.animate(state, { duration: 350 }));
   const middle = { x: 0.5, y: 0.5, ratio: 1 };
 
+  // The chosen edge is drawn in any case; of very many edges only some are.
+  function drawTie() {
+    if (graph.hasEdge("chosen")) graph.dropEdge("chosen");
+    tie = chosenEdge(shown, selection.state)?.map(String) ?? null;
+    if (tie && tie[0] !== tie[1] && !graph.hasEdge(...tie)) graph.addEdgeWithKey("chosen", ...tie);
+  }
+
   onTheme(() => {
     colour = themeColours();
     sigma.refresh();
@@ -136,6 +145,7 @@ export function interactive(stage, page, first) {
       shown = next;
       changes = affected(shown, selection.state.effect, data);
       fill(graph, shown, data);
+      drawTie();
       sigma.refresh();
       camera.setState(middle);
       moved = false;
@@ -143,9 +153,10 @@ export function interactive(stage, page, first) {
     update(from) {
       colour = themeColours();
       changes = affected(shown, selection.state.effect, data);
+      drawTie();
       sigma.refresh({ skipIndexation: false });
-      const places = selection.state.removed.map(shown.placeOf).filter((place) => place !== null);
-      if (!selection.state.removed.length) {
+      const places = tie ?? selection.state.removed.map(shown.placeOf).filter((place) => place !== null);
+      if (!selection.state.removed.length && !tie) {
         if (moved) move(middle);
         moved = false;
       } else if (places.length && from !== "graph") {

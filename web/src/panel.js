@@ -51,6 +51,7 @@ function facts(position, effect, page) {
     [report.yardstick ?? "Influence", influenceText(position, page), rankText(position, page)],
     besides ? ["Influence", score(effect.total), null] : null,
     ["Degree", number(node.degree[position]), null],
+    node.fragile && node.fragile[position] >= 0 ? ["Fragile", node.fragile[position] ? `${count(node.fragile[position], "removal")} would flip it` : "no single removal flips it", null] : null,
     report.task === "node" ? ["Predicted", className(node.predicted[position]), node.label && node.label[position] >= 0 ? `labelled ${className(node.label[position])}` : null] : null,
     report.task === "link" && own >= 0 ? ["Label", className(own), null] : null,
   ].filter(Boolean);
@@ -178,6 +179,35 @@ function chosen(position, { effect, waiting }, page) {
   ];
 }
 
+export function edgeName({ source, target }, { data, report }) {
+  return `${data.nameOf(source)} ${report.edges.directed ? "→" : "–"} ${data.nameOf(target)}`;
+}
+
+export function edgeSummary(edge, page) {
+  const { report } = page;
+  const what = report.task === "node" ? ["node would be predicted another class", "nodes would be predicted another class"] : ["pair would be predicted otherwise", "pairs would be predicted otherwise"];
+  return `Without this edge, ${edge.flips ? count(edge.flips, ...what) : "no prediction would turn"}.`;
+}
+
+function chosenEdge(edge, page) {
+  return [
+    el(
+      "div",
+      { class: "panel-head" },
+      el("h3", { id: "panel-title", class: "plain", tabindex: "-1" }, edgeName(edge, page)),
+      el("button", { type: "button", class: "quiet", "aria-label": `Put the edge ${edgeName(edge, page)} back`, onclick: () => page.selection.select(null, "panel") }, "Put back"),
+    ),
+    el(
+      "dl",
+      { class: "facts small" },
+      [["Influence of the edge", score(edge.influence)], ["Rank among edges", number(edge.rank)]].map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))),
+    ),
+    el("p", { class: "summary" }, edgeSummary(edge, page)),
+    el("h4", {}, "Its ends, which stay"),
+    el("ul", { class: "rows" }, [edge.source, edge.target].map((end) => el("li", {}, nodeButton(end, page), el("span"), el("span", { class: "value" }, score(page.data.node.influence[end]))))),
+  ];
+}
+
 // Beside the picture on a wide screen, below it on a narrow one.
 function reveal(place) {
   const goal = matchMedia("(max-width: 60rem)").matches ? place : document.getElementById("explore");
@@ -188,29 +218,30 @@ function reveal(place) {
 export function panel(place, page) {
   const draw = (state) => {
     const position = state.removed[0] ?? null;
-    const content = position === null ? overview(page) : chosen(position, state, page);
+    const content = state.edge ? chosenEdge(state.edge, page) : position === null ? overview(page) : chosen(position, state, page);
     place.replaceChildren(...content.flat(Infinity).filter(Boolean));
     place.scrollTop = 0;
     // On paper nobody can choose, and the ranking lists the same nodes.
-    place.classList.toggle("prompt", position === null);
+    place.classList.toggle("prompt", position === null && !state.edge);
   };
   page.selection.onChange((state, from) => {
     draw(state);
-    if (!state.removed.length && from === "address") return;
+    if (!state.removed.length && !state.edge && from === "address") return;
     // What was pressed is gone, or far from here: go on from the title.
-    if (["panel", "table", "chart", "link", "address"].includes(from)) {
+    if (["panel", "table", "edges", "chart", "link", "address"].includes(from)) {
       document.getElementById("panel-title").focus({ preventScroll: true });
     }
-    if (["table", "chart", "link", "address"].includes(from)) reveal(place);
+    if (["table", "edges", "chart", "link", "address"].includes(from)) reveal(place);
   });
   draw(page.selection.state);
 }
 
 // Tells screen readers the one sentence, not the whole panel.
 export function announcer(place, page) {
-  page.selection.onChange(({ removed, effect, waiting }) => {
+  page.selection.onChange(({ removed, effect, waiting, edge }) => {
     if (waiting) return;
-    if (!removed.length) place.textContent = "No node is gone.";
+    if (edge) place.textContent = `${edgeName(edge, page)}: ${edgeSummary(edge, page)}`;
+    else if (!removed.length) place.textContent = "No node is gone.";
     else if (effect) place.textContent = summary(removed[0], effect, page).textContent;
     else place.textContent = `${page.data.nameOf(removed[0])}: its effect is not part of this page.`;
   });

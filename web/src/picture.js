@@ -1,7 +1,7 @@
 // The graph as SVG: what is printed, and what stands in where there is no WebGL.
 
 import { el, svg, withVariables } from "./dom.js";
-import { affected, look } from "./scene.js";
+import { affected, chosenEdge, look } from "./scene.js";
 
 const SIZE = 1000;
 // About how wide a letter of a name is.
@@ -19,6 +19,7 @@ export function picture(page, first) {
   const root = svg("svg", { class: "picture", role: "img", "aria-label": "The graph" });
   const ties = svg("path", { class: "ties" });
   const own = svg("path", { class: "ties chosen" });
+  const cut = svg("path", { class: "ties edge" });
   const layer = svg("g");
   const labels = svg("g", { class: "labels" });
   const line = ([from, to]) => `M${x(from).toFixed(1)} ${y(from).toFixed(1)}L${x(to).toFixed(1)} ${y(to).toFixed(1)}`;
@@ -53,7 +54,9 @@ export function picture(page, first) {
       ...order.filter((at) => looks[at].label).slice(-24).map((at) => name(at, looks[at].radius * 1.15 + 4)),
     );
     const places = state.removed.map(shown.placeOf).filter((place) => place !== null);
-    ties.classList.toggle("faded", state.removed.length > 0);
+    const tie = chosenEdge(shown, state);
+    ties.classList.toggle("faded", state.removed.length > 0 || Boolean(state.edge));
+    cut.setAttribute("d", tie ? line(tie) : "");
     own.setAttribute("d", places.length ? [...shown.edges()].filter((edge) => places.some((place) => edge.includes(place))).map(line).join("") : "");
     frame();
   }
@@ -82,7 +85,7 @@ export function picture(page, first) {
     frame();
   }
 
-  root.append(ties, own, layer, labels);
+  root.append(ties, own, cut, layer, labels);
   show(first);
   return {
     root,

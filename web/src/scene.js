@@ -61,10 +61,20 @@ export function affected(shown, effect, data) {
   return found;
 }
 
+// Where the ends of the chosen edge are drawn, as a pair; null where there is none, or one is not drawn.
+export function chosenEdge(shown, { edge }) {
+  const ends = edge ? [edge.source, edge.target].map(shown.placeOf) : [null];
+  return ends.includes(null) ? null : ends;
+}
+
 // How a node looks; `colour` and `ring` name CSS variables. `layer` 0 is quiet, 4 what is taken away.
 export function look(shown, at, state, changes, { data, colours }) {
   const position = shown.nodes[at];
   const own = colours.colour(data.classOf(position));
+  if (state.edge) {
+    const end = position === state.edge.source || position === state.edge.target;
+    return { radius: shown.radius(at) + (end ? 2 : 0), colour: own, ring: end ? "--ink" : "--paper", thick: end ? 0.28 : 0.12, label: end, layer: end ? 4 : 1 };
+  }
   if (!state.removed.length) {
     return { radius: shown.radius(at), colour: own, ring: "--paper", thick: 0.12, label: shown.named.has(at), layer: 1 };
   }

@@ -1,9 +1,10 @@
 // What is taken away: one state that the picture, the panel, the table and the address share.
 //
-// A state is {removed, effect, near, waiting}: positions, what their removal changes (null: not known here), the
-// neighbours of the first, and whether an answer is still to come.
+// A state is {removed, effect, near, waiting, edge}: positions, what their removal changes (null: not known here),
+// the neighbours of the first, and whether an answer is still to come; or no position, and the edge that is chosen
+// instead, as {source, target, influence, flips, rank}.
 
-const NOTHING = { removed: [], effect: null, near: null, waiting: false };
+const NOTHING = { removed: [], effect: null, near: null, waiting: false, edge: null };
 
 export function createSelection(source) {
   let state = NOTHING;
@@ -25,13 +26,19 @@ export function createSelection(source) {
     const settle = ([effect, near]) => {
       // A later question has been asked meanwhile: its answer counts.
       if (question !== asked) return;
-      state = { removed, effect, near, waiting: false };
+      state = { ...NOTHING, removed, effect, near };
       notify(from);
     };
     if (!answers.some((one) => one instanceof Promise)) return settle(answers);
-    state = { removed, effect: null, near: null, waiting: true };
+    state = { ...NOTHING, removed, waiting: true };
     notify(from);
     return Promise.all(answers).then(settle);
+  }
+
+  function selectEdge(edge, from = "") {
+    asked++;
+    state = { ...NOTHING, edge };
+    notify(from);
   }
 
   return {
@@ -43,6 +50,7 @@ export function createSelection(source) {
       return state.removed.length === 1 ? state.removed[0] : null;
     },
     select,
+    selectEdge,
     onChange: (listener) => listeners.push(listener),
   };
 }

@@ -34,6 +34,15 @@ function columns(page) {
     { key: "influence", title: page.report.yardstick ?? "Influence", value: by(node.influence), number: true, down: true, cell: influenceCell(page) },
     { key: "degree", title: "Degree", value: by(node.degree), number: true, down: true, cell: (p) => number(node.degree[p]) },
     { key: "pagerank", title: "PageRank", value: by(node.pagerank), number: true, down: true, wide: true, cell: (p) => score(node.pagerank[p]) },
+    node.fragile && {
+      key: "fragile",
+      title: "Fragile",
+      value: by(node.fragile),
+      number: true,
+      down: true,
+      wide: true,
+      cell: (p) => (node.fragile[p] > 0 ? el("span", { title: `${count(node.fragile[p], "single removal")} would flip its prediction` }, number(node.fragile[p])) : el("span", { class: "muted" }, node.fragile[p] < 0 ? "–" : "0")),
+    },
     node.predicted && { key: "predicted", title: "Predicted", value: (p) => className(node.predicted[p]), wide: true, cell: (p) => chip(node.predicted[p]) },
     node.label && {
       key: "label",
@@ -149,10 +158,11 @@ export function table(place, page) {
   work();
   const left = report.scored - ranked.length;
   const estimated = report.estimate ? `≈ marks estimates: ${report.estimate.told} A node that the estimate underrates by far may be missing among the first.` : "";
+  const fragile = node.fragile ? "Fragile: how many single removals of another node would flip this node’s predicted class." : "";
   const sampled = left ? `This page holds ${number(ranked.length)} of the ${number(report.scored)} nodes: the first ${number(report.first)}, those that are drawn or mentioned, and a sample of the others, under the ranks they have among all.` : "";
   place.append(
     el("div", { class: "tools" }, el("label", { for: "table-search" }, "Search the ranking"), search, filter, status),
-    sampled || estimated ? el("p", { class: "muted remark" }, [estimated, sampled].filter(Boolean).join(" ")) : "",
+    sampled || estimated || fragile ? el("p", { class: "muted remark" }, [estimated, sampled, fragile].filter(Boolean).join(" ")) : "",
     el(
       "div",
       { class: "sheet" },

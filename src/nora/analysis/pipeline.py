@@ -31,6 +31,7 @@ from nora.models import MODELS
 from nora.questions.each import effects_of_each
 from nora.questions.influence import bind_options
 from nora.questions.refine import refined
+from nora.report.subject import removals_of_page
 from nora.results.exactness import method_name
 from nora.training.train import train
 from nora.training.trust import assess
@@ -159,9 +160,11 @@ def analyse(
         warnings.warn(cautions[0], UserWarning, stacklevel=2)
 
     session = run.session()
+    # The page asks again what each removal changes: the engine is prepared once, for both.
+    session.prepared.expect(session.num_nodes + removals_of_page(session))
     with stages.measured("ranking"), _kept(cautions):
         found = session.influence(method, progress=progress, **_room(method, memory))
-        scores = refined(session, found, least=top)
+        scores = refined(session, found, least=top, progress=progress)
     if "auto" in scores.details:
         tell(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
     with stages.measured("other methods"), _kept(cautions):

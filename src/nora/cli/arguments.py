@@ -71,6 +71,8 @@ def _parts(text: str, known: dict[str, int]) -> list[str]:
                 "commas into double quotes"
             )
         plain = ways[0] if ways else [piece.strip() for piece in pieces]
+        if not ways and '"' not in text and (close := nearest(text, list(known))):
+            raise ValueError(f"no node is named {text!r}.{close}")
     if '"' not in text or all(part in known for part in plain):
         return plain
     try:
@@ -119,9 +121,9 @@ def _node(text: str, known: dict[str, int], count: int, what: str) -> int:
 def parse_edges(
     texts: Iterable[str], names: Sequence[str] | None, count: int
 ) -> list[tuple[int, int]]:
-    """Edges as `A-B`, one per text, each end an id or a name.
+    """Edges as `A-B` or `A,B`, one per text, each end an id or a name.
 
-    A name may itself hold a hyphen: the text is cut where both sides are nodes, and refused where
+    A name may itself hold a hyphen or a comma: the text is cut where both sides are nodes, and refused where
     that can be done in several ways.
 
     Args:
@@ -130,8 +132,8 @@ def parse_edges(
         count: How many nodes there are.
 
     Example:
-        >>> parse_edges(["0-2", "jean-luc - ann"], ["ann", "bob", "jean-luc"], 3)
-        [(0, 2), (2, 0)]
+        >>> parse_edges(["0-2", "0,1", "jean-luc - ann"], ["ann", "bob", "jean-luc"], 3)
+        [(0, 2), (0, 1), (2, 0)]
     """
     known = {name: node for node, name in enumerate(names or ())}
     return [_edge(text, known, count) for text in texts]
@@ -140,7 +142,7 @@ def parse_edges(
 def _edge(text: str, known: dict[str, int], count: int) -> tuple[int, int]:
     found: dict[tuple[int, int], tuple[str, str]] = {}
     problems: list[str] = []
-    for cut in (at for at, letter in enumerate(text) if letter == "-"):
+    for cut in (at for at, letter in enumerate(text) if letter in "-,"):
         ends = text[:cut].strip(), text[cut + 1 :].strip()
         try:
             found[_node(ends[0], known, count, "node"), _node(ends[1], known, count, "node")] = ends
@@ -152,8 +154,10 @@ def _edge(text: str, known: dict[str, int], count: int) -> tuple[int, int]:
     if found:
         return next(iter(found))
     if not problems:
-        raise ValueError(f"edge {text!r} is not of the form A-B, e.g. 3-17")
-    why = problems[0] if len(problems) == 1 else "no hyphen has a node on both of its sides"
+        raise ValueError(f"edge {text!r} is not of the form A-B, e.g. 3-17 or 3,17")
+    why = (
+        problems[0] if len(problems) == 1 else "no hyphen or comma has a node on both of its sides"
+    )
     raise ValueError(f"edge {text!r}: {why}")
 
 

@@ -124,13 +124,13 @@ def rank(
             "--certify chooses nodes and method by itself: leave out --nodes, --shard, --checkpoint, "
             "--method, --option, --labels, --tuned and --paper"
         )
-    if certify and (edges or measure or by):
+    if certify and (edges or by or len(measure or ()) > 1):
         raise ValueError(
-            "--certify is of the change by nodes: leave out --edges, --measure and --by"
+            "--certify is of nodes, by one measure: leave out --edges, --by and further --measure"
         )
-    if edges and (nodes or labels or tuned or paper or budget is not None):
+    if edges and (nodes or labels or tuned or paper):
         raise ValueError(
-            "--edges scores edges exactly: leave out --nodes, --labels, --tuned, --paper and --budget"
+            "--edges is of edges, by removing them: leave out --nodes, --labels, --tuned and --paper"
         )
     if budget is not None and not certify and method != "auto":
         raise ValueError(f"--budget is for --method auto or --certify, not for {method!r}")
@@ -144,11 +144,14 @@ def rank(
 
     plain = not edges and not measure and by is None
     given = parse_options(option or (), "exact" if method == "auto" and not plain else method)
+    if edges and method == "auto" and "tolerance" in given:
+        method = "exact"  # who says what to leave out has chosen
     if budget is not None:
         given["budget"] = budget
     trained = nora.load_run(run)
     if certify:
-        _certify(trained, run, top, 60.0 if budget is None else budget, targets, out, force, json)
+        seconds, what_of = 60.0 if budget is None else budget, (measure or ["change"])[0]
+        _certify(trained, run, top, seconds, targets, what_of, out, force, json)
         return
     options = {**_settings(trained, run, method, tuned, paper), **given}
     try:
@@ -184,6 +187,7 @@ def _certify(
     k: int,
     budget: float,
     targets: list[str] | None,
+    measure: str,
     out: Path | None,
     force: bool,
     json: bool,
@@ -191,13 +195,14 @@ def _certify(
     """The top `k` with exact scores and a certificate."""
     counted = None if targets is None else parse_targets(targets, trained)
     session = trained.session(targets=counted)
-    found = session.top(min(k, session.num_nodes), budget=budget)
+    found = session.top(min(k, session.num_nodes), budget=budget, measure=measure)
     if out is not None:
         found.save(out, replace=force)
     if json:
         print_json(
             {
                 "run": str(run),
+                "measure": found.measure,
                 "certificate": found.certificate,
                 "certified": found.certified,
                 "refined": found.refined,

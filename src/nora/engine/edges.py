@@ -182,7 +182,7 @@ class Edges:
 
     def _gained(
         self, comes: Comes, arrivals: Arrivals
-    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, Tensor, Tensor]]:
         """The edges that come, and the self-loops among them that replace others."""
         removal, source, target, given = arrivals.comes(comes)
         ones = torch.ones_like(removal, dtype=torch.double)

@@ -56,7 +56,7 @@ def cannot_gain(plan: Plan, done: Resolved) -> str:
         return "the model picks rows or edges by what is said of nodes or edges"
     try:
         arrivals = Arrivals(plan.templates, gained_of(plan, done), 1)
-        if arrivals.loops and not _by_rules_alone(plan):
+        if arrivals.loops and not by_rules_alone(plan):
             return "a self-loop comes, which the model may leave out"
         arrivals.check(plan)
     except CannotComeError as reason:
@@ -73,7 +73,7 @@ def gained_of(plan: Plan, done: Resolved) -> tuple[Gained, ...]:
     return tuple(found)
 
 
-def _by_rules_alone(plan: Plan) -> bool:
+def by_rules_alone(plan: Plan) -> bool:
     """Whether rules follow everything that is done with edges, and take the graph's own."""
     given = plan.templates.given.values()
     own = {id(value.space) for _, name, value in given if name in ("edge_index", "adj_t")}
@@ -125,7 +125,7 @@ def why_not(engine: Engine, done: Resolved) -> str:
     plan = engine.plan
     kinds = {
         "edges": (len(done.numbers) > 0, lambda: cannot_lose(plan)),
-        "new edges": (bool(done.come or done.added), lambda: cannot_gain(plan, done)),
+        _new_edges_of(done): (bool(done.come or done.added), lambda: cannot_gain(plan, done)),
         "features": (bool(done.features), lambda: cannot_change(plan, done)),
     }
     for kind, (asked, reason) in kinds.items():
@@ -135,7 +135,7 @@ def why_not(engine: Engine, done: Resolved) -> str:
         if told:
             return told
         if kind not in plan.compared:
-            plan.compared[kind] = _compared(engine, kind)
+            plan.compared[kind] = _compared(engine, kind, done)
             if plan.compared[kind]:
                 warn(
                     f"exact does not give what the definition gives after a change of {kind} "
@@ -147,13 +147,17 @@ def why_not(engine: Engine, done: Resolved) -> str:
     return ""
 
 
+def _new_edges_of(done: Resolved) -> str:
+    """New edges, by their types: what is right of one type need not be of another."""
+    types = sorted(str(key) for key in done.gained if key is not None)
+    return f"new edges {' and '.join(types)}".rstrip()
+
+
 @torch.no_grad()
-def _compared(engine: Engine, kind: str) -> str:
-    """What is wrong with a few edits of a kind; empty if nothing is."""
+def _compared(engine: Engine, kind: str, asked: Resolved) -> str:
+    """What is wrong with a few edits of a kind, like the one that is asked for; empty if nothing is."""
     problem, generator = engine.problem, torch.Generator().manual_seed(0)
-    for done in _examples(engine, kind, generator):
-        if kind == "new edges" and cannot_gain(engine.plan, done):
-            continue
+    for done in _examples(engine, kind, asked, generator):
         truth = predict_after(problem, engine.before, done)
         try:
             found = engine.effect_of(as_removals(engine.plan, done, engine.before.device))
@@ -166,7 +170,9 @@ def _compared(engine: Engine, kind: str) -> str:
     return ""
 
 
-def _examples(engine: Engine, kind: str, generator: torch.Generator) -> Iterable[Resolved]:
+def _examples(
+    engine: Engine, kind: str, asked: Resolved, generator: torch.Generator
+) -> Iterable[Resolved]:
     """Edits to compare: at the node with most edges, and at random ones."""
     problem = engine.problem
     edges = problem.edge_index.cpu()
@@ -182,8 +188,10 @@ def _examples(engine: Engine, kind: str, generator: torch.Generator) -> Iterable
                 if len(column):
                     named = lookup.named({key: lookup.types[key].edges.cpu()[:, column]})
                     yield Resolved(none, named, lookup.numbers(named), {}, {})
-    elif kind == "new edges":
-        yield _new_edges(problem, generator)
+    elif asked.gained and kind == _new_edges_of(asked):
+        done = _new_edges(problem, set(asked.gained), generator)
+        alone = Resolved(none, {}, none, asked.come, asked.gained)
+        yield alone if not done.gained or cannot_gain(engine.plan, done) else done
     elif kind == "features":
         for node_type, value in engine.plan.features.items():
             x = value.whole().cpu()
@@ -193,13 +201,13 @@ def _examples(engine: Engine, kind: str, generator: torch.Generator) -> Iterable
             yield Resolved(none, {}, none, {}, {}, {node_type: (ids, rows)})
 
 
-def _new_edges(problem: Problem, generator: torch.Generator) -> Resolved:
-    """A few edges of every type that has some, each in both directions where that is one edge."""
+def _new_edges(problem: Problem, types: set[EdgeType], generator: torch.Generator) -> Resolved:
+    """A few edges of some types, each in both directions between nodes of one type."""
     lookup, none = EdgeLookup(problem.data), torch.empty(0, dtype=torch.long)
     gained: dict[EdgeType, GainedEdges] = {}
     for key, own in lookup.types.items():
         count = own.edges.size(1)
-        if not count:
+        if key not in types or not count:
             continue
         some = torch.stack(
             [torch.randint(size, (3 * COMPARED,), generator=generator) for size in own.sizes]
@@ -211,5 +219,6 @@ def _new_edges(problem: Problem, generator: torch.Generator) -> Resolved:
         like = torch.randint(count, (pairs.size(1),), generator=generator)
         store = problem.data if key is None else problem.data[key]
         said = {name: rows.cpu()[like] for name, rows in edge_companions(store).items()}
-        gained[key] = GainedEdges(pairs, said)
+        if pairs.numel():
+            gained[key] = GainedEdges(pairs, said)
     return Resolved(none, {}, none, {key: one.edges for key, one in gained.items()}, gained)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -100,8 +100,9 @@ class Effects:
 
     def after_edits(self, done: Resolved) -> After:
         """Predictions after an edit."""
-        if self.engine is None or why_not(self.engine, done):
-            return predict_after(self.problem, self.before, done)
+        told = "" if self.engine is None else why_not(self.engine, done)
+        if self.engine is None or told:
+            return replace(predict_after(self.problem, self.before, done), fallback=told)
         device = self.before.device
         after = self.engine.effect_of(as_removals(self.engine.plan, done, device))
         keep = kept(done.removed.to(device), self.problem.num_nodes)

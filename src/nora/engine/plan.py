@@ -313,8 +313,8 @@ class Plan:
         key = torch.cat([a * self.num_nodes + b for a, b in found]).unique()
         return key // self.num_nodes, key % self.num_nodes
 
-    def run(self, chunk: Chunk) -> Changed:
-        """Changed rows of the output for a chunk of removals."""
+    def run(self, chunk: Chunk, seen: dict[int, Changed] | None = None) -> Changed:
+        """Changed rows of the output for a chunk of removals; of every value in `seen`, by its id."""
         nothing = chunk.nothing()
         edited: Any = chunk.removals.features
         rows = {id(self.features[kind]): changed for kind, changed in edited.items()}
@@ -331,6 +331,8 @@ class Plan:
             if step.output.space.global_ and len(changed):
                 changed = _really_changed(step.output, changed)
             rows[id(step.output)] = changed
+            if seen is not None:
+                seen[id(step.output)] = changed
             chunk.tally.bytes += changed.rows.nbytes + 4 * changed.node.nbytes
             for key in finished:
                 rows.pop(key, None)

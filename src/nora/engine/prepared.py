@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nora.engine import verification
-from nora.engine.engine import BackendName, Engine, pick_backend
+from nora.engine.backends.choice import BackendName, pick_backend
+from nora.engine.engine import Engine
 from nora.engine.plan import UnsupportedError
 from nora.engine.verification import is_worth_preparing, removals_to_verify, verify_engine
 from nora.problem import Problem
@@ -26,22 +27,36 @@ class Prepared:
         self._engine: Engine | None = None
         self._refusal: UnsupportedError | None = None
         self._facts: dict[str, Any] = {}
-        self._passed = 0
+        self._passed = self._expected = 0
 
     @property
     def ready(self) -> bool:
         """Whether asking costs nothing any more: the engine is there, or known not to be possible."""
         return self._engine is not None or self._refusal is not None
 
-    def pays(self, problem: Problem, removals: int) -> bool:
-        """Whether so many removals more are worth an engine.
+    @property
+    def refusal(self) -> str:
+        """Why the model cannot be followed; empty where it can, or nobody has tried."""
+        return "" if self._refusal is None else str(self._refusal)
 
-        Full passes that were made before count in full: once they have taken as long as preparing would,
+    def expect(self, removals: int) -> None:
+        """At least so many more removals will be asked for, however few at a time.
+
+        Whoever knows what is to come says so first: a page of a thousand small questions is then worth an
+        engine from the first one on.
+        """
+        self._expected = max(self._expected, removals)
+
+    def pays(self, problem: Problem, removals: int) -> bool:
+        """Whether so many removals more, and those that are expected, are worth an engine.
+
+        Full passes that nobody expected count in full: once they have taken as long as preparing would,
         more of the same is to be expected.
         """
-        expected = removals + self._passed / verification.PREPARING_SHARE
-        self._passed += removals
-        return self.ready or is_worth_preparing(problem, expected)
+        coming = max(removals, self._expected) + self._passed / verification.PREPARING_SHARE
+        self._passed += max(removals - self._expected, 0)
+        self._expected = max(self._expected - removals, 0)
+        return self.ready or is_worth_preparing(problem, coming)
 
     def engine(self, problem: Problem, backend: BackendName = "auto", removals: int = 1) -> Engine:
         """The engine for this question.

@@ -74,6 +74,9 @@ class Ranking:
         self._listeners: set[Callable[[], None]] = set()
         if scores is not None:
             self._take(scores)
+        else:
+            # All of them in the end, however few at a time.
+            network.session.prepared.expect(network.num_nodes)
 
     def _take(self, scores: Influence) -> None:
         known = scores.scores.detach().cpu().double().numpy()
@@ -171,7 +174,7 @@ class Ranking:
         problem = session.problem()
         found = np.full(len(self.scores), np.nan)
         with problem.evaluating(), torch.no_grad():
-            effects = Effects.prepare(problem, session.prepared, "exact", len(self.order))
+            effects = Effects.prepare(problem, session.prepared, "exact", len(ids))
             for part, scores in effects.totals(ids):
                 found[part.cpu().numpy()] = scores.detach().cpu().double().numpy()
         return found[ids.numpy()]

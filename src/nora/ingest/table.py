@@ -31,6 +31,8 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uf
 
 # Bytes in memory, all that is made of a cell included.
 TEXT_CELL, NUMBER_CELL = 40, 8
+# Under which a frame carries the name of the file it was made from.
+FILE = "nora_file"
 
 Header = Callable[[list[str]], bool]
 
@@ -93,8 +95,7 @@ class Table:
 
     def check_filled(self, at: int, what: str) -> None:
         """Raise unless every cell of a column is filled with text that can be shown."""
-        words = self.words(at)
-        blank = np.flatnonzero((words.distinct == "")[words.codes])
+        blank = np.flatnonzero(self.words(at).blank())
         if blank.size:
             raise ValueError(
                 f"{self.place(int(blank[0]))}: the {what} is blank; fill it in or delete the line"
@@ -103,7 +104,8 @@ class Table:
 
     def check_text(self, at: int, what: str) -> None:
         """Raise when a cell holds control characters."""
-        if CONTROL.search("".join(self.words(at).distinct)):
+        words = self.words(at)
+        if not words.are_plain() and CONTROL.search("".join(words.distinct)):
             row = next(row for row, text in enumerate(self.cells[at]) if CONTROL.search(text))
             raise ValueError(
                 f"{self.place(row)}: the {what} {str(self.cells[at][row])!r} holds a control "
@@ -149,6 +151,7 @@ def read_table(
     """
     left_out = set(ignore)
     if isinstance(source, pd.DataFrame):
+        name = str(source.attrs.get(FILE, name))
         return _unrepeated(_frame_table(source, name, left_out), left_out)
     suffix = kind_of(source)
     if suffix not in TABLES:
@@ -229,7 +232,7 @@ def _arrow_table(table: pa.Table, file: str, ignore: set[str]) -> Table:
     numbers: dict[int, Numbers] = {}
     for at, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if name.strip() in ignore:
-            cells.append(Words(np.zeros(len(column), dtype=np.int8), np.array([""], dtype=object)))
+            cells.append(Words(np.zeros(len(column), dtype=np.int8), pa.array([""])))
             continue
         if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
             cells.append(lambda column=column: Words.read(pc.cast(column, pa.string())))

@@ -1,6 +1,7 @@
 """Delimited text: which marks part its columns, which lines are its rows, and what cannot be one.
 
-Narrow tables are read as text, wide ones typed (`wide`). Line numbers are counted only when one is asked for.
+Narrow tables are read as codes (`narrow`), wide ones typed (`wide`), and what neither can read as text, line
+by line. Line numbers are counted only when one is asked for.
 """
 
 from __future__ import annotations
@@ -19,16 +20,20 @@ import pyarrow.csv as pacsv
 from nora.ingest.cells import Cells, Words
 from nora.ingest.formats import kind_of
 from nora.ingest.limits import check_fits
+from nora.ingest.narrow import narrow_cells
 from nora.ingest.odd_files import check_content
 from nora.ingest.opening import content_of
-from nora.ingest.wide import FROM_COLUMNS, wide_cells
+from nora.ingest.wide import FROM_COLUMNS, holds_quotes, wide_cells
 
 DELIMITERS = ("\t", ";", ",")
 SNIFFED_LINES = 20
+LONGEST_CELL = 1 << 20
 MOST_COLUMNS, LONGEST_LINE = 100_000, 1 << 24
 HEAD = 1 << 20
-# Bytes in memory for each byte of a file that is read as text.
-IN_MEMORY = 6
+# Bytes in memory for each byte of a file that is read as text, or as codes.
+IN_MEMORY, AS_CODES = 6, 2
+
+TITLED = ". If a title stands above the names of the columns, delete it"
 
 Header = Callable[[list[str]], bool]
 
@@ -63,7 +68,7 @@ def read_text(
     raw = content_of(path)
     check_content(memoryview(raw)[: 1 << 16].tobytes(), path)
     _check_lines(raw, name)
-    found = _wide(raw, path, is_header, recognised, meant, advance)
+    found = _typed(raw, path, is_header, recognised, meant, advance)
     if found is not None:
         return found
     check_fits(name, IN_MEMORY * len(raw))
@@ -101,7 +106,7 @@ def read_text(
     return TextTable(columns, body, place, delimiter == ";")
 
 
-def _wide(
+def _typed(
     raw: pa.Buffer,
     path: Path,
     is_header: Header,
@@ -109,7 +114,7 @@ def _wide(
     meant: Callable[[str], bool],
     advance: Callable[[int], None],
 ) -> TextTable | None:
-    """The table read typed; None where it is narrow, or must be looked at as text."""
+    """The table read as numbers or codes; None where it must be looked at as text."""
     start = memoryview(raw)[:HEAD].tobytes()
     end = start.rfind(b"\n")
     try:
@@ -120,16 +125,23 @@ def _wide(
         return None
     delimiter = "\t" if kind_of(path) == ".tsv" else _delimiter(head, recognised)
     first = next((row for _, row in _records(head, delimiter)), None)
-    if first is None or len(first) < FROM_COLUMNS or delimiter == " ":
+    if first is None or delimiter == " ":
+        return None
+    narrow = len(first) < FROM_COLUMNS
+    if narrow and (head.startswith("\ufeff") or holds_quotes(raw)):
         return None
     first = [cell.strip() for cell in first]
     headed = is_header(first)
     if headed and "\n" in "".join(first):
         return None
     columns = tuple(first) if headed else ("",) * len(first)
-    text = {0, 1, *(at for at, name in enumerate(columns) if meant(name))}
     skipped = 1 if headed else 0
-    cells = wide_cells(raw, delimiter, len(first), skipped, text, advance)
+    if narrow:
+        check_fits(path.name, AS_CODES * len(raw))
+        cells = narrow_cells(raw, delimiter, len(first), skipped, advance)
+    else:
+        text = {0, 1, *(at for at, name in enumerate(columns) if meant(name))}
+        cells = wide_cells(raw, delimiter, len(first), skipped, text, advance)
     if cells is None:
         return None
 
@@ -205,8 +217,12 @@ def _decoded(raw: bytes, name: str) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
+        byte = raw[error.start : error.start + 1]
+        windows = byte.decode("cp1252", errors="replace")
+        meant = f" (as Windows writes {windows!r})" if windows.isalpha() else ""
         raise ValueError(
-            f"{name}, line {line}: byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
+            f"{name}, line {line}: byte 0x{byte.hex()}{meant} is not UTF-8; save the file as UTF-8 "
+            "(in Excel: Save As, CSV UTF-8)"
         ) from None
 
 
@@ -268,7 +284,19 @@ def _parsed(text: str, delimiter: str, width: int, name: str) -> pa.Table:
         blanked = re.sub(r"(?m)^ +$", "", text)
         if blanked != text:
             return _parsed(blanked, delimiter, width, name)
-        raise ValueError(_misfit(text, delimiter, width, name) or f"{name}: {error}") from None
+        found = _misfit(text, delimiter, width, name) or _overlong(text, name)
+        raise ValueError(found or f"{name}: {error}") from None
+
+
+def _overlong(text: str, name: str) -> str | None:
+    """What to say about a line that no parser takes."""
+    for at, line in enumerate(text.split("\n"), 1):
+        if len(line) > LONGEST_CELL:
+            return (
+                f"{name}, line {at}: the line has {len(line):,} characters; are line ends missing, or is a "
+                "quotation mark left open?"
+            )
+    return None
 
 
 def _misfit(text: str, delimiter: str, width: int, name: str) -> str | None:
@@ -277,6 +305,7 @@ def _misfit(text: str, delimiter: str, width: int, name: str) -> str | None:
     for line, row in _records(text, delimiter):
         if len(row) != width:
             hint = "; is a quotation mark left open?" * any("\n" in cell for cell in row)
+            hint = hint or TITLED * (width == 1)
             few = "too few" if len(row) < width else "too many"
             return (
                 f"{name}, line {line}: {len(row)} column{'s' * (len(row) != 1)}, which is {few}: "

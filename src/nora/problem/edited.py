@@ -25,11 +25,13 @@ class After:
         predictions: Of all items of the graph before it `[items, …]`; NaN where the item is gone.
         survivors: Mask `[items]` of those that are left.
         added: Of the nodes that came, in the order of global ids; None for links.
+        fallback: Why a full pass was taken where the engine was asked; empty where it was not.
     """
 
     predictions: Tensor
     survivors: Tensor
     added: Tensor | None = None
+    fallback: str = ""
 
 
 def predict_after(problem: Problem, before: Tensor, done: Resolved) -> After:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from nora.engine.changed import Removals
+from nora.engine.effects import Effects
 from nora.problem import Transform
 from nora.problem.calling import Forward
 from nora.problem.edge_lookup import EdgeLookup, EdgeType
@@ -19,15 +21,17 @@ from nora.problem.fingerprint import fingerprint
 from nora.problem.measuring import Asked, By
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
+from nora.questions.edge_budget import chosen
 from nora.questions.measured import (
     How,
     asked_for,
     collected,
     measuring_of,
     prepared_effects,
+    why_not_followed,
 )
 from nora.questions.session import Session
-from nora.results.checkpoint import Shards
+from nora.results.checkpoint import Shards, begun_with
 from nora.results.edge_influence import EdgeInfluence
 
 
@@ -60,7 +64,8 @@ def edge_influence(
         edges: Score only these: pairs `[(3, 17), …]` or a tensor `[2, k]`; with edge types
             `{("author", "writes", "paper"): [(3, 17)]}`. All by default.
         task: What is predicted; node classification from logits by default.
-        method: `exact`, or `brute` for a full forward pass per edge.
+        method: `exact`, `brute` for a full forward pass per edge, or `auto`: exact where that fits a
+            `budget` of seconds, else with a tolerance, which is then called an estimate.
         measure: What is summed over the predictions that change; see `nora.influence`.
         by: A categorical attribute of nodes whose groups get columns of their own, as in `influence`.
         targets: Count only the change of these predictions, as in `influence`.
@@ -69,7 +74,8 @@ def edge_influence(
         checkpoint: Folder for finished parts; a second call with the same input resumes there.
         key: As in `influence`.
         progress: Show a progress bar.
-        **options: `tolerance`, `memory` and `workers`, as of the method `exact`.
+        **options: `tolerance`, `memory` and `workers`, as of the method `exact`; with `auto` a `budget` in
+            seconds (60 by default) in place of the tolerance.
 
     Returns:
         Scores of edges with their provenance.
@@ -109,8 +115,11 @@ def score_edges(
     options: dict[str, Any],
 ) -> EdgeInfluence:
     """See `edge_influence`."""
-    how = How.given(options, "edge_influence")
-    method = "exact" if method == "auto" else method
+    chooses = method == "auto"
+    how = How.given(
+        options, "edge_influence with method='auto'" if chooses else "edge_influence", chooses
+    )
+    method = "exact" if chooses else method
     every = session.every_edge
     wanted = every if edges is None else session.named_edges(edges)
     if not sum(pairs.size(1) for pairs in wanted.values()):
@@ -125,8 +134,22 @@ def score_edges(
     start = time.perf_counter()
     problem, measuring = measuring_of(session, problem, measure, by)
     told = asked_for(measuring, measure, by, key)
+    facts: dict[str, Any] = {}
+    removals = Removals.of_edges(*session.edge_units)
     with problem.evaluating(), torch.no_grad():
         shards, todo = None, places
+        if how.budget is not None:
+            effects = prepared_effects(session, problem, method, len(places), how)
+            begun = None if checkpoint is None else begun_with(Path(checkpoint))
+            tolerance, why = (
+                chosen(effects, removals.picked(places), how.budget, how)
+                if begun is None
+                else (
+                    float(begun[1].get("tolerance", 0.0)),
+                    {"method": "exact", "reason": "the checkpoint was begun with it"},
+                )
+            )
+            how, facts = replace(how, tolerance=tolerance), {"auto": why}
         if checkpoint is not None:
             telling = {"edges": True, "tolerance": how.tolerance, **told}
             print_ = fingerprint(problem, method, telling, key)
@@ -134,8 +157,9 @@ def score_edges(
             todo = shards.unfinished(places)
         values = torch.full((len(table), len(measuring.columns)), float("nan"), dtype=torch.double)
         if len(todo):
-            removals = Removals.of_edges(*session.edge_units).picked(todo)
+            removals = removals.picked(todo)
             effects = prepared_effects(session, problem, method, len(todo), how)
+            facts |= _fallback(session, effects, removals)
             label = f"{method}: removing edges"
             for ids, found in collected(
                 effects, removals, todo, measuring, how, shards, label, progress
@@ -152,10 +176,18 @@ def score_edges(
         task=problem.task.name,
         options={"tolerance": how.tolerance, **told},
         seconds=time.perf_counter() - start,
-        details=_details(session),
+        details={**_details(session), **facts},
         names=session.names,
         measure=measuring.first,
     )
+
+
+def _fallback(session: Session, effects: Effects, removals: Removals) -> dict[str, str]:
+    """Why a full pass is taken for every edge, if one is."""
+    told = session.prepared.refusal
+    if effects.engine is not None:
+        told = why_not_followed(effects.engine, removals)
+    return {"fallback": told} if told else {}
 
 
 def _details(session: Session) -> dict[str, Any]:

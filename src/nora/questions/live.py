@@ -1,37 +1,42 @@
 """A graph that changes: edits are applied for good, and the predictions stay current.
 
-What is prepared belongs to one graph, the *snapshot*. Edits since then are kept as one edit of the snapshot
-(`a + b`), whose predictions the engine tells without preparing anew; once they are many, or not one edit
-any more (a node that came is to go again), the graph as it is becomes the next snapshot.
+Edits are kept as one edit (`a + b`) of a graph that was there before, the *snapshot*; once they are many, or
+not one edit any more (a node that came is to go again), the graph as it is becomes the next one. Where rules
+follow the model, what an edit changes is written back to what is prepared (see `live_rows`), which stays the
+same whatever becomes of the snapshot. Otherwise what is prepared belongs to the snapshot, and the engine
+tells the effect of all edits since then.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
 from nora.engine.effects import Effects
+from nora.engine.verification import tolerated
+from nora.engine.written import Written
 from nora.problem import Transform
 from nora.problem.calling import Forward
-from nora.problem.edge_lookup import EdgeType
+from nora.problem.content import content_digest
 from nora.problem.edge_sets import Kind, node_counts
 from nora.problem.edit_resolution import Resolved
-from nora.problem.edited import After
+from nora.problem.edited import After, predict_after
 from nora.problem.edits import Edits
 from nora.problem.node_index import Graph, NodeIndex
 from nora.problem.task import Task
+from nora.questions.live_ids import Moved, by_kind, pairs_of
+from nora.questions.live_rows import EXPECTED, Difference, begun
 from nora.questions.session import Session
 from nora.questions.what_if import named_edges
 from nora.results.effect import Effect
+from nora.stacklevel import warn
 
-# A graph that changes once will change again: an engine pays.
-EXPECTED = 1000
+# Edits that are kept as one cost less than those that are prepared for.
+KEPT = 16
 # So many edits can be undone.
 UNDONE = 16
 
@@ -43,6 +48,7 @@ class State:
     Attributes:
         session: The session about the snapshot.
         since: What has changed since then, in the snapshot's ids.
+        done: What that means.
         place: Where every node that ever was is in the snapshot, by type; nodes that came since have the
             ids after its last one, and those that are gone −1.
         predictions: The predictions now, of every node that ever was.
@@ -50,6 +56,7 @@ class State:
 
     session: Session
     since: Edits
+    done: Resolved
     place: dict[Kind, Tensor]
     predictions: Tensor
 
@@ -69,6 +76,10 @@ class Asked:
     edits: Edits
     done: Resolved
     place: dict[Kind, Tensor]
+
+
+NONE = torch.empty(0, dtype=torch.long)
+NOTHING = Resolved(NONE, {}, NONE, {}, {})
 
 
 class Live:
@@ -112,6 +123,7 @@ class Live:
             raise ValueError(f"renew_after must be at least 1, got {renew_after}")
         self._made = {"forward": forward, "transform": transform}
         self._model, self._task, self._renew_after = model, task, renew_after
+        data = data.clone()  # nobody else changes it
         session = self._session(data)
         if session.task.item != "node":
             raise ValueError("Live keeps predictions of nodes current; the task predicts links")
@@ -123,7 +135,11 @@ class Live:
             raise ValueError("this model has weights by node id: its graph cannot change")
         with problem.evaluating(), torch.no_grad():
             whole = replace(problem, task=problem.task.on_every_class()).predict()
-        self._state = State(session, Edits(), place, self._own(session, whole))
+        self._state = State(session, Edits(), NOTHING, place, self._own(session, whole))
+        # What rows are written to; None before the first edit. Or why there is nothing of the kind.
+        self._written: Written | str | None = None
+        self._seen_right = False
+        self._model_was = self._digest()
         self._past: deque[State] = deque(maxlen=UNDONE)
         self.snapshots = 1
 
@@ -145,17 +161,19 @@ class Live:
     def effect_of(self, edits: Edits) -> Effect:
         """Who would change, by how much, towards which class; nothing is applied."""
         asked = self._asked(edits)
-        return self._effect(edits, asked, self._after(asked))
+        return self._effect(edits, asked, self._rows(asked))
 
     def apply(self, edits: Edits) -> Effect:
         """Change the graph for good; tells who has changed, by how much, towards which class."""
         asked = self._asked(edits)
-        after = self._after(asked)
-        effect = self._effect(edits, asked, after)
+        rows = self._rows(asked, write=True)
+        effect = self._effect(edits, asked, rows)
         self._past.append(self._state)
-        predictions = self._rows(asked, after)
-        self._state = State(asked.session, asked.edits, asked.place, predictions)
-        if _amount(asked.done) > self._renew_after:
+        self._state = State(asked.session, asked.edits, asked.done, asked.place, rows)
+        if isinstance(self._written, Written) and not self._seen_right:
+            self._compare()
+        kept = KEPT if isinstance(self._written, Written) else 1
+        if _amount(asked.done) > kept * self._renew_after:
             self._renew()
         return effect
 
@@ -163,7 +181,67 @@ class Live:
         """Take the last edit back; up to 16 can be."""
         if not self._past:
             raise ValueError("there is nothing to undo")
-        self._state = self._past.pop()
+        now, self._state = self._state, self._past.pop()
+        if not isinstance(self._written, Written):
+            return
+        if now.session is not self._state.session:
+            self._written = None
+            return
+        place = now.place[None].clone()
+        back = self._state.place[None]
+        place[: len(back)] = torch.where(place[: len(back)] < 0, back, place[: len(back)])
+        change = Difference(now.session, now.done, self._state.done, place).change(self._written)
+        self._written.after(change, write=True)
+
+    @property
+    def how(self) -> str:
+        """How predictions are kept current: `rows`, written back; or `snapshots`, and why.
+
+        Known once something was asked for.
+        """
+        if self._written is None:
+            return "not known yet"
+        return f"snapshots: {self._written}" if isinstance(self._written, str) else "rows"
+
+    def _begin(self, total: int) -> Written | str:
+        """What rows are written to, with room for so many ids."""
+        full = isinstance(self._written, Written) and total > self._written.plan.num_nodes
+        if self._written is None or full:
+            if isinstance(self._state.session.data, HeteroData):
+                self._written = "nodes have types"
+                return self._written
+            place = self._state.place[None]
+            there = (place >= 0).nonzero().flatten()
+            ids = there[place[there].argsort()]
+            self._written = begun(self._session, self.data, ids, total)
+        return self._written
+
+    def _compare(self) -> None:
+        """Compare what was written first with the definition."""
+        state = self._state
+        problem = state.session.problem()
+        problem = replace(problem, task=problem.task.on_every_class())
+        with problem.evaluating(), torch.no_grad():
+            before = problem.predict()
+            after = predict_after(problem, before, state.done)
+        asked = Asked(state.session, state.since, state.done, state.place)
+        truth = self._by_id(asked, after)
+        error = (truth - state.predictions).abs()
+        error = error[~truth.isnan()].nan_to_num(torch.inf)
+        if error.numel() and not float(error.max()) <= tolerated(truth.dtype) * problem.task.scale(
+            before
+        ):
+            warn(
+                f"what was written back differs from a full pass by {float(error.max()):.2g}: "
+                "predictions are kept by snapshots instead",
+                RuntimeWarning,
+            )
+            self._written = "rows that were written back were wrong"
+            self._state = replace(state, predictions=truth)
+        self._seen_right = True
+
+    def _digest(self) -> str:
+        return content_digest({"model": self._model, **self._made}, key="live")
 
     def _session(self, data: Graph) -> Session:
         return Session(self._model, data, self._task, **self._made)  # type: ignore[arg-type]
@@ -186,7 +264,7 @@ class Live:
         state = self._state
         done = state.session.resolved(state.since)
         session = self._session(done.apply(state.session.data))
-        gone = _by_kind(done.removed, state.session.node_index)
+        gone = by_kind(done.removed, state.session.node_index)
         counts, more = node_counts(state.session.data), done.added_counts()
         place = {}
         for kind, there in state.place.items():
@@ -195,7 +273,7 @@ class Live:
             left[gone.get(kind, there[:0])] = False
             new = torch.where(left, left.long().cumsum(0) - 1, -1)
             place[kind] = torch.where(there >= 0, new[there.clamp(min=0)], -1) if count else there
-        self._state = State(session, Edits(), place, state.predictions)
+        self._state = State(session, Edits(), NOTHING, place, state.predictions)
         self.snapshots += 1
 
     def _asked(self, edits: Edits) -> Asked:
@@ -225,7 +303,7 @@ class Live:
         for kind, count in come.items():
             last = counts[kind] + came.get(kind, 0)
             place[kind] = torch.cat([place[kind], last + torch.arange(count)])
-        moved = _Moved(session, state.place, place)
+        moved = Moved(session, state.place, place)
         mine = Edits(
             remove=moved.nodes(edits.remove),
             remove_edges=moved.edges(edits.remove_edges),
@@ -248,8 +326,30 @@ class Live:
             effects = Effects.prepare(problem, asked.session.prepared, "exact", EXPECTED)
             return effects.after_edits(asked.done)
 
-    def _rows(self, asked: Asked, after: After) -> Tensor:
+    def _rows(self, asked: Asked, write: bool = False) -> Tensor:
         """Predictions by the ids of the first graph `[ids, C]`."""
+        if self._digest() != self._model_was:
+            raise RuntimeError(
+                "the model has changed since Live was made, and what is prepared is that of before: make a "
+                "new nora.Live(model, data)"
+            )
+        written = self._begin(max(len(place) for place in asked.place.values()))
+        if isinstance(written, str):
+            return self._by_id(asked, self._after(asked))
+        state, now = self._state, asked.place[None]
+        place = torch.cat([state.place[None], now[len(state.place[None]) :]])
+        change = Difference(asked.session, state.done, asked.done, place).change(written)
+        with written.engine.problem.evaluating(), torch.no_grad():
+            item, after = written.after(change, write)
+        width = state.predictions.shape[1:]
+        rows = state.predictions.new_full((len(now), *width), float("nan"))
+        rows[: len(state.predictions)] = state.predictions
+        known = item < len(now)
+        rows[item[known]] = after[known]
+        rows[now < 0] = float("nan")
+        return rows
+
+    def _by_id(self, asked: Asked, after: After) -> Tensor:
         place = asked.place[self._kind]
         rows = self._own(asked.session, after.predictions)
         if after.added is not None:
@@ -265,14 +365,14 @@ class Live:
         found[place < 0] = float("nan")
         return found
 
-    def _effect(self, edits: Edits, asked: Asked, after: After) -> Effect:
-        before, rows = self._state.predictions, self._rows(asked, after)
+    def _effect(self, edits: Edits, asked: Asked, rows: Tensor) -> Effect:
+        before = self._state.predictions
         known = len(before)
         index = NodeIndex(asked.session.node_index.types, tuple(map(len, asked.place.values())))
         lookup = asked.session.edges
         lost, come = (
             {
-                kind: torch.tensor([list(pair[:2]) for pair in _pairs(given)]).reshape(-1, 2).t()
+                kind: torch.tensor([list(pair[:2]) for pair in pairs_of(given)]).reshape(-1, 2).t()
                 for kind, given in lookup.by_type(part).items()
             }
             for part in (edits.remove_edges, edits.add_edges)
@@ -290,97 +390,6 @@ class Live:
             added=rows[known:] if len(rows) > known else None,
             predicts=asked.session.task.predicts,
         )
-
-
-class _Moved:
-    """Edits said in the ids of the first graph, in those of the snapshot.
-
-    Args:
-        session: About the snapshot.
-        known: Where every node that is there is, see `State.place`.
-        coming: The same with the nodes that these edits bring.
-    """
-
-    def __init__(
-        self, session: Session, known: Mapping[Kind, Tensor], coming: Mapping[Kind, Tensor]
-    ) -> None:
-        self.session, self.known, self.coming = session, known, coming
-        types = session.node_index.types
-        self.index = NodeIndex(types, tuple(map(len, known.values())))
-
-    def gone(self, nodes: Any) -> dict[Kind, Tensor]:
-        """Nodes by type, in the ids of the first graph."""
-        return _by_kind(self.index.ids(nodes), self.index)
-
-    def _at(self, kind: Kind, node: int, place: Mapping[Kind, Tensor]) -> int:
-        if not 0 <= node < len(place[kind]):
-            raise ValueError(
-                f"node {node} is out of range: there have been {len(place[kind])} nodes "
-                f"(0 … {len(place[kind]) - 1})"
-            )
-        found = int(place[kind][node])
-        if found < 0:
-            raise ValueError(f"node {node if kind is None else (kind, node)} is gone")
-        return found
-
-    def nodes(self, nodes: Any) -> list[Any]:
-        """Nodes that go."""
-        found = [
-            (kind, self._at(kind, node, self.known))
-            for kind, ids in self.gone(nodes).items()
-            for node in ids.tolist()
-        ]
-        return found if self.index.types else [node for _, node in found]
-
-    def edges(self, edges: Any) -> Any:
-        """Edges, with what is said of them."""
-        found: dict[EdgeType, list[Any]] = {}
-        for edge_type, given in self.session.edges.by_type(edges).items():
-            ends = (None, None) if edge_type is None else (edge_type[0], edge_type[2])
-            found[edge_type] = [
-                (
-                    self._at(ends[0], int(pair[0]), self.coming),
-                    self._at(ends[1], int(pair[1]), self.coming),
-                    *pair[2:],
-                )
-                for pair in _pairs(given)
-            ]
-        return found.get(None, []) if not self.index.types else found
-
-    def features(self, features: Any) -> Any:
-        """Rows that change, by node."""
-        if features is None:
-            return None
-        if not isinstance(features, Mapping):
-            raise TypeError("features must be a mapping from nodes to rows, e.g. {17: row}")
-        found = {}
-        for node, row in features.items():
-            nodes = self.nodes(node)
-            if len(nodes) != 1:
-                raise ValueError(f"features names one node at a time, got {node!r}")
-            found[nodes[0]] = row
-        return found
-
-
-def _pairs(given: Any) -> list[Any]:
-    """Edges one by one; a tensor `[2, k]` by its columns."""
-    if isinstance(given, Tensor):
-        return [tuple(pair) for pair in given.t().tolist()]
-    found = [tuple(pair) if isinstance(pair, tuple | list) else (pair,) for pair in given]
-    for pair in found:
-        if len(pair) not in (2, 3):
-            raise TypeError(f"edges must be pairs of node ids, e.g. [(3, 17)], got {pair!r}")
-    return found
-
-
-def _by_kind(ids: Tensor, index: NodeIndex) -> dict[Kind, Tensor]:
-    """Global ids by type, as ids within it."""
-    if not index.types:
-        return {None: ids}
-    found: dict[Kind, list[int]] = {}
-    for kind, node in index.located(ids):
-        found.setdefault(kind, []).append(node)
-    return {kind: torch.tensor(nodes) for kind, nodes in found.items()}
 
 
 def _amount(done: Resolved) -> int:

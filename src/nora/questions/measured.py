@@ -40,6 +40,7 @@ class How:
 
     Attributes:
         tolerance: As in `exact`; 0 is exact.
+        budget: Seconds that scoring may take where the tolerance is to be chosen; None where it is not.
         memory: What the chunks in work may take together, bytes.
         workers: Threads; None for all cores.
     """
@@ -47,16 +48,18 @@ class How:
     tolerance: float = 0.0
     memory: int = parse_bytes("2GB")
     workers: int | None = None
+    budget: float | None = None
 
     @staticmethod
-    def given(options: dict[str, Any], what: str) -> How:
+    def given(options: dict[str, Any], what: str, chooses: bool = False) -> How:
         """Options as a question takes them, checked.
 
         Args:
             options: What was given.
             what: What takes them, for messages.
+            chooses: Whether it is to choose a tolerance by itself, within a budget.
         """
-        known = ("tolerance", "memory", "workers")
+        known = ("budget" if chooses else "tolerance", "memory", "workers")
         for key in options:
             if key not in known:
                 raise TypeError(
@@ -68,7 +71,11 @@ class How:
             raise ValueError(f"tolerance must be a number from 0 up, got {tolerance}")
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, got {workers}")
-        return How(tolerance, parse_bytes(options.get("memory", "2GB")), workers)
+        budget = float(options.get("budget", 60.0))
+        if not budget > 0:
+            raise ValueError(f"budget must be positive, got {budget}")
+        memory = parse_bytes(options.get("memory", "2GB"))
+        return How(tolerance, memory, workers, budget if chooses else None)
 
 
 def measuring_of(
@@ -122,7 +129,7 @@ def sums_of(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield `(which, values [m, columns])` part by part, as they finish."""
     engine = effects.engine
-    if engine is not None and measuring.definition and _follows(engine, removals):
+    if engine is not None and measuring.definition and not why_not_followed(engine, removals):
         found = engine.in_chunks(engine.influences, removals, how.memory, how.workers)
         for which, values in found:
             yield which, values.cpu().unsqueeze(1)
@@ -133,12 +140,12 @@ def sums_of(
         yield moves.which, values.cpu()
 
 
-def _follows(engine: Engine, removals: Removals) -> bool:
-    """Whether the engine tells the effect of these removals."""
+def why_not_followed(engine: Engine, removals: Removals) -> str:
+    """Why the engine does not tell the effect of these removals; empty where it does."""
     if removals.edge is None:
-        return True
+        return ""
     none = torch.empty(0, dtype=torch.long)
-    return not why_not(engine, Resolved(none, {}, removals.edge.cpu(), {}, {}))
+    return why_not(engine, Resolved(none, {}, removals.edge.cpu(), {}, {}))
 
 
 def collected(

@@ -19,12 +19,12 @@ from nora.problem.checks import check_deterministic, check_model
 from nora.problem.edge_lookup import EdgeLookup, EdgeType
 from nora.problem.edit_resolution import Resolved
 from nora.problem.edits import Edits
-from nora.problem.fingerprint import fingerprint
 from nora.problem.known_influences import Labels, label_tensor
 from nora.problem.measuring import Asked, By, is_definition
 from nora.problem.node_index import Graph, NodeIndex, Nodes
 from nora.problem.task import Task
-from nora.registry import nearest
+from nora.questions.naming import Naming
+from nora.questions.unchanged import Stamp
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 
@@ -98,7 +98,7 @@ class Session:
         self._checked = self._seen_again = False
         # As it was given: what is found out about it later is no change.
         self._given = self._problem
-        self._stamp = None if once else self._content()
+        self._stamp = None if once else Stamp(self._problem)
 
     def __repr__(self) -> str:
         problem = self._problem
@@ -137,40 +137,13 @@ class Session:
         """Whether only the change of some predictions counts."""
         return self._restricted
 
-    def _content(self) -> dict[str, Any]:
-        """Digests of all that an answer depends on, piece by piece; what cannot be read is left out."""
-        return fingerprint(self._given, "", {}, key="session")
-
-    def _check_unchanged(self) -> None:
-        """Raise when the model, the graph or the task is not what it was: what is prepared is of before."""
-        if self._stamp is None:
-            return
-        now = self._content()
-        changed = [
-            piece for piece in ("model", "graph", "task") if now[piece] != self._stamp[piece]
-        ]
-        if changed:
-            raise RuntimeError(
-                f"the {' and the '.join(changed)} has changed since this session was made, and what is "
-                "prepared is that of before: make a new nora.Session(model, data)"
-            )
+    @cached_property
+    def _naming(self) -> Naming:
+        return Naming(None if self.node_index.types else self.names)
 
     def ids(self, nodes: Any) -> Nodes:
         """Nodes as given, names replaced by ids."""
-        if self.names is None or self.node_index.types:
-            return nodes
-        given = [nodes] if isinstance(nodes, str) else nodes
-        if not isinstance(given, list | tuple) or not any(isinstance(one, str) for one in given):
-            return nodes
-        known = {name: node for node, name in enumerate(self.names)}
-        for one in given:
-            if isinstance(one, str) and one not in known:
-                raise ValueError(f"no node is named {one!r}.{nearest(one, list(self.names))}")
-            if isinstance(one, str) and self.names.count(one) > 1:
-                raise ValueError(
-                    f"{self.names.count(one)} nodes are named {one!r}: give ids instead"
-                )
-        return [known[one] if isinstance(one, str) else one for one in given]
+        return self._naming.ids(nodes)
 
     def problem(
         self,
@@ -189,7 +162,8 @@ class Session:
             again: Whether the model must have been run twice already, to see that it is deterministic; a
                 method that does so itself need not ask for it.
         """
-        self._check_unchanged()
+        if self._stamp is not None:
+            self._stamp.check()
         index = self._problem.node_index
         asked = self._problem.nodes if nodes is None else index.ids(self.ids(nodes))
         if not asked.numel():
@@ -279,18 +253,7 @@ class Session:
 
     def resolved(self, edits: Edits) -> Resolved:
         """What edits mean for this graph, names replaced by ids; raises when they contradict it."""
-        if self.names is not None and not self.node_index.types:
-            features = edits.features
-            if isinstance(features, Mapping):
-                features = {_only(self.ids([node])): row for node, row in features.items()}
-            edits = replace(
-                edits,
-                remove=self.ids(edits.remove),
-                remove_edges=self._edge_ids(edits.remove_edges),
-                add_edges=self._edge_ids(edits.add_edges),
-                features=features,
-            )
-        return edits.resolved(self.data, self.edges)
+        return self._naming.edits(edits).resolved(self.data, self.edges)
 
     def named_edges(self, edges: Any) -> dict[EdgeType, Tensor]:
         """Edges of the graph as given, by type, names of their ends replaced by ids.
@@ -298,17 +261,7 @@ class Session:
         Raises:
             ValueError: When one is not there.
         """
-        named = self.names is not None and not self.node_index.types
-        return self.edges.named(self._edge_ids(edges) if named else edges)
-
-    def _edge_ids(self, edges: Any) -> Any:
-        """Edges as given, names of their ends replaced by ids."""
-        if isinstance(edges, Tensor | Mapping):
-            return edges
-        return [
-            (*self.ids(list(one[:2])), *one[2:]) if isinstance(one, tuple | list) else one
-            for one in edges
-        ]
+        return self.edges.named(self._naming.edges(edges))
 
     def what_if(
         self,
@@ -335,7 +288,13 @@ class Session:
         return effect_of(self, remove if given else more, method)
 
     def top(
-        self, k: int = 100, *, budget: float = 60.0, screen: str = "cauchy", progress: bool = True
+        self,
+        k: int = 100,
+        *,
+        budget: float = 60.0,
+        screen: str = "cauchy",
+        measure: Asked = "change",
+        progress: bool = True,
     ) -> Top:
         """The `k` most influential nodes with exact scores, and a certificate.
 
@@ -343,7 +302,7 @@ class Session:
         """
         from nora.questions.top import certified_top
 
-        return certified_top(self, k, budget, screen, progress)
+        return certified_top(self, k, budget, screen, progress, measure)
 
     def best_group(
         self,
@@ -423,7 +382,3 @@ class Session:
         from nora.questions.pairwise import influencers_of
 
         return influencers_of(self, self.ids(node), k, method, progress)
-
-
-def _only(given: Any) -> Any:
-    return given[0]

@@ -10,6 +10,7 @@ until no node that is left could enter the top `k`, or the budget ends.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -18,17 +19,21 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from nora.arguments import check_number, check_whole
+from nora.engine.backends.choice import FLOATS
+from nora.engine.changed import Removals
 from nora.engine.effects import Effects
-from nora.engine.engine import FLOATS, Engine
+from nora.engine.engine import Engine
 from nora.engine.steps.step import EVERYWHERE
 from nora.methods import METHODS
 from nora.problem import Problem, Transform
 from nora.problem.calling import Forward
+from nora.problem.measuring import Asked, Measuring
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.progress import progress_bar
 from nora.questions.influence import bind_options, collect
+from nora.questions.measured import How, measuring_of, sums_of
 from nora.questions.session import Session
 from nora.results.top import Top
 
@@ -49,6 +54,7 @@ def top(
     forward: Forward | None = None,
     transform: Transform | None = None,
     screen: str = "cauchy",
+    measure: Asked = "change",
     progress: bool = True,
 ) -> Top:
     """The `k` most influential nodes with exact scores, and a certificate.
@@ -63,6 +69,9 @@ def top(
         forward: As in `influence`.
         transform: As in `influence`.
         screen: The method that orders the candidates; `pagerank` where the model cannot be followed.
+        measure: What is summed over the predictions that change, one of those of `nora.influence`. Those that
+            may be negative are ranked by size. Where a prediction's value has no bound (`loss`, a function)
+            nothing is certain before all nodes are scored.
         progress: Show progress bars.
 
     Returns:
@@ -79,10 +88,12 @@ def top(
     session = Session(
         model, data, task, forward=forward, transform=transform, targets=targets, once=True
     )
-    return session.top(k, budget=budget, screen=screen, progress=progress)
+    return session.top(k, budget=budget, screen=screen, measure=measure, progress=progress)
 
 
-def certified_top(session: Session, k: int, budget: float, screen: str, progress: bool) -> Top:
+def certified_top(
+    session: Session, k: int, budget: float, screen: str, progress: bool, measure: Asked = "change"
+) -> Top:
     """See `top`."""
     check_whole("k", k)
     check_number("budget", budget)
@@ -91,37 +102,57 @@ def certified_top(session: Session, k: int, budget: float, screen: str, progress
     if not budget > 0:
         raise ValueError(f"budget must be positive, got {budget}")
     start = time.perf_counter()
-    problem = session.problem()
+    asked = session.problem()
+    problem, measuring = measuring_of(session, asked, measure, None)
+    if len(measuring.measures) > 1:
+        raise ValueError(
+            f"top ranks by one measure, got {len(measuring.measures)}: {', '.join(measuring.measures)}"
+        )
+    name, what = next(iter(measuring.measures.items()))
+    largest = None if measuring.definition else what.largest
     exact = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, "exact", problem.num_nodes)
-        bound = reach_bound(problem, effects.engine)
-        screen, screened, screening = _screened(session, problem, screen, effects, progress)
+        bound = reach_bound(problem, effects.engine, largest)
+        screen, screened, screening = _screened(session, asked, screen, effects, progress)
         # What cannot matter comes last, however the screening sees it.
-        order = torch.minimum(screened.double(), bound).argsort(descending=True)
+        order = torch.minimum(screened.double(), bound * (1 if largest is None else torch.inf))
+        order = order.nan_to_num(0.0).argsort(descending=True)
         deadline = time.perf_counter() + budget
         with progress_bar("top: refining", problem.num_nodes, progress) as advance:
             for part in order.split(AT_ONCE if effects.engine is not None else 1):
-                for nodes, scores in effects.totals(part):
+                for nodes, scores in _totals(effects, part, measuring):
                     exact[nodes] = scores.cpu().double()
                 advance(len(part))
                 ended = time.perf_counter() >= deadline and int((~exact.isnan()).sum()) >= k
-                if ended or _settled(exact, bound, k):
+                if ended or _settled(exact.abs(), bound, k):
                     break
     left = exact.isnan()
     rest = float(bound[left].max()) if bool(left.any()) else 0.0
-    best = exact.nan_to_num(-1.0).argsort(descending=True, stable=True)[:k]
+    best = exact.abs().nan_to_num(-1.0).argsort(descending=True, stable=True)[:k]
     return Top(
         nodes=problem.node_index.named(best.tolist()),
         scores=tuple(exact[best].tolist()),
-        certified=int((exact[best] >= rest).sum()),
+        certified=int((exact[best].abs() >= rest).sum()),
         refined=int((~left).sum()),
         num_nodes=problem.num_nodes,
         rest=rest,
         seconds=time.perf_counter() - start,
         screened_by={"method": screen, "seconds": screening},
         names=session.names,
+        measure=name,
     )
+
+
+def _totals(
+    effects: Effects, nodes: Tensor, measuring: Measuring
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield `(nodes, sums)` part by part, every node removed by itself."""
+    if measuring.definition:
+        yield from effects.totals(nodes)
+        return
+    for which, values in sums_of(effects, Removals.single(nodes), measuring, How()):
+        yield nodes[which], values[:, 0]
 
 
 def _screened(
@@ -150,25 +181,31 @@ def _settled(exact: Tensor, bound: Tensor, k: int) -> bool:
     return not bool(left.any()) or last >= float(bound[left].max())
 
 
-def _weights(problem: Problem) -> Tensor:
+def _weights(problem: Problem, largest: float | None) -> Tensor:
     """How much the predictions that hang on each node can change at most, `[N]`."""
     counted = problem.targets
     if isinstance(problem.task, LinkPrediction):
         pairs = problem.task.pairs if counted is None else problem.task.pairs[:, counted]
-        return torch.bincount(pairs.flatten().cpu(), minlength=problem.num_nodes).double()
-    each = problem.task.largest_change(problem.predict().size(1))
+        there = torch.bincount(pairs.flatten().cpu(), minlength=problem.num_nodes).double()
+        return there * (1.0 if largest is None else largest)
+    each = problem.task.largest_change(problem.predict().size(1)) if largest is None else largest
     most = torch.full((problem.num_nodes,), each, dtype=torch.double)
     return most if counted is None else most * counted.cpu()
 
 
-def reach_bound(problem: Problem, engine: Engine | None) -> Tensor:
+def reach_bound(problem: Problem, engine: Engine | None, largest: float | None = None) -> Tensor:
     """No node's influence exceeds this, `[N]`: what its removal reaches, each at its most.
 
     Small graphs: the nodes within reach, each once. Large ones: walks, which count nodes that are
     reached on several ways several times, and so still give a bound. Without an engine nothing is
     known of the reach, and everything may change.
+
+    Args:
+        problem: The question.
+        engine: What knows the reach.
+        largest: A prediction's largest value, where another measure is summed than the change.
     """
-    weight, n = _weights(problem).numpy(), problem.num_nodes
+    weight, n = _weights(problem, largest).numpy(), problem.num_nodes
     if not np.isfinite(weight).all():
         return torch.full((n,), float("inf"), dtype=torch.double)  # values may move by any amount
     if engine is None or problem.by_id or engine.plan.output.depth >= EVERYWHERE:

@@ -122,6 +122,7 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
         predicts=problem.task.predicts,
         removal="isolated" if problem.by_id else "deleted",
         targets=problem.targets,
+        fallback=after.fallback or (session.prepared.refusal if method == "exact" else ""),
     )
 
 

@@ -81,6 +81,7 @@ def page_contents(subject: Subject, seed: int = 0, run: str | None = None) -> Co
             if found is not None and main.method != key
         ],
         "others": list(_others(subject, kept, position)),
+        "edges": _edges(subject, position),
     }
     findings = headline_findings(subject, spread, by_degree)
     value |= _packed(subject, value, kept, position)
@@ -125,6 +126,22 @@ def _estimate(subject: Subject, position: np.ndarray) -> dict[str, Any] | None:
     }
 
 
+def _edges(subject: Subject, position: np.ndarray) -> dict[str, Any] | None:
+    """The first edges, by the positions of their ends."""
+    found = subject.edges
+    if found is None:
+        return None
+    return {
+        "source": position[found.source].tolist(),
+        "target": position[found.target].tolist(),
+        "influence": [_digits(value) for value in found.influence],
+        "flips": found.flips.tolist(),
+        "scored": found.scored,
+        "of": found.of,
+        "directed": found.directed,
+    }
+
+
 def _most_nodes(subject: Subject) -> int:
     """How many nodes the page can hold."""
     most = min(subject.num_nodes, MOST_NODES)
@@ -140,6 +157,8 @@ def _kept(subject: Subject, drawn: list[int], most: int, seed: int) -> np.ndarra
     order, first = subject.order, round(FIRST_SHARE * most)
     rest = np.random.default_rng(seed).permutation(order[first:])
     touched = [found.touched for found in subject.effects.values()]
+    if subject.edges is not None:
+        touched += [subject.edges.source, subject.edges.target]
     mentioned = np.unique(np.concatenate([order[:first], np.asarray(drawn), *touched]))
     return np.union1d(mentioned, rest[: max(0, most - len(mentioned))])
 
@@ -156,6 +175,8 @@ def _columns(subject: Subject, kept: np.ndarray) -> dict[str, Any]:
     if error is not None:
         values = error.detach().cpu().double().numpy()[kept]
         columns["error"] = [_digits(value, 3) for value in values]
+    if subject.fragile is not None:
+        columns["fragile"] = subject.fragile[kept].tolist()
     if subject.names is not None:
         columns["name"] = [subject.names[node] for node in kept]
     if subject.predicted is not None:

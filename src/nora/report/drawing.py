@@ -2,7 +2,7 @@
 
 A graph of up to `DRAWN_NODES` nodes is drawn whole, but for nodes without any tie: their removal
 changes nothing. Of a larger one the page shows the part that the findings are about: the most
-influential nodes, those their removal changes, and their neighbours.
+influential nodes and edges, those whom a removal changes, and their neighbours.
 """
 
 from __future__ import annotations
@@ -78,6 +78,8 @@ def _chosen(subject: Subject, source: np.ndarray, target: np.ndarray) -> np.ndar
 def _by_interest(subject: Subject, source: np.ndarray, target: np.ndarray) -> Iterator[int]:
     order = subject.order
     yield from order[:60]
+    if subject.edges is not None:
+        yield from np.stack([subject.edges.source, subject.edges.target], axis=1).ravel()
     first = list(subject.effects.values())[:INTERESTING]
     for effect in first:
         yield from effect.touched[: min(effect.flips, 40)]

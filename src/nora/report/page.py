@@ -17,6 +17,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from nora.arguments import path_of
 from nora.files import written_atomically
 from nora.problem import Transform
 from nora.problem.calling import Forward
@@ -53,6 +54,7 @@ def write_report(
     notes: Sequence[str] = (),
     warnings: Sequence[str] = (),
     effects: int | None = None,
+    edges: int = 100,
     forward: Forward | None = None,
     transform: Transform | None = None,
     seed: int = 0,
@@ -81,6 +83,8 @@ def write_report(
         warnings: What a reader must know first, e.g. that a surrogate model is weak.
         effects: For how many of the first nodes the page tells what their removal would change; as many as
             fit a page of 5 MB by default.
+        edges: How many of the most influential edges the page lists; 0 for none. Where removing each would
+            take long, those at the most influential nodes are removed, and the page says so.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
         seed: Seed of the graph's layout.
@@ -108,9 +112,14 @@ def write_report(
             "a report draws one kind of node: data must be a torch_geometric.data.Data, got "
             f"{type(data).__name__}"
         )
+    path = path_of(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"cannot write a report to {path.name!r}: use a .html name")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a .html file")
     if session is None:
         session = Session(model, data, task, forward=forward, transform=transform)
-    subject = gather(session, scores, names, class_names, labels, effects, graph)
+    subject = gather(session, scores, names, class_names, labels, effects, graph, edges)
     contents = page_contents(subject, seed, run)
     metrics = metrics or {}
     trust = trust_in(subject, metrics) if trust is None else trust
@@ -139,7 +148,6 @@ def write_report(
         theme=_asset("theme.js"),
         script=_asset("report.js"),
     )
-    path = Path(path)
     with written_atomically(path) as temporary:
         # Half of a surrogate pair, which a name from a broken file may hold, becomes a "?".
         temporary.write_bytes(page.encode("utf-8", "replace"))

@@ -35,6 +35,7 @@ def provenance(
     if effects:
         whose = "of" if subject.estimate else "of the first"
         rows.append(("Effects", f"exact, {whose} {count(effects, 'node')}"))
+    rows.extend(_other_removals(subject))
     if model_name:
         rows.append(("Model", model_name))
     for key, value in metrics.items():
@@ -46,6 +47,27 @@ def provenance(
     rows.append(("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")))
     rows.extend(("Note", sentence(note)) for note in notes)
     return rows
+
+
+def _other_removals(subject: Subject) -> Iterator[tuple[str, str]]:
+    """Of which removals else the page tells, and of which it does not."""
+    edges = subject.edges
+    if edges is not None:
+        every = f"each of the {edges.of:,} edges that the model sees, removed by itself"
+        some = (
+            f"{edges.scored:,} of the {edges.of:,} edges that the model sees, those at the most influential "
+            "nodes, each removed by itself; to remove all takes longer than a page may, ask "
+            "nora.edge_influence"
+        )
+        yield "Edges", f"exact, {every if edges.scored == edges.of else some}"
+    if subject.fragile is not None:
+        yield "Fragile", f"exact, each of the {subject.num_nodes:,} nodes removed by itself"
+    elif subject.predicted is not None:
+        yield (
+            "Fragile",
+            f"left out: to remove each of the {subject.num_nodes:,} nodes takes longer than a page may, "
+            "ask nora.fragile",
+        )
 
 
 def term(key: str) -> str:

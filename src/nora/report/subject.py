@@ -1,7 +1,8 @@
 """What a report is about: scores, structure and removal effects, gathered once and checked.
 
 The predictions come from `nora.what_if`, what each removal would change from one batch of the same, PageRank
-from `nora.influence`. Of an estimate the first nodes are computed exactly, and ranked by that.
+from `nora.influence`. Of an estimate the first nodes are computed exactly, and ranked by that. How many
+removals that will be is said first, so that the engine is prepared once for all of them.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from nora.arguments import check_whole
 from nora.problem.degree import degrees
 from nora.problem.task import Task
 from nora.questions.refine import refined
 from nora.questions.session import Session
 from nora.report.consequences import LEAST, Consequence, consequences_of
+from nora.report.edges import LISTED, Edges, first_edges
+from nora.report.fragility import fragile_counts
 from nora.results.exactness import YARDSTICKS, is_exact, refinement
 from nora.results.influence import Influence
 
@@ -44,6 +48,9 @@ class Subject:
         exact: Whether each score is the definition's own `[N]`.
         estimate: How far the others may be off (see `nora.questions.refine`); None where all are exact, or
             are scores of another kind.
+        edges: The most influential edges; None where there are none, or none were asked for.
+        fragile: How many single removals flip each node's prediction `[N]`, −1 where it does not count; None
+            where predictions are no classes, or finding out would take too long.
         items: Number of predictions: nodes, or pairs.
         predicted: Predicted classes `[N]`; None for links.
         labels: Known classes `[N]`, −1 where unknown; None when none are known.
@@ -61,6 +68,8 @@ class Subject:
     effects: dict[int, Consequence]
     exact: np.ndarray
     estimate: Mapping[str, Any] | None
+    edges: Edges | None
+    fragile: np.ndarray | None
     items: int
     predicted: np.ndarray | None
     labels: np.ndarray | None
@@ -83,6 +92,13 @@ class Subject:
         return self.names[node] if self.names is not None else f"node {node}"
 
 
+def removals_of_page(session: Session, effects: int | None = None, edges: int = LISTED) -> int:
+    """How many removals a page asks for at most: whose effects it tells, for fragile nodes, for edges."""
+    told = min(session.num_nodes, MOST_EFFECTS if effects is None else effects)
+    for_fragile = session.num_nodes if session.task.predicts == "classes" else 0
+    return 1 + told + for_fragile + (session.every_edge[None].size(1) if edges else 0)
+
+
 def gather(
     session: Session,
     scores: Influence | Sequence[Influence],
@@ -91,17 +107,20 @@ def gather(
     labels: Tensor | Sequence[int] | None,
     effects: int | None,
     graph: Data | None = None,
+    edges: int = LISTED,
 ) -> Subject:
     """Check the input and find out what the page tells; see `nora.write_report`."""
     data = session.data
     assert isinstance(data, Data)
     if effects is not None and effects < 0:
         raise ValueError(f"effects must be at least 0, got {effects}")
+    check_whole("edges", edges, 0)
     num_nodes = int(data.num_nodes or 0)
     whole = data if graph is None else graph
     if whole.num_nodes != num_nodes:
         raise ValueError(f"graph has {whole.num_nodes} nodes, data has {num_nodes}")
     given = _check_scores(scores, session.task, num_nodes)
+    session.prepared.expect(removals_of_page(session, effects, edges))
     main = refined(session, given[0], least=LEAST if effects is None else max(effects, 1))
     given = (main, *given[1:])
     frame = main.to_frame()
@@ -123,17 +142,20 @@ def gather(
     num_classes = before.size(1) if main.task == "node" else 0
     if known is not None:
         num_classes = max(num_classes, int(known.max()) + 1)
+    influence = main.scores.detach().cpu().double().numpy()
     return Subject(
         graph=whole,
         task=main.task,
         scores=given,
-        influence=main.scores.detach().cpu().double().numpy(),
+        influence=influence,
         rank=rank,
         degree=degrees(whole).double().numpy(),
         pagerank=_pagerank(whole),
         effects=consequences_of(session, first, len(first) if effects is not None else LEAST),
         exact=exact,
         estimate=None if is_exact(main) or main.method in YARDSTICKS else refinement(main) or {},
+        edges=first_edges(session, influence, edges),
+        fragile=fragile_counts(session),
         items=len(before),
         predicted=predicted,
         labels=known,
@@ -145,7 +167,8 @@ def gather(
 def _check_scores(
     scores: Influence | Sequence[Influence], task: Task, num_nodes: int
 ) -> tuple[Influence, ...]:
-    given = (scores,) if isinstance(scores, Influence) else tuple(scores)
+    several = scores if isinstance(scores, Sequence) else (scores,)
+    given = tuple(several)
     if not given or not all(isinstance(one, Influence) for one in given):
         raise TypeError(
             "scores must be a nora.Influence or a list of them, e.g. nora.influence(model, data)"

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from nora.arguments import path_of
-from nora.results.influence import with_ranks
-from nora.results.tables import facts_of, read_table, rebuilt, write_table
+from nora.results.scored import Scored, alike, with_ranks
+from nora.results.tables import read_table, rebuilt, restored
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +25,7 @@ TYPED = ("source_type", "source", "relation", "target_type", "target")
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeInfluence:
+class EdgeInfluence(Scored):
     """One influence score per edge, with how it was made.
 
     `scores[3, 17]` is the score of an edge, in an undirected graph in either direction; where edges have
@@ -147,16 +147,6 @@ class EdgeInfluence:
             frame[name] = values.detach().cpu().double().numpy()
         return with_ranks(frame, self.measure)
 
-    def sort(self) -> pd.DataFrame:
-        """`to_frame()` with the most influential first; equal scores in the order of the edges."""
-        return self.to_frame().sort_values("rank").reset_index(drop=True)
-
-    def top(self, k: int = 10) -> pd.DataFrame:
-        """The first `k` of `sort()`."""
-        if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
-        return self.sort().head(k)
-
     def plot(self, k: int = 15) -> Figure:
         """The `k` most influential edges beside a Lorenz curve."""
         from nora.results.plots.influence import edge_influence_plot
@@ -184,18 +174,8 @@ class EdgeInfluence:
         Raises:
             ValueError: When the parts differ in method, task, options or measures, or share an edge.
         """
-        given = list(parts)
-        if not given:
-            raise ValueError("nothing to merge")
+        given = alike(parts, ("method", "task", "options", "measure", "keys"), "merge")
         first = given[0]
-        for part in given[1:]:
-            for name in ("method", "task", "options", "measure", "keys"):
-                if getattr(part, name) != getattr(first, name):
-                    raise ValueError(
-                        f"parts differ in {name}: {getattr(first, name)} and {getattr(part, name)}"
-                    )
-            if tuple(part.columns) != tuple(first.columns):
-                raise ValueError("parts differ in their further measures")
         edges = pd.concat([part.edges for part in given], ignore_index=True)
         if bool(edges.duplicated().any()):
             raise ValueError("parts score the same edge")
@@ -209,25 +189,12 @@ class EdgeInfluence:
             },
         )
 
-    def save(self, path: str | Path, replace: bool = True) -> Path:
-        """Write all edges, the first first, to a `.parquet` or `.csv` file; `load` has them back.
-
-        A file that is there is an error unless `replace`.
-        """
-        return write_table(self.sort(), self.provenance(), path_of(path), replace=replace)
-
     def provenance(self) -> dict[str, Any]:
         """How the scores were made, as it is kept beside them."""
-        kept = {
-            **facts_of(self, "edges", "scores", "columns"),
-            "num_edges": len(self),
-            "dtype": str(self.scores.dtype).removeprefix("torch."),
-        }
-        if self.columns:
-            kept["columns"] = list(self.columns)
-        return kept
+        return self.kept("edges", num_edges=len(self))
 
     @staticmethod
+    @restored
     def load(path: str | Path) -> EdgeInfluence:
         """Read what `save` wrote."""
         frame, provenance = read_table(path_of(path), "edgeinfluence")

@@ -19,6 +19,7 @@ from nora.results.tables import (
     read_table,
     read_tensors,
     rebuilt,
+    restored,
     split_node_ids,
     write_table,
 )
@@ -64,6 +65,8 @@ class Effect:
         removal: What became of the removed nodes: `deleted`, or `isolated` where the model has weights
             by node id.
         targets: Mask `[items]` of the predictions that counted before the edit; None for all.
+        fallback: Why the engine did not tell it, and a full pass was taken; empty where it did, or was not
+            asked because a single pass costs less than preparing it.
 
     Example:
         >>> before = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
@@ -89,6 +92,7 @@ class Effect:
     predicts: str = ""
     removal: str = "deleted"
     targets: Tensor | None = None
+    fallback: str = ""
 
     def __post_init__(self) -> None:
         if not self.predicts:
@@ -273,6 +277,7 @@ class Effect:
         return write_table(self.to_frame(), provenance, path_of(path), tensors, replace=replace)
 
     @staticmethod
+    @restored
     def load(path: str | Path) -> Effect:
         """Read what `save` wrote: the table and the predictions beside it."""
         frame, provenance = read_table(path_of(path), "effect")

@@ -13,16 +13,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from nora.arguments import check_whole, path_of, shown
+from nora.arguments import path_of, shown
 from nora.problem.node_index import NodeIndex, Nodes
-from nora.results.tables import (
-    check_count,
-    facts_of,
-    read_table,
-    rebuilt,
-    split_node_ids,
-    write_table,
-)
+from nora.results.scored import Scored, alike, with_ranks
+from nora.results.tables import check_count, read_table, rebuilt, restored, split_node_ids
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -32,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Influence:
+class Influence(Scored):
     """One influence score per node, with how it was made.
 
     Attributes:
@@ -189,15 +183,6 @@ class Influence:
         frame = split_node_ids(frame, self.node_types)
         return with_ranks(frame, self.measure)
 
-    def sort(self) -> pd.DataFrame:
-        """`to_frame()` with the most influential first; equal scores in order of node id."""
-        return self.to_frame().sort_values("rank").reset_index(drop=True)
-
-    def top(self, k: int = 10) -> pd.DataFrame:
-        """The first `k` of `sort()`."""
-        check_whole("k", k, 1)
-        return self.sort().head(k)
-
     def to_networkx(self, data: Graph, **known: Any) -> nx.Graph | nx.DiGraph:
         """The graph with these scores on its nodes: see `nora.to_networkx`."""
         from nora.results.export import to_networkx
@@ -289,30 +274,18 @@ class Influence:
             },
         )
 
-    def save(self, path: str | Path, replace: bool = True) -> Path:
-        """Write all scored nodes, the first first, to a `.parquet` or `.csv` file; `load` has them back.
-
-        A file that is there is an error unless `replace`.
-        """
-        return write_table(self.sort(), self.provenance(), path_of(path), replace=replace)
-
     def provenance(self) -> dict[str, Any]:
         """How the scores were made, as it is kept beside them."""
-        kept = {
-            **facts_of(self, "scores", "spread", "names", "columns"),
-            "num_nodes": len(self),
-            "dtype": str(self.scores.dtype).removeprefix("torch."),
-        }
+        kept = self.kept("spread", "names", num_nodes=len(self))
         if self.spread is not None:
             kept["spread_dtype"] = str(self.spread.dtype).removeprefix("torch.")
-        if self.columns:
-            kept["columns"] = list(self.columns)
         # The table names the nodes that were scored.
         if self.names is not None and bool(self.scores.isnan().any()):
             kept["names"] = list(self.names)
         return kept
 
     @staticmethod
+    @restored
     def load(path: str | Path) -> Influence:
         """Read what `save` wrote."""
         frame, provenance = read_table(path_of(path), "influence")
@@ -343,13 +316,6 @@ class Influence:
         )
 
 
-def with_ranks(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """A table with `rank` by its `influence`: the largest first, or the largest in size."""
-    by = frame["influence"] if measure == "change" else frame["influence"].abs()
-    frame["rank"] = by.rank(ascending=False, method="first").astype(int)
-    return frame
-
-
 def _check_table(path: str | Path, frame: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
     """Raise for a table that is none of scores, or of another graph than its provenance says."""
     try:
@@ -375,20 +341,11 @@ def _is_one(nodes: Nodes) -> bool:
 
 def _alike(parts: Iterable[Influence], fields: tuple[str, ...], what: str) -> list[Influence]:
     """The parts as a list, once it is clear that they belong together."""
-    given = list(parts)
-    if not given:
-        raise ValueError(f"nothing to {what}")
+    given = alike(parts, fields, what)
     first = given[0]
     for part in given[1:]:
-        for name in fields:
-            if getattr(part, name) != getattr(first, name):
-                raise ValueError(
-                    f"parts differ in {name}: {getattr(first, name)} and {getattr(part, name)}"
-                )
         if part.details.get("classes") != first.details.get("classes"):
             raise ValueError("parts differ in the classes that count")
-        if tuple(part.columns) != tuple(first.columns):
-            raise ValueError("parts differ in their further measures")
         if part.node_types != first.node_types:
             raise ValueError("parts differ in the graph's node types")
         if len(part) != len(first):

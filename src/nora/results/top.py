@@ -10,7 +10,7 @@ import pandas as pd
 
 from nora.arguments import path_of
 from nora.problem.node_index import node_columns
-from nora.results.tables import facts_of, nodes_in, read_table, rebuilt, write_table
+from nora.results.tables import facts_of, nodes_in, read_table, rebuilt, restored, write_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +27,7 @@ class Top:
         seconds: How long it took.
         screened_by: The method and options of the screening.
         names: The nodes' names, when they have any.
+        measure: What the scores are sums of; see `nora.top`.
 
     Example:
         >>> best = Top((4, 7), (3.5, 2.0), certified=2, refined=10, num_nodes=90, rest=1.9, seconds=1.0)
@@ -45,6 +46,7 @@ class Top:
     seconds: float
     screened_by: dict[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] | None = None
+    measure: str = "change"
 
     @property
     def certificate(self) -> str:
@@ -73,7 +75,7 @@ class Top:
         frame.insert(0, "rank", range(1, len(frame) + 1))
         if self.names is not None and "type" not in frame:
             frame.insert(2, "name", [self.names[node] for node in self.nodes])
-        frame["certified"] = frame["influence"] >= self.rest
+        frame["certified"] = frame["influence"].abs() >= self.rest
         return frame
 
     def save(self, path: str | Path, replace: bool = True) -> Path:
@@ -85,6 +87,7 @@ class Top:
         return write_table(self.to_frame(), provenance, path_of(path), replace=replace)
 
     @staticmethod
+    @restored
     def load(path: str | Path) -> Top:
         """Read what `save` wrote."""
         frame, provenance = read_table(path_of(path), "top")

@@ -144,7 +144,8 @@ class Scatter(Step):
             for c, which in ((found, slice(None)), (start, ~old))
             if len(c)
         ]
-        return sorted_by_removal(*(torch.cat(one) for one in zip(*parts, strict=True)), count)
+        removal, node, rows = (torch.cat(one) for one in zip(*parts, strict=True))
+        return sorted_by_removal(removal, node, rows, count)
 
     def _index_at(self, chunk: Chunk, row: Tensor) -> Tensor:
         """The output row that rows of the source go to."""

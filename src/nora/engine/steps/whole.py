@@ -60,7 +60,7 @@ class WholeOp(Step):
             for value, base, changed in zip(self.inputs, bases, inputs, strict=True):
                 rows = base
                 span = slice(int(changed.ptr[at]), int(changed.ptr[at + 1]))
-                old = span
+                old: Tensor | slice = span
                 if chunk.more(value.space):  # new rows have the last numbers
                     come = int((changed.node[span] >= value.space.size).sum())
                     order = changed.node[span].argsort() + span.start

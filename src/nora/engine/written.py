@@ -1,0 +1,328 @@
+"""An edit made for good: the rows that it changes are written back, and edges exchanged in place.
+
+What was prepared stays prepared: every value gets its new rows, every sum that an edit has reached is
+summed anew, and the edges of convolutions lose and gain entries without being sorted again. Nodes keep
+their ids; one that goes loses its edges and stays as a row that nobody reads.
+
+This is done where rules follow all that is done with edges, and nothing is about the graph as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nora.engine.backends.vectorised import expanded, weigh
+from nora.engine.changed import Changed, Removals
+from nora.engine.edges import Edges, Ties
+from nora.engine.edits import by_rules_alone, edges_of
+from nora.engine.engine import Engine
+from nora.engine.plan import Plan
+from nora.engine.steps.moves import Concat, Gather
+from nora.engine.steps.step import EVERYWHERE, Chunk, Rows, Value
+from nora.engine.steps.sums import Attend, Propagate
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """An edit of a graph whose nodes keep their ids.
+
+    Attributes:
+        lost: Edges that go, all copies of each, `[2, m]`, distinct.
+        gained: Edges that come `[2, k]`.
+        said: What is said of them, by name, `[k, …]`.
+        features: Nodes whose features change `[f]`, and their new rows.
+    """
+
+    lost: Tensor
+    gained: Tensor
+    said: Mapping[str, Tensor] = field(default_factory=dict)
+    features: tuple[Tensor, Tensor] | None = None
+
+
+def cannot_write(plan: Plan) -> str:
+    """Why rows cannot be written back; empty if they can."""
+    if not by_rules_alone(plan):
+        return "a convolution is followed without a rule"
+    if any(edges.number is None or edges.comes is None for edges in edges_of(plan)):
+        return "a rule does not say what becomes of edges"
+    for edges in edges_of(plan):
+        comes = edges.comes
+        assert comes is not None
+        for value in (comes.weight, None if comes.kind is None else comes.kind[0]):
+            if value is not None and id(value) not in plan.templates.given:
+                return "edges are weighed by what the model makes of them"
+    known = {id(value) for value in plan.features.values()}
+    read = {id(value) for step in plan.steps for value in step.inputs}
+    if any(id(value) in read - known for value in plan.attributes):
+        return "the model reads more of nodes than their features"
+    kinds = (Rows, Propagate, Attend, Gather, Concat)
+    if any(not isinstance(step, kinds) or step.output.depth >= EVERYWHERE for step in plan.steps):
+        return "something is about the graph as a whole"
+    return ""
+
+
+class Written:
+    """An engine whose rows are kept current.
+
+    Args:
+        engine: Of the graph to begin with; it is this one's own from now on.
+
+    Attributes:
+        engine: The same engine; what it has prepared is that of the graph as it is now.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.plan = engine, engine.plan
+        values = {id(v): v for step in self.plan.steps for v in (*step.inputs, step.output)}
+        for value in values.values():
+            if value.base is not None:  # given by somebody, or seen by several
+                value.base = value.base.clone(memory_format=torch.contiguous_format)
+        for step in self.plan.steps:
+            if isinstance(step, Propagate):
+                step.total, step.size = step.total.clone(), step.size.clone()
+            elif isinstance(step, Attend):
+                self._set_attention(step, step.base.peak.clone(), step.base.share.clone())
+
+    def after(self, change: Change, write: bool = False) -> tuple[Tensor, Tensor]:
+        """The predictions that an edit changes: nodes `[q]` and their new predictions `[q, …]`.
+
+        Args:
+            change: The edit.
+            write: Whether it is made for good.
+        """
+        ptr = torch.tensor([0, 0])
+        none = torch.empty(0, dtype=torch.long)
+        features: dict[Any, Changed] = {}
+        if change.features is not None:
+            ids, rows = change.features
+            features = {None: Changed(torch.tensor([0, len(ids)]), ids, rows)}
+        removals = Removals(ptr, none, features=features)
+        chunk = Chunk(removals, self.plan.num_nodes, self.engine.backend)
+        places: dict[int, tuple[Edges, Ties]] = {}
+        for edges in edges_of(self.plan):
+            if id(edges) not in places:
+                places[id(edges)] = (edges, self._ties(edges, change))
+                chunk.tied[id(edges)] = places[id(edges)][1]
+        seen: dict[int, Changed] = {}
+        with torch.no_grad():
+            changed = self.plan.run(chunk, seen)
+            _, item, after = self.engine.changed_items(removals, changed)
+            if write:
+                self._write(seen, places, features)
+        return item, after
+
+    def neighbours(self, node: int) -> Tensor:
+        """The edges at a node, both ways `[2, m]`, distinct."""
+        found = []
+        for edges in edges_of(self.plan):
+            reverse = edges.comes is not None and edges.comes.reverse
+            for (indptr, other, _), out in ((edges.by_source, True), (edges.by_target, False)):
+                there = other[int(indptr[node]) : int(indptr[node + 1])]
+                here = torch.full_like(there, node)
+                pair = torch.stack([here, there] if out != reverse else [there, here])
+                found.append(pair)
+        return torch.cat(found, dim=1).unique(dim=1) if found else torch.empty(2, 0).long()
+
+    def _ties(self, edges: Edges, change: Change) -> Ties:
+        """What goes and comes, as one convolution has it."""
+        comes = edges.comes
+        assert comes is not None
+        weight = None
+        if comes.weight is not None:
+            name = self.plan.templates.given[id(comes.weight)][1]
+            weight = _said(change, name, edges.weight)
+        source, target = change.gained
+        if comes.kind is not None:
+            value, number = comes.kind
+            mine = change.said[self.plan.templates.given[id(value)][1]] == number
+            source, target = source[mine], target[mine]
+            weight = None if weight is None else weight[mine]
+        sent = torch.ones(len(source), dtype=torch.double) if weight is None else weight.double()
+        lost, come = change.lost, torch.stack([source, target])
+        loops: dict[int, float] = {}
+        if comes.loops is not None:
+            if edges.weight is not None and comes.own_loops:
+                loops = dict.fromkeys(lost[0, lost[0] == lost[1]].tolist(), float(comes.loops))
+                for node, one in zip(come[0].tolist(), (come[0] == come[1]).tolist(), strict=True):
+                    loops |= {node: 0.0} if one else {}
+                for node, other, one in zip(*come.tolist(), sent.tolist(), strict=True):
+                    loops |= {node: one} if node == other else {}
+            lost = lost[:, lost[0] != lost[1]]
+            new = come[0] != come[1]
+            come, sent = come[:, new], sent[new]
+        if comes.reverse:
+            lost, come = lost.flip(0), come.flip(0)
+        place = _places(edges, lost)
+        nodes = torch.tensor(list(loops), dtype=torch.long)
+        place = torch.cat([place, _places(edges, torch.stack([nodes, nodes]))])
+        come = torch.cat([come, torch.stack([nodes, nodes])], dim=1)
+        sent = torch.cat([sent, torch.tensor(list(loops.values()), dtype=torch.double)])
+        _, column, edge = edges.by_target
+        gone, weighted = edge[place], edges.normalise == "sym" and edges.weight is not None
+        ones, minus = torch.ones(len(gone)).double(), -torch.ones(come.size(1), dtype=torch.long)
+        loss = edges.weight[gone].double() if weighted and edges.weight is not None else ones
+        return Ties(
+            torch.tensor([0, len(gone) + come.size(1)]),
+            torch.cat([column[place], come[0]]),
+            torch.cat([edges.target[gone], come[1]]),
+            torch.cat([loss, -sent if weighted else minus.double()]),
+            torch.cat([torch.ones_like(gone), minus]),
+            torch.cat([place, minus]),
+            torch.cat([ones, sent]),
+        )
+
+    def _write(
+        self,
+        seen: dict[int, Changed],
+        places: dict[int, tuple[Edges, Ties]],
+        features: Mapping[Any, Changed],
+    ) -> None:
+        for kind, changed in features.items():
+            _put(self.plan.features[kind], changed)
+        for step in self.plan.steps:
+            new = seen.get(id(step.output))
+            if new is not None and len(new):
+                _put(step.output, new)
+        made = {key: exchanged(edges, ties) for key, (edges, ties) in places.items()}
+        for step in self.plan.steps:
+            if not isinstance(step, Propagate | Attend):
+                continue
+            step.edges = made[id(step.edges)]
+            new = seen.get(id(step.output))
+            if new is None or not len(new):
+                continue
+            if isinstance(step, Propagate):
+                _sum_anew(step, new.node)
+            else:
+                y = seen.get(id(step.inputs[0]))
+                self._weigh_anew(step, new.node, None if y is None else y.node)
+
+    def _weigh_anew(self, step: Attend, node: Tensor, sent: Tensor | None) -> None:
+        """The largest score and the denominator of the nodes that hear something else."""
+        base = step.base
+        indptr, sender, _ = step.edges.by_target
+        owner, position, _ = expanded(indptr, node)
+        score = base.near[sender[position]] + base.far[node][owner]
+        nothing = score.new_zeros(len(score), score.size(1), 0)
+        _, peak, share = weigh(score, nothing, owner, len(node), base.slope)
+        base.peak[node], base.share[node] = peak, share
+        if sent is not None and "size" in vars(base):
+            base.size[sent] = (base.y[sent].abs() * base.unit).sum(dim=-1)
+
+    @staticmethod
+    def _set_attention(step: Attend, peak: Tensor, share: Tensor) -> None:
+        y, near, far = (value.whole() for value in step.inputs)
+        step.base = replace(
+            step.base, y=y, near=near, far=far, whole=step.output.whole(), peak=peak, share=share
+        )
+
+
+def _said(change: Change, name: str, like: Tensor | None) -> Tensor:
+    assert like is not None
+    found = change.said.get("edge_weight" if name == "adj_t" else name)
+    if found is None:
+        return torch.ones(change.gained.size(1), dtype=like.dtype)
+    return found.to(like.dtype).reshape(-1)
+
+
+def _put(value: Value, changed: Changed) -> None:
+    if value.base is not None:
+        value.base[changed.node] = changed.rows
+
+
+def _sum_anew(step: Propagate, node: Tensor) -> None:
+    """The sums that were corrected, from scratch: differences of differences would lose digits."""
+    edges, y = step.edges, step.inputs[0].whole()
+    indptr, sender, edge = edges.by_target
+    owner, position, _ = expanded(indptr, node)
+    source = sender[position]
+    factor = edges.right[source]
+    if edges.weight is not None:
+        factor = factor * edges.weight[edge[position]].double()
+    sent = y[source] * factor.to(y.dtype).unsqueeze(-1)
+    total = y.new_zeros(len(node), y.size(1)).index_add_(0, owner, sent)
+    step.total[node] = total
+    step.size[node] = total.abs() @ step.unit
+
+
+def _places(edges: Edges, pairs: Tensor) -> Tensor:
+    """Where all copies of edges `[2, m]` stand in `by_target`."""
+    indptr, column, _ = edges.by_target
+    owner, position, _ = expanded(indptr, pairs[1])
+    return position[column[position] == pairs[0][owner]]
+
+
+def exchanged(edges: Edges, ties: Ties) -> Edges:
+    """The edges after some have gone and others come, nothing sorted anew."""
+    if not len(ties):
+        return edges
+    lost = ties.place >= 0
+    place = ties.place[lost].sort().values
+    come = torch.stack([ties.source[~lost], ties.target[~lost]])
+    count = edges.source.numel()
+    number = torch.arange(come.size(1)) + count
+    by_target, by_source = edges.by_target, edges.by_source
+    gone = by_target[2][place]
+    # Where the same edges stand by source.
+    owner, position, _ = expanded(by_source[0], edges.source[gone])
+    other = position[by_source[2][position] == gone[owner]].sort().values
+    weight = edges.weight
+    if weight is not None:
+        weight = torch.cat([weight, ties.weight[~lost].to(weight.dtype)])
+    known = None if edges.number is None else torch.cat([edges.number, torch.full_like(number, -1)])
+    made = replace(
+        edges,
+        source=torch.cat([edges.source, come[0]]),
+        target=torch.cat([edges.target, come[1]]),
+        weight=weight,
+        number=known,
+    )
+    into = _spliced(by_target, place, come[1], come[0], number)
+    vars(made)["by_target"] = into
+    vars(made)["by_source"] = _spliced(by_source, other, come[0], come[1], number)
+    node = ties.target.unique()
+    owner, position, _ = expanded(into[0], node)
+    ones = torch.ones(len(position), dtype=torch.double)
+    if edges.normalise == "sym" and weight is not None:
+        ones = weight[into[2][position]].double()
+    degree = edges.degree.clone()
+    degree[node] = torch.zeros(len(node), dtype=torch.double).index_add_(0, owner, ones)
+    vars(made)["degree"] = degree
+    left = edges.left.clone()
+    left[node] = edges.scale(degree[node])
+    vars(made)["left"] = left
+    return made
+
+
+def _spliced(
+    csr: tuple[Tensor, Tensor, Tensor], lost: Tensor, row: Tensor, column: Tensor, number: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """CSR arrays without the entries at `lost` (sorted), with others at the ends of their rows."""
+    indptr, old, edge = csr
+    order = row.argsort(stable=True)
+    row, column, number = row[order], column[order], number[order]
+    change = torch.zeros(len(indptr), dtype=torch.long)
+    change.index_add_(0, row + 1, torch.ones_like(row))
+    gone = torch.searchsorted(indptr, lost, right=True)
+    change.index_add_(0, gone, -torch.ones_like(gone))
+    at = indptr[row + 1]  # where they come, as places before anything has gone
+    cuts: list[tuple[int, int, int | None]] = [(int(p), int(p) + 1, None) for p in lost]
+    cuts += [(int(place), int(place), k) for k, place in enumerate(at)]
+    cuts.sort(key=lambda cut: (cut[0], cut[1] > cut[0], cut[2] or 0))
+    made = []
+    for values, new in ((old.numpy(), column.numpy()), (edge.numpy(), number.numpy())):
+        parts, start = [], 0
+        for first, last, k in cuts:
+            parts.append(values[start:first])
+            if k is not None:
+                parts.append(new[k : k + 1])
+            start = last
+        parts.append(values[start:])
+        made.append(torch.from_numpy(np.concatenate(parts)))
+    return indptr + change.cumsum(0), made[0], made[1]

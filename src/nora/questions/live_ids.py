@@ -1,0 +1,105 @@
+"""Edits said in the ids of the first graph, in those of a snapshot; see `live`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.problem.edge_lookup import EdgeType
+from nora.problem.edge_sets import Kind
+from nora.problem.node_index import NodeIndex
+from nora.questions.session import Session
+
+
+class Moved:
+    """Edits said in the ids of the first graph, in those of the snapshot.
+
+    Args:
+        session: About the snapshot.
+        known: Where every node that is there is, see `State.place`.
+        coming: The same with the nodes that these edits bring.
+    """
+
+    def __init__(
+        self, session: Session, known: Mapping[Kind, Tensor], coming: Mapping[Kind, Tensor]
+    ) -> None:
+        self.session, self.known, self.coming = session, known, coming
+        types = session.node_index.types
+        self.index = NodeIndex(types, tuple(map(len, known.values())))
+
+    def gone(self, nodes: Any) -> dict[Kind, Tensor]:
+        """Nodes by type, in the ids of the first graph."""
+        return by_kind(self.index.ids(nodes), self.index)
+
+    def _at(self, kind: Kind, node: int, place: Mapping[Kind, Tensor]) -> int:
+        if not 0 <= node < len(place[kind]):
+            raise ValueError(
+                f"node {node} is out of range: there have been {len(place[kind])} nodes "
+                f"(0 … {len(place[kind]) - 1})"
+            )
+        found = int(place[kind][node])
+        if found < 0:
+            raise ValueError(f"node {node if kind is None else (kind, node)} is gone")
+        return found
+
+    def nodes(self, nodes: Any) -> list[Any]:
+        """Nodes that go."""
+        found = [
+            (kind, self._at(kind, node, self.known))
+            for kind, ids in self.gone(nodes).items()
+            for node in ids.tolist()
+        ]
+        return found if self.index.types else [node for _, node in found]
+
+    def edges(self, edges: Any) -> Any:
+        """Edges, with what is said of them."""
+        found: dict[EdgeType, list[Any]] = {}
+        for edge_type, given in self.session.edges.by_type(edges).items():
+            ends = (None, None) if edge_type is None else (edge_type[0], edge_type[2])
+            found[edge_type] = [
+                (
+                    self._at(ends[0], int(pair[0]), self.coming),
+                    self._at(ends[1], int(pair[1]), self.coming),
+                    *pair[2:],
+                )
+                for pair in pairs_of(given)
+            ]
+        return found.get(None, []) if not self.index.types else found
+
+    def features(self, features: Any) -> Any:
+        """Rows that change, by node."""
+        if features is None:
+            return None
+        if not isinstance(features, Mapping):
+            raise TypeError("features must be a mapping from nodes to rows, e.g. {17: row}")
+        found = {}
+        for node, row in features.items():
+            nodes = self.nodes(node)
+            if len(nodes) != 1:
+                raise ValueError(f"features names one node at a time, got {node!r}")
+            found[nodes[0]] = row
+        return found
+
+
+def pairs_of(given: Any) -> list[Any]:
+    """Edges one by one; a tensor `[2, k]` by its columns."""
+    if isinstance(given, Tensor):
+        return [tuple(pair) for pair in given.t().tolist()]
+    found = [tuple(pair) if isinstance(pair, tuple | list) else (pair,) for pair in given]
+    for pair in found:
+        if len(pair) not in (2, 3):
+            raise TypeError(f"edges must be pairs of node ids, e.g. [(3, 17)], got {pair!r}")
+    return found
+
+
+def by_kind(ids: Tensor, index: NodeIndex) -> dict[Kind, Tensor]:
+    """Global ids by type, as ids within it."""
+    if not index.types:
+        return {None: ids}
+    found: dict[Kind, list[int]] = {}
+    for kind, node in index.located(ids):
+        found.setdefault(kind, []).append(node)
+    return {kind: torch.tensor(nodes) for kind, nodes in found.items()}

@@ -1,0 +1,88 @@
+"""What scores of nodes and of edges have in common: a ranking, a file, parts that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+from torch import Tensor
+
+from nora.arguments import check_whole, path_of
+from nora.results.tables import facts_of, write_table
+
+
+class Scored:
+    """Scores with how they were made: a frozen dataclass that has these attributes and `to_frame`.
+
+    Attributes:
+        scores: One score each.
+        measure: What the scores are sums of.
+        columns: Further measures by name.
+    """
+
+    scores: Tensor
+    measure: str
+    columns: Mapping[str, Tensor]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per score, with `influence` and `rank`."""
+        raise NotImplementedError
+
+    def sort(self) -> pd.DataFrame:
+        """`to_frame()` with the most influential first; equal scores in its order."""
+        return self.to_frame().sort_values("rank").reset_index(drop=True)
+
+    def top(self, k: int = 10) -> pd.DataFrame:
+        """The first `k` of `sort()`."""
+        check_whole("k", k, 1)
+        return self.sort().head(k)
+
+    def save(self, path: str | Path, replace: bool = True) -> Path:
+        """Write all scores, the first first, to a `.parquet` or `.csv` file; `load` has them back.
+
+        A file that is there is an error unless `replace`.
+        """
+        return write_table(self.sort(), self.provenance(), path_of(path), replace=replace)
+
+    def provenance(self) -> dict[str, Any]:
+        """How the scores were made, as it is kept beside them."""
+        raise NotImplementedError
+
+    def kept(self, *elsewhere: str, **counted: int) -> dict[str, Any]:
+        """Facts for provenance, but for fields that stand elsewhere; and how many there are of what."""
+        facts = facts_of(self, "scores", "columns", *elsewhere)  # type: ignore[arg-type]
+        found = {**facts, **counted, "dtype": str(self.scores.dtype).removeprefix("torch.")}
+        return {**found, "columns": list(self.columns)} if self.columns else found
+
+
+Some = TypeVar("Some", bound=Scored)
+
+
+def with_ranks(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """A table with `rank` by its `influence`: the largest first, or the largest in size."""
+    by = frame["influence"] if measure == "change" else frame["influence"].abs()
+    frame["rank"] = by.rank(ascending=False, method="first").astype(int)
+    return frame
+
+
+def alike(parts: Iterable[Some], fields: tuple[str, ...], what: str) -> list[Some]:
+    """The parts as a list, once it is clear that they are alike in these fields.
+
+    Raises:
+        ValueError: When there are none, or they differ.
+    """
+    given = list(parts)
+    if not given:
+        raise ValueError(f"nothing to {what}")
+    first = given[0]
+    for part in given[1:]:
+        for name in fields:
+            if getattr(part, name) != getattr(first, name):
+                raise ValueError(
+                    f"parts differ in {name}: {getattr(first, name)} and {getattr(part, name)}"
+                )
+        if tuple(part.columns) != tuple(first.columns):
+            raise ValueError("parts differ in their further measures")
+    return given
