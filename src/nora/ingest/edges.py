@@ -277,7 +277,7 @@ def _distinct(
     if 2 * of_node + of_kind + 1 > 63:
         raise ValueError(f"{nodes:,} nodes with {kinds:,} types of edges are more than can be told")
     if directed:
-        keys = _sorted_once(packed(*index, kind))
+        keys = _sorted_once(packed(index[0], index[1], kind))
         _tell_repeated(index.shape[1] - len(keys), "", notes)
         found, of = apart(keys)
         _tell_loops(found, notes)
@@ -345,7 +345,7 @@ def _both_ways(
         return_counts=True,
     )
     twice = int((count > 1).sum())
-    total = np.bincount(copy_of, weight, len(first))
+    total: np.ndarray = np.bincount(copy_of, weight, len(first))
     average = total / count
     loop = index[0] == index[1]
     # A list of a symmetric matrix says everything twice; else the two directions add up.

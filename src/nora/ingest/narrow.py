@@ -34,7 +34,7 @@ def narrow_cells(
         advance: Called with the number of bytes read.
     """
     names = [str(at) for at in range(width)]
-    parts = []
+    parts: list[pa.Table] = []
     for piece in _pieces(raw):
         try:
             table = pacsv.read_csv(
