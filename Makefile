@@ -9,8 +9,9 @@ READY := $(VENV)/.ready
 demo: setup
 	$(BIN)/nora demo --force
 
+# Neighbours stay on one worker until the other has nothing to do: what a file's tests share is made once.
 test: lint
-	$(BIN)/python -m pytest -n 2 $(PYTEST)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST)
 
 lint: setup
 	$(BIN)/ruff check .
@@ -46,7 +47,7 @@ matrix: dist
 
 # Which lines and branches the tests reach; the lowest ten files first.
 coverage: setup
-	$(BIN)/python -m pytest -n 2 --cov --cov-report= $(PYTEST)
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report= $(PYTEST)
 	$(BIN)/python .ci/coverage.py
 
 bench: setup

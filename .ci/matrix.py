@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -25,10 +26,18 @@ PAGE = ROOT / "docs" / "tested-versions.md"
 PYTHONS = ("3.11", "3.12", "3.13")
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 TESTS = (
+    "tests/engine/test_behaviour.py",
+    "tests/engine/test_relational.py",
     "tests/engine/test_rules.py",
+    "tests/engine/test_without_numba.py",
     "tests/ingest/test_edges.py",
+    "tests/models/test_models.py",
+    "tests/problem/test_calling.py",
+    "tests/problem/test_fingerprint.py",
+    "tests/problem/test_hetero.py",
     "tests/problem/test_removal.py",
     "tests/questions/test_explainer.py",
+    "tests/questions/test_questions.py",
     "tests/results/test_export.py",
 )
 TOLD = (
@@ -99,21 +108,34 @@ def try_out(inside: Path, folder: Path, quick: bool) -> str:
         return "not run; a report was made"
     # Away from src/, so that the wheel is what is tested.
     tests = [ROOT / test for test in TESTS]
-    said = run(inside, "-m", "pytest", "-q", "-n", "2", *tests, cwd=work, env=environment).stdout
-    return said.strip().splitlines()[-1].strip("= ")
+    quiet = ["-q", "-p", "no:cacheprovider", "-n", "2"]
+    said = run(inside, "-m", "pytest", *quiet, *tests, cwd=work, env=environment).stdout
+    return said.strip().splitlines()[-1].strip("= ").partition(" in ")[0]
 
 
-def write_page(rows: list[dict[str, str]]) -> None:
-    """The table of what was installed, and what the tests said."""
-    head = ["Python", *TOLD, "tests"]
-    cells = [[row["python"], *(row[name] for name in TOLD), row["tests"]] for row in rows]
-    lines = [f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *cells]]
+def told(row: dict[str, str]) -> str:
+    """An environment's line of the table."""
+    cells = [row["python"], row["which"], *(row[name] for name in TOLD), row["tests"]]
+    return f"| {' | '.join(cells)} |"
+
+
+def write_page(rows: dict[str, dict[str, str]]) -> None:
+    """The table of what was installed and what the tests said, and in words what has no line in it."""
+    head = ["Python", "dependencies", *TOLD, "tests"]
+    lines = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head))]
+    lines += [told(row) for row in rows.values() if "tests" in row]
+    lines += [
+        f"\nPython {row['python']} with the {row['which']} dependencies: {row['why']}."
+        for row in rows.values()
+        if "tests" not in row
+    ]
     text = f"""# Tested versions
 
 The wheel, without the sources, in fresh environments: for every Python the lowest dependencies that
 `pyproject.toml` allows (or the next that has a wheel for that Python) and the newest. In each, `nora run`
-makes a report from files; then tests of reading files, removals, the engine's rules, PyG's `Explainer` and
-exports run, unless the last column says that they have not. `make matrix` writes this page;
+makes a report from files; then these tests run: reading files, removals, graphs with node types, models,
+calling, fingerprints, the engine's rules, working without `numba`, PyG's `Explainer`, the questions and
+exports. Only {platform.system()} on {platform.machine()} was tried. `make matrix` writes this page;
 `constraints.txt` has the one set of versions that all tests run with.
 
 {chr(10).join(lines)}
@@ -140,31 +162,36 @@ def main() -> int:
     failed = []
     for name in given.only or every:
         python, _, which = name.partition("-")
+        folder = given.folder.resolve() / name
+        row, start = {"python": python, "which": which}, time.perf_counter()
         found = interpreter(python)
         if found is None:
-            print(f"{name}: no Python {python} here, left out", flush=True)
-            continue
-        folder = given.folder.resolve() / name
-        start = time.perf_counter()
-        try:
-            inside = install(folder, found, which, wheel.resolve())
-            row = {"python": python, **versions(inside)}
-            if not given.install_only:
-                row["tests"] = try_out(inside, folder, given.quick)
-        except RuntimeError as error:
-            failed.append(name)
-            print(f"{name}: failed\n{error}", file=sys.stderr)
-            continue
+            row["why"] = "not tried, no such Python was there"
+        else:
+            try:
+                inside = install(folder, found, which, wheel.resolve())
+                row |= versions(inside)
+                if not given.install_only:
+                    row["tests"] = try_out(inside, folder, given.quick)
+            except RuntimeError as error:
+                failed.append(name)
+                row["why"] = "failed"
+                print(f"{name}: failed\n{error}", file=sys.stderr)
+        folder.mkdir(parents=True, exist_ok=True)
         if not given.install_only:
             (folder / "row.json").write_text(json.dumps(row), encoding="utf-8")
         print(f"{name}: {row} in {time.perf_counter() - start:.0f} s", flush=True)
-    # Of every environment that there is, also of earlier calls; a new one has no row until it has passed.
-    rows = [
-        json.loads(path.read_text(encoding="utf-8"))
-        for path in (given.folder / name / "row.json" for name in every)
-        if path.is_file()
-    ]
-    if rows and not given.install_only:
+    # Of every environment that there is, also of earlier calls.
+    rows: dict[str, dict[str, str]] = {}
+    for name in every:
+        python, _, which = name.partition("-")
+        path = given.folder / name / "row.json"
+        rows[name] = (
+            json.loads(path.read_text(encoding="utf-8"))
+            if path.is_file()
+            else {"python": python, "which": which, "why": "not tried"}
+        )
+    if not given.install_only:
         write_page(rows)
     return bool(failed)
 

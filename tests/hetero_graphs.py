@@ -95,7 +95,9 @@ class _Plain(nn.Module):
         super().__init__()
         self.first, self.second = pyg.SAGEConv((-1, -1), HIDDEN), pyg.SAGEConv((-1, -1), CLASSES)
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+    # Without annotations: those of a file with `annotations` from `__future__` are strings, at which the
+    # tracer of torch 2.6, and so `to_hetero`, fails.
+    def forward(self, x, edge_index):
         return self.second(self.first(x, edge_index).relu(), edge_index)
 
 

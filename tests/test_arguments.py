@@ -40,9 +40,17 @@ def links(pairs: Any) -> Any:
 
 
 CASES: dict[str, tuple[Callable[[], Any], str]] = {
-    "x as an array": (lambda: on(x=DATA.x.numpy()), "x"),
-    "x as a list": (lambda: on(x=DATA.x.tolist()), "x"),
-    "edges as an array": (lambda: on(edge_index=DATA.edge_index.numpy()), "edge_index"),
+    "x as an array": (lambda: on(x=DATA.x.numpy()), "x must be a tensor, got ndarray"),
+    "x as a list": (lambda: on(x=DATA.x.tolist()), "x must be a tensor, got list"),
+    "x without numbers": (lambda: on(x=DATA.x.to("meta")), "x is on the device 'meta'"),
+    "x in other numbers": (
+        lambda: on(x=DATA.x.double()),
+        "type torch.float64, the model's weights are torch.float32: use x.to(torch.float32)",
+    ),
+    "edges as an array": (
+        lambda: on(edge_index=DATA.edge_index.numpy()),
+        "edge_index must be a tensor, got ndarray",
+    ),
     "edges as floats": (lambda: on(edge_index=DATA.edge_index.float()), "edge_index"),
     "edges in three rows": (lambda: on(edge_index=torch.zeros(3, 5).long()), "edge_index"),
     "edges out of range": (lambda: on(edge_index=DATA.edge_index + 30), "edge_index"),
@@ -73,6 +81,35 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ask(nodes=torch.ones(3).bool()),
         "mask has 3 entries, expected 34",
     ),
+    "no node among nodes": (lambda: ask(nodes=[None]), "whole numbers from 0 to 33, got [None]"),
+    "a node without end": (lambda: nora.what_if(MODEL, DATA, 2**70), "whole numbers from 0 to 33"),
+    "a removal yes": (lambda: nora.what_if(MODEL, DATA, True), "whole numbers, one or several"),
+    "groups by number": (
+        lambda: ask("exact", measure="flips", by=3),
+        "by must be the name of a node attribute, or one value per node; got 3",
+    ),
+    "a checkpoint in a file": (
+        lambda: ask("brute", checkpoint=__file__),
+        "test_arguments.py is a file; a checkpoint is a folder",
+    ),
+    "a report of another kind": (
+        lambda: nora.write_report("r.pdf", MODEL, DATA, ask()),
+        "cannot write a report to 'r.pdf': use a .html name",
+    ),
+    "a report of nothing": (
+        lambda: nora.write_report("r.html", MODEL, DATA, None),
+        "scores must be a nora.Influence or a list of them",
+    ),
+    "edges as a dictionary": (
+        lambda: nora.read_graph({"source": [1], "target": [2]}),
+        "a graph is read from a file or a pandas DataFrame, got {",
+    ),
+    "numbers to evaluate": (lambda: nora.evaluate(1, 2), "must be a nora.Influence, or a list"),
+    "a number for scores": (
+        lambda: nora.to_networkx(DATA, 3),
+        "scores must be a nora.Influence or a tensor, got 3",
+    ),
+    "a rule for no class": (lambda: nora.rule(3), "classes of convolutions, e.g. GCNConv; got 3"),
     "nodes by name": (lambda: ask(nodes="1"), "node ids are numbers, got '1'"),
     "targets that are not there": (lambda: ask(targets=[99]), "99 is out of range"),
     "no targets": (lambda: ask(targets=[]), "target"),
@@ -211,3 +248,7 @@ def test_an_index_out_of_range_is_one_sentence_too() -> None:
 )
 def test_numbers_of_numpy_and_torch_are_numbers(good: Any) -> None:
     assert ask("exact", tolerance=good * 0).scores.numel() == 34
+
+
+def test_a_budget_without_end_is_one() -> None:
+    assert "any time" in ask(budget=float("inf")).details["auto"]["reason"]

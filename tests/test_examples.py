@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,17 +14,47 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def printed(name: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / name],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+# One interpreter for all of them: importing torch and PyG takes longer than most do.
+RUNNER = """
+import contextlib, io, json, os, runpy, sys, traceback
+told = {}
+for path in sys.argv[1:]:
+    out, name = io.StringIO(), os.path.basename(path)
+    try:
+        with contextlib.redirect_stdout(out):
+            runpy.run_path(path, run_name="__main__")
+        told[name] = [out.getvalue(), None]
+    except BaseException:
+        told[name] = [out.getvalue(), traceback.format_exc()]
+print(json.dumps(told))
+"""
+
+
+class Examples:
+    """What every example printed, and the folder they ran in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        done = subprocess.run(
+            [sys.executable, "-c", RUNNER, *sorted(EXAMPLES.glob("*.py"))],
+            cwd=folder,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=480,
+        )
+        assert done.returncode == 0, done.stderr
+        self.told = json.loads(done.stdout.splitlines()[-1])
+
+    def printed(self, name: str) -> str:
+        text, failure = self.told[name]
+        assert failure is None, failure
+        return text
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory) -> Examples:
+    return Examples(tmp_path_factory.mktemp("examples"))
 
 
 def accuracy(text: str) -> int:
@@ -38,8 +69,8 @@ def table(text: str, heading: str) -> list[list[str]]:
     return [line.split() for line in lines[1:]]
 
 
-def test_a_model_of_ones_own(tmp_path):
-    text = printed("own_model.py", tmp_path)
+def test_a_model_of_ones_own(examples):
+    text = examples.printed("own_model.py")
     assert accuracy(text) > 80
     columns, *rows = table(text, "The most influential accounts")
     assert columns == ["node", "name", "influence", "rank"]
@@ -55,11 +86,11 @@ def test_a_model_of_ones_own(tmp_path):
     assert text.count("→") == min(5, int(moved[1])) > 0
     assert "Top ten: all 10 certified" in text
     assert re.search(r"Degree against influence: Pearson 0\.\d\d, Spearman 0\.\d\d", text)
-    assert (tmp_path / "runs" / "own-model.parquet").exists()
+    assert (examples.folder / "runs" / "own-model.parquet").exists()
 
 
-def test_a_graph_with_node_types(tmp_path):
-    text = printed("hetero.py", tmp_path)
+def test_a_graph_with_node_types(examples):
+    text = examples.printed("hetero.py")
     assert accuracy(text) > 80
     columns, *rows = table(text, "Across all types")
     assert columns == ["type", "node", "influence", "rank"]
@@ -74,8 +105,8 @@ def test_a_graph_with_node_types(tmp_path):
     assert re.search(r"Without author \d+ and venue \d+: [\d.]+ \(one by one: [\d.]+\)", text)
 
 
-def test_a_detector_of_bots(tmp_path):
-    text = printed("bots.py", tmp_path)
+def test_a_detector_of_bots(examples):
+    text = examples.printed("bots.py")
     assert accuracy(text) > 88  # five of six are people
     columns, *rows = table(text, "The most influential accounts")
     assert columns == ["node", "influence", "rank", "bot"]
@@ -88,8 +119,8 @@ def test_a_detector_of_bots(tmp_path):
     assert len({int(one) for one in group[1].split(",")} & set(range(500, 600))) == 5
 
 
-def test_a_model_of_a_leaderboard(tmp_path):
-    text = printed("leaderboard.py", tmp_path)
+def test_a_model_of_a_leaderboard(examples):
+    text = examples.printed("leaderboard.py")
     assert accuracy(text) > 70
     columns, *rows = table(text, "Papers that later papers")
     assert columns == ["node", "influence", "rank", "label", "known"]

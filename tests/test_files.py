@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
-from nora.files import folder_written_atomically, written_atomically
+from nora.files import folder_written_atomically, read_json, write_tensors, written_atomically
 
 
 def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
@@ -44,6 +48,49 @@ def test_a_file_gets_the_permissions_of_the_umask(tmp_path: Path) -> None:
         assert os.umask(0o027) == 0o027
     finally:
         os.umask(mask)
+
+
+@contextmanager
+def full_disk(most: int) -> Iterator[None]:
+    """No file grows beyond so many bytes."""
+    resource = pytest.importorskip("resource")
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_names_the_file_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    with full_disk(10):
+        with pytest.raises(OSError, match=r"scores\.csv'$"), written_atomically(path) as temporary:
+            temporary.write_text("a" * 100)
+        with (
+            pytest.raises(OSError, match=r"weights'$"),
+            written_atomically(tmp_path / "weights") as file,
+        ):
+            write_tensors({"a": torch.ones(100)}, file)
+        with (
+            pytest.raises(OSError, match=r"run'$"),
+            folder_written_atomically(tmp_path / "run") as folder,
+        ):
+            write_tensors({"a": torch.ones(100)}, folder / "model.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_is_read_or_the_reason_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    for text, says in (("{", "it is no JSON"), ("[" * 100_000, "nested too deeply")):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=says):
+            read_json(path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="is a pipe, not a file"):
+        read_json(tmp_path / "pipe")
 
 
 def test_a_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:

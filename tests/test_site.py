@@ -92,6 +92,30 @@ def test_everything_a_page_points_to_is_there(site):
                 assert (page.parent / unquote(address.path)).exists(), f"{page.name}: {one}"
 
 
+def test_every_place_on_a_page_that_is_pointed_to_is_there(site):
+    """Offline, so addresses elsewhere are not asked: `make linkcheck` does that."""
+    found = {
+        page.resolve(): elements
+        for page, elements in pages(site)
+        if any("data-content_root" in given for _, given in elements)  # else a sample report
+    }
+    places = {
+        page: {given.get("id") or given.get("name") for _, given in elements}
+        for page, elements in found.items()
+    }
+    seen = 0
+    for page, elements in found.items():
+        for tag, given in elements:
+            address = urlsplit(given.get("href", ""))
+            if tag != "a" or address.scheme or address.netloc or not address.fragment:
+                continue
+            target = (page.parent / unquote(address.path)).resolve() if address.path else page
+            if target in places:  # reports make their places by a script
+                seen += 1
+                assert unquote(address.fragment) in places[target], f"{page.name}: {given['href']}"
+    assert seen > 500
+
+
 def test_every_public_name_is_on_the_api_page(site):
     anchors = {given.get("id", "") for _, given in Elements(site / "docs" / "api.html").found}
     assert {f"nora.{name}" for name in nora.__all__} <= anchors
@@ -164,7 +188,7 @@ def test_every_page_is_in_the_navigation():
 
 def rows(page: str, after: str) -> dict[str, list[str]]:
     """The first table after a text: its rows by their first cell, without marks."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8").partition(after)[2]
+    text = (ROOT / "docs" / page).resolve().read_text(encoding="utf-8").partition(after)[2]
     table = re.search(r"\n\n\|.*?\n\|[-:|]+\n(.*?)\n\n", text, re.DOTALL)
     assert table, after
     cells = [line.strip("|").split("|") for line in table[1].splitlines()]
@@ -213,3 +237,40 @@ def test_the_guide_tells_the_cost_that_was_measured(after, graph, last):
         assert number(seconds) == pytest.approx(measured[name]["seconds"], rel=0.05)
         for text, metric in zip(figures, ("pearson", "spearman", last), strict=True):
             assert number(text) == pytest.approx(measured[name][metric], abs=5.1e-4), name
+
+
+def test_the_readme_tells_what_was_measured():
+    shown = rows("../README.md", "\n## Methods")
+    means = results("results/citation.json")["tables"]["Means over all cells"]
+    told = {row["method"]: row for row in means if row["method"] in shown}
+    assert len(told) == len(shown) - 3  # exact, brute, and the sketch
+    for method, row in told.items():
+        for text, metric in zip(shown[method][1:4], ("pearson", "spearman", "top_1%"), strict=True):
+            assert number(text) == pytest.approx(row[metric], abs=5.1e-3), method
+    cells = results("results/sketch.json")["tables"]["Every cell"]
+    for text, metric in zip(shown["cauchy"][1:3], ("pearson", "spearman"), strict=True):
+        mean = sum(cell[f"{metric} cauchy"] for cell in cells) / len(cells)
+        assert number(text) == pytest.approx(mean, abs=5.1e-3)
+
+
+def test_the_readme_tells_the_ratios_that_were_measured():
+    measured = results("benchmarks/results/exact.json")["settings"]
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+
+    def between(pattern: str, values: list[float], near: float) -> None:
+        found = re.search(pattern, text)
+        assert found, pattern
+        for shown, value in zip(found.groups(), (min(values), max(values)), strict=True):
+            assert number(shown) == pytest.approx(value, rel=near)
+
+    def ratios(*names: str) -> dict[str, float]:
+        return {k: v["ratio"] for k, v in measured.items() if k.startswith(names)}
+
+    cora = {k: v for k, v in measured.items() if k.startswith("cora")}
+    passes = [row["nodes"] / row["ratio"] for row in cora.values()]
+    between(r"(\d+) to (\d+) forward passes for \*all\* nodes of Cora", passes, 0.05)
+    between(r"(\d+) to (\d+) times faster", list(ratios("cora", "citeseer").values()), 0.05)
+    pubmed = ratios("pubmed")
+    assert f"link prediction {pubmed.pop('pubmed-gcn-256-link'):.0f}" in text
+    between(r"([\d,]+) to ([\d,]+) times on PubMed", list(pubmed.values()), 0.05)
+    between(r"(\d+) to (\d+) times on the ogbn-arxiv", list(ratios("arxiv").values()), 0.05)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 from email import message_from_bytes
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urljoin
+from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 from zipfile import ZipFile
 
 import pytest
@@ -73,7 +77,9 @@ def test_three_commands_lead_from_the_wheel_to_a_report(wheel, tmp_path):
     work.mkdir()
     assert installed_at(bin_folder, work).is_relative_to(tmp_path / "env")
     command = bin_folder / "nora"
-    assert "The most influential accounts" in done(command, "demo", cwd=work)
+    said = done(command, "demo", cwd=work)
+    assert "The most influential accounts" in said
+    assert f"{command} explore --demo" in said
     assert (work / "demo" / "influence.png").stat().st_size > 10_000
     done(command, "example", "files", cwd=work)
     inputs = [f"--{name}=files/{name}.csv" for name in ("edges", "features", "labels")]
@@ -81,6 +87,34 @@ def test_three_commands_lead_from_the_wheel_to_a_report(wheel, tmp_path):
     page = (work / "results" / "report.html").read_text(encoding="utf-8")
     assert "<script" in page
     assert "Take a node away" in page
+    assert_the_explorer_opens(command, work)
+
+
+def assert_the_explorer_opens(command: Path, work: Path) -> None:
+    """Its page and everything the page loads comes from the wheel."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    with subprocess.Popen(
+        [command, "explore", "results", "--no-browser"],
+        cwd=work,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as started:
+        try:
+            lines = (line for line in started.stdout if line.startswith("Explorer: "))
+            address = next(lines, "").removeprefix("Explorer: ").strip()
+            assert address, started.stderr.read()
+            client = build_opener(ProxyHandler({}), HTTPCookieProcessor())
+            client.open(address, timeout=20)  # lets this client in
+            page = client.open(urljoin(address, "/"), timeout=20).read().decode()
+            assert "The explorer needs JavaScript" in page
+            loaded = re.findall(r'<(?:script|link)[^>]* (?:src|href)="(?!data:)([^"#]+)"', page)
+            assert loaded
+            for one in loaded:
+                assert len(client.open(urljoin(address, one), timeout=20).read()) > 100, one
+        finally:
+            started.terminate()
 
 
 def test_uv_installs_the_wheel_too(wheel, tmp_path):
@@ -99,6 +133,17 @@ def test_everything_beside_the_code_is_in_the_wheel(wheel):
     assert sources <= packed
     assert "nora/py.typed" in packed
     assert not [name for name in packed - sources if ".dist-info/" not in name]
+
+
+def test_the_sdist_holds_all_that_the_repository_does(wheel):
+    if not (ROOT / ".git").exists():
+        pytest.skip("no repository to compare with: this is a sdist")
+    (sdist,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    tracked = done("git", "ls-files", cwd=ROOT).split()
+    assert len(tracked) > 500
+    assert [name for name in tracked if name not in packed and (ROOT / name).exists()] == []
 
 
 def test_the_wheel_says_what_it_is(wheel):

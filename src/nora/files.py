@@ -1,19 +1,27 @@
-"""Writing without halves: a file or folder is there complete, or not at all."""
+"""Writing without halves: a file or folder is there complete, or not at all. Reading without waiting."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import json
 import os
+import re
 import shutil
+import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # renameat2(2): paths are relative to the working directory; the two names change places.
 _HERE, _EXCHANGE = -100, 2
+_FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 _CANNOT_LINK = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
@@ -22,6 +30,32 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def check_regular(path: Path) -> None:
+    """Raise for a pipe, a device or a socket: opening one may wait, or never end."""
+    if not path.exists() or path.is_file() or path.is_dir():
+        return
+    mode = path.stat().st_mode
+    what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+    raise ValueError(f"{path} is {what}, not a file; name a file")
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds; a `ValueError` says why it holds none.
+
+    >>> read_json(Path("/dev/null"))
+    Traceback (most recent call last):
+    ValueError: /dev/null is a device, not a file; name a file
+    """
+    check_regular(path)
+    raw = path.read_bytes()
+    try:
+        return json.loads(raw)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from None
 
 
 @contextmanager
@@ -43,7 +77,8 @@ def written_atomically(path: Path, replace: bool = True) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
+        with _named(path):
+            yield temporary
         temporary.chmod(0o666 & ~_umask())  # mkstemp makes private files
         if replace:
             temporary.replace(path)
@@ -51,6 +86,33 @@ def written_atomically(path: Path, replace: bool = True) -> Iterator[Path]:
             _take_free_place(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """A full disk is told of with the file that did not fit, not with none or a temporary one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write named tensors to `path`, in safetensors; what cannot be written is an `OSError`."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    # Copies: safetensors refuses tensors that share their memory.
+    copies = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
+    try:
+        save_file(copies, path)
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def _take_free_place(temporary: Path, path: Path) -> None:
@@ -75,7 +137,8 @@ def folder_written_atomically(path: Path, replace: bool = False) -> Iterator[Pat
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
-        yield temporary
+        with _named(path):
+            yield temporary
         # Some writers, safetensors' among them, make private files.
         for file in temporary.rglob("*"):
             file.chmod((0o777 if file.is_dir() else 0o666) & ~_umask())

@@ -15,7 +15,6 @@ Messages name parameters (`out=`, `force=True`), of which the command line makes
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nora.files import check_folder
+from nora.files import check_folder, check_regular, read_json
 from nora.wording import listed
 
 TABLES = (".csv", ".parquet")
@@ -81,16 +80,13 @@ def read_from(*sources: Path | None, made_from: Iterable[Mapping[str, Any]] = ()
     for source in (source for source in sources if source is not None):
         files += [source / name for name in RUN_FILES] if source.is_dir() else [source]
         files += [*source.glob("manifest.json"), *source.glob("part-*.parquet")]
-        with suppress(
-            OSError, ValueError, AttributeError, TypeError, RecursionError
-        ):  # no run, or not whole
-            about = json.loads((source / "run.json").read_text(encoding="utf-8"))
-            origins += about.get("inputs", ())
+        with suppress(OSError, ValueError, AttributeError, TypeError):  # no run, or not whole
+            origins += read_json(source / "run.json").get("inputs", ())
     contents = set()
     for origin in origins:
-        if isinstance(origin, Mapping) and "sha256" in origin:
-            contents.add((int(origin["bytes"]), str(origin["sha256"])))
+        with suppress(KeyError, ValueError, TypeError):  # what the run's own check refuses later
             files.append(Path(origin["file"]))
+            contents.add((int(origin["bytes"]), str(origin["sha256"])))
     data = os.environ.get("NORA_DATA")
     if data:
         files.append(Path(data).expanduser())
@@ -107,6 +103,7 @@ def check_file(path: Path, force: bool = False, inputs: Inputs | None = None) ->
     """
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file")
+    check_regular(path)
     if os.path.lexists(path):
         if inputs is not None and inputs.holds(path):
             raise FileExistsError(
@@ -149,7 +146,7 @@ def _is_left_over(beside: Path, table: Path) -> bool:
     if beside.suffix == ".safetensors":
         return True
     try:
-        return "kind" in json.loads(beside.read_bytes())
+        return "kind" in read_json(beside)
     except (OSError, ValueError, TypeError):
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from math import isfinite, log10
@@ -88,6 +89,8 @@ def duration(seconds: float) -> str:
     >>> duration(0.0021), duration(0.47), duration(60), duration(75), duration(7300)
     ('2 ms', '0.47 s', '1 min', '1 min 15 s', '2 h 1 min')
     """
+    if math.isinf(seconds):
+        return "any time"
     if seconds < 0.01:
         return f"{1000 * seconds:.0f} ms"
     if seconds < 59.5:

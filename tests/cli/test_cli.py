@@ -17,6 +17,7 @@ import pytest
 
 import nora
 from nora.cli.arguments import parse_nodes
+from nora.cli.demonstration import _as_called
 from nora.files import check_folder
 from nora.outputs import check_table
 from nora.problem import Problem
@@ -365,6 +366,20 @@ class TestDemo:
         assert "is a file" in refused("demo", "--out", tmp_path / "file")
         assert not (tmp_path / "demo").exists()
 
+    def test_what_to_type_next_is_what_the_shell_finds(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        command = tmp_path / "bin" / "nora"
+        command.parent.mkdir()
+        command.touch(mode=0o755)
+        monkeypatch.setenv("PATH", str(command.parent))
+        monkeypatch.setattr("sys.argv", [str(command)])
+        assert _as_called() == "nora"
+        monkeypatch.setenv("PATH", "")
+        assert _as_called() == str(command)
+        monkeypatch.setattr("sys.argv", [str(tmp_path / "nora" / "__main__.py")])
+        assert _as_called() == "python -m nora"
+
 
 class TestErrors:
     def test_no_rights_no_output(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -436,6 +451,10 @@ class TestNodeNames:
     def test_a_name_with_a_comma_is_one_name(self) -> None:
         assert parse_nodes(["Doe, Jane"], ["Roe", "Doe, Jane"], 2) == [1]
 
+    def test_a_slip_in_a_name_with_a_comma_is_told_of_the_whole_name(self) -> None:
+        with pytest.raises(ValueError, match=r"'Brauer, Anna'\. Did you mean 'Bräuer, Anna'"):
+            parse_nodes(["Brauer, Anna"], ["Roe, Jo", "Bräuer, Anna"], 2)
+
     def test_a_name_that_is_a_number_is_that_node(self) -> None:
         assert parse_nodes(["1"], ["1", "0"], 2) == [0]
 
@@ -484,7 +503,7 @@ def test_names_with_commas_and_quotes_are_found(text: str, ids: list[int]) -> No
     [
         ("a,b,bob", 'can be read as "a", "b", "bob" or "a,b", "bob": put names'),
         ('"bob,a', "a quote that is not closed"),
-        ("Doe, Jim", "no node is named 'Doe'"),
+        ("Doe, Jim", "no node is named 'Doe, Jim'. Did you mean 'Doe, Jo'?"),
         ('"Doe, Jim",bob', "no node is named 'Doe, Jim'. Did you mean 'Doe, Jo'?"),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import nora
 from nora.cli.errors import EXTRAS
@@ -57,6 +58,25 @@ def test_errors_of_files_are_one_line(
 ) -> None:
     fail_inside(error, monkeypatch)
     assert refused("rank", karate, "--method", "brute") == f"error: {says}"
+
+
+def too_much() -> Exception:
+    """What torch raises where there is not enough memory."""
+    try:
+        torch.empty(1 << 60)
+    except RuntimeError as error:
+        return error
+    raise AssertionError("there was enough")
+
+
+@pytest.mark.parametrize("error", [MemoryError(), too_much()], ids=["Python's", "torch's"])
+def test_too_little_memory_is_one_line(
+    error: Exception, karate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_inside(error, monkeypatch)
+    assert refused("rank", karate, "--method", "brute").startswith(
+        "error: there is not enough memory"
+    )
 
 
 @pytest.mark.parametrize(

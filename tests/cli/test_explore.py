@@ -27,5 +27,11 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch):
         nora.explore(run.model, run.data, browser=False)
 
 
+def test_without_the_extra_nothing_is_trained_first(monkeypatch):
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    monkeypatch.setattr(nora, "train", lambda *args, **options: pytest.fail("trained"))
+    assert "pip install 'nora-influence[explore]'" in refused("explore", "--demo", "--no-browser")
+
+
 def test_the_help_shows_examples():
     assert "nora explore --demo" in ok("explore", "--help")

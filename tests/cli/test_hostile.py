@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 from collections.abc import Callable, Iterator
@@ -304,6 +305,32 @@ def test_a_run_json_that_is_none_is_named(text: str, place: Path) -> None:
     (place / "run/run.json").write_text(text, encoding="latin-1")
     says = "run/run.json is not readable as a run"
     is_refused(place, ["rank", "run", "--method", "degree"], says)
+
+
+@pytest.mark.parametrize("what", ["pipe", "device"])
+@pytest.mark.parametrize(
+    ("file", "args"),
+    [
+        ("run/run.json", ["rank", "run", "--method", "degree"]),
+        ("run/model.safetensors", ["rank", "run", "--method", "degree"]),
+        ("new.csv", ["what-if", "run", "--set", "new.csv"]),
+        ("new.parquet", ["rank", "run", "--method", "predict-n", "--labels", "new.parquet"]),
+        ("run/tuned/nora.json", ["rank", "run", "--method", "nora", "--tuned"]),
+        ("parts/manifest.json", ["merge", "parts", "--out", "m.csv"]),
+        ("new.csv", ["rank", "run", "--method", "degree", "--out", "new.csv", "--force"]),
+        ("new.json", ["flip", "run", "3", "--out", "new.json", "--force"]),
+    ],
+    ids=lambda one: one if isinstance(one, str) else one[0],
+)
+def test_nothing_waits_for_a_pipe_or_reads_a_device(
+    what: str, file: str, args: list[str], place: Path
+) -> None:
+    path = place / file
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path) if what == "pipe" else path.symlink_to("/dev/zero")
+    says = "is missing" if "safetensors" in file else f"is a {what}, not a file"
+    is_refused(place, args, says)
 
 
 @pytest.mark.parametrize(("suffix", "how"), [(s, h) for s in ("csv", "parquet") for h in DAMAGE])

@@ -10,8 +10,9 @@ from torch_geometric.data import Data
 
 import nora
 from graphs import GRAPHS, double
+from nora.engine.backends.choice import pick_backend
 from nora.engine.changed import Removals
-from nora.engine.engine import Chunks, Engine, pick_backend
+from nora.engine.engine import Chunks, Engine
 from nora.engine.steps.step import Tally
 from nora.problem import build_problem
 

@@ -86,7 +86,7 @@ def prepared(model: nn.Module, data: Any, task: Any = None, backend: str = "vect
     session = nora.Session(model, data, task)
     problem = session.problem()
     with problem.evaluating(), torch.no_grad():
-        from nora.engine.engine import pick_backend
+        from nora.engine.backends.choice import pick_backend
 
         engine = Engine.prepare(problem, pick_backend(backend, problem, 1))
     return Effects(problem, engine.before, engine)

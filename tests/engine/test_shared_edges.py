@@ -8,8 +8,9 @@ from torch import nn
 from torch_geometric import nn as pyg
 
 from nora.engine import edges, spaces
+from nora.engine.backends.choice import pick_backend
 from nora.engine.changed import Removals
-from nora.engine.engine import Engine, pick_backend
+from nora.engine.engine import Engine
 from nora.problem import build_problem
 
 LAYERS = {

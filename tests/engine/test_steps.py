@@ -9,8 +9,9 @@ from torch_geometric import nn as pyg
 
 import nora
 from nora.engine import rules
+from nora.engine.backends.choice import pick_backend
 from nora.engine.changed import Changed, Removals
-from nora.engine.engine import Engine, pick_backend
+from nora.engine.engine import Engine
 from nora.engine.linear import Linearised
 from nora.engine.plan import UnsupportedError
 from nora.engine.steps.step import Step, Value

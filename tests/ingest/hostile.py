@@ -515,4 +515,105 @@ CASES = [
         edges='<!DOCTYPE x [<!ENTITY a "b">]><graphml/>',
         names={"edges": "g.graphml"},
     ),
+    # As spreadsheets of people write it.
+    *(
+        Case(f"a workbook {end}", "is a spreadsheet; save", edges=b"PK", names={"edges": f"e{end}"})
+        for end in (".xlsx", ".xls", ".ods")
+    ),
+    Case(
+        "umlauts of Windows",
+        r"line 2: byte 0xf6 \(as Windows writes 'ö'\) is not UTF-8.*CSV UTF-8",
+        edges="source;target\nKöhler;Lang\n".encode("cp1252"),
+    ),
+    *(
+        Case(
+            f"a title above the names of columns: {title!r}",
+            "a title.*delete it",
+            edges=title + rows,
+        )
+        for title in ("Ties, 2025;;\n", "Ties\n")
+        for rows in ("source;target;weight\na;b;1\n",)
+    ),
+    Case("a title above features", "a title.*delete it", features="People,\nid,age\na,1\nb,2\n"),
+    Case(
+        "weights with thousands points and decimal commas",
+        edges="source;target;weight\na;b;1.967,14\nb;c;351,75\nc;d;1.967\n",
+        check=lambda d: np.allclose(sorted(set(d.edge_weight.tolist())), [351.75, 1967, 1967.14]),
+    ),
+    *(
+        Case(
+            f"1.967 beside {other}",
+            f"line 2: '1.967' in the column 'weight', beside '{other}': does the point",
+            edges=f"source;target;weight\na;b;1.967\nb;c;{other}\n",
+        )
+        for other in ("351,75", "351")
+    ),
+    Case(
+        "1.967 beside decimal points",
+        edges="source;target;weight\na;b;1.967\nb;c;351\nc;d;2.5\n",
+        check=lambda d: np.allclose(sorted(set(d.edge_weight.tolist())), [1.967, 2.5, 351]),
+    ),
+    Case(
+        "a decimal point beside thousands points",
+        "line 3: the weight '2.5' is not a number",
+        edges="source;target;weight\na;b;1.967,14\nb;c;2.5\n",
+    ),
+    *(
+        Case(
+            f"the weight {number}",
+            "without thousands separators",
+            edges=f'source,target,weight\na,b,"{number}"\nb,c,3\n',
+        )
+        for number in ("1,967.14", "1'967", "1 967", "2,5")
+    ),
+    *(
+        Case(
+            f"features such as {number}",
+            f"line 2: .* in the column 'u' looks like a number.*{ending}",
+            features=f'id,u\na,"{number}"\nb,"2{number}"\nc,"{number}"\nd,7\n',
+        )
+        for number, ending in (("1,5", "1967.14"), ("1,967", "1967.14"), ("1’967.5", "ignore"))
+    ),
+    Case(
+        "one number with thousands separators among others",
+        "line 2: .* is not a number, unlike others.*without thousands",
+        features="id,u\na,1'967\nb,2\nc,3\nd,4\n",
+    ),
+    Case(
+        "a list of features with decimal commas",
+        "line 2: the value '1,5' is not a number.*decimal point",
+        features='id,feature,value\na,u,"1,5"\nb,u,2\n',
+    ),
+    Case(
+        "dates of other countries",
+        noted="'u' of features.csv looks like dates, and is taken as words: dates are read as",
+        features="id,u\na,31.12.2014\nb,1/2/2015\nc,31.12.2014\nd,\n",
+    ),
+    Case(
+        "a weight of 400 digits",
+        r"line 2: the weight '9{40} …' is not finite$",
+        edges=f"source,target,weight\na,b,{'9' * 400}\nb,c,1\n",
+    ),
+    Case(
+        "UTF-32",
+        "edges.csv is UTF-32; save it as UTF-8",
+        edges="source,target\na,b\n".encode("utf-32"),
+    ),
+    Case(
+        "a second line without end",
+        "line 3: the line has 3,000,002 characters; are line ends missing",
+        edges="source,target\na,b\n" + "y" * 3_000_000 + ",c\n",
+    ),
+    Case(
+        "a matrix that holds no number",
+        "e.mtx: the entry in row 1, column 2 is not finite",
+        edges="%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 nan\n2 3 1\n",
+        names={"edges": "e.mtx"},
+    ),
+    Case(
+        "a matrix with negative weights",
+        "e.mtx, row 2: the weight .* is negative",
+        edges="%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 1\n2 3 -1\n",
+        names={"edges": "e.mtx"},
+    ),
 ]

@@ -238,7 +238,7 @@ class TestRefused:
                 "source,target\na,\x1b[31mb\n",
                 r"line 2: the target id '\\x1b\[31mb' holds a control",
             ),
-            (b"source,target\na,b\nc,\xe9\n", r"e\.csv, line 3: byte 0xe9 is not UTF-8"),
+            (b"source,target\na,b\nc,\xe9\n", r"e\.csv, line 3: byte 0xe9 .* is not UTF-8"),
             ("source,weight\na,1\n", r"which columns are the two ends of an edge"),
         ],
     )
@@ -253,5 +253,5 @@ class TestRefused:
             read_graph(tmp_path / "e.csv")
 
     def test_a_file_of_another_kind(self, write: Write) -> None:
-        with pytest.raises(ValueError, match=r"cannot tell what 'e\.xlsx' is: use a \.csv"):
-            read_graph(write("e.xlsx", "a,b\n"))
+        with pytest.raises(ValueError, match=r"cannot tell what 'e\.doc' is: use a \.csv"):
+            read_graph(write("e.doc", "a,b\n"))

@@ -152,7 +152,8 @@ class Sage(nn.Module):
         super().__init__()
         self.conv1, self.conv2 = SAGEConv((-1, -1), 5), SAGEConv((-1, -1), 4)
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+    # Without annotations: torch 2.6 cannot trace those that are strings, see `hetero_graphs`.
+    def forward(self, x, edge_index):
         return self.conv2(self.conv1(x, edge_index).relu(), edge_index)
 
 

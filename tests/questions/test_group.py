@@ -229,7 +229,7 @@ class TestBestGroup:
             for asked in (None, task):
                 plain = nora.best_group(model, data, 3, asked, progress=False)
                 with monkeypatch.context() as patch:
-                    patch.setattr(engine_module, "COMPILE_ABOVE", 0)
+                    patch.setattr("nora.engine.backends.choice.COMPILE_ABOVE", 0)
                     fast = nora.best_group(model, data, 3, asked, progress=False)
                 assert fast.totals == pytest.approx(plain.totals, **CLOSE)
 

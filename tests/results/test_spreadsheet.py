@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -97,5 +98,10 @@ def test_an_edited_table_is_refused_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"another s\.csv than is there now.*delete \"sha256\""):
         nora.Influence.load(path)
     meta = tmp_path / "s.csv.meta.json"
-    meta.write_text(meta.read_text().replace('"sha256"', '"then"'))
+    about = json.loads(meta.read_text())
+    meta.write_text(json.dumps(about | {"method": "exact"}))
+    with pytest.raises(ValueError, match="is not as it was saved"):
+        nora.Influence.load(path)
+    del about["sha256"]
+    meta.write_text(json.dumps(about))
     assert nora.Influence.load(path).scores.tolist() == [1.0, 3.0]

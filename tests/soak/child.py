@@ -8,12 +8,20 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from nora.cli import app
 
 HANGS_AFTER = 300.0
+CRASHED = 70
+
+
+@dataclass(frozen=True)
+class Child:
+    """A process that was started, and the end of the pipe it speaks into."""
+
+    pid: int
+    pipe: int
 
 
 @dataclass(frozen=True)
@@ -25,45 +33,74 @@ class End:
     told: str
 
 
-def start(args: list[Any], log: Path, most_bytes: int | None, clock: float | None) -> int:
-    """Fork: the child has everything imported already, so that a kill can hit the work itself."""
-    child = os.fork()
-    if child:
-        return child
+def start(args: list[Any], most_bytes: int | None = None, clock: float | None = None) -> Child:
+    """Fork: the child has everything imported already, so that a kill can hit the work itself.
+
+    Args:
+        args: What is typed after `nora`.
+        most_bytes: No file may grow beyond it, as on a full disk.
+        clock: So many seconds the clock is off, every other time it is asked.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return Child(pid, reading)
+    status = CRASHED
     try:
-        with log.open("wb") as file:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
-        if most_bytes is not None:  # every write beyond fails, as on a full disk
+        # A pipe, since a file would be cut off where the disk is full.
+        os.dup2(writing, 1)
+        os.dup2(writing, 2)
+        if most_bytes is not None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
         if clock is not None:
-            real = time.time
-            time.time = lambda: real() + clock  # type: ignore[assignment]
-        app([str(arg) for arg in args])
-    except SystemExit as end:
+            _unsettle(clock)
+        try:
+            app([str(arg) for arg in args])
+            status = 0
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else 1
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
         sys.stdout.flush()
-        os._exit(end.code if isinstance(end.code, int) else 1)
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
         sys.stderr.flush()
-        os._exit(70)
-    os._exit(0)
+    finally:
+        # Whatever happens: a child that went on would be a second soak, and clear up the first one's folder.
+        os._exit(status)
 
 
-def ended(child: int, log: Path, kill_after: float | None = None) -> End:
+def _unsettle(clock: float) -> None:
+    """A clock that jumps there and back."""
+    real, asked = time.time, iter(range(sys.maxsize))
+    time.time = lambda: real() + clock * (next(asked) % 2)  # type: ignore[assignment]
+
+
+def ended(child: Child, kill_after: float | None = None) -> End:
     """Wait for a child, or kill it after so many seconds."""
-    begun = time.monotonic()
+    begun, told = time.monotonic(), b""
+    os.set_blocking(child.pipe, False)
     while True:
-        done, status = os.waitpid(child, os.WNOHANG)
+        done, status = os.waitpid(child.pid, os.WNOHANG)
+        told += _read(child.pipe)
         passed = time.monotonic() - begun
         if done:
-            code = os.waitstatus_to_exitcode(status)
-            return End(code, passed, log.read_text(encoding="utf-8", errors="replace"))
+            code: int | None = os.waitstatus_to_exitcode(status)
+            break
         if passed > (HANGS_AFTER if kill_after is None else kill_after):
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return End(-1 if kill_after is None else None, passed, "")
+            os.kill(child.pid, signal.SIGKILL)
+            os.waitpid(child.pid, 0)
+            code = -1 if kill_after is None else None
+            break
         time.sleep(0.01)
+    os.close(child.pipe)
+    return End(code, passed, told.decode(errors="replace"))
+
+
+def _read(pipe: int) -> bytes:
+    try:
+        return os.read(pipe, 1 << 20)
+    except BlockingIOError:
+        return b""

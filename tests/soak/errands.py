@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 import nora
 from nora.outputs import sha256_of
 
@@ -53,6 +55,11 @@ def _tables(path: Path) -> Any:
 
 def _copy_run(source: Path, place: Path) -> None:
     shutil.copytree(source / "run", place / "run")
+
+
+def _table(path: Path) -> list[tuple[Any, ...]]:
+    rows = pd.read_csv(path).round(5)
+    return sorted(rows.itertuples(index=False, name=None))
 
 
 def _with_edges(_: Path, place: Path) -> None:
@@ -110,6 +117,27 @@ ERRANDS = (
         lambda p: ["what-if", p / "run", "--remove", 3, "--out", p / "out.csv"],
         lambda p: p / "out.csv",
         lambda p: round(nora.Effect.load(p / "out.csv").total, 5),
+        _copy_run,
+    ),
+    Errand(
+        "edges",
+        lambda p: ["rank", p / "run", "--edges", "--out", p / "out.csv"],
+        lambda p: p / "out.csv",
+        lambda p: _table(p / "out.csv"),
+        _copy_run,
+    ),
+    Errand(
+        "group",
+        lambda p: ["group", p / "run", "--size", 3, "--out", p / "out.csv"],
+        lambda p: p / "out.csv",
+        lambda p: _table(p / "out.csv"),
+        _copy_run,
+    ),
+    Errand(
+        "flip",
+        lambda p: ["flip", p / "run", 3, "--out", p / "out.json"],
+        lambda p: p / "out.json",
+        lambda p: json.loads((p / "out.json").read_text(encoding="utf-8")),
         _copy_run,
     ),
 )

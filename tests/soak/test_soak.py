@@ -27,4 +27,4 @@ def test_nothing_is_lost_or_half_written(how: list[str], tmp_path: Path) -> None
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "counts.json").read_text())
     assert found["problems"] == []
-    assert found["counts"]["a second start ends well"] == found["counts"]["trials"] > 0
+    assert found["counts"]["a second start ends well"] == found["trials"] > 0

@@ -5,12 +5,11 @@ Light, so that a place that cannot be written to is refused before torch is load
 
 from __future__ import annotations
 
-import json
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from nora.files import check_folder
+from nora.files import check_folder, read_json
 from nora.outputs import Inputs, check_keeps
 from nora.wording import listed
 
@@ -45,7 +44,7 @@ def check_results(folder: Path, force: bool, inputs: Inputs | None = None) -> No
         _try_to_write(folder)
         return
     try:
-        made = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["made_by"] == MADE_BY
+        made = read_json(folder / ABOUT)["made_by"] == MADE_BY
     except (OSError, ValueError, KeyError, TypeError):
         made = False
     if not made:

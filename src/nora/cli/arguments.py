@@ -71,6 +71,8 @@ def _parts(text: str, known: dict[str, int]) -> list[str]:
                 "commas into double quotes"
             )
         plain = ways[0] if ways else [piece.strip() for piece in pieces]
+        if not ways and '"' not in text and (close := nearest(text, list(known))):
+            raise ValueError(f"no node is named {text!r}.{close}")
     if '"' not in text or all(part in known for part in plain):
         return plain
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -77,7 +79,16 @@ def demo(
     else:
         say(f"Had {first} been gone, nobody would change camp.\n")
     say(f"Scores in {files['scores']}, picture in {files['figure']}")
-    say("Try it yourself, in the browser: .venv/bin/nora explore --demo")
+    say(f"Try it yourself, in the browser: {_as_called()} explore --demo")
+
+
+def _as_called() -> str:
+    """What to type for `nora`: its path where the shell would not find this one by its name."""
+    called = Path(sys.argv[0])
+    if called.stem != "nora":
+        return "python -m nora"
+    found = shutil.which("nora")
+    return "nora" if found and Path(found).resolve() == called.resolve() else str(called)
 
 
 @dataclass(frozen=True)

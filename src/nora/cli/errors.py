@@ -1,7 +1,7 @@
 """How the command line fails.
 
     2    the user can mend it, and one line on standard error says how: a wrong argument, a missing
-         file, a full disk, an extra that is not installed
+         file, a full disk, too little memory, an extra that is not installed
     1    a bug of ours: Python's traceback, and a line that asks to report it
     130  interrupted
 
@@ -84,6 +84,10 @@ def _advice(error: Exception) -> str | None:
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
         return f"{error.strerror}{where}" if error.strerror else str(error) or type(error).__name__
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    ):
+        return "there is not enough memory for this: free some, or give a smaller graph or model"
     # Looked up rather than imported: the module imports torch, and cannot have raised otherwise.
     datasets = sys.modules.get("nora.datasets")
     unavailable = (datasets.DatasetUnavailableError,) if datasets else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,6 +49,10 @@ def explore(
       nora explore runs/cora-gcn
       nora explore results --port 8765 --no-browser
     """
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise ImportError(
+            "the explorer needs starlette and uvicorn: pip install 'nora-influence[explore]'"
+        )
     if demo == (run is not None):
         raise ValueError("give a run to explore, e.g. nora explore runs/cora-gcn, or --demo")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nora.cli.arguments import parse_nodes
+from nora.files import check_regular
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +34,7 @@ def read_feature_rows(
         raise ValueError("the graph has no features to set")
     if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
+    check_regular(path)
     if path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"cannot tell the format of {path.name!r}: use a .csv or .parquet name")
     try:

@@ -11,7 +11,7 @@ from nora.cli.arguments import Force, parse_edges, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.feature_rows import read_feature_rows
 from nora.outputs import check_table, read_from
-from nora.wording import listed
+from nora.wording import count, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,9 +126,10 @@ def _title(effect: Effect, flipped: int) -> str:
     from nora.results.effect import NOTICEABLE
 
     least = "" if effect.predicts == "values" else f" by {NOTICEABLE:g} or more"
-    flips = f"; {flipped:,} go {effect.flipping}" if effect.flipping else ""
+    flips = f"; {count(flipped, 'goes', 'go')} {effect.flipping}" if effect.flipping else ""
+    change = "changes" if effect.noticed == 1 else "change"
     return (
-        f"{edits[0].upper()}{edits[1:]}: {effect.noticed:,} {effect.item}s change{least}, "
+        f"{edits[0].upper()}{edits[1:]}: {count(effect.noticed, effect.item)} {change}{least}, "
         f"{effect.total:.4f} in all{flips}"
     )
 

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from nora.engine.backends import vectorised
 from nora.engine.backends.backend import Backend
+from nora.engine.backends.choice import FLOATS
+from nora.engine.backends.vectorised import owner_of
 from nora.engine.changed import Changed, Removals
 from nora.engine.edges import csr
 from nora.engine.plan import Plan, UnsupportedError, same
@@ -28,34 +29,9 @@ from nora.problem.task import item_change
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.stacklevel import warn
 
-BackendName = Literal["auto", "compiled", "vectorised"]
 Answer = TypeVar("Answer")
-# Below this many (nodes × edges), loading the compiled loops costs more than they save.
-COMPILE_ABOVE = 10_000_000
 # Chunks larger than this fall out of the processor's caches and gain nothing.
 CHUNK_BYTES = 64 * 2**20
-# What the compiled loops are compiled for.
-FLOATS = (torch.float32, torch.float64)
-
-
-def pick_backend(name: BackendName, problem: Problem, removals: int) -> Backend:
-    """The compiled loops on the CPU when there is enough to do, else plain torch."""
-    if name not in ("auto", "compiled", "vectorised"):
-        raise ValueError(f"backend is {name!r}; it must be 'auto', 'compiled' or 'vectorised'")
-    edge_index = problem.edge_index
-    on_cpu = edge_index.device.type == "cpu"
-    if name == "compiled" and not on_cpu:
-        raise ValueError(f"backend='compiled' runs on the CPU; the data is on {edge_index.device}")
-    features = [store.get("x") for store in problem.data.node_stores]
-    plain = all(
-        x.dtype in FLOATS for x in features if isinstance(x, Tensor) and x.is_floating_point()
-    )
-    large = plain and removals * (edge_index.size(1) + problem.num_nodes) > COMPILE_ABOVE
-    if name == "compiled" or (name == "auto" and on_cpu and large):
-        from nora.engine.backends import compiled
-
-        return compiled
-    return vectorised
 
 
 def summed_in(dtype: torch.dtype) -> torch.dtype:
@@ -177,7 +153,7 @@ class Engine:
     def _of_others(self, removals: Removals, changed: Changed) -> Changed:
         """Without the rows of removed nodes, and of pairs with one: they are there, but do not count."""
         n = self.plan.num_nodes
-        gone = vectorised.owner_of(removals.ptr) * n + removals.node
+        gone = owner_of(removals.ptr) * n + removals.node
         ends = changed.node.unsqueeze(0)
         if decodes(self.problem):
             assert isinstance(self.problem.task, LinkPrediction)
@@ -243,7 +219,8 @@ class Engine:
             removal, item, after = self.changed_items(removals, changed, tally)
             change = item_change(self.before[item], after)
             if self.problem.targets is not None:
-                change = change * self.problem.targets[item]
+                # Not a product: what does not count may be no number.
+                change = torch.where(self.problem.targets[item], change, 0)
             total = torch.zeros(len(removals), dtype=torch.double, device=change.device)
             total = total.index_add(0, removal, change.double())
             for gain, lost in zip(self.compensate, tally.lost, strict=False):
@@ -312,10 +289,10 @@ class Engine:
         cost = self.cost.cpu()
         count = len(removals)
         found = torch.zeros(count, dtype=torch.double)
-        found.index_add_(0, vectorised.owner_of(removals.ptr.cpu()), cost[removals.node.cpu()])
+        found.index_add_(0, owner_of(removals.ptr.cpu()), cost[removals.node.cpu()])
         if removals.edge_ptr is not None and removals.edge is not None:
             ends = cost[self.problem.edge_index.cpu()[:, removals.edge.cpu()]].sum(dim=0)
-            found.index_add_(0, vectorised.owner_of(removals.edge_ptr.cpu()), ends)
+            found.index_add_(0, owner_of(removals.edge_ptr.cpu()), ends)
         return found
 
     def by_chunks(

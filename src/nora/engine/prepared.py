@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nora.engine import verification
-from nora.engine.engine import BackendName, Engine, pick_backend
+from nora.engine.backends.choice import BackendName, pick_backend
+from nora.engine.engine import Engine
 from nora.engine.plan import UnsupportedError
 from nora.engine.verification import is_worth_preparing, removals_to_verify, verify_engine
 from nora.problem import Problem

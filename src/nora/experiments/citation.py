@@ -13,7 +13,7 @@ from nora.experiments import RECIPES, Report, lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.charts import dots
 from nora.experiments.lab import TRUTH, Lab, Step
-from nora.files import written_atomically
+from nora.files import read_json, written_atomically
 from nora.results.agreement import evaluate
 
 COMPARED = ("nora", "nora-t1", "nora-t2", "mask", "predict-n", "predict-e")
@@ -31,7 +31,7 @@ def rows_of(lab: Lab, cell: Cell, method: str) -> list[dict[str, Any]]:
     """All metrics of a method in a cell, with confidence intervals, on the 90 % it has not seen."""
     path = _path(lab, cell, method)
     if path.exists():
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     found = evaluate(
         lab.all_scores(cell, method),
         lab.all_scores(cell, TRUTH),

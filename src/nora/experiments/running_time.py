@@ -15,7 +15,7 @@ from nora.experiments.cells import Cell
 from nora.experiments.charts import bars
 from nora.experiments.citation import COMPARED, plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
-from nora.files import written_atomically
+from nora.files import read_json, written_atomically
 from nora.questions.influence import influence
 from nora.seeds import shuffled
 
@@ -34,7 +34,7 @@ def measure(lab: Lab, cell: Cell) -> dict[str, Any]:
     """Seconds of every method on the first cycle's model, and of brute force for all nodes."""
     path = _path(lab, cell)
     if path.exists():
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     run = lab.run(cell, 0)
     num_nodes = int(run.data.num_nodes or 0)
     sample = shuffled(num_nodes, lab.seed)[:SAMPLE]

@@ -17,8 +17,10 @@ import pyarrow.compute as pc
 
 from nora.ingest.cells import Words
 from nora.ingest.nodes import ID, LABEL
-from nora.ingest.numbers import numbers
+from nora.ingest.numbers import numbers, rewritten
 from nora.ingest.table import Table, canonical, read_table
+from nora.ingest.text import TITLED
+from nora.wording import short
 
 ENDS = (
     ("source", "target"),
@@ -69,7 +71,7 @@ def edge_table(
     if len(table.columns) < 2:
         raise ValueError(
             f"{table.name} has one column: an edge needs two, e.g. source,target (parted by commas, "
-            "semicolons or tabs)"
+            f"semicolons or tabs){TITLED}"
         )
     return table
 
@@ -98,7 +100,7 @@ def ends_of(table: Table, notes: list[str]) -> tuple[int, int]:
             raise ValueError(
                 f"{table.place(0)}: is {head[0]!r}, {head[1]!r} a header or an edge? Neither occurs "
                 "again. Name the columns source,target in the first line"
-                + (numbered if not head[0] else "")
+                + (numbered if not head[0] else TITLED if not head[1] else "")
             )
         notes.append(
             f"{table.name} has no header that is recognised: its first two columns are taken as "
@@ -215,8 +217,9 @@ def _weights(table: Table, at: int) -> np.ndarray:
         rows = np.flatnonzero(wrong)
         if rows.size:
             row = int(rows[0])
-            given = f"{table.cells[at][row]!r} " if table.cells[at][row] else "that is blank "
-            raise ValueError(f"{table.place(row)}: the weight {given}{what}")
+            cell = str(table.cells[at][row])
+            given = f"{short(cell, 40)!r} " if cell else "that is blank "
+            raise ValueError(f"{table.place(row)}: the weight {given}{what}{rewritten(cell)}")
     if values.sum() > LARGEST:
         raise ValueError(f"{table.name}: all weights together are more than {LARGEST:g}")
     if not values.any():
@@ -324,7 +327,7 @@ def _merged(
     if not repeated:
         return index, weight, kind
     _tell_repeated(repeated, ", their weights added", notes)
-    total = np.bincount(copy_of, weight, len(first))
+    total: np.ndarray = np.bincount(copy_of, weight, len(first))
     return index[:, first], total, None if kind is None else kind[first]
 
 

@@ -20,7 +20,7 @@ import pandas as pd
 
 from nora.ingest.limits import check_fits
 from nora.ingest.nodes import Rows
-from nora.ingest.numbers import numbers
+from nora.ingest.numbers import numbers, rewritten
 from nora.ingest.table import Table, canonical, title
 
 WORTH_ASKING = 1 << 24
@@ -138,5 +138,7 @@ def _values(table: Table, at: int) -> np.ndarray:
         row = int(bad[0])
         given = str(table.cells[at][row])
         what = f"the value {given!r} is not a number" if given else "the value is blank"
-        raise ValueError(f"{table.place(row)}: {what}; leave out the rows of features that are 0")
+        raise ValueError(
+            f"{table.place(row)}: {what}; leave out the rows of features that are 0{rewritten(given)}"
+        )
     return values

@@ -8,6 +8,7 @@ without a known cell is left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -17,11 +18,14 @@ import pandas as pd
 from nora.ingest.feature_list import Features, is_list, listed_features
 from nora.ingest.limits import check_fits
 from nora.ingest.nodes import LABEL, Rows, check_repeats
-from nora.ingest.numbers import numbers, unknown
+from nora.ingest.numbers import numbers, rewritten, unknown
 from nora.ingest.table import Table, canonical, title
 
 MOST_WORDS, BLOCK = 50, 64
+DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}"
 ISO = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+
+AS_DATES = "dates are read as 2024-12-31"
 
 
 def features_of(rows: Rows, num_nodes: int, left_out: Collection[int] = ()) -> Features | None:
@@ -83,6 +87,8 @@ def features_of(rows: Rows, num_nodes: int, left_out: Collection[int] = ()) -> F
             column[node] = block[first]
             names += [f"{title(table, at)}={kind}" for kind in kinds]
             count.words += 1
+            if all(re.fullmatch(DATE, kind) for kind in kinds):
+                count.dated.append(title(table, at))
         else:
             count.filled += int(blank[first].sum())
             known = values[first][~blank[first]]
@@ -136,6 +142,7 @@ class _Count:
     scaled: int = 0
     dates: int = 0
     words: int = 0
+    dated: list[str] = field(default_factory=list)
     filled: int = 0
     empty: list[str] = field(default_factory=list)
 
@@ -159,10 +166,12 @@ def _said(name: str, count: _Count) -> list[str]:
     if count.words:
         which = "column of words became" if count.words == 1 else "columns of words became"
         notes.append(f"{count.words:,} {which} one 0/1 feature per word")
+    for called in count.dated:
+        notes.append(f"{called!r} of {name} looks like dates, and is taken as words: {AS_DATES}")
     if count.filled:
         which = "blank cell" if count.filled == 1 else "blank cells"
-        were = "was" if count.filled == 1 else "were"
-        notes.append(f"{count.filled:,} {which} of {name} {were} filled with their column's mean")
+        were = "was filled with its" if count.filled == 1 else "were filled with their"
+        notes.append(f"{count.filled:,} {which} of {name} {were} column's mean")
     if count.absent:
         one = count.absent == 1
         notes.append(
@@ -179,11 +188,13 @@ def _too_wordy(name: str, wordy: list[tuple[str, list[str]]]) -> str:
         f"{_short(kinds[1])})"
         for called, kinds in wordy
     )
+    dates = any(re.fullmatch(DATE, kinds[0]) for _, kinds in wordy)
     these = "a column" if len(wordy) == 1 else f"{len(wordy):,} columns"
     listed = [called for called, _ in wordy]
     return (
         f"{name}: {these} cannot become features: {each}; at most {MOST_WORDS} can. Leave "
         f"{'it' if len(wordy) == 1 else 'them'} out with ignore={listed}, or join rare words under one"
+        + (f"; {AS_DATES}" if dates else "")
     )
 
 
@@ -230,17 +241,31 @@ def _numeric(table: Table, at: int, blank: np.ndarray) -> np.ndarray | None:
     values[blank] = np.nan
     words = np.isnan(values) & ~blank
     if 2 * words.sum() > (~blank).sum():
+        _check_words(table, at, values, blank)
         return None
     for wrong, what in ((words, "is not a number"), (np.isinf(values), "is not finite")):
         bad = np.flatnonzero(wrong)
         if bad.size:
             row = int(bad[0])
+            cell = str(table.cells[at][row])
             raise ValueError(
-                f"{table.place(row)}: {str(table.cells[at][row])!r} in the column "
-                f"{title(table, at)!r} {what}, unlike others there; mend it, or leave the cell blank "
-                "if it is not known"
+                f"{table.place(row)}: {_short(cell)} in the column {title(table, at)!r} {what}, unlike "
+                f"others there; mend it, or leave the cell blank if it is not known{rewritten(cell)}"
             )
     return values
+
+
+def _check_words(table: Table, at: int, values: np.ndarray, blank: np.ndarray) -> None:
+    """Raise where all words are numbers after all, written as people do."""
+    rows = np.flatnonzero(np.isnan(values) & ~blank)
+    cells = table.cells[at]
+    if all(rewritten(str(cells[row])) for row in rows):
+        row = int(rows[0])
+        raise ValueError(
+            f"{table.place(row)}: {str(cells[row])!r} in the column {title(table, at)!r} looks like a "
+            f"number, but cannot be read as one{rewritten(str(cells[row]))}; or leave the column out with "
+            f"ignore={[title(table, at)]}"
+        )
 
 
 def _one_hot(table: Table, at: int) -> tuple[np.ndarray, list[str]]:

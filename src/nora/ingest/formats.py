@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
+
+from nora.arguments import shown
+from nora.files import check_regular
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet")
 GRAPHS = (".graphml", ".gexf")
 MATRICES = (".mtx",)
 # Text is read compressed, too: edges.csv.gz.
 PACKED = ".gz"
+WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 PICKLES = (".pkl", ".pickle", ".gpickle")
 
 
@@ -38,6 +41,8 @@ def existing(
         Traceback (most recent call last):
         FileNotFoundError: no such file: nobody.csv
     """
+    if not isinstance(place, str | Path):
+        raise TypeError(f"a graph is read from a file or a pandas DataFrame, got {shown(place)}")
     path = Path(place)
     if path.is_dir():
         if folder:
@@ -45,20 +50,14 @@ def existing(
         raise IsADirectoryError(f"{path} is a folder; name a file")
     if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
-    if not path.is_file():  # opening a pipe would wait for whoever writes into it
-        mode = path.stat().st_mode
-        what = (
-            "a pipe"
-            if stat.S_ISFIFO(mode)
-            else "a device"
-            if not stat.S_ISSOCK(mode)
-            else "a socket"
-        )
-        raise ValueError(
-            f"{path} is {what}, which can be read once at most; write it to a file first"
-        )
+    check_regular(path)
     refuse_pickle(path)
     kind = kind_of(path)
+    if kind in WORKBOOKS:
+        raise ValueError(
+            f"{path.name} is a spreadsheet; save its table as CSV (in Excel: Save As, CSV UTF-8) and give "
+            "that file"
+        )
     packed = path.suffix.lower() == PACKED
     if kind not in kinds or (packed and kind in (".parquet", *GRAPHS)):
         raise ValueError(f"cannot tell what {path.name!r} is: use a {', '.join(kinds)} file")

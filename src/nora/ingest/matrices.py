@@ -15,6 +15,7 @@ import pandas as pd
 from nora.ingest.formats import kind_of
 from nora.ingest.limits import check_fits
 from nora.ingest.opening import content_of
+from nora.ingest.table import FILE
 
 
 def edge_frame(path: Path) -> pd.DataFrame:
@@ -25,7 +26,7 @@ def edge_frame(path: Path) -> pd.DataFrame:
             f"{path.name} is a matrix of {shape[0]:,} by {shape[1]:,}: edges are a square one, nodes by "
             "nodes; is it the features?"
         )
-    frame = pd.DataFrame({"source": (row + 1).astype(str), "target": (column + 1).astype(str)})
+    frame = _named(path, {"source": (row + 1).astype(str), "target": (column + 1).astype(str)})
     if field != "pattern":
         frame["weight"] = value
     return frame
@@ -36,9 +37,16 @@ def feature_frame(path: Path) -> pd.DataFrame:
     row, column, value, shape, field = _entries(path)
     width = len(str(shape[1]))
     named = np.array([f"f{at:0{width}d}" for at in range(1, shape[1] + 1)], dtype=object)
-    frame = pd.DataFrame({"id": (row + 1).astype(str), "feature": named[column]})
+    frame = _named(path, {"id": (row + 1).astype(str), "feature": named[column]})
     if field != "pattern":
         frame["value"] = value
+    return frame
+
+
+def _named(path: Path, columns: dict[str, np.ndarray]) -> pd.DataFrame:
+    """A frame that messages call by the file it is from."""
+    frame = pd.DataFrame(columns)
+    frame.attrs[FILE] = path.name
     return frame
 
 
@@ -63,6 +71,13 @@ def _entries(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int,
         raise ValueError(f"{path.name} is not a readable Matrix Market file: {error}") from None
     if isinstance(found, np.ndarray):
         row, column = np.nonzero(found)
-        return row, column, found[row, column], (rows, columns), field
-    stays = found.data != 0
-    return found.row[stays], found.col[stays], found.data[stays], (rows, columns), field
+        values = found[row, column]
+    else:
+        stays = found.data != 0
+        row, column, values = found.row[stays], found.col[stays], found.data[stays]
+    if not np.isfinite(values).all():
+        at = int(np.argmin(np.isfinite(values)))
+        raise ValueError(
+            f"{path.name}: the entry in row {row[at] + 1}, column {column[at] + 1} is not finite"
+        )
+    return row, column, values, (rows, columns), field

@@ -1,45 +1,95 @@
-"""Cells as numbers."""
+"""Cells as numbers.
+
+Where columns are parted by semicolons, a comma may be the decimal mark, and a point then parts thousands.
+Whether `1.967` is about two or about two thousand is told by the column's other cells; where they do not
+tell, it is refused.
+"""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nora.ingest.table import Table
+from nora.ingest.table import Table, title
 
 # What other programs write into a numeric cell that is not known.
 UNKNOWN = ("", "na", "n/a", "nan", "null", "none", "?")
+# 1,5 and 351,75; 1.967 and 1.234.567; 1.967,14.
+COMMA = r"[+-]?\d+,\d+"
+THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+"
+BOTH = rf"{THOUSANDS},\d+"
+# The same in the ways of other countries: 1,967.14, 1'967, 1 967 (the blank may be one that does not break).
+WRITTEN = r"[+-]?(?:\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d+)?|\d+,\d+)"
+
+AS_PROGRAMS_DO = "Write numbers with a decimal point and without thousands separators: 1967.14"
 
 
 def numbers(table: Table, at: int) -> np.ndarray:
     """A column as floats `[rows]`; NaN where a cell is no number.
 
     >>> import numpy as np
-    >>> table = Table("t.csv", ("w",), (np.array(["1", "2,5", "x"], dtype=object),), str, True)
-    >>> numbers(table, 0).tolist()
-    [1.0, 2.5, nan]
+    >>> cells = np.array(["1", "2,5", "1.967,14", "x"], dtype=object)
+    >>> numbers(Table("t.csv", ("w",), (cells,), str, True), 0).tolist()
+    [1.0, 2.5, 1967.14, nan]
     """
     typed = table.numbers(at)
     if typed is not None:
         return typed.floats()
     words = table.words(at)
-    try:
-        found = pc.cast(words.texts, pa.float64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:  # some are no numbers, or written otherwise
-        found = _looked_at(words.distinct, table.decimal_comma)
-    return np.asarray(found[words.codes], dtype=float)
+    if not table.decimal_comma:
+        try:
+            found = pc.cast(words.texts, pa.float64()).to_numpy(zero_copy_only=False)
+            return np.asarray(found[words.codes], dtype=float)
+        except pa.ArrowInvalid:  # some are no numbers
+            pass
+    texts = pd.Series(words.distinct, dtype=object)
+    if table.decimal_comma:
+        texts = _pointed(table, at, texts)
+    values = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=float)
+    return np.asarray(values[words.codes])
 
 
-def _looked_at(texts: np.ndarray, decimal_comma: bool) -> np.ndarray:
-    """Texts as floats, one by one; NaN where one is no number."""
-    cells = pd.Series(texts, dtype=object)
-    values = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=float, copy=True)
-    if decimal_comma and bool(np.isnan(values).any()):
-        pointed = cells.str.replace(r"^([+-]?\d+),(\d+)$", r"\1.\2", regex=True)
-        values = pd.to_numeric(pointed, errors="coerce").to_numpy(dtype=float, copy=True)
-    return values
+def _pointed(table: Table, at: int, texts: pd.Series) -> pd.Series:
+    """A column's different texts with a decimal point for a comma, and without thousands separators."""
+    thousands, both = texts.str.fullmatch(THOUSANDS), texts.str.fullmatch(BOTH)
+    if both.any():
+        texts = texts.mask(thousands | both, texts.str.replace(".", "", regex=False))
+        # A point that parts no thousands is a slip then, and no number.
+        texts = texts.mask(texts.str.contains(".", regex=False), "")
+    comma = texts.str.fullmatch(COMMA)
+    if thousands.any() and not both.any():
+        _check_points(table, at, texts, comma, thousands)
+    return texts.mask(comma, texts.str.replace(",", ".", regex=False))
+
+
+def _check_points(
+    table: Table, at: int, texts: pd.Series, comma: pd.Series, thousands: pd.Series
+) -> None:
+    """Raise where a point may part thousands or decimals, and either would make a column of numbers."""
+    whole = texts.str.fullmatch(r"[+-]?\d+")
+    known = ~texts.str.lower().isin(UNKNOWN)
+    beside = comma if comma.any() else whole
+    if not beside.any() or not (comma | thousands | whole)[known].all():
+        return
+    text, other = texts[int(np.argmax(thousands))], texts[int(np.argmax(beside))]
+    row = int(np.argmax(table.cells[at] == text))
+    raise ValueError(
+        f"{table.place(row)}: {text!r} in the column {title(table, at)!r}, beside {other!r}: does the "
+        f"point part thousands or decimals? {AS_PROGRAMS_DO}"
+    )
+
+
+def rewritten(cell: str) -> str:
+    """What to say of a cell that is a number in the writing of people, not of programs; else nothing.
+
+    >>> rewritten("1.967,14"), rewritten("two")
+    ('. Write numbers with a decimal point and without thousands separators: 1967.14', '')
+    """
+    return f". {AS_PROGRAMS_DO}" if re.fullmatch(WRITTEN, cell) else ""
 
 
 def unknown(cells: np.ndarray) -> np.ndarray:

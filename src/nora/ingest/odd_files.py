@@ -59,6 +59,8 @@ def check_content(head: bytes, path: Path) -> None:
         raise ValueError(f"{name} is a web page, maybe one that says why the download failed")
     if start.startswith((b"{", b"[{", b"[[", b'["')):
         raise ValueError(f"{name} is JSON; write the table as CSV")
+    if head[:4] in (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff"):
+        raise ValueError(f"{name} is UTF-32; save it as UTF-8 (in Excel: CSV UTF-8)")
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return  # UTF-16 that says so
     if b"\x00" in head:

@@ -24,6 +24,7 @@ from nora.ingest.ids import IdColumns, KnownIds, joined
 from nora.ingest.matrices import edge_frame, feature_frame, is_matrix
 from nora.ingest.nodes import ID, Rows, about, about_guess, id_column, node_table
 from nora.ingest.table import Table, title
+from nora.ingest.text import TITLED
 from nora.registry import nearest
 
 # A column from which so many labels can be told is no feature beside them.
@@ -313,7 +314,9 @@ def _about_nodes(
                 )
             notes += own.notes
         elif table is files.features and labelled is None:
-            raise ValueError(f"{table.name} has no column of features beside the ids")
+            raise ValueError(
+                f"{table.name} has no column of features beside the ids{'' if all(table.columns) else TITLED}"
+            )
     if classes is not None:
         notes += classes.notes
     return own, classes

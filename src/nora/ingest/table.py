@@ -31,6 +31,8 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uf
 
 # Bytes in memory, all that is made of a cell included.
 TEXT_CELL, NUMBER_CELL = 40, 8
+# Under which a frame carries the name of the file it was made from.
+FILE = "nora_file"
 
 Header = Callable[[list[str]], bool]
 
@@ -149,6 +151,7 @@ def read_table(
     """
     left_out = set(ignore)
     if isinstance(source, pd.DataFrame):
+        name = str(source.attrs.get(FILE, name))
         return _unrepeated(_frame_table(source, name, left_out), left_out)
     suffix = kind_of(source)
     if suffix not in TABLES:

@@ -27,10 +27,13 @@ from nora.ingest.wide import FROM_COLUMNS, holds_quotes, wide_cells
 
 DELIMITERS = ("\t", ";", ",")
 SNIFFED_LINES = 20
+LONGEST_CELL = 1 << 20
 MOST_COLUMNS, LONGEST_LINE = 100_000, 1 << 24
 HEAD = 1 << 20
 # Bytes in memory for each byte of a file that is read as text, or as codes.
 IN_MEMORY, AS_CODES = 6, 2
+
+TITLED = ". If a title stands above the names of the columns, delete it"
 
 Header = Callable[[list[str]], bool]
 
@@ -214,8 +217,12 @@ def _decoded(raw: bytes, name: str) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
+        byte = raw[error.start : error.start + 1]
+        windows = byte.decode("cp1252", errors="replace")
+        meant = f" (as Windows writes {windows!r})" if windows.isalpha() else ""
         raise ValueError(
-            f"{name}, line {line}: byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
+            f"{name}, line {line}: byte 0x{byte.hex()}{meant} is not UTF-8; save the file as UTF-8 "
+            "(in Excel: Save As, CSV UTF-8)"
         ) from None
 
 
@@ -277,7 +284,19 @@ def _parsed(text: str, delimiter: str, width: int, name: str) -> pa.Table:
         blanked = re.sub(r"(?m)^ +$", "", text)
         if blanked != text:
             return _parsed(blanked, delimiter, width, name)
-        raise ValueError(_misfit(text, delimiter, width, name) or f"{name}: {error}") from None
+        found = _misfit(text, delimiter, width, name) or _overlong(text, name)
+        raise ValueError(found or f"{name}: {error}") from None
+
+
+def _overlong(text: str, name: str) -> str | None:
+    """What to say about a line that no parser takes."""
+    for at, line in enumerate(text.split("\n"), 1):
+        if len(line) > LONGEST_CELL:
+            return (
+                f"{name}, line {at}: the line has {len(line):,} characters; are line ends missing, or is a "
+                "quotation mark left open?"
+            )
+    return None
 
 
 def _misfit(text: str, delimiter: str, width: int, name: str) -> str | None:
@@ -286,6 +305,7 @@ def _misfit(text: str, delimiter: str, width: int, name: str) -> str | None:
     for line, row in _records(text, delimiter):
         if len(row) != width:
             hint = "; is a quotation mark left open?" * any("\n" in cell for cell in row)
+            hint = hint or TITLED * (width == 1)
             few = "too few" if len(row) < width else "too many"
             return (
                 f"{name}, line {line}: {len(row)} column{'s' * (len(row) != 1)}, which is {few}: "

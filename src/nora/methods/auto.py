@@ -276,7 +276,11 @@ def _tolerable(
         agrees = pearson(guessed, truth, pilot.weight)
         left = start + budget - time.perf_counter()
         if agrees >= WORTHWHILE and (quickest is None or seconds < quickest.expected_seconds):
-            fits = "" if seconds <= max(left, budget / 2) else ", more than the budget"
+            fits = (
+                ""
+                if seconds <= max(left, budget / 2)
+                else f", more than the {duration(max(left, 0))} left of the budget"
+            )
             ranks, off = _order_and_error(pilot, guessed, truth)
             quickest = Choice(
                 "exact",

@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nora.engine.backends.choice import FLOATS, BackendName
 from nora.engine.changed import Removals
-from nora.engine.engine import FLOATS, BackendName
 from nora.engine.linear import Gradients, Linearised
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from nora.engine.engine import BackendName
+from nora.engine.backends.choice import BackendName
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
 from nora.engine.verification import is_slower

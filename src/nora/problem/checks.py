@@ -93,6 +93,16 @@ def _shapes(data: Data | HeteroData) -> str:
     return f"x has shapes {found}"
 
 
+def _asked_back(problem: Problem) -> str:
+    """What may be the matter with the features."""
+    x = problem.data.x if isinstance(problem.data, Data) else None
+    kinds = {one.dtype for one in problem.model.parameters() if one.is_floating_point()}
+    if isinstance(x, Tensor) and len(kinds) == 1 and x.dtype not in kinds:
+        (kind,) = kinds
+        return f" and type {x.dtype}, the model's weights are {kind}: use x.to({kind})."
+    return ": was the model built for that many features?"
+
+
 def _first_output(problem: Problem) -> Tensor:
     """The output on `G`, or an error that says how the model is called."""
     try:
@@ -103,8 +113,8 @@ def _first_output(problem: Problem) -> Tensor:
         usual = "(x, edge_index)" if isinstance(problem.data, Data) else "(x_dict, edge_index_dict)"
         raise ValueError(
             f"the model {type(problem.model).__name__} could not be run on this graph: "
-            f"{told(error)}. {_shapes(problem.data)}: was the model built for that many features? If "
-            f"it takes other arguments than {usual}, pass forward=lambda model, data: …"
+            f"{told(error)}. {_shapes(problem.data)}{_asked_back(problem)} If it takes other arguments "
+            f"than {usual}, pass forward=lambda model, data: …"
         ) from error
     if not isinstance(first, Tensor):
         raise TypeError(

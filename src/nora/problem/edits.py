@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nora.files import written_atomically
+from nora.files import read_json, written_atomically
 from nora.problem.edge_lookup import EdgeLookup
 from nora.problem.edit_resolution import Resolved, resolve
 from nora.problem.node_index import Graph
@@ -137,9 +137,9 @@ class Edits:
     def load(path: str | Path) -> Edits:
         """Read what `save` wrote."""
         try:
-            given = json.loads(Path(path).read_text(encoding="utf-8"))
+            given = read_json(Path(path))
         except ValueError as error:
-            raise ValueError(f"{path} is no JSON file of edits: {error}") from None
+            raise ValueError(f"{path} holds no edits: {error}") from None
         if not isinstance(given, Mapping):
             raise ValueError(
                 f"{path} holds no edits: expected an object, got {type(given).__name__}"

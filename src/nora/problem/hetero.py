@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
@@ -164,10 +165,12 @@ def check_hetero_data(data: HeteroData) -> None:
 
 def check_edges(edge_index: Any, sources: int, targets: int, what: str = "edge_index") -> None:
     """Raise unless `edge_index` is a long tensor `[2, E]` of ids in range."""
-    if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
-        raise ValueError(
-            f"{what} must have shape [2, num_edges], got {list(getattr(edge_index, 'shape', []))}"
+    if not isinstance(edge_index, Tensor):
+        raise TypeError(
+            f"{what} must be a tensor, got {type(edge_index).__name__}; use torch.as_tensor(edge_index)"
         )
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ValueError(f"{what} must have shape [2, num_edges], got {list(edge_index.shape)}")
     if edge_index.dtype != torch.long:
         raise TypeError(
             f"{what} must hold torch.long node ids, got {edge_index.dtype}; use edge_index.long()"
@@ -184,8 +187,12 @@ def check_edges(edge_index: Any, sources: int, targets: int, what: str = "edge_i
 
 def check_features(x: Any, num_nodes: int, what: str = "x") -> None:
     """Raise unless node features, where there are any, are dense, finite and one row per node."""
+    if isinstance(x, list | tuple | np.ndarray):  # rows of a removed node would not go with it
+        raise TypeError(f"{what} must be a tensor, got {type(x).__name__}; use torch.as_tensor(x)")
     if not isinstance(x, Tensor):
         return
+    if x.is_meta:
+        raise ValueError(f"{what} is on the device 'meta', where tensors hold no numbers")
     if x.layout != torch.strided:
         raise TypeError(f"{what} is a sparse tensor ({x.layout}); pass data with x.to_dense()")
     if x.size(0) != num_nodes:

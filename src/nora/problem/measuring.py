@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
+from nora.arguments import shown
 from nora.problem.measures import MEASURES, Items, Measure
 from nora.problem.node_index import Graph, NodeIndex, node_index_of
 from nora.problem.problem import Problem
@@ -287,7 +288,12 @@ def _listed(values: Any) -> list[Any]:
         if values.dim() != 1:
             raise ValueError(f"by must be one value per node, got shape {list(values.shape)}")
         return list(values.tolist())
-    return list(values.tolist() if hasattr(values, "tolist") else values)
+    values = values.tolist() if hasattr(values, "tolist") else values
+    if not isinstance(values, Iterable):
+        raise TypeError(
+            f"by must be the name of a node attribute, or one value per node; got {shown(values)}"
+        )
+    return list(values)
 
 
 def _is_unknown(value: Any) -> bool:

@@ -21,7 +21,7 @@ def node_ids(
     >>> node_ids([3, 1, 3], 5)
     tensor([1, 3])
     """
-    if isinstance(nodes, int | Integral):
+    if isinstance(nodes, int | Integral) and not isinstance(nodes, bool):
         nodes = [int(nodes)]
     given = [nodes] if isinstance(nodes, str) else nodes
     if not isinstance(given, Tensor):
@@ -36,7 +36,16 @@ def node_ids(
                 f"{what} ids are numbers, got {named!r}; a run of nora.load_run knows its nodes' "
                 f"names: run.what_if({named!r})"
             )
-    ids = torch.as_tensor(given)
+    try:
+        ids = torch.as_tensor(given)
+    except (
+        RuntimeError,
+        ValueError,
+        TypeError,
+    ):  # None among them, lists of several lengths, 2**70
+        raise TypeError(
+            f"{what} ids are whole numbers from 0 to {num_nodes - 1}, got {shown(given)}"
+        ) from None
     if ids.dtype == torch.bool:
         if ids.numel() != num_nodes:
             raise ValueError(f"the {what} mask has {ids.numel()} entries, expected {num_nodes}")

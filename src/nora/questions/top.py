@@ -19,9 +19,10 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from nora.arguments import check_number, check_whole
+from nora.engine.backends.choice import FLOATS
 from nora.engine.changed import Removals
 from nora.engine.effects import Effects
-from nora.engine.engine import FLOATS, Engine
+from nora.engine.engine import Engine
 from nora.engine.steps.step import EVERYWHERE
 from nora.methods import METHODS
 from nora.problem import Problem, Transform

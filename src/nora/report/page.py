@@ -17,6 +17,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from nora.arguments import path_of
 from nora.files import written_atomically
 from nora.problem import Transform
 from nora.problem.calling import Forward
@@ -111,6 +112,11 @@ def write_report(
             "a report draws one kind of node: data must be a torch_geometric.data.Data, got "
             f"{type(data).__name__}"
         )
+    path = path_of(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"cannot write a report to {path.name!r}: use a .html name")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a .html file")
     if session is None:
         session = Session(model, data, task, forward=forward, transform=transform)
     subject = gather(session, scores, names, class_names, labels, effects, graph, edges)
@@ -142,7 +148,6 @@ def write_report(
         theme=_asset("theme.js"),
         script=_asset("report.js"),
     )
-    path = Path(path)
     with written_atomically(path) as temporary:
         # Half of a surrogate pair, which a name from a broken file may hold, becomes a "?".
         temporary.write_bytes(page.encode("utf-8", "replace"))

@@ -167,7 +167,8 @@ def gather(
 def _check_scores(
     scores: Influence | Sequence[Influence], task: Task, num_nodes: int
 ) -> tuple[Influence, ...]:
-    given = (scores,) if isinstance(scores, Influence) else tuple(scores)
+    several = scores if isinstance(scores, Sequence) else (scores,)
+    given = tuple(several)
     if not given or not all(isinstance(one, Influence) for one in given):
         raise TypeError(
             "scores must be a nora.Influence or a list of them, e.g. nora.influence(model, data)"

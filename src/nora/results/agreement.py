@@ -176,7 +176,9 @@ def evaluate(
 
 def mean_scores(scores: Influence | Sequence[Influence]) -> np.ndarray:
     """The scores `[N]`, averaged over cycles if there are several."""
-    several = [scores] if isinstance(scores, Influence) else list(scores)
+    several = list(scores) if isinstance(scores, Sequence) else [scores]
+    if not all(isinstance(one, Influence) for one in several):
+        raise TypeError("scores to compare must be a nora.Influence, or a list of them")
     if not several:
         raise ValueError("there are no scores to evaluate")
     if len({len(one) for one in several}) > 1:

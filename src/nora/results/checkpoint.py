@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import time
 import uuid
@@ -23,12 +24,12 @@ import torch
 from torch import Tensor
 
 from nora.arguments import path_of
-from nora.files import written_atomically
+from nora.files import read_json, written_atomically
 from nora.problem import Problem
 from nora.problem.fingerprint import FORMAT
 from nora.results.edge_influence import EdgeInfluence
 from nora.results.influence import Influence
-from nora.results.tables import check_count
+from nora.results.tables import UNREADABLE, check_count
 
 SECONDS_PER_SHARD = 10.0
 EDGES = "edges.parquet"
@@ -76,6 +77,8 @@ class Shards:
         if path.exists():
             _same_run(read_manifest(folder), manifest, folder)
         else:
+            if os.path.lexists(folder) and not folder.is_dir():
+                raise NotADirectoryError(f"{folder} is a file; a checkpoint is a folder")
             # A name with a dot is what a killed process may have left half written.
             if folder.exists() and any(folder.glob("[!.]*")):
                 raise FileExistsError(
@@ -152,7 +155,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise FileNotFoundError(f"{folder} is no checkpoint: it has no manifest.json")
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = read_json(path)
         if not {"fingerprint", "num_nodes", "task"} <= manifest.keys():
             raise ValueError("it lacks a fingerprint")
         if manifest.get("sha256", _checksum(manifest)) != _checksum(manifest):
@@ -160,7 +163,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if not isinstance(manifest["fingerprint"], dict):
             raise ValueError("its fingerprint is no table")
         check_count(manifest["num_nodes"])
-    except (ValueError, AttributeError, RecursionError) as error:
+    except (ValueError, AttributeError) as error:
         raise ValueError(f"{path} is not readable as a checkpoint: {error}") from error
     return manifest
 
@@ -189,15 +192,17 @@ def _read_part(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     try:
+        if not path.is_file():  # a pipe would be waited for
+            raise ValueError("it is no file")
         table = pq.read_table(path, columns=["node", *columns], page_checksum_verification=True)
-        part = table.to_pandas()
+        part = table.to_pandas(ignore_metadata=True)
         if part.dtypes["node"].kind != "i" or any(part.dtypes[one].kind != "f" for one in columns):
-            raise ValueError("its columns are no whole numbers and scores.")
+            raise ValueError("its columns are no whole numbers and scores")
         if bool((part["node"] < 0).any()):
-            raise ValueError("it holds a node below 0.")
-    except (ValueError, OSError, KeyError) as error:  # also what pyarrow raises
+            raise ValueError("it holds a node below 0")
+    except UNREADABLE as error:
         raise ValueError(
-            f"{path} is not readable: {error} Delete it, and its nodes are computed again"
+            f"{path} is not readable: {str(error).rstrip('.')}. Delete it, and its nodes are computed again"
         ) from error
     return part
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nora.arguments import path_of
 from nora.results.scored import Scored, alike, with_ranks
-from nora.results.tables import read_table, rebuilt
+from nora.results.tables import read_table, rebuilt, restored
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -194,6 +194,7 @@ class EdgeInfluence(Scored):
         return self.kept("edges", num_edges=len(self))
 
     @staticmethod
+    @restored
     def load(path: str | Path) -> EdgeInfluence:
         """Read what `save` wrote."""
         frame, provenance = read_table(path_of(path), "edgeinfluence")

@@ -19,6 +19,7 @@ from nora.results.tables import (
     read_table,
     read_tensors,
     rebuilt,
+    restored,
     split_node_ids,
     write_table,
 )
@@ -276,6 +277,7 @@ class Effect:
         return write_table(self.to_frame(), provenance, path_of(path), tensors, replace=replace)
 
     @staticmethod
+    @restored
     def load(path: str | Path) -> Effect:
         """Read what `save` wrote: the table and the predictions beside it."""
         frame, provenance = read_table(path_of(path), "effect")

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
+from nora.arguments import shown
 from nora.files import written_atomically
 from nora.problem.degree import degrees, is_directed
 from nora.problem.node_index import Graph, global_edges, node_index_of
@@ -98,6 +99,8 @@ def to_networkx(
         _put(graph, "label", dict(enumerate(map(str, names))))
     _put(graph, "type", {node: name for node, (name, _) in enumerate(located)})
     if scores is not None:
+        if not isinstance(scores, Influence | Tensor):
+            raise TypeError(f"scores must be a nora.Influence or a tensor, got {shown(scores)}")
         scored = scores if isinstance(scores, Influence) else Influence(scores.flatten(), "given")
         _check_length("scores", scored, num_nodes)
         frame = replace(scored, node_types=None).to_frame().set_index("node")

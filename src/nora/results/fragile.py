@@ -17,6 +17,7 @@ from nora.results.tables import (
     read_table,
     read_tensors,
     rebuilt,
+    restored,
     split_node_ids,
     write_table,
 )
@@ -136,6 +137,7 @@ class Fragile:
         return write_table(self.flips, provenance, path_of(path), tensors, replace=replace)
 
     @staticmethod
+    @restored
     def load(path: str | Path) -> Fragile:
         """Read what `save` wrote."""
         flips, provenance = read_table(path_of(path), "fragile")

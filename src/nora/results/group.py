@@ -10,7 +10,7 @@ import pandas as pd
 
 from nora.arguments import path_of
 from nora.problem.node_index import node_columns
-from nora.results.tables import facts_of, read_table, rebuilt, write_table
+from nora.results.tables import facts_of, read_table, rebuilt, restored, write_table
 from nora.wording import listed
 
 
@@ -88,6 +88,7 @@ class Group:
         return write_table(self.to_frame(), provenance, path_of(path), replace=replace)
 
     @staticmethod
+    @restored
     def load(path: str | Path) -> Group:
         """Read what `save` wrote."""
         frame, provenance = read_table(path_of(path), "group")

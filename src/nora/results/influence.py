@@ -16,7 +16,7 @@ from torch import Tensor
 from nora.arguments import path_of, shown
 from nora.problem.node_index import NodeIndex, Nodes
 from nora.results.scored import Scored, alike, with_ranks
-from nora.results.tables import check_count, read_table, rebuilt, split_node_ids
+from nora.results.tables import check_count, read_table, rebuilt, restored, split_node_ids
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -285,6 +285,7 @@ class Influence(Scored):
         return kept
 
     @staticmethod
+    @restored
     def load(path: str | Path) -> Influence:
         """Read what `save` wrote."""
         frame, provenance = read_table(path_of(path), "influence")

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import fields
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +20,8 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from nora.files import written_atomically
+from nora.arguments import path_of
+from nora.files import check_regular, write_tensors, written_atomically
 from nora.outputs import meta_beside, predictions_beside, sha256_of
 from nora.results.spreadsheet import unescaped, write_csv
 
@@ -97,6 +99,22 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
+def restored(load: Callable[[str | Path], Result]) -> Callable[[str | Path], Result]:
+    """For the `load` of results: what does not fit together is one refusal, whatever it breaks."""
+
+    @wraps(load)
+    def loaded(path: str | Path) -> Result:
+        path_of(path)  # an argument of another type is another mistake
+        try:
+            return load(path)
+        except (LookupError, TypeError, AttributeError, RuntimeError) as error:
+            raise ValueError(
+                f"{path} is not as it was saved: it was edited or damaged ({error})"
+            ) from error
+
+    return loaded
+
+
 def nodes_in(frame: pd.DataFrame) -> tuple[Any, ...]:
     """The nodes of a table as results name them: `17`, or `("author", 17)` where there are types."""
     nodes = frame["node"].tolist()
@@ -124,18 +142,15 @@ def write_table(
     with ExitStack() as files:
         temporary = files.enter_context(written_atomically(path, replace))  # the last to be there
         if tensors:
-            from safetensors.torch import save_file
-
-            # Copies: safetensors refuses tensors that share their memory.
-            copies = {key: one.detach().cpu().contiguous().clone() for key, one in tensors.items()}
             beside = files.enter_context(written_atomically(predictions_beside(path)))
-            save_file(copies, beside)
+            write_tensors(tensors, beside)
             kept["predictions_sha256"] = sha256_of(beside)
         if suffix == ".parquet":
             import pyarrow as pa
             import pyarrow.parquet as pq
 
             table = pa.Table.from_pandas(frame, preserve_index=False)
+            kept["table_sha256"] = _content_sum(table.to_pandas(ignore_metadata=True))
             text = json.dumps(kept, indent=2).encode()
             facts = {_KEY: text, _SUM: hashlib.sha256(text).hexdigest()}
             table = table.replace_schema_metadata({**(table.schema.metadata or {}), **facts})
@@ -143,6 +158,7 @@ def write_table(
         else:
             write_csv(frame, temporary)
             kept["sha256"] = sha256_of(temporary)
+            kept["provenance_sha256"] = _provenance_sum(kept)
             meta = files.enter_context(written_atomically(meta_beside(path)))
             meta.write_text(json.dumps(kept, indent=2), encoding="utf-8")
         if not replace and path.exists():  # else what stands beside it would be replaced
@@ -187,6 +203,8 @@ def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     if not source.exists():
         raise FileNotFoundError(f"{path} needs its provenance file {source.name} beside it")
     try:
+        check_regular(path)
+        check_regular(source)
         if suffix == ".parquet":
             import pyarrow.parquet as pq
 
@@ -197,17 +215,25 @@ def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
             if text and known and known.decode() != hashlib.sha256(text).hexdigest():
                 raise ValueError("its provenance is not as it was saved")
             frame = table.to_pandas(ignore_metadata=True)
+            provenance = json.loads(text) if text else None
+            # Pages have checksums, but not what says which column a page is of, and of what type.
+            if _kept_sum(provenance, "table_sha256") not in (None, _content_sum(frame)):
+                raise ValueError("its table is not as it was saved")
         else:
-            text = source.read_bytes()
-            if (known := _known_sum(text)) and known != sha256_of(path):
+            provenance = json.loads(source.read_bytes())
+            if _kept_sum(provenance, "provenance_sha256") not in (
+                None,
+                _provenance_sum(provenance),
+            ):
+                raise ValueError("it is not as it was saved")
+            if _kept_sum(provenance, "sha256") not in (None, sha256_of(path)):
                 raise ValueError(
                     f"it describes another {path.name} than is there now: that was edited or damaged. "
                     'To take it as it is, delete "sha256" in here'
                 )
-            more = dict.fromkeys(_further(json.loads(text)), float)
+            more = dict.fromkeys(_further(provenance), float)
             frame = pd.read_csv(path, converters={**more, **_COLUMNS}, keep_default_na=False)
             frame = frame.astype({key: dtype for key, dtype in _DTYPES.items() if key in frame})
-        provenance = None if text is None else json.loads(text)
     except UNREADABLE as error:
         raise ValueError(f"{source} is not readable: {error}") from error
     if not isinstance(provenance, dict):
@@ -217,10 +243,28 @@ def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     return frame, provenance
 
 
-def _known_sum(text: bytes) -> str | None:
-    """The checksum of its table that a provenance file holds; None in older ones."""
-    about = json.loads(text)
-    return about.get("sha256") if isinstance(about, dict) else None
+def _kept_sum(provenance: Any, name: str) -> str | None:
+    """A checksum that a provenance holds; None in older ones."""
+    return provenance.get(name) if isinstance(provenance, dict) else None
+
+
+def _provenance_sum(provenance: Any) -> str:
+    """The checksum of a provenance but for checksums, which may be deleted to take an edited table."""
+    rest = {key: value for key, value in dict(provenance).items() if not key.endswith("sha256")}
+    text = json.dumps(json.loads(json.dumps(rest)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _content_sum(frame: pd.DataFrame) -> str:
+    """The checksum of all that a table holds, whichever way it was packed."""
+    found = hashlib.sha256()
+    for name, column in frame.items():
+        found.update(f"{name}\0{column.dtype}\0".encode())
+        if column.dtype.kind in "biuf":
+            found.update(column.to_numpy().tobytes())
+        else:
+            found.update("\0".join(map(str, column)).encode())
+    return found.hexdigest()
 
 
 def check_count(num_nodes: Any) -> None:

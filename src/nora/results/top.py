@@ -10,7 +10,7 @@ import pandas as pd
 
 from nora.arguments import path_of
 from nora.problem.node_index import node_columns
-from nora.results.tables import facts_of, nodes_in, read_table, rebuilt, write_table
+from nora.results.tables import facts_of, nodes_in, read_table, rebuilt, restored, write_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +87,7 @@ class Top:
         return write_table(self.to_frame(), provenance, path_of(path), replace=replace)
 
     @staticmethod
+    @restored
     def load(path: str | Path) -> Top:
         """Read what `save` wrote."""
         frame, provenance = read_table(path_of(path), "top")

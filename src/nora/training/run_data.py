@@ -19,8 +19,9 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from nora.datasets import DATASETS, Dataset
+from nora.files import read_json, write_tensors
 from nora.sparse import is_sparse
-from nora.training.run_tensors import read_tensors, write_tensors
+from nora.training.run_tensors import read_tensors
 
 TENSORS, FACTS = "dataset.safetensors", "dataset.json"
 PARTS = ("rows", "columns", "values", "size")
@@ -120,15 +121,15 @@ def _is_plain(value: Any) -> bool:
 def read_dataset(folder: Path) -> Dataset:
     """Read what `write_dataset` wrote."""
     try:
-        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        facts = read_json(folder / FACTS)
         num_nodes, attributes = facts.pop("num_nodes"), facts.pop("attributes", {})
         types = [_tuple(one) for one in facts.pop("types", [None])]
         data = Data() if types == [None] else HeteroData()
         dataset = Dataset(data=data, own=True, **{key: _tuple(v) for key, v in facts.items()})
         stores = [data if kind is None else data[kind] for kind in types]
         _check_names(dataset)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{folder / FACTS} is not readable as a dataset: {error!r}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{folder / FACTS} is not readable as a dataset: {error}") from error
     try:
         tensors = _unpacked(read_tensors(folder / TENSORS, "a graph"))
     except (KeyError, IndexError, RuntimeError) as error:

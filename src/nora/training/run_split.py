@@ -12,8 +12,9 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from nora.datasets import Dataset
+from nora.files import write_tensors
 from nora.training.relational_splits import RelationalSplit, message_graph
-from nora.training.run_tensors import read_tensors, write_tensors
+from nora.training.run_tensors import read_tensors
 from nora.training.splits import LinkSplit, NodeSplit
 
 FILE = "split.safetensors"

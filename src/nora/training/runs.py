@@ -29,7 +29,7 @@ from nora.datasets import (
     load_dataset,
     looking_in,
 )
-from nora.files import folder_written_atomically
+from nora.files import folder_written_atomically, read_json, write_tensors
 from nora.models import build_model
 from nora.problem.fingerprint import graph_fingerprint
 from nora.problem.task import Task
@@ -151,12 +151,9 @@ class Run:
 
     def save(self, folder: str | Path, replace: bool = False) -> Path:
         """Write the run to `folder`; an existing folder is an error unless `replace`."""
-        from safetensors.torch import save_file
-
         about = self.describe()
         with folder_written_atomically(Path(folder), replace) as temporary:
-            weights = {key: value.contiguous() for key, value in self.model.state_dict().items()}
-            save_file(weights, temporary / WEIGHTS)
+            write_tensors(self.model.state_dict(), temporary / WEIGHTS)
             write_split(self.split, temporary)
             if keeps_its_graph(self.dataset):
                 write_dataset(self.dataset, temporary)
@@ -204,7 +201,9 @@ def load_run(folder: str | Path) -> Run:
             made["name"], made["in_channels"], made["out_channels"], **made["sizes"]
         )
     except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
-        raise ValueError(f"{path / ABOUT} is not readable as a run: {error!r}") from error
+        raise ValueError(
+            f"{path / ABOUT} is not readable as a run: {_said(error)}; {REMEDY}"
+        ) from error
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -252,12 +251,16 @@ def _read_about(path: Path) -> dict[str, Any]:
             f"{path} is not a trained run (no run.json); make one with 'nora train --out {path}'"
         )
     try:
-        about = json.loads((path / ABOUT).read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path / ABOUT} is not readable as a run: {error!r}") from error
+        about = read_json(path / ABOUT)
+    except ValueError as error:
+        raise ValueError(f"{path / ABOUT} is not readable as a run: {error}; {REMEDY}") from error
     if not isinstance(about, dict):
         raise ValueError(f"{path / ABOUT} is not readable as a run: it holds no settings")
     return about
+
+
+def _said(error: Exception) -> str:
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
 def _check_sizes(made: dict[str, Any], weights: dict[str, Tensor]) -> None:

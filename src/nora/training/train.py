@@ -62,7 +62,7 @@ def train(
     if not isinstance(dataset, Dataset):
         raise TypeError(
             f"dataset must be a name from 'nora datasets' or a Dataset, got {type(dataset).__name__}; "
-            "a graph of your own is Dataset(name, data, num_classes)"
+            "a graph of your own is nora.datasets.Dataset(name, data, num_classes)"
         )
     for what, number in (("epochs", epochs), ("patience", patience)):
         check_whole(what, number, 1)

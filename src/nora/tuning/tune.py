@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from nora.arguments import check_whole, path_of
-from nora.files import written_atomically
+from nora.files import read_json, written_atomically
 from nora.methods import METHODS, MethodEntry
 from nora.problem import Problem, Transform, build_problem
 from nora.problem.calling import Forward
@@ -83,13 +83,13 @@ class Tuned:
         if not path.exists():
             raise FileNotFoundError(f"no such file: {path}; 'nora tune' makes one")
         try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
+            kept = read_json(path)
             tuned = Tuned(**kept)
             METHODS.check(tuned.method)
             if "options" not in kept:
                 raise ValueError("it names no options")
             bind_options(METHODS[tuned.method], dict(tuned.options))
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} holds no tuned settings: {error}") from error
         return tuned
 

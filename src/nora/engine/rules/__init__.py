@@ -21,6 +21,7 @@ from typing import Any
 
 from torch import nn
 
+from nora.arguments import shown
 from nora.registry import Registry
 
 Rule = Callable[..., Any]
@@ -68,6 +69,12 @@ def rule(*convolutions: type[nn.Module], override: bool = False) -> Callable[[Ru
         >>> fast.details["backend"]
         'vectorised'
     """
+
+    for one in convolutions:
+        if not isinstance(one, type):
+            raise TypeError(
+                f"a rule is for classes of convolutions, e.g. GCNConv; got {shown(one)}"
+            )
 
     def enter(function: Rule) -> Rule:
         for one in () if override else convolutions:  # all or none

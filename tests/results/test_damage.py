@@ -1,0 +1,62 @@
+"""A bit that has flipped on the disk changes no number: the file is refused, or says what it said."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import nora
+from nora.results.checkpoint import read_parts
+
+FLIPS = 250
+
+
+def outcomes(file: Path, read: Callable[[], Any]) -> Counter[str]:
+    """What comes of reading a file with one bit flipped, many times."""
+    raw, right = file.read_bytes(), read()
+    draw, found = random.Random(file.suffix), Counter[str]()
+    for _ in range(FLIPS):
+        damaged = bytearray(raw)
+        damaged[draw.randrange(len(raw))] ^= 1 << draw.randrange(8)
+        file.write_bytes(bytes(damaged))
+        try:
+            found["same" if read() == right else "other"] += 1
+        except (ValueError, OSError):
+            found["refused"] += 1
+    file.write_bytes(raw)
+    return found
+
+
+def scores() -> nora.Influence:
+    return nora.Influence(torch.rand(12), "brute", names=tuple(f"node {n}" for n in range(12)))
+
+
+@pytest.mark.parametrize("name", ["s.parquet", "s.csv", "s.csv.meta.json"])
+def test_scores_are_as_saved_or_refused(name: str, tmp_path: Path) -> None:
+    path = scores().save(tmp_path / name.removesuffix(".meta.json"))
+
+    def read() -> Any:
+        found = nora.Influence.load(path)
+        return found.scores.tolist(), found.method, found.task, found.names
+
+    found = outcomes(tmp_path / name, read)
+    assert found["other"] == 0 and found["refused"] > FLIPS / 3
+
+
+def test_parts_of_a_checkpoint_are_as_written_or_refused(tmp_path: Path) -> None:
+    run = nora.train("gcn", "karate", epochs=2, progress=False)
+    run.influence("brute", checkpoint=tmp_path / "parts", progress=False)
+    (part,) = (tmp_path / "parts").glob("part-*.parquet")
+    found = outcomes(part, lambda: read_parts(tmp_path / "parts").to_numpy().tolist())
+    assert found["other"] == 0 and found["refused"] > FLIPS / 3
+
+
+def test_what_is_no_path_is_another_mistake() -> None:
+    with pytest.raises(TypeError, match="path"):
+        nora.Influence.load(3)  # type: ignore[arg-type]
