@@ -194,6 +194,18 @@ def test_the_ranking_stops_and_goes_on(run):
         assert ranking.done > done
 
 
+def test_a_slow_ranking_waits_until_nobody_asks_any_more(run, monkeypatch):
+    with nora.explore(run.model, run.data, browser=False) as explorer:
+        ranking, worker = explorer._explorations.ranking, explorer._explorations.worker
+        worker.submit(NOW, lambda: None).result()
+        ranking._took = 1.0
+        ranking.start()
+        time.sleep(0.5)
+        assert ranking.done == 0 and ranking.status == "running"
+        monkeypatch.setattr("nora.explorer.ranking.COURTESY_SECONDS", 0.0)
+        finished(ranking)
+
+
 def test_a_directed_tie_is_cut_in_the_directions_it_has():
     edges = torch.tensor([[0, 1, 1, 2, 3], [1, 0, 2, 3, 0]])
     data = Data(x=torch.eye(4), edge_index=edges)

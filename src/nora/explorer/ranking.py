@@ -29,6 +29,8 @@ from nora.results.influence import Influence
 
 # How long a slice may take: as long as a click may wait for it.
 SLICE_SECONDS = 0.04
+# In a large graph one removal alone may take longer: it then waits until nobody has asked for so long.
+COURTESY_SECONDS = 2.0
 LARGEST_SLICE = 4000
 
 
@@ -69,7 +71,7 @@ class Ranking:
         self.scores = np.full(len(self.order), np.nan)
         self.done, self.status, self.problem = 0, "waiting", ""
         self.method, self.exact, self.signed = "exact", True, False
-        self._size = 1
+        self._size, self._took = 1, 0.0
         self._lock = threading.Lock()
         self._listeners: set[Callable[[], None]] = set()
         if scores is not None:
@@ -186,6 +188,11 @@ class Ranking:
     def _slice(self) -> None:
         if self.status != "running":
             return
+        if self._took > 4 * SLICE_SECONDS and self.worker.idle() < COURTESY_SECONDS:
+            later = threading.Timer(0.25, lambda: self.worker.submit(LATER, self._slice))
+            later.daemon = True
+            later.start()
+            return
         start = time.perf_counter()
         ids = self.order[self.done : self.done + self._size]
         try:
@@ -195,7 +202,7 @@ class Ranking:
             self._tell()
             return
         self.done += len(ids)
-        took = max(time.perf_counter() - start, 1e-4)
+        took = self._took = max(time.perf_counter() - start, 1e-4)
         self._size = int(
             np.clip(self._size * SLICE_SECONDS / took, max(self._size // 2, 1), 2 * self._size)
         )
