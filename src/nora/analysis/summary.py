@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from nora.ingest import Reading
 from nora.training.runs import Run
+from nora.wording import listed
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class GraphSummary:
     Example:
         >>> print(GraphSummary(9, 1, False, False, (), 1, {"0": 5, "1": 4}, 0))
         9 nodes, 1 undirected edge, 1 feature, 2 classes ('0': 5, '1': 4)
+        >>> print(GraphSummary(9, 5, True, False, tuple("abcdefghij"), 1, {}, 9))
+        9 nodes, 5 directed edges of the types a, b, c, d, e, f, g, h and 2 more, 1 feature
     """
 
     nodes: int
@@ -46,11 +49,12 @@ class GraphSummary:
             _counted(self.features, "feature"),
         ]
         if self.edge_types:
-            parts[1] += f" of the types {', '.join(self.edge_types[:8])}"
+            parts[1] += f" of the types {listed(self.edge_types, 8)}"
         if self.classes:
             most = sorted(self.classes.items(), key=lambda item: -item[1])[:8]
             sizes = ", ".join(f"{name!r}: {count:,}" for name, count in most)
-            more = ", …" if len(self.classes) > len(most) else ""
+            others = len(self.classes) - len(most)
+            more = f" and {others:,} more" if others else ""
             unknown = f"; {self.unlabelled:,} unknown" if self.unlabelled else ""
             which = "class" if len(self.classes) == 1 else "classes"
             parts.append(f"{len(self.classes):,} {which} ({sizes}{more}{unknown})")

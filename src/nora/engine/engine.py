@@ -120,13 +120,17 @@ class Engine:
             return self
         with torch.no_grad():
             other = Engine(problem, self.plan, problem.predict(), backend)
-        other.__dict__["cost"] = self.cost
-        return other
+        return self._sharing_cost(other)
 
     def with_tolerance(self, tolerance: float, compensate: tuple[float, ...] = ()) -> Engine:
         """The same engine with another tolerance; what was prepared is shared."""
         other = Engine(self.problem, self.plan, self.before, self.backend, tolerance, compensate)
-        other.__dict__["cost"] = self.cost
+        return self._sharing_cost(other)
+
+    def _sharing_cost(self, other: Engine) -> Engine:
+        """The other engine, with the costs that are known here: they are those of the plan."""
+        if "cost" in self.__dict__:
+            other.__dict__["cost"] = self.cost
         return other
 
     def changed_output(

@@ -132,7 +132,7 @@ def spread_removals(engine: Engine, count: int, seed: int) -> Tensor:
     edges_at = torch.bincount(edge_index.flatten(), minlength=problem.num_nodes)
     generator = torch.Generator().manual_seed(seed)
     others = nodes[torch.randperm(len(nodes), generator=generator).to(nodes.device)]
-    hub = others[edges_at[others].argmax()]
+    hub = nodes[edges_at[nodes].argmax()]  # as the recordings have it
     linked = others[edges_at[others] > 0]
     leaf = linked[edges_at[linked].argmin()] if len(linked) else hub
     known = torch.tensor(list(problem.checked_removals), dtype=torch.long, device=nodes.device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ import pandas as pd
 from nora.experiments import RECIPES, Report, lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.charts import dots
+from nora.experiments.kept import keep, kept
 from nora.experiments.lab import TRUTH, Lab, Step
-from nora.files import read_json, written_atomically
 from nora.results.agreement import evaluate
 
 COMPARED = ("nora", "nora-t1", "nora-t2", "mask", "predict-n", "predict-e")
@@ -30,8 +29,8 @@ def _path(lab: Lab, cell: Cell, method: str) -> Path:
 def rows_of(lab: Lab, cell: Cell, method: str) -> list[dict[str, Any]]:
     """All metrics of a method in a cell, with confidence intervals, on the 90 % it has not seen."""
     path = _path(lab, cell, method)
-    if path.exists():
-        return read_json(path)
+    if (rows := kept(path)) is not None:
+        return list(rows)
     found = evaluate(
         lab.all_scores(cell, method),
         lab.all_scores(cell, TRUTH),
@@ -40,8 +39,7 @@ def rows_of(lab: Lab, cell: Cell, method: str) -> list[dict[str, Any]]:
     )
     where = {"dataset": cell.dataset, "model": cell.model, "task": cell.task, "method": method}
     rows = [{**where, **row} for row in found.reset_index().to_dict("records")]
-    with written_atomically(path) as temporary:
-        temporary.write_text(json.dumps(rows), encoding="utf-8")
+    keep(path, rows)
     return rows
 
 

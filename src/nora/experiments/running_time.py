@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,8 @@ from nora.experiments import RECIPES, Report, lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.charts import bars
 from nora.experiments.citation import COMPARED, plan_for
+from nora.experiments.kept import keep, kept
 from nora.experiments.lab import TRUTH, Lab, Step
-from nora.files import read_json, written_atomically
 from nora.questions.influence import influence
 from nora.seeds import shuffled
 
@@ -33,8 +32,8 @@ def _path(lab: Lab, cell: Cell) -> Path:
 def measure(lab: Lab, cell: Cell) -> dict[str, Any]:
     """Seconds of every method on the first cycle's model, and of brute force for all nodes."""
     path = _path(lab, cell)
-    if path.exists():
-        return read_json(path)
+    if (times := kept(path)) is not None:
+        return dict(times)
     run = lab.run(cell, 0)
     num_nodes = int(run.data.num_nodes or 0)
     sample = shuffled(num_nodes, lab.seed)[:SAMPLE]
@@ -55,8 +54,7 @@ def measure(lab: Lab, cell: Cell) -> dict[str, Any]:
         row[method] = time.perf_counter() - start
         if method in COMPARED:
             row[f"{method}, tuning"] = lab.tuned(cell, method).seconds
-    with written_atomically(path) as temporary:
-        temporary.write_text(json.dumps(row), encoding="utf-8")
+    keep(path, row)
     return row
 
 

@@ -13,7 +13,8 @@ import pyarrow.csv as pacsv
 
 from nora.ingest.cells import Cells, Words
 
-PIECE, BLOCK = 1 << 26, 1 << 22
+# A line longer than a block is none that Arrow reads: it is then told with its number.
+PIECE, BLOCK = 1 << 26, 1 << 20
 CODES = pa.dictionary(pa.int32(), pa.string())
 
 
