@@ -120,7 +120,7 @@ def truth(model: Any, data: Any, **edits: Any) -> float:
     """The total change by full passes in double precision: in single, sums over many nodes are off.
 
     The largest graph has no room for that. There passes are in single precision, and only nodes count that
-    are three edges from what is edited, as far as two layers of GCN carry it: what changes beyond is
+    are three edges from what is edited, as far as two layers of GCN carry it: what changes beyond rounds.
     rounding.
     """
     if int(data.num_nodes) > LARGE:
