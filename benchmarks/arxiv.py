@@ -51,6 +51,7 @@ def arxiv_topology(model: str, epochs: int = 15, **sizes: Any) -> tuple[torch.nn
     torch.manual_seed(0)
     network = nora.build_model(model, data.x.size(1), CATEGORIES, **sizes)
     name = "-".join([model, *(f"{key}={value}" for key, value in sorted(sizes.items()))])
+    name += "" if epochs == 15 else f"-epochs={epochs}"
     path = CACHE / f"{name}.safetensors"
     if path.exists():
         network.load_state_dict(load_file(path))

@@ -1,14 +1,19 @@
 """`nora run` on generated files, phase by phase: reading, training, ranking, writing.
 
-    python benchmarks/files.py                            # 100,000 nodes, typed and untyped
-    python benchmarks/files.py --nodes 10000 --edges 100000
-    python benchmarks/files.py --before PATH/TO/OTHER/src # the same files, another version of the code
+    python benchmarks/files.py                            # 100,000 nodes, typed and untyped, end to end
+    python benchmarks/files.py reading                    # the same files, reading alone, in both forms
+    python benchmarks/files.py growth                     # 20 epochs, the edges once and ten times
+    python benchmarks/files.py small                      # the example, Cora as files, 20,000 nodes
+    python benchmarks/files.py accuracy                   # five seeds each of Cora, CiteSeer, PubMed, PureP
+    python benchmarks/files.py small --before PATH/TO/src # the same, another version of the code
+    python benchmarks/files.py --before PATH/TO/src --stop-after 600
 
 The files are made from a seed: classes that link among themselves, edge types that differ in how much
 they do, and bags of words of which each class prefers some. Beside every run stand what a bare `pyarrow`
 read of the same files takes, and the same epochs of PyG's own convolutions, transform first, on sparse
 features. Each run is a process of its own, whose peak memory is the kernel's. Ratios are of computing
-seconds, all cores together: on a machine that others use, those of the clock say little.
+seconds, all cores together: on a machine that others use, those of the clock say little. A run that is
+stopped, after so many seconds of computing, is kept with what it had taken until then.
 """
 
 from __future__ import annotations
@@ -16,19 +21,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results" / "files.json"
-CHART = RESULTS.with_suffix(".png")
 PHASES = ("reading", "training", "ranking", "effects", "writing")
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee")
 
@@ -93,13 +99,12 @@ def _write(path: Path, header: str, columns: np.ndarray) -> None:
 
 
 def bare_read(paths: list[Path]) -> float:
-    """Seconds of `pyarrow.csv.read_csv` on the same files."""
-    import pyarrow.csv
+    """Computing seconds of `pyarrow.csv.read_csv` on the same files.
 
-    start = time.process_time()
-    for path in paths:
-        pyarrow.csv.read_csv(path)
-    return time.process_time() - start
+    In a process that has read nothing before, as `nora run` is one; the median of three.
+    """
+    found = [told_by(BARE, [str(path) for path in paths], None)["seconds"] for _ in range(3)]
+    return statistics.median(found)
 
 
 def bare_epochs(files: dict[str, Path], size: Size, typed: bool, epochs: int = 10) -> float:
@@ -161,30 +166,98 @@ def bare_epochs(files: dict[str, Path], size: Size, typed: bool, epochs: int = 1
     return (time.process_time() - start) / epochs
 
 
-def run(arguments: list[str], source: Path | None, out: Path) -> dict[str, Any]:
+BARE = """
+import json, sys, time, pyarrow.csv
+start = time.process_time()
+tables = [pyarrow.csv.read_csv(path) for path in sys.argv[1:]]
+print(json.dumps({"seconds": time.process_time() - start}))
+"""
+
+READ = """
+import json, resource, sys, time
+from pathlib import Path
+import pyarrow.csv, pyarrow.parquet, torch
+from nora.ingest import read_graph
+paths = [Path(path) for path in sys.argv[1:]]
+start = time.process_time()
+reading = read_graph(*paths)
+took = time.process_time() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+print(json.dumps({"seconds": took, "peak_gb": peak}))
+"""
+
+TRAIN = """
+import json, sys, time, nora
+model, dataset, seed = sys.argv[1:]
+start = time.process_time()
+run = nora.train(model, dataset, seed=int(seed), progress=False)
+metrics = run.metrics
+print(json.dumps({"test": metrics["test_accuracy"], "epochs": metrics["epochs"],
+                  "seconds": time.process_time() - start}))
+"""
+
+
+def version(source: Path | None) -> dict[str, str]:
+    """The environment in which the code of a version is found."""
+    return os.environ | ({} if source is None else {"PYTHONPATH": str(source)})
+
+
+def told_by(script: str, arguments: list[str], source: Path | None) -> dict[str, Any]:
+    """What a script prints last, run as a process of its own."""
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(
+        command, env=version(source), stdout=subprocess.PIPE, text=True, check=True
+    )
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def run(
+    arguments: list[str], source: Path | None, out: Path, stop_after: float | None
+) -> dict[str, Any]:
     """`nora run` as a process: what `run.json` tells, with the kernel's peak memory."""
-    environment = dict(os.environ)
-    if source is not None:
-        environment["PYTHONPATH"] = str(source)
     command = [sys.executable, "-m", "nora", "run", *arguments, "--out", str(out), "--json"]
     start = time.perf_counter()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"nora run failed: {' '.join(command)}")
-    told = json.loads((out / "run.json").read_text(encoding="utf-8"))
-    return {
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            command, env=version(source), stdout=subprocess.DEVNULL, stderr=said
+        )
+        stopped = stop_after is not None and _stopped(process.pid, stop_after)
+        _, status, usage = os.wait4(process.pid, 0)
+        said.seek(0)
+        last = [line.strip() for line in said.read().replace("\r", "\n").splitlines()]
+    found = {
         "wall_seconds": time.perf_counter() - start,
         "cpu_seconds": usage.ru_utime + usage.ru_stime,
         "peak_gb": usage.ru_maxrss / 1e6,
+    }
+    if stopped:
+        bars = [line for line in last if line.startswith(("reading", "training", "ranking"))]
+        return found | {"stopped": True, "last_said": (bars or last)[-1:]}
+    if status:
+        raise SystemExit(f"nora run failed: {' '.join(command)}\n" + "\n".join(last[-20:]))
+    told = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    return found | {
         "seconds": told["seconds"],
         "computing_seconds": told.get("computing_seconds"),
         "peak_gb_by_phase": {k: v / 1e9 for k, v in told.get("peak_bytes", {}).items()},
         "epochs": told["metrics"]["epochs"],
-        "test_accuracy": told["metrics"]["test_accuracy"],
+        "test_accuracy": told["metrics"].get("test_accuracy"),
         "method": told["method"]["name"],
         "run_folder_mb": sum(f.stat().st_size for f in (out / "run").iterdir()) / 1e6,
     }
+
+
+def _stopped(process: int, after: float) -> bool:
+    """Wait until a process ends, or has computed for so many seconds and is stopped."""
+    tick = os.sysconf("SC_CLK_TCK")
+    while True:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        if fields[0] == "Z":
+            return False
+        if (int(fields[11]) + int(fields[12])) / tick > after:
+            os.kill(process, signal.SIGKILL)
+            return True
+        time.sleep(0.5)
 
 
 def phases(seconds: dict[str, float]) -> dict[str, float]:
@@ -201,98 +274,240 @@ def _took(found: dict[str, Any]) -> dict[str, float]:
     return found["computing_seconds"] or found["seconds"]
 
 
-def chart(report: dict[str, Any], path: Path) -> None:
-    """Stacked bars, a bar per run."""
+def chart(cases: dict[str, Any], path: Path) -> None:
+    """Stacked bars, a bar per run; a run that was stopped is one grey bar."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    cases = list(report["cases"])
-    figure, axes = plt.subplots(figsize=(8, 0.5 * len(cases) + 1.6), layout="constrained")
-    left = np.zeros(len(cases))
+    names = list(cases)
+    figure, axes = plt.subplots(figsize=(8, 0.5 * len(names) + 1.6), layout="constrained")
+    left = np.zeros(len(names))
     for phase, colour in zip(PHASES, COLOURS, strict=True):
-        took = np.array([phases(_took(report["cases"][case]))[phase] for case in cases]) / 60
-        axes.barh(cases, took, left=left, color=colour, label=phase)
+        took = [
+            0.0 if "stopped" in cases[name] else phases(_took(cases[name]))[phase] / 60
+            for name in names
+        ]
+        axes.barh(names, took, left=left, color=colour, label=phase)
         left += took
-    for at, case in enumerate(cases):
-        found = report["cases"][case]
-        note = f" {found['peak_gb']:.1f} GB"
-        if "of_epochs" in found:
-            note += f", {found['epochs']} of {found['of_epochs']} epochs"
-        axes.text(left[at], at, note, va="center", fontsize=8)
-    axes.margins(x=0.25)
+    unfinished = [cases[name]["cpu_seconds"] / 60 * ("stopped" in cases[name]) for name in names]
+    if any(unfinished):
+        axes.barh(names, unfinished, color="#bbbbbb", hatch="//", label="stopped before its end")
+    for at, name in enumerate(names):
+        note = f" {cases[name]['peak_gb']:.1f} GB"
+        axes.text(max(left[at], unfinished[at]), at, note, va="center", fontsize=8)
+    axes.margins(x=0.12)
     axes.invert_yaxis()
-    axes.set_xlabel("minutes of computing, both cores together")
+    axes.set_xlabel("minutes of computing, all cores together")
     axes.legend(
-        ncols=len(PHASES), loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=8, frameon=False
+        ncols=len(PHASES) + 1,
+        loc="lower center",
+        bbox_to_anchor=(0.4, 1),
+        fontsize=8,
+        frameon=False,
     )
     figure.savefig(path, dpi=120)
 
 
+@dataclass
+class Bench:
+    """What is asked for, and where it goes: after each case, so that nothing is lost."""
+
+    folder: Path
+    size: Size
+    epochs: int
+    before: Path | None
+    stop_after: float | None
+    only: list[str]
+    results: Path
+    report: dict[str, Any]
+
+    @property
+    def when(self) -> str:
+        """Which version runs."""
+        return "before" if self.before else "now"
+
+    def keep(self, section: str, case: str, measure: Callable[[], dict[str, Any]]) -> None:
+        """Measure a case and write it down, unless others are wanted only."""
+        if self.only and not any(case.startswith(start) for start in self.only):
+            return
+        found = measure()
+        self.report.setdefault(section, {})[case] = found
+        print(section, case, json.dumps(found), flush=True)
+        text = json.dumps(self.report, indent=1, sort_keys=True) + "\n"
+        self.results.write_text(text, encoding="utf-8")
+
+    def files(self, size: Size) -> dict[str, Path]:
+        """The files of a size, made where they are not there yet."""
+        folder = self.folder / f"{size.nodes}-{size.edges}"
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = {key: folder / f"{key}.csv" for key in ("edges", "features", "words", "labels")}
+        if not (folder / "made").exists():
+            make_files(folder, size)
+            (folder / "made").touch()
+        return paths
+
+    def run(self, files: list[Path], *more: str) -> dict[str, Any]:
+        """`nora run` on edges, features and labels."""
+        arguments = [part for key, path in zip(GIVEN, files, strict=True) for part in (key, path)]
+        with tempfile.TemporaryDirectory() as place:
+            out = Path(place) / "out"
+            return run([*map(str, arguments), *more], self.before, out, self.stop_after)
+
+
+GIVEN = ("--edges", "--features", "--labels")
+
+
+def large(bench: Bench) -> None:
+    """Whole runs, typed and untyped, beside bare reading and bare training."""
+    paths = bench.files(bench.size)
+    # Earlier versions read no lists.
+    given = "features" if bench.before else "words"
+    files = [paths["edges"], paths[given], paths["labels"]]
+    for typed in (False, True):
+        more = ["--epochs", str(bench.epochs), *([] if typed else ["--ignore", "type"])]
+
+        def measure(typed: bool = typed, more: list[str] = more) -> dict[str, Any]:
+            found = bench.run(files, *more)
+            if "stopped" in found:
+                return found
+            bare, reading = bare_epochs(paths, bench.size, typed), bare_read(files)
+            return found | {
+                "bare_read_seconds": reading,
+                "reading_ratio": _took(found)["reading"] / reading,
+                "bare_epoch_seconds": bare,
+                "training_ratio": _took(found)["training"] / (bare * found["epochs"]),
+            }
+
+        bench.keep("large", f"{'typed' if typed else 'untyped'}, {bench.when}", measure)
+
+
+def reading(bench: Bench) -> None:
+    """Reading alone, features as a list and a column each."""
+    paths = bench.files(bench.size)
+    for given, form in (("words", "as a list"), ("features", "a column each")):
+        files = [paths["edges"], paths[given], paths["labels"]]
+
+        def measure(files: list[Path] = files) -> dict[str, Any]:
+            given = [str(path) for path in files]
+            found = [told_by(READ, given, bench.before) for _ in range(3)]
+            took, bare = statistics.median(one["seconds"] for one in found), bare_read(files)
+            return {
+                "seconds": took,
+                "peak_gb": max(one["peak_gb"] for one in found),
+                "bare_read_seconds": bare,
+                "ratio": took / bare,
+            }
+
+        bench.keep("reading", f"{form}, {bench.when}", measure)
+
+
+def growth(bench: Bench) -> None:
+    """The same nodes and words with more edges, and few epochs."""
+    for times in (1, 10):
+        paths = bench.files(replace(bench.size, edges=times * bench.size.edges))
+        files = [paths["edges"], paths["words"], paths["labels"]]
+        for typed in (False, True):
+            kind = "typed" if typed else "untyped"
+            more = ["--epochs", "20", *([] if typed else ["--ignore", "type"])]
+            case = f"{times} x the edges, {kind}, {bench.when}"
+            bench.keep("growth", case, lambda files=files, more=more: bench.run(files, *more))
+
+
+def small(bench: Bench) -> None:
+    """Graphs that people try first.
+
+    A version's compiled loops are kept on disk by the first run that needs them, which takes a minute more
+    or two: of each case a second run counts.
+    """
+    example, cora = bench.folder / "example", bench.folder / "cora"
+    if not example.exists():
+        subprocess.run([sys.executable, "-m", "nora", "example", str(example)], check=True)
+    if not cora.exists():
+        cora.mkdir(parents=True)
+        _write_cora(cora)
+    middling = bench.files(Size(nodes=20_000, edges=100_000, features=500))
+    for name, folder in (("example", example), ("cora", cora), ("20,000 nodes", None)):
+        files = [middling[key] for key in ("edges", "features", "labels")]
+        if folder is not None:
+            files = [folder / f"{key}.csv" for key in ("edges", "features", "labels")]
+
+        def measure(files: list[Path] = files) -> dict[str, Any]:
+            first = bench.run(files)
+            return bench.run(files) | {"cpu_seconds_of_the_first_run": first["cpu_seconds"]}
+
+        bench.keep("small", f"{name}, {bench.when}", measure)
+
+
+def _write_cora(folder: Path) -> None:
+    import nora
+
+    data = nora.load_dataset("cora").data
+    names = np.array([f"paper-{node}" for node in range(data.num_nodes)])
+    source, target = data.edge_index[:, data.edge_index[0] < data.edge_index[1]].numpy()
+    _write(folder / "edges.csv", "source,target", np.stack([names[source], names[target]]))
+    _write(folder / "labels.csv", "id,label", np.stack([names, data.y.numpy().astype(str)]))
+    words = ",".join(f"w{at}" for at in range(data.num_features))
+    rows = (data.x != 0).int().numpy().astype(str)
+    _write(folder / "features.csv", f"id,{words}", np.concatenate([names[None], rows.T]))
+
+
+def accuracy(bench: Bench) -> None:
+    """Test accuracy of five seeds."""
+    for model, dataset in (
+        ("gcn", "cora"),
+        ("sage", "cora"),
+        ("gcn", "citeseer"),
+        ("gcn", "pubmed"),
+        ("timme", "pure-p"),
+    ):
+
+        def measure(model: str = model, dataset: str = dataset) -> dict[str, Any]:
+            found = [told_by(TRAIN, [model, dataset, str(seed)], bench.before) for seed in range(5)]
+            return {key: [one[key] for one in found] for key in found[0]}
+
+        bench.keep("accuracy", f"{dataset} {model}, {bench.when}", measure)
+
+
+PARTS = {part.__name__: part for part in (large, reading, growth, small, accuracy)}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=["large"])
     for name, default in asdict(Size()).items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--before", type=Path, help="the src folder of another version")
-    parser.add_argument("--only", nargs="*", help="cases whose name starts so")
+    parser.add_argument("--stop-after", type=float, help="seconds of computing of a run")
+    parser.add_argument("--only", nargs="*", default=[], help="cases whose name starts so")
     parser.add_argument("--folder", type=Path, help="where the files are made, and kept")
     parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args()
     size = Size(**{name: getattr(asked, name) for name in asdict(Size())})
+    report: dict[str, Any] = {}
+    if asked.results.exists():
+        report = json.loads(asked.results.read_text(encoding="utf-8"))
+    command = "python benchmarks/files.py [large] [reading] [growth] [small] [accuracy]"
+    report |= {"command": command, "cores": os.cpu_count(), "size": asdict(size)}
     with tempfile.TemporaryDirectory() as scratch:
-        folder = asked.folder or Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = {key: folder / f"{key}.csv" for key in ("edges", "features", "words", "labels")}
-        if not all(path.exists() for path in paths.values()):
-            make_files(folder, size)
-        report: dict[str, Any] = {"cases": {}}
-        if asked.results.exists():
-            report = json.loads(asked.results.read_text(encoding="utf-8"))
-        report |= {
-            "command": "python benchmarks/files.py",
-            "cores": os.cpu_count(),
-            "size": asdict(size),
-        }
-        report["megabytes"] = {key: path.stat().st_size / 1e6 for key, path in paths.items()}
-
-        def keep(case: str, measure: Callable[[], dict[str, Any]]) -> None:
-            if asked.only and not any(case.startswith(start) for start in asked.only):
-                return
-            report["cases"][case] = measure()
-            print(case, json.dumps(report["cases"][case]), flush=True)
-            asked.results.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-
-        for typed in (False, True):
-            for given in ("features", "words"):
-                kind = "typed" if typed else "untyped"
-                form = "a column each" if given == "features" else "as a list"
-                files = [paths["edges"], paths[given], paths["labels"]]
-                arguments = ["--edges", str(files[0]), "--features", str(files[1])]
-                arguments += ["--labels", str(files[2]), "--epochs", str(asked.epochs)]
-                arguments += [] if typed else ["--ignore", "type"]
-
-                def measure(
-                    arguments: Any = arguments, files: Any = files, typed: Any = typed
-                ) -> Any:
-                    with tempfile.TemporaryDirectory() as place:
-                        found = run(arguments, asked.before, Path(place) / "out")
-                    bare = bare_epochs(paths, size, typed)
-                    took = found["computing_seconds"] or found["seconds"]
-                    reading = bare_read(files)
-                    return found | {
-                        "bare_read_seconds": reading,
-                        "reading_ratio": took["reading"] / reading,
-                        "bare_epoch_seconds": bare,
-                        "training_ratio": took["training"] / (bare * found["epochs"]),
-                        **({"of_epochs": 200} if asked.epochs < 200 else {}),
-                    }
-
-                when = "before" if asked.before else "now"
-                keep(f"{kind}, {form}, {when}", measure)
-    if asked.results == RESULTS:
-        chart(report, CHART)
+        bench = Bench(
+            asked.folder or Path(scratch),
+            size,
+            asked.epochs,
+            asked.before,
+            asked.stop_after,
+            asked.only,
+            asked.results,
+            report,
+        )
+        for part in asked.parts:
+            PARTS[part](bench)
+    if report.get("large"):
+        chart(report["large"], asked.results.with_suffix(".png"))
 
 
 if __name__ == "__main__":

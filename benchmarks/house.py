@@ -24,7 +24,6 @@ from typing import Any
 import networkx as nx
 
 HERE = Path(__file__).parent
-TURNS = 3
 
 FIRST = """
 import json, sys, time
@@ -132,6 +131,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--before", required=True, help="the other commit")
+    parser.add_argument("--turns", type=int, default=3, help="how often a first call is timed")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "house.json")
     arguments = parser.parse_args()
     git = ["git", "-C", str(HERE.parent)]
@@ -149,7 +149,7 @@ def main() -> None:
             for source in sources.values():
                 ran(source, FIRST)  # what is compiled once per installation
             firsts: dict[str, list[dict[str, Any]]] = {name: [] for name in sources}
-            for _ in range(TURNS):
+            for _ in range(arguments.turns):
                 for name, source in sources.items():
                     firsts[name].append(ran(source, FIRST))
         finally:
@@ -161,7 +161,7 @@ def main() -> None:
             "scipy_statistics_loaded": runs[0]["scipy_statistics_loaded"],
         }
     about = {
-        "command": f"python benchmarks/house.py --before {arguments.before}",
+        "command": f"python benchmarks/house.py --before {arguments.before} --turns {arguments.turns}",
         "load": os.getloadavg(),
         **found,
     }

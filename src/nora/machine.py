@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from pathlib import Path
 
 
@@ -63,3 +65,18 @@ def held_memory() -> int:
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
         return 0
+
+
+def release_memory() -> None:
+    """Give back to the system what was freed and is still kept at hand for later, where that can be done.
+
+    Pieces of a few megabytes, which layers and features are made of, otherwise stay with the process, and
+    the next phase begins with what the last one has left.
+    """
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
+    try:
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    except (OSError, AttributeError):  # another system, or another allocator
+        return

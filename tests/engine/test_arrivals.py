@@ -14,8 +14,9 @@ from torch_geometric.data import Data, HeteroData
 
 import hetero_graphs
 import nora
+from nora.engine.backends.choice import pick_backend
 from nora.engine.edits import as_removals, why_not
-from nora.engine.engine import Engine, pick_backend
+from nora.engine.engine import Engine
 from nora.models.timme import TIMME
 from nora.problem.edge_lookup import EdgeLookup
 from nora.problem.edited import predict_after

@@ -31,6 +31,7 @@ def explorer(run, names):
         names=names,
         class_names=run.dataset.class_names,
         title=f"Karate {EVIL}",
+        groups={"half": ["first"] * 17 + ["second"] * 17},
         browser=False,
     ) as started:
         yield started

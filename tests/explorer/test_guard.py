@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from nora.explorer.app import MOST_BYTES
+from nora.explorer.requests import MOST_BYTES
 
 EFFECT = {"edits": [{"kind": "remove", "node": 0}]}
 
@@ -249,3 +249,93 @@ def test_garbage_on_the_wire_does_not_stop_it(client):
             except OSError:
                 pass
     assert client.ask("/api/effect", EFFECT)["total"] > 0
+
+
+def raw_answer(client, text: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", client.port), timeout=20) as raw:
+        try:
+            raw.sendall(text)
+            return raw.recv(400)
+        except OSError:
+            return b""
+
+
+def test_a_second_request_cannot_be_smuggled_behind_the_first(client):
+    body = b'{"edits": []}'
+    text = (
+        f"POST /api/effect HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\nOrigin: {client.own}\r\n"
+        f"Cookie: {client.cookie}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n"
+    ).encode()
+    hidden = b"0\r\n\r\nGET /api/network HTTP/1.1\r\nHost: evil.example\r\n\r\n"
+    answer = raw_answer(client, text + hidden)
+    assert b"member" not in answer and b" 200 " not in answer.split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GET http://evil.example/api/network HTTP/1.1\r\nHost: evil.example",
+        "GET /api/network HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nHost: evil.example",
+        "GET /api/network HTTP/1.0",
+        "GET /api/network HTTP/1.1\r\nHost: 127.0.0.1:{port}@evil.example",
+        "GET /api/network HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nX-Forwarded-Host: 127.0.0.1\r\nOrigin: null",
+    ],
+)
+def test_names_that_only_look_like_this_machine_are_refused(client, line):
+    text = line.format(port=client.port) + f"\r\nCookie: {client.cookie}\r\n\r\n"
+    status = raw_answer(client, text.encode()).split(b"\r\n")[0]
+    assert b" 4" in status and b" 200 " not in status
+
+
+def test_a_cookie_of_the_same_name_from_another_server_neither_opens_nor_locks_the_door(client):
+    name = client.cookie.split("=")[0]
+    for line in (f"{name}=evil; {client.cookie}", f"{client.cookie}; {name}=evil"):
+        assert client.send("GET", "/api/network", headers={"Cookie": line})[0] == 200
+    for line in (f"{name}=", f"{name}", f'{name}="{client.cookie}"', f"x{client.cookie}"):
+        assert client.send("GET", "/api/network", headers={"Cookie": line})[0] == 403
+
+
+def test_numbers_of_a_hundred_thousand_digits_and_keys_said_twice_do_no_harm(client):
+    digits = b'{"edits": [{"kind": "remove", "node": ' + b"9" * 100_000 + b"}]}"
+    assert client.send("POST", "/api/effect", digits)[0] in (400, 422)
+    twice = b'{"edits": [], "edits": [{"kind": "remove", "node": 99}]}'
+    assert client.send("POST", "/api/effect", twice)[0] == 422
+
+
+def test_idle_connections_of_others_do_not_keep_the_person_out_for_good(client):
+    held = []
+    try:
+        for _ in range(150):
+            held.append(socket.create_connection(("127.0.0.1", client.port), timeout=5))
+        status = client.send("GET", "/api/search?text=a")[0]
+        assert status in (200, 503)
+    finally:
+        for one in held:
+            one.close()
+    for _ in range(100):
+        if client.send("GET", "/api/search?text=a")[0] == 200:
+            return
+    raise AssertionError("the server does not come back")
+
+
+def test_streams_are_bounded_and_given_back(explorer, client):
+    import http.client
+    import time
+
+    from nora.explorer.app import STREAMS
+
+    held = []
+    for _ in range(STREAMS + 1):
+        one = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
+        one.request("GET", "/api/ranking", headers={"Cookie": client.cookie})
+        held.append((one, one.getresponse().status))
+    assert [status for _, status in held].count(429) >= 1
+    for one, _ in held:
+        one.close()
+    deadline = time.monotonic() + 20
+    explorer._explorations.ranking._tell()
+    while explorer._explorations._streams and time.monotonic() < deadline:
+        time.sleep(0.1)
+        explorer._explorations.ranking._tell()
+    assert client.send("GET", "/api/ranking?of=burn")[0] == 422

@@ -17,6 +17,7 @@ from torch_geometric.data import Data
 
 import nora
 from chromium import Watched
+from papers import typed_papers
 
 EVIL = "<script>alert(1)</script>"
 
@@ -64,24 +65,18 @@ def spot(page, node: int) -> list[float]:
     """Where a node is on the screen."""
     page.locator("#stage").scroll_into_view_if_needed()
     return page.evaluate(
-        """key => {
-            const sigma = window.noraGraph;
+        """node => {
             const box = document.getElementById("stage").getBoundingClientRect();
-            const at = sigma.graphToViewport(sigma.getGraph().getNodeAttributes(key));
+            const at = window.noraPlaces(node);
             return [box.left + at.x, box.top + at.y];
         }""",
-        str(node),
+        node,
     )
-
-
-# Two clicks that follow each other sooner are a double click, which zooms.
-APART = 400
 
 
 def click_node(page, node: int, **how) -> None:
     where = spot(page, node)
     page.mouse.move(*where)
-    page.wait_for_timeout(APART)
     if how.get("shift"):
         page.keyboard.down("Shift")
     page.mouse.click(*where)
@@ -182,14 +177,12 @@ def test_an_edge_is_cut_by_a_click_and_mended_by_another(watched, run):
     a, b = spot(page, 16), spot(page, 5)
     middle = [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2]
     page.mouse.move(*middle)
-    page.wait_for_timeout(100)
     page.mouse.click(*middle)
     settled(page, 1)
     cut = re.search(r"#cut=(\d+)-(\d+)$", page.url)
     assert cut, page.url
     true = nora.what_if(run.model, run.data, remove_edges=[(int(cut[1]), int(cut[2]))])
     assert total(page) == pytest.approx(true.total, rel=1e-5)
-    page.wait_for_timeout(APART)
     page.mouse.click(*middle)
     page.wait_for_selector("#panel h3:text-is('Nothing is changed')")
 
@@ -253,6 +246,96 @@ def test_shift_and_click_select_several_that_go_together(watched, run):
     page.get_by_role("button", name="Remove all").click()
     settled(page, 2)  # the added edge went with its ends
     assert total(page) == pytest.approx(nora.what_if(run.model, run.data, [33, 16]).total, rel=1e-6)
+
+
+def test_two_quick_clicks_on_two_nodes_take_both_away(watched, run):
+    page = watched.page
+    first, second = spot(page, 33), spot(page, 0)
+    page.mouse.click(*first)
+    page.mouse.click(*second)
+    settled(page, 2)
+    assert total(page) == pytest.approx(nora.what_if(run.model, run.data, [33, 0]).total, rel=1e-6)
+
+
+def test_enter_takes_the_match_of_what_was_typed_not_of_a_text_before(watched):
+    page = watched.page
+    page.route("**/api/search*", lambda route: (page.wait_for_timeout(150), route.continue_()))
+    field = page.get_by_role("combobox", name="Find a node")
+    field.press_sequentially("member 30")
+    field.press("Enter")
+    page.wait_for_function(
+        "() => document.getElementById('chosen-title')?.textContent === 'member 30'"
+    )
+    page.unroute("**/api/search*")
+
+
+def row_nodes(page) -> list[str]:
+    return page.locator("#table tbody tr").evaluate_all("rows => rows.map(r => r.dataset.node)")
+
+
+def show_ranking(page, of: str) -> None:
+    page.locator(f"#table input[name=ranking-of][value={of}]").check()
+    page.wait_for_function(
+        """what => document.querySelector("#table .streaming").hidden
+            && document.querySelector("#table .status").textContent.includes(what)""",
+        arg={"edges": " edge", "fragile": " fragile"}[of],
+    )
+
+
+def test_edges_are_ranked_by_what_their_absence_changes_and_cut_from_the_ranking(watched, run):
+    page = watched.page
+    show_ranking(page, "edges")
+    true = nora.edge_influence(run.model, run.data, progress=False).top(15)
+    shown = row_nodes(page)
+    assert len(shown) == 15
+    first = (int(true["source"].iloc[0]), int(true["target"].iloc[0]))
+    assert shown[0] == "-".join(map(str, sorted(first)))
+    page.locator("#table tbody tr").first.get_by_role("button", name="Cut").click()
+    settled(page, 1)
+    alone = nora.what_if(run.model, run.data, remove_edges=[first]).total
+    assert total(page) == pytest.approx(alone, rel=1e-5)
+    assert alone == pytest.approx(float(true["influence"].iloc[0]), rel=1e-4)
+    page.locator("#table tbody tr").first.get_by_role("button", name="Mend").click()
+    page.wait_for_selector("#panel h3:text-is('Nothing is changed')")
+    page.locator("#table-degree").fill("17")
+    degree = run.data.edge_index[0].bincount(minlength=34)
+    ends = run.data.edge_index.t().tolist()
+    fits = {tuple(sorted(pair)) for pair in ends if max(degree[end] for end in pair) >= 17}
+    page.wait_for_selector(f"#table .status:has-text('of {len(fits)} edges')")
+
+
+def test_fragile_nodes_are_those_of_fragile(watched, run, names):
+    page = watched.page
+    show_ranking(page, "fragile")
+    true = nora.fragile(run.model, run.data, progress=False)
+    shown = {int(one) for one in row_nodes(page)}
+    fragile = true.counts.nonzero().flatten().tolist()
+    assert fragile and shown == set(fragile[:15] if len(fragile) > 15 else fragile)
+    count = page.locator("#table tbody tr td.flips").first.inner_text()
+    assert int(count) == int(true.counts.max())
+
+
+@pytest.mark.parametrize("measure", ["flips", "accuracy", "class:1"])
+def test_the_ranking_by_another_measure_is_that_of_influence(watched, run, measure):
+    page = watched.page
+    page.locator("#measure").select_option(measure)
+    page.wait_for_function(
+        """() => document.querySelector("#table .streaming").hidden
+            && !document.querySelector("#table tbody").textContent.includes("…")
+            && document.querySelector("#panel h4").textContent.startsWith("Most influential by")"""
+    )
+    session = nora.Session(run.model, run.data)
+    scores = session.influence("exact", measure=measure, progress=False).scores
+    largest = scores.abs().sort(descending=True).values[:15]
+    shown = [int(one) for one in row_nodes(page)]
+    assert scores[shown].abs().tolist() == pytest.approx(largest.tolist(), abs=1e-6)
+
+
+def test_the_ranking_filters_by_group(watched):
+    page = watched.page
+    page.locator("#table-group-0").select_option(label="second (17)")
+    assert "of 17 nodes" in page.locator("#table .status").inner_text()
+    assert all(int(one) >= 17 for one in row_nodes(page))
 
 
 def test_the_ranking_filters_by_class_label_and_degree(watched, run):
@@ -431,17 +514,16 @@ def test_a_large_graph_has_all_nodes_behind_and_the_effect_in_front(browser, tmp
     with nora.explore(model, data, browser=False) as explorer:
         watched = visit(browser, explorer)
         page = watched.page
+        # Whom the picture shows in front no longer changes by itself.
+        page.wait_for_selector("#panel h4:text-is('Most influential')")
         page.wait_for_function("() => window.noraGraph.getGraph().order > 20")
         assert page.evaluate("window.noraGraph.getGraph().order") < 1000
-        hub = int(edges[0].bincount().argmax())
-        where = spot(page, hub)
-        page.mouse.move(*where)
-        page.mouse.click(*where)
+        page.mouse.click(*spot(page, int(edges[0].bincount().argmax())))
         settled(page, 1)
         gone = int(re.search(r"#remove=(\d+)", page.url)[1])
         true = nora.what_if(model, data, gone)
         assert total(page) == pytest.approx(true.total, rel=1e-4)
-        page.wait_for_function("gone => window.noraGraph.getGraph().hasNode(gone)", arg=str(gone))
+        assert page.evaluate("gone => window.noraGraph.getGraph().hasNode(gone)", str(gone))
         # A node that is drawn in the background only is hit by a click, too.
         behind = page.evaluate(
             """() => {
@@ -453,6 +535,40 @@ def test_a_large_graph_has_all_nodes_behind_and_the_effect_in_front(browser, tmp
         )
         page.mouse.click(*behind)
         settled(page, 2)
+        assert not watched.complaints
+        page.context.close()
+
+
+def test_nodes_of_several_types_have_shapes_and_edges_of_several_types_come(browser):
+    model, data, task = typed_papers()
+    with nora.explore(model, data, task, browser=False) as explorer:
+        watched = visit(browser, explorer)
+        page = watched.page
+        page.wait_for_selector("#panel h4:text-is('Most influential')")
+        assert {"author", "paper"} <= set(page.locator("#legend li").all_text_contents())
+        kinds = page.evaluate("['0', '20'].map(id => window.noraGraph.getNodeDisplayData(id).type)")
+        assert kinds == ["disc", "square"]
+        page.locator("#table-group-0").select_option(label="author (12)")
+        assert "of 12 nodes" in page.locator("#table .status").inner_text()
+        choose(page, "author 3")
+        page.get_by_role("button", name="Take away author 3").first.click()
+        settled(page, 1)
+        true = nora.what_if(model, data, ("author", 3), task)
+        assert total(page) == pytest.approx(true.total, rel=1e-5)
+        assert f"of {data['paper'].num_nodes} nodes" in page.locator("#announcer").inner_text()
+        choose(page, "paper 1")
+        page.locator("#connect summary").click()
+        page.get_by_label("Kind of edge").select_option(label="cites")
+        field = page.get_by_role("combobox", name="From paper 1 to")
+        cited = data["paper", "cites", "paper"].edge_index
+        free = next(k for k in range(2, 20) if k not in set(cited[1][cited[0] == 1].tolist()))
+        field.fill(f"paper {free}")
+        field.press("Enter")
+        settled(page, 2)
+        session = nora.Session(model, data, task)
+        added = {("paper", "cites", "paper"): [(1, free)]}
+        true = session.what_if(("author", 3), add_edges=added)
+        assert total(page) == pytest.approx(true.total, rel=1e-5)
         assert not watched.complaints
         page.context.close()
 

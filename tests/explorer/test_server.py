@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 import nora
 from loopback import Client
 from nora.explorer.worker import NOW
+from papers import AUTHORS, typed_papers
 
 
 def remove(*nodes: int) -> list[dict]:
@@ -193,6 +194,18 @@ def test_the_ranking_stops_and_goes_on(run):
         assert ranking.done > done
 
 
+def test_a_slow_ranking_waits_until_nobody_asks_any_more(run, monkeypatch):
+    with nora.explore(run.model, run.data, browser=False) as explorer:
+        ranking, worker = explorer._explorations.ranking, explorer._explorations.worker
+        worker.submit(NOW, lambda: None).result()
+        ranking._took = 1.0
+        ranking.start()
+        time.sleep(0.5)
+        assert ranking.done == 0 and ranking.status == "running"
+        monkeypatch.setattr("nora.explorer.ranking.COURTESY_SECONDS", 0.0)
+        finished(ranking)
+
+
 def test_a_directed_tie_is_cut_in_the_directions_it_has():
     edges = torch.tensor([[0, 1, 1, 2, 3], [1, 0, 2, 3, 0]])
     data = Data(x=torch.eye(4), edge_index=edges)
@@ -283,17 +296,10 @@ def test_a_thousand_edits_in_a_row_by_eight_clients_are_all_right_and_leave_noth
 
 
 def test_what_the_explorer_cannot_tell_is_refused_before_anything_starts():
-    from torch_geometric.data import HeteroData
-
     data = Data(x=torch.eye(4), edge_index=torch.tensor([[0, 1], [1, 0]]))
     model = nora.build_model("gcn", 4, 1, hidden_channels=4)
     with pytest.raises(ValueError, match="predicts numbers"):
         nora.explore(model, data, nora.NodeRegression(), browser=False)
-    typed = HeteroData()
-    typed["a"].x = torch.eye(3)
-    typed["a", "to", "a"].edge_index = torch.tensor([[0], [1]])
-    with pytest.raises((TypeError, ValueError)):
-        nora.explore(model, typed, browser=False)
     model = nora.build_model("gcn", 4, 2, hidden_channels=4)
     with pytest.raises(ValueError, match="3 names"):
         nora.explore(model, data, names=["a", "b", "c"], browser=False)
@@ -302,6 +308,120 @@ def test_what_the_explorer_cannot_tell_is_refused_before_anything_starts():
             nora.explore(model, data, port=explorer.port, browser=False)
         with pytest.raises(ValueError, match="port"):
             nora.explore(model, data, port=70_000, browser=False)
+
+
+def finished(board) -> None:
+    board.start()
+    deadline = time.monotonic() + 60
+    while board.status == "running" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert board.status == "done", board.problem
+
+
+def test_nodes_and_edges_of_types_are_explored_as_what_if_tells(tmp_path):
+    model, data, task = typed_papers()
+    session = nora.Session(model, data, task)
+    writes, cites = ("author", "writes", "paper"), ("paper", "cites", "paper")
+    author, paper = data[writes].edge_index[:, 0].tolist()
+    with nora.explore(model, data, task, browser=False) as explorer:
+        client = Client(explorer)
+        value = client.ask("/api/network")
+        assert value["num_items"] == 24 and value["node"]["predicted"][:AUTHORS] == [-1] * AUTHORS
+        assert [one["name"] for one in value["edge_kinds"]] == ["writes", "cites"]
+        row = data["paper"].x[2].clone()
+        row[5] = 2.0
+        cut = {"kind": "cut", "edge": [author, AUTHORS + paper]}
+        given = [
+            (remove(3), {"remove": [("author", 3)]}),
+            (remove(AUTHORS + 4), {"remove": [("paper", 4)]}),
+            ([cut], {"remove_edges": {writes: [(author, paper)]}}),
+            (
+                [{"kind": "set", "node": AUTHORS + 2, "feature": 5, "value": 2.0}],
+                {"features": {("paper", 2): row}},
+            ),
+            (
+                [
+                    *remove(3),
+                    cut,
+                    {"kind": "add", "edge": [AUTHORS + 9, AUTHORS + 9 - 2], "type": 1},
+                ],
+                {
+                    "remove": [("author", 3)],
+                    "remove_edges": {writes: [(author, paper)]},
+                    "add_edges": {cites: [(9, 7)]},
+                },
+            ),
+        ]
+        for edits, asked in given:
+            told = client.ask("/api/effect", {"edits": edits})
+            true = session.what_if(nora.Edits(**asked), method="brute")
+            assert told["total"] == pytest.approx(true.total, rel=1e-4)
+            assert told["flips"] == len(true.flips())
+        refused = client.refused("/api/effect", {"edits": [{"kind": "add", "edge": [0, 1]}]})
+        assert refused == (422, "no type of edge joins author and author")
+        why = client.ask(f"/api/why?node={AUTHORS + 2}")
+        true = session.influencers(("paper", 2), 12, progress=False)
+        ids = [
+            at + AUTHORS * (kind == "paper")
+            for kind, at in zip(true["type"], true["node"], strict=True)
+        ]
+        assert why["node"] == ids
+        boards = explorer._explorations.boards
+        finished(boards.get("edges", "change"))
+        rows = client.ask("/api/rows", {"of": "edges", "most": 3})
+        for edge, influence in zip(rows["edge"], rows["influence"], strict=True):
+            told = client.ask("/api/effect", {"edits": [{"kind": "cut", "edge": edge}]})
+            assert influence == pytest.approx(told["total"], rel=1e-4)
+        _, _, text = client.send("POST", "/api/export", {"kind": "python", "edits": given[-1][0]})
+        space = {"model": model, "data": data, "task": task}
+        exec(compile(text.decode(), "what_if.py", "exec"), space)
+        last = client.ask("/api/effect", {"edits": given[-1][0]})["total"]
+        assert space["effect"].total == pytest.approx(last, rel=1e-4)
+        assert "node types" in client.refused("/api/export", {"kind": "report", "edits": []})[1]
+
+
+def test_rankings_that_nobody_looks_at_any_more_are_forgotten(run):
+    with nora.explore(run.model, run.data, browser=False) as explorer:
+        boards = explorer._explorations.boards
+        for measure in boards.network.measures:
+            for of in ("nodes", "edges"):
+                boards.get(of, measure)
+        assert len(boards.network.measures) == 8 and len(boards._others) == 6
+        listening = boards.get("edges", "change").listen(lambda: None)
+        for measure in boards.network.measures:
+            boards.get("nodes", measure)
+        assert ("edges", "change") in boards._others
+        listening()
+
+
+def test_rows_are_filtered_and_refused_where_they_make_no_sense(client, explorer, run):
+    finished(explorer._explorations.boards.get("edges", "flips"))
+    asked = {"of": "edges", "measure": "flips", "group": [[0, 1]], "most": 200}
+    rows = client.ask("/api/rows", asked)
+    assert rows["count"] == sum(max(a, b) >= 17 for a, b in run.data.edge_index.t().tolist()) // 2
+    for wrong in (
+        {"of": "burn"},
+        {"of": ["edges"]},
+        {"of": "nodes"},
+        {"of": "edges", "measure": "class:99"},
+        {"of": "edges", "measure": "__class__"},
+        {"of": "edges", "start": -1},
+        {"of": "edges", "most": True},
+        {"of": "edges", "text": 7},
+        {"of": "edges", "group": [[9, 0]]},
+        {"of": "edges", "group": [[0, "x"]]},
+        {"of": "edges", "more": 1},
+    ):
+        assert client.refused("/api/rows", wrong)[0] == 422, wrong
+
+
+def test_what_a_large_graph_shows_in_front_comes_with_the_effect(client):
+    told = client.ask("/api/effect", {"edits": remove(33), "around": [16]})
+    around = told["around"]
+    assert around["nodes"] == [33, 16] and sorted(around["near"][1]) == [5, 6]
+    assert set(around["others"]) <= set(told["node"])
+    assert client.refused("/api/effect", {"edits": [], "around": "x"})[0] == 422
+    assert client.refused("/api/effect", {"edits": [], "around": [34]})[0] == 422
 
 
 def test_a_closed_explorer_is_gone(run):

@@ -51,7 +51,7 @@ export function card(page) {
         el(
           "dl",
           {},
-          row("Influence", influenceText(position, page)),
+          row(data.measureTitle ?? "Influence", influenceText(position, page)),
           row("Rank", rankText(position, page)),
           row("Degree", number(data.node.degree[position])),
           row(report.task === "node" ? "Predicted" : "Label", own >= 0 ? data.className(own) : null),

@@ -11,6 +11,7 @@ export function finder(place, { data, selection }, { id = "finder", label = "Fin
   let asked = 0;
   let found = [];
   let active = -1;
+  let waiting = null; // for the matches of what was typed last
   const list = el("ul", { id: `${id}-list`, role: "listbox", "aria-label": "Matching nodes", hidden: true });
   const input = el("input", {
     id: `${id}-input`,
@@ -60,7 +61,13 @@ export function finder(place, { data, selection }, { id = "finder", label = "Fin
     const answer = find(input.value, MOST);
     if (!(answer instanceof Promise)) return show(answer);
     // A later text has been typed meanwhile: its matches count. What went wrong is told elsewhere.
-    return answer.then((positions) => question === asked && document.activeElement === input && show(positions), () => {});
+    waiting = answer.then((positions) => question === asked && document.activeElement === input && show(positions), () => {}).then(() => question === asked && (waiting = null));
+    return waiting;
+  };
+  // The matches that are shown may be those of a text before.
+  const accept = async () => {
+    while (waiting) await waiting;
+    if (found.length && !list.hidden) choose(found[Math.max(active, 0)]);
   };
   const show = (positions) => {
     found = positions;
@@ -82,8 +89,9 @@ export function finder(place, { data, selection }, { id = "finder", label = "Fin
       if (!found.length) return;
       active = (active + (event.key === "ArrowDown" ? 1 : -1) + found.length) % found.length;
       mark();
-    } else if (event.key === "Enter" && found.length && !list.hidden) {
-      choose(found[Math.max(active, 0)]);
+    } else if (event.key === "Enter") {
+      if (waiting) accept();
+      else if (found.length && !list.hidden) choose(found[Math.max(active, 0)]);
     } else if (event.key === "Escape") {
       close();
     }

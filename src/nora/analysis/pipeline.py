@@ -164,7 +164,7 @@ def analyse(
     session.prepared.expect(session.num_nodes + removals_of_page(session))
     with stages.measured("ranking"), _kept(cautions):
         found = session.influence(method, progress=progress, **_room(method, memory))
-        scores = refined(session, found, least=top)
+        scores = refined(session, found, least=top, progress=progress)
     if "auto" in scores.details:
         tell(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
     with stages.measured("other methods"), _kept(cautions):

@@ -120,13 +120,17 @@ class Engine:
             return self
         with torch.no_grad():
             other = Engine(problem, self.plan, problem.predict(), backend)
-        other.__dict__["cost"] = self.cost
-        return other
+        return self._sharing_cost(other)
 
     def with_tolerance(self, tolerance: float, compensate: tuple[float, ...] = ()) -> Engine:
         """The same engine with another tolerance; what was prepared is shared."""
         other = Engine(self.problem, self.plan, self.before, self.backend, tolerance, compensate)
-        other.__dict__["cost"] = self.cost
+        return self._sharing_cost(other)
+
+    def _sharing_cost(self, other: Engine) -> Engine:
+        """The other engine, with the costs that are known here: they are those of the plan."""
+        if "cost" in self.__dict__:
+            other.__dict__["cost"] = self.cost
         return other
 
     def changed_output(
@@ -219,7 +223,8 @@ class Engine:
             removal, item, after = self.changed_items(removals, changed, tally)
             change = item_change(self.before[item], after)
             if self.problem.targets is not None:
-                change = change * self.problem.targets[item]
+                # Not a product: what does not count may be no number.
+                change = torch.where(self.problem.targets[item], change, 0)
             total = torch.zeros(len(removals), dtype=torch.double, device=change.device)
             total = total.index_add(0, removal, change.double())
             for gain, lost in zip(self.compensate, tally.lost, strict=False):

@@ -27,11 +27,16 @@ SMALL = 96
 
 
 def without_hub(problem: Problem) -> list[tuple[Graph, Task, int | None]]:
-    """The graph without its largest hub, the task on it, and the hub; nothing where that cannot be."""
+    """The graph without the largest hub that is asked about, the task on it, and the hub.
+
+    Nothing where that cannot be. The pass is one that verification then need not make.
+    """
     n = problem.num_nodes
     if problem.by_id or n <= 1:
         return []
-    hub = torch.bincount(problem.edge_index.cpu().flatten(), minlength=n).argmax().reshape(1)
+    edges_at = torch.bincount(problem.edge_index.cpu().flatten(), minlength=n)
+    asked = problem.nodes.cpu() if problem.nodes.numel() else torch.arange(n)
+    hub = asked[edges_at[asked].argmax()].reshape(1)
     keep = torch.ones(n, dtype=torch.bool)
     keep[hub] = False
     task, _ = problem.task.survivors(keep.to(problem.device))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cached_property
@@ -17,16 +18,19 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from nora.explorer.around import CENTRES, NEIGHBOURS, around, around_effect
+from nora.explorer.boards import Boards
 from nora.explorer.changes import as_edits, features_of, node_id, read_changes
 from nora.explorer.desk import Desk
 from nora.explorer.exports import as_csv, as_python, as_report
+from nora.explorer.filters import kept_nodes
 from nora.explorer.network import Network
 from nora.explorer.ranking import Ranking
 from nora.explorer.refusal import Refused
+from nora.explorer.requests import answered, body, whole
 from nora.explorer.worker import Worker
 from nora.results.influence import Influence
 
-MOST_BYTES = 200_000
 STREAMS = 16
 # How far to look for what flips a prediction: a person waits for it.
 FLIP_NODES, FLIP_PAIRS = 3, 500
@@ -51,11 +55,16 @@ class Explorations:
         self.network = network
         self.worker = Worker()
         self.desk = Desk(network, self.worker)
-        self.ranking = Ranking(network, self.worker, scores)
+        self.boards = Boards(network, self.worker, scores)
         self.desk.practise()
         self.closing = False
         self._streams = 0
         self._reporting = asyncio.Lock()
+
+    @property
+    def ranking(self) -> Ranking:
+        """The ranking of nodes by the change they make."""
+        return self.boards.main
 
     @cached_property
     def _value(self) -> bytes:
@@ -76,6 +85,7 @@ class Explorations:
                 Route("/api/why", self.why, methods=get),
                 Route("/api/flip", self.flip, methods=get),
                 Route("/api/export", self.export, methods=post),
+                Route("/api/rows", self.rows, methods=post),
                 Route("/api/ranking", self.stream, methods=get),
                 Route("/api/ranking", self.steer, methods=post),
             ],
@@ -89,7 +99,7 @@ class Explorations:
     def close(self) -> None:
         """End streams and work."""
         self.closing = True
-        self.ranking.pause()
+        self.boards.pause()
         self.worker.close()
 
     async def file(self, request: Request) -> Response:
@@ -105,94 +115,93 @@ class Explorations:
 
     async def effect(self, request: Request) -> Response:
         """What edits change together."""
-        asked = await _body(request, {"edits", "page", "number"})
+        start = time.perf_counter()
+        asked = await body(request, {"edits", "page", "number", "around"})
         page, number = asked.get("page", ""), asked.get("number", 0)
         if not isinstance(page, str) or len(page) > 64:
             raise Refused(422, "page must be a short text")
         if isinstance(number, bool) or not isinstance(number, int) or abs(number) > 2**53:
             raise Refused(422, "number must be a whole number")
         changes = read_changes(asked.get("edits"), self.network.session)
-        found = await _answered(request, self.desk.effect(changes, page, number))
-        return Response(_json(found), media_type="application/json")
+        chosen = asked.get("around")
+        if chosen is not None and not (isinstance(chosen, list) and len(chosen) <= CENTRES):
+            raise Refused(422, f"around must be a list of at most {CENTRES} nodes")
+        near = [node_id(one, self.network.session) for one in chosen or ()]
+        found = await answered(request, self.desk.effect(changes, page, number))
+        if chosen is not None:
+            told = await asyncio.to_thread(around_effect, self.network, changes, found, near)
+            found = {**found, "around": told}
+        text = _json(found)
+        took = 1e3 * (time.perf_counter() - start)
+        timing = {"Server-Timing": f"answer;dur={took:.2f}"}
+        return Response(text, media_type="application/json", headers=timing)
 
     async def singles(self, request: Request) -> Response:
         """What each edit changes by itself, in the order in which they were given."""
-        given: Any = (await _body(request, {"edits"})).get("edits")
+        given: Any = (await body(request, {"edits"})).get("edits")
         session = self.network.session
         changes = read_changes(given, session)
-        found = await _answered(request, self.desk.singles(changes))
+        found = await answered(request, self.desk.singles(changes))
         known = dict(zip(changes, found, strict=True))
         each = [read_changes([one], session)[0] for one in given]
         return JSONResponse([known.get(one, {"total": None, "flips": None}) for one in each])
 
     async def neighbours(self, request: Request) -> Response:
         """Neighbours of some nodes, and ties among all these and others that are drawn."""
-        asked = await _body(request, {"nodes", "others", "most"})
-        most = asked.get("most", 150)
+        asked = await body(request, {"nodes", "others", "most"})
+        most = asked.get("most", NEIGHBOURS)
         if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 1000:
             raise Refused(422, "most must be between 0 and 1000")
         lists = [asked.get(key, []) for key in ("nodes", "others")]
         if not all(isinstance(one, list) and len(one) <= 6000 for one in lists):
             raise Refused(422, "nodes and others must be lists of at most 6000 ids")
         nodes, others = ([node_id(one, self.network.session) for one in part] for part in lists)
-        return JSONResponse(await asyncio.to_thread(self._around, nodes, others, most))
-
-    def _around(self, nodes: list[int], others: list[int], most: int) -> dict[str, Any]:
-        import numpy as np
-
-        network, found = self.network, {}
-        for node in nodes:
-            near = network.neighbours(node)
-            first = near[np.argsort(-network.degree[near], kind="stable")]
-            found[node] = first[:most].tolist()
-        drawn = np.unique(
-            np.concatenate(
-                [np.asarray(part, dtype=np.int64) for part in (nodes, others, *found.values())]
-            )
-        )
-        return {
-            "near": [found[node] for node in nodes],
-            "more": [len(network.neighbours(node)) - len(found[node]) for node in nodes],
-            "edge": network.among(drawn)[:20_000].ravel().tolist(),
-        }
+        return JSONResponse(await asyncio.to_thread(around, self.network, nodes, others, most))
 
     async def search(self, request: Request) -> Response:
         """Nodes whose name holds a text."""
         text = request.query_params.get("text", "")
         if len(text) > 200:
             raise Refused(422, "a text to search for has at most 200 letters")
-        most = _whole(request, "most", 8, 1, 200)
+        most = whole(request, "most", 8, 1, 200)
         return JSONResponse({"node": await asyncio.to_thread(self.network.find, text, most)})
 
     async def features(self, request: Request) -> Response:
         """A node's features: those that are not zero, the largest first."""
         session = self.network.session
-        node = node_id(_whole(request, "node", -1), session)
-        row = features_of(session)[node].double()
+        node = node_id(whole(request, "node", -1), session)
+        row = features_of(node, session).double()
         some = row.abs().argsort(descending=True, stable=True)[:100]
         shown = [(int(at), float(row[at])) for at in some if float(row[at]) != 0.0]
         return JSONResponse({"count": len(row), "feature": shown})
 
     async def why(self, request: Request) -> Response:
         """Whose removal changes this node's prediction most."""
-        session = self.network.session
-        node = node_id(_whole(request, "node", -1), session)
+        network, session = self.network, self.network.session
+        node = node_id(whole(request, "node", -1), session)
 
         def ask() -> dict[str, Any]:
-            frame = session.influencers(node, 12, progress=False)
+            frame = session.influencers(network.named(node), 12, progress=False)
             influence = [float(one) for one in frame["influence"]]
-            return {"node": frame["node"].tolist(), "influence": influence}
+            found = frame["node"].tolist()
+            if "type" in frame:
+                found = list(zip(frame["type"], found, strict=True))
+            return {"node": [network.position(one) for one in found], "influence": influence}
 
-        return JSONResponse(await _answered(request, self.desk.ask(("why", node), ask)))
+        return JSONResponse(await answered(request, self.desk.ask(("why", node), ask)))
 
     async def flip(self, request: Request) -> Response:
         """The smallest removal of nodes that was found to change this node's class, as edits."""
         session = self.network.session
-        node = node_id(_whole(request, "node", -1), session)
+        node = node_id(whole(request, "node", -1), session)
 
         def ask() -> dict[str, Any]:
-            found = session.flip(node, at_most=FLIP_NODES, pairs=FLIP_PAIRS, progress=False)
-            edits = [{"kind": "remove", "node": int(one)} for one in found.removed]
+            found = session.flip(
+                self.network.named(node), at_most=FLIP_NODES, pairs=FLIP_PAIRS, progress=False
+            )
+            edits = [
+                {"kind": "remove", "node": self.network.position(one)} for one in found.removed
+            ]
             if not edits:
                 told = f"No {FLIP_NODES} nodes or fewer were found whose removal flips it."
             else:
@@ -202,11 +211,11 @@ class Explorations:
                 told = f"One {how} it to {names[found.to_class]}.{least}"
             return {"edits": edits, "told": told}
 
-        return JSONResponse(await _answered(request, self.desk.ask(("flip", node), ask)))
+        return JSONResponse(await answered(request, self.desk.ask(("flip", node), ask)))
 
     async def export(self, request: Request) -> Response:
         """The state as a file."""
-        asked = await _body(request, {"edits", "kind", "told"})
+        asked = await body(request, {"edits", "kind", "told"})
         kind, told = asked.get("kind"), asked.get("told", "")
         if not isinstance(kind, str) or kind not in EXPORTS:
             raise Refused(422, f"kind must be one of {', '.join(EXPORTS)}")
@@ -223,7 +232,7 @@ class Explorations:
             edits = as_edits(changes, network.session)
             key = ("csv", changes)
             asking = self.desk.ask(key, lambda: as_csv(network.session.what_if(edits), network))
-            content = await _answered(request, asking)
+            content = await answered(request, asking)
         else:
             async with self._reporting:
                 try:
@@ -236,41 +245,82 @@ class Explorations:
             content, headers={"Content-Type": media, "Content-Disposition": disposition}
         )
 
+    async def rows(self, request: Request) -> Response:
+        """A page of the ranking of ties or of fragile predictions, filtered."""
+        keys = {"of", "measure", "start", "most", "class", "label", "degree", "text", "group"}
+        asked = await body(request, keys)
+        board = self._board(asked)
+        if board.of == "nodes":
+            raise Refused(422, "nodes are ranked by the stream: of must be edges or fragile")
+        numbers = ("start", "most", "class", "label", "degree")
+        for key in numbers:
+            one = asked.get(key)
+            if one is not None and (
+                isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < 2**53
+            ):
+                raise Refused(422, f"{key} must be a whole number")
+        text, group = asked.get("text", ""), asked.get("group", [])
+        if not isinstance(text, str) or len(text) > 200:
+            raise Refused(422, "a text to search for has at most 200 letters")
+        if not isinstance(group, list) or not all(map(self._is_group, group)):
+            raise Refused(422, "group must be pairs of a grouping and a group")
+        start, most = asked.get("start") or 0, min(asked.get("most") or 15, 200)
+
+        def ask() -> dict[str, Any]:
+            kept = kept_nodes(self.network, asked)
+            return {**self.boards.rows(board, kept, start, most), **board.state()}
+
+        return Response(_json(await asyncio.to_thread(ask)), media_type="application/json")
+
+    def _is_group(self, one: Any) -> bool:
+        whole = isinstance(one, list) and len(one) == 2 and all(type(part) is int for part in one)
+        return whole and 0 <= one[0] < len(self.network.groups)
+
+    def _board(self, asked: Any) -> Ranking:
+        of, measure = asked.get("of") or "nodes", asked.get("measure") or "change"
+        if not isinstance(of, str) or not isinstance(measure, str):
+            raise Refused(422, "of and measure must be texts")
+        return self.boards.get(of, measure)
+
     async def steer(self, request: Request) -> Response:
-        """Stop the ranking, or go on with it."""
-        act = (await _body(request, {"act"})).get("act")
+        """Stop a ranking, or go on with it."""
+        asked = await body(request, {"act", "of", "measure"})
+        act, board = asked.get("act"), self._board(asked)
         if act not in ("pause", "start"):
             raise Refused(422, "act must be pause or start")
-        (self.ranking.pause if act == "pause" else self.ranking.start)()
-        return JSONResponse(self.ranking.state())
+        (board.pause if act == "pause" else board.start)()
+        return JSONResponse(board.state())
 
     async def stream(self, request: Request) -> Response:
-        """The ranking as server-sent events; a browser that comes back goes on where it was."""
+        """A ranking as server-sent events; a browser that comes back goes on where it was."""
         if self._streams >= STREAMS:
             raise Refused(429, f"at most {STREAMS} windows can follow the ranking")
+        board = self._board(request.query_params)
         last = request.headers.get("last-event-id", "0")
         cursor = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else 0
         headers = {"X-Accel-Buffering": "no"}
         return StreamingResponse(
-            self._events(request, min(cursor, self.ranking.done)),
+            self._events(request, board, min(cursor, board.done)),
             media_type="text/event-stream",
             headers=headers,
         )
 
-    async def _events(self, request: Request, cursor: int) -> AsyncIterator[str]:
+    async def _events(self, request: Request, board: Ranking, cursor: int) -> AsyncIterator[str]:
         loop, news = asyncio.get_running_loop(), asyncio.Event()
         self._streams += 1
-        stop = self.ranking.listen(lambda: _awake(loop, news))
-        if self.ranking.status == "waiting":
-            self.ranking.start()
+        stop = board.listen(lambda: _awake(loop, news))
+        if board.status == "waiting":
+            board.start()
         try:
             while not self.closing:
                 news.clear()
                 while True:
-                    cursor, part = self.ranking.part(cursor)
-                    part |= self.ranking.state()
+                    # Rows of other rankings than that of nodes are asked for page by page.
+                    streamed = board.of == "nodes"
+                    cursor, part = board.part(cursor) if streamed else (board.done, {})
+                    part |= board.state()
                     yield f"id: {cursor}\ndata: {json.dumps(part)}\n\n"
-                    if cursor >= self.ranking.done:
+                    if cursor >= board.done:
                         break
                 try:
                     await asyncio.wait_for(news.wait(), 10)
@@ -293,53 +343,6 @@ def _json(value: Any) -> bytes:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     # Half of a surrogate pair, which a name from a broken file may hold, becomes a "?".
     return text.encode("utf-8", "replace")
-
-
-async def _answered(request: Request, future: Any) -> Any:
-    """A future's value; one whose page has gone is taken out of the queue."""
-    wrapped = asyncio.wrap_future(future)
-    while True:
-        done, _ = await asyncio.wait([wrapped], timeout=1.0)
-        if done:
-            return wrapped.result()
-        if await request.is_disconnected():
-            future.cancel()
-            raise Refused(409, "nobody waits for this answer any more")
-
-
-async def _body(request: Request, known: set[str]) -> dict[str, Any]:
-    """The request's JSON object, of bounded size and without unknown keys."""
-    said = request.headers.get("content-length", "0")
-    if not (said.isascii() and said.isdecimal()) or int(said) > MOST_BYTES:
-        raise Refused(413, f"a request has at most {MOST_BYTES:,} bytes")
-    text = bytearray()
-    async for part in request.stream():
-        text += part
-        if len(text) > MOST_BYTES:
-            raise Refused(413, f"a request has at most {MOST_BYTES:,} bytes")
-    try:
-        value = json.loads(text.decode("utf-8"), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise Refused(400, "the request is no JSON") from None
-    if not isinstance(value, dict):
-        raise Refused(422, "the request must be a JSON object")
-    strange = sorted(set(value) - known)
-    if strange:
-        raise Refused(422, f"a request here has {', '.join(sorted(known))}")
-    return value
-
-
-def _no_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
-
-
-def _whole(request: Request, key: str, default: int, low: int = -1, high: int = 2**53) -> int:
-    text = request.query_params.get(key)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdecimal() and len(text) < 17 and low <= int(text) <= high):
-        raise Refused(422, f"{key} must be a whole number")
-    return int(text)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -12,10 +12,8 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any
 
-from torch import Tensor
-
 from nora.explorer.answers import nothing, told
-from nora.explorer.changes import Change, Key, as_edits, edge_values
+from nora.explorer.changes import Change, Key, as_edits, edge_kinds, features_of
 from nora.explorer.network import Network
 from nora.explorer.refusal import Refused
 from nora.explorer.worker import LATER, NOW, SOON, Worker
@@ -104,10 +102,12 @@ class Desk:
                 try:
                     edits = as_edits(changes, self.network.session)
                     found = told(self.network.session.what_if(edits), self.network)
-                except CONTRADICTIONS as error:
-                    if not contradictory:
-                        raise Refused(422, str(error)) from error
-                    return {"total": None, "flips": None}
+                except (Refused, *CONTRADICTIONS) as error:
+                    if contradictory:
+                        return {"total": None, "flips": None}
+                    if isinstance(error, Refused):
+                        raise
+                    raise Refused(422, str(error)) from error
             else:
                 found = nothing(self.network)
             self.kept["effect", changes] = found
@@ -115,18 +115,20 @@ class Desk:
 
     def practise(self) -> None:
         """Ask one question of each kind beforehand: the first of a kind is compared with the definition."""
-        network = self.network
+        network, session = self.network, self.network.session
         source, target = network.ties
         if len(source):
             ends = int(source[0]), int(target[0])
             self.worker.submit(LATER, lambda: self._effect((Change("cut", ends),), True))
-        if network.num_nodes > 1 and isinstance(network.data.get("x"), Tensor):
-            x = network.data.x
-            if x.dim() == 2 and x.is_floating_point() and x.size(1):
-                value = float(x[0, 0]) + 1.0
-                change = Change("set", (0,), 0, value)
-                self.worker.submit(LATER, lambda: self._effect((change,), True))
-        if network.num_nodes > 2 and not edge_values(network.data):
+        try:
+            value = float(features_of(0, session)[0]) + 1.0
+        except (Refused, IndexError):
+            pass
+        else:
+            change = Change("set", (0,), 0, value)
+            self.worker.submit(LATER, lambda: self._effect((change,), True))
+        kinds = edge_kinds(session)
+        if network.num_nodes > 2 and not session.node_index.types and not kinds[0]["values"]:
             near = set(network.neighbours(0).tolist()) | {0}
             free = next((node for node in range(network.num_nodes) if node not in near), None)
             if free is not None:

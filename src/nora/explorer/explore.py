@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 from nora.explorer.network import network_of
 from nora.problem import Transform
 from nora.problem.calling import Forward
+from nora.problem.node_index import Graph
 from nora.problem.task import Task
 from nora.questions.session import Session
 from nora.results.influence import Influence
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 def explore(
     model: nn.Module,
-    data: Data,
+    data: Graph,
     task: Task | None = None,
     *,
     scores: Influence | None = None,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     labels: Tensor | Sequence[int] | None = None,
+    groups: Mapping[str, Sequence[Any]] | None = None,
     title: str = "",
     forward: Forward | None = None,
     transform: Transform | None = None,
@@ -43,12 +44,14 @@ def explore(
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
-        data: The graph.
+        data: The graph; a `HeteroData` has its nodes in one row, type after type.
         task: What is predicted; node classification from logits by default.
         scores: Influences that are known already; found out in the background by default.
         names: The nodes' names.
         class_names: The classes' names.
         labels: Known classes `[num_nodes]`, −1 where unknown; `data.y` by default.
+        groups: What nodes can be filtered by besides, `{"city": values}` with one value per node. Node types
+            and masks of `data` (`train_mask`) are there anyway.
         title: What the data are called.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
@@ -80,9 +83,15 @@ def explore(
     # The page asks from a thread of its own, while the caller may go on with the model.
     model = copy.deepcopy(model)
     session = Session(
-        model, data, task, forward=forward, transform=transform, names=names, once=True
+        model,
+        data,
+        task,
+        forward=forward,
+        transform=transform,
+        names=names,
+        once=True,
     )
-    network = network_of(session, names, class_names, labels, title, run)
+    network = network_of(session, names, class_names, labels, title, run, groups)
     explorer = Explorer(Explorations(network, scores), port)
     if browser:
         explorer.open()

@@ -10,6 +10,7 @@ import torch
 
 from nora.explorer.changes import Key, as_edits
 from nora.explorer.network import Network
+from nora.problem.tasks.node_classification import NodeClassification
 from nora.results.effect import Effect
 
 
@@ -18,7 +19,10 @@ def as_csv(effect: Effect, network: Network) -> str:
     frame = effect.to_frame()
     frame = frame[frame["change"] > 0].sort_values("change", ascending=False, kind="stable")
     if network.names is not None and effect.names is None and "node" in frame:
-        frame.insert(1, "name", [network.names[node] for node in frame["node"]])
+        ids = frame["node"].tolist()
+        if "type" in frame:
+            ids = [network.position(one) for one in zip(frame["type"], ids, strict=True)]
+        frame.insert(1, "name", [network.names[node] for node in ids])
     for column in ("from_class", "to_class"):
         if column in frame:
             frame[column] = [network.class_names[k] for k in frame[column]]
@@ -41,23 +45,30 @@ def as_python(changes: Key, network: Network) -> str:
             "session = run.session()",
             "data = run.data",
         ]
-    else:
+    elif network.session.task == NodeClassification():
         lines += [
             "# model and data as they were given to nora.explore",
             "session = nora.Session(model, data)",
+        ]
+    else:
+        lines += [
+            "# model, data and task as they were given to nora.explore",
+            "session = nora.Session(model, data, task)",
         ]
     rows = [one for one in changes if one.kind == "set"]
     if rows:
         lines += ["", "features = {}"]
         for one in rows:
-            node = one.nodes[0]
+            node = network.named(one.nodes[0])
+            row = (
+                f"data[{node[0]!r}].x[{node[1]}]" if isinstance(node, tuple) else f"data.x[{node}]"
+            )
             lines += [
-                f"features.setdefault({node}, data.x[{node}].clone())[{one.feature}] = {one.value!r}"
+                f"features.setdefault({node!r}, {row}.clone())[{one.feature}] = {one.value!r}"
             ]
     lines += ["", "edits = nora.Edits("]
-    lines += [f"    remove={_nodes(changes)!r},"] if _nodes(changes) else []
     made = as_edits(changes, network.session)
-    for field in ("remove_edges", "add_edges"):
+    for field in ("remove", "remove_edges", "add_edges"):
         own = getattr(made, field)
         lines += [f"    {field}={own!r},"] if own else []
     lines += ["    features=features,"] if rows else []
@@ -68,10 +79,6 @@ def as_python(changes: Key, network: Network) -> str:
         "print(effect.flips())",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _nodes(changes: Key) -> list[int]:
-    return [one.nodes[0] for one in changes if one.kind == "remove"]
 
 
 def as_report(changes: Key, network: Network, told: str) -> bytes:
@@ -90,6 +97,10 @@ def as_report(changes: Key, network: Network, told: str) -> bytes:
         raise ValueError(
             "this model has weights of its own for every node, so that it cannot be asked about a graph "
             "with other nodes: the report of an edited graph is not to be had"
+        )
+    if session.node_index.types:
+        raise ValueError(
+            "the report draws one kind of node: it is not to be had of a graph with node types"
         )
     if changes and session.task.name != "node":
         raise ValueError("a report of an edited graph is made for node tasks only")

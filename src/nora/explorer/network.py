@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,9 +12,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from nora.explorer.changes import edge_values
+from nora.explorer.changes import edge_kinds
+from nora.explorer.filters import Grouping, groupings
 from nora.explorer.places import places_of
 from nora.problem.degree import degrees
+from nora.problem.measuring import items_of, labels_in, measures_of
+from nora.problem.node_index import Graph, global_edges
 from nora.questions.session import Session
 from nora.report.drawing import ties
 from nora.results.effect import NOTICEABLE
@@ -22,6 +25,7 @@ from nora.results.plots.style import COLOURS
 
 # As many nodes are drawn, and of a graph of so many all edges at once.
 DRAWN_NODES, WHOLE_NODES, WHOLE_EDGES = 200_000, 4_000, 15_000
+MOST_CLASSES = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,8 @@ class Network:
         title: What the data are called.
         run: The folder of the trained run, or None.
         place: Where each node is drawn `[N, 2]`, each coordinate 0 … 10,000.
+        groups: Ways to group nodes, by which they are filtered.
+        counted: Mask `[N]` of the nodes that have a prediction; None where all do.
     """
 
     session: Session
@@ -49,11 +55,12 @@ class Network:
     title: str
     run: str | None
     place: np.ndarray
+    groups: tuple[Grouping, ...] = ()
+    counted: np.ndarray | None = None
 
-    @cached_property
-    def data(self) -> Data:
+    @property
+    def data(self) -> Graph:
         """The graph that the model sees."""
-        assert isinstance(self.session.data, Data)
         return self.session.data
 
     @property
@@ -63,8 +70,11 @@ class Network:
 
     @cached_property
     def predicted(self) -> np.ndarray | None:
-        """Predicted classes `[N]`; None for links and several labels at once."""
-        return self.before.argmax(dim=-1).numpy() if self.predicts == "classes" else None
+        """Predicted classes `[N]`, −1 where none is; None for links and several labels at once."""
+        if self.predicts != "classes":
+            return None
+        found = self.before.argmax(dim=-1).numpy()
+        return found if self.counted is None else np.where(self.counted, found, -1)
 
     @cached_property
     def degree(self) -> np.ndarray:
@@ -74,7 +84,57 @@ class Network:
     @cached_property
     def ties(self) -> tuple[np.ndarray, np.ndarray]:
         """The ends of each tie, once."""
-        return ties(self.data.edge_index.cpu().numpy(), self.num_nodes)
+        return ties(global_edges(self.data).cpu().numpy(), self.num_nodes)
+
+    @cached_property
+    def tie_units(self) -> tuple[Tensor, Tensor]:
+        """The numbers of all edges of each tie, of every type and direction: `ptr [k+1]`, `number`."""
+        source, target = global_edges(self.data).cpu().numpy()
+        low, high = np.minimum(source, target), np.maximum(source, target)
+        key = low * np.int64(self.num_nodes) + high
+        known = self.ties[0] * np.int64(self.num_nodes) + self.ties[1]
+        number = np.flatnonzero(low != high)
+        tie = np.searchsorted(known, key[number])
+        order = np.argsort(tie, kind="stable")
+        ptr = np.zeros(len(known) + 1, dtype=np.int64)
+        ptr[1:] = np.bincount(tie, minlength=len(known)).cumsum()
+        return torch.from_numpy(ptr), torch.from_numpy(number[order])
+
+    @cached_property
+    def measures(self) -> tuple[str, ...]:
+        """The measures by which this network's nodes and ties can be ranked."""
+        wanted = ["change", "flips", "loss", "accuracy"]
+        if self.predicts != "links":
+            wanted += [f"class:{k}" for k in range(min(len(self.class_names), MOST_CLASSES))]
+        problem, found = self.session.problem(), []
+        every = replace(problem, task=problem.task.on_every_class())
+        items = items_of(every, self.before, problem.task.counted_classes)
+        for one in wanted:
+            try:
+                measures_of(one, items)
+            except ValueError:
+                continue  # it needs labels, or is of another kind of prediction
+            found.append(one)
+        return tuple(found)
+
+    @cached_property
+    def kind(self) -> np.ndarray | None:
+        """The type of each node `[N]`; None where all are of one."""
+        index = self.session.node_index
+        if len(index.types) < 2:
+            return None
+        return np.repeat(np.arange(len(index.types)), index.counts)
+
+    def named(self, node: int) -> Any:
+        """A node as questions take it: with its type where there are types."""
+        index = self.session.node_index
+        return index.located(torch.tensor([node]))[0] if index.types else node
+
+    def position(self, node: Any) -> int:
+        """A node's id, from what results call it."""
+        if not isinstance(node, tuple):
+            return int(node)
+        return self.session.node_index.starts[node[0]] + int(node[1])
 
     @cached_property
     def adjacency(self) -> tuple[np.ndarray, np.ndarray]:
@@ -123,18 +183,25 @@ class Network:
         by_degree = [sorted(part, key=lambda node: -self.degree[node]) for part in found]
         return [node for part in by_degree for node in part][:most]
 
+    @property
+    def undirected(self) -> bool:
+        """Whether an edge has no direction."""
+        edges = self.session.edges
+        return all(edges.paired(kind) for kind in edges.types)
+
     def value(self) -> dict[str, Any]:
         """What the page knows from the start, as columns."""
         source, target = self.ties
         whole = self.num_nodes <= WHOLE_NODES and len(source) <= WHOLE_EDGES
         members = self.predicted if self.predicted is not None else self.labels
-        x = self.data.get("x")
         columns: dict[str, Any] = {"degree": self.degree.tolist()}
         if self.names is not None:
             columns["name"] = list(self.names)
         if self.predicted is not None:
             columns["predicted"] = self.predicted.tolist()
-            columns["confidence"] = _rounded(self.before.max(dim=-1).values)
+            columns["confidence"] = _rounded(self.before.nan_to_num().max(dim=-1).values)
+        if self.kind is not None:
+            columns["kind"] = self.kind.tolist()
         if self.labels is not None:
             columns["label"] = self.labels.tolist()
         drawn = np.argsort(-self.degree, kind="stable")[:DRAWN_NODES]
@@ -144,16 +211,18 @@ class Network:
             "task": "link" if self.predicts == "links" else "node",
             "predicts": self.predicts,
             "num_nodes": self.num_nodes,
-            "num_items": len(self.before),
+            "num_items": len(self.before) if self.counted is None else int(self.counted.sum()),
             "num_edges": len(source),
-            "undirected": self.session.edges.paired(None),
+            "undirected": self.undirected,
             "noticeable": NOTICEABLE,
             "classes": self._classes(members),
             "coloured_by": None
             if members is None
             else ("label" if self.predicted is None else "predicted"),
-            "features": x.size(1) if isinstance(x, Tensor) and x.dim() == 2 else 0,
-            "edge_values": edge_values(self.data),
+            "features": any(_has_features(store) for store in self.data.node_stores),
+            "edge_kinds": edge_kinds(self.session),
+            "groups": [one.told() for one in self.groups],
+            "measures": list(self.measures),
             "node": columns,
             "drawing": {
                 "whole": whole,
@@ -162,7 +231,7 @@ class Network:
                 "y": self.place[:, 1].tolist(),
                 "edge": np.stack([source, target], axis=1).ravel().tolist() if whole else [],
             },
-            "can": ["flip"] if self.predicts == "classes" else [],
+            "can": ["flip", "fragile"] if self.predicts == "classes" else [],
         }
 
     def _classes(self, members: np.ndarray | None) -> list[dict[str, Any]]:
@@ -193,29 +262,38 @@ def network_of(
     labels: Tensor | Sequence[int] | None = None,
     title: str = "",
     run: str | None = None,
+    groups: Mapping[str, Sequence[Any]] | None = None,
 ) -> Network:
     """Prepare a session for exploring, and look at its graph; see `nora.explore`."""
     data = session.data
-    if not isinstance(data, Data):
-        raise TypeError(
-            "the explorer draws one kind of node: data must be a torch_geometric.data.Data, got "
-            f"{type(data).__name__}"
-        )
     if session.task.predicts == "values":
         raise ValueError(
             "the explorer tells classes and links; this task predicts numbers: use nora.what_if"
         )
+    if session.task.name != "node" and not isinstance(data, Data):
+        raise TypeError(
+            "links of a graph with node types cannot be explored yet: ask nora.what_if(model, data, …, task)"
+        )
     named = session.names if names is None else tuple(map(str, names))
+    index = session.node_index
+    if named is None and len(index.types) > 1:
+        named = tuple(
+            f"{kind} {k}"
+            for kind, n in zip(index.types, index.counts, strict=True)
+            for k in range(n)
+        )
     if named is not None and len(named) != session.num_nodes:
         raise ValueError(f"{len(named)} names for {session.num_nodes} nodes")
-    before = _prepared(session)
-    known = _labels(data, labels, session.num_nodes) if session.task.name == "node" else None
+    before, counted = _prepared(session)
+    known = None
+    if session.task.name == "node":
+        known = _labels(data, counted, labels, session.num_nodes)
     number = before.size(1) if before.dim() == 2 else 0
     if known is not None:
         number = max(number, int(known.max(initial=-1)) + 1)
     told = tuple(map(str, class_names or ()))
     told = told[:number] + tuple(f"class {k}" for k in range(len(told), number))
-    groups = before.argmax(dim=-1).numpy() if session.task.predicts == "classes" else known
+    sides = before.argmax(dim=-1).numpy() if session.task.predicts == "classes" else known
     return Network(
         session=session,
         before=before,
@@ -225,12 +303,19 @@ def network_of(
         labels=known,
         title=title,
         run=run,
-        place=places_of(data, groups),
+        place=places_of(data, sides),
+        groups=tuple(groupings(data, groups)),
+        counted=None if counted.all() else counted,
     )
 
 
-def _prepared(session: Session) -> Tensor:
-    """Predictions on the graph; the engine is made ready, so that no later question waits for it."""
+def _has_features(store: Any) -> bool:
+    x = store.get("x")
+    return isinstance(x, Tensor) and x.dim() == 2 and x.is_floating_point() and x.size(1) > 0
+
+
+def _prepared(session: Session) -> tuple[Tensor, np.ndarray]:
+    """Predictions on the graph, and which count; the engine is made ready, so that nobody waits for it."""
     from nora.engine.plan import UnsupportedError
 
     problem = session.problem()
@@ -240,14 +325,21 @@ def _prepared(session: Session) -> Tensor:
             session.prepared.verify(engine, None, seed=0)
         except UnsupportedError:
             pass  # known from now on: every question is then a full pass
-    return session.what_if(0).before.detach().cpu()
+    index = session.node_index
+    some = index.located(torch.tensor([0]))[0] if index.types else 0
+    before = session.what_if(some).before.detach().cpu()
+    counted = problem.targets
+    if counted is None:
+        return before, np.ones(len(before), dtype=bool)
+    return before, counted.cpu().numpy()
 
 
-def _labels(data: Data, given: Any, num_nodes: int) -> np.ndarray | None:
-    y = data.get("y") if given is None else torch.as_tensor(given)
+def _labels(data: Graph, counted: np.ndarray, given: Any, num_nodes: int) -> np.ndarray | None:
+    y = labels_in(data, torch.from_numpy(counted)) if given is None else torch.as_tensor(given)
     if not isinstance(y, Tensor) or y.is_floating_point() or y.numel() != num_nodes:
         if given is not None:
-            raise ValueError(f"labels must be {num_nodes} whole numbers, got {list(y.shape)}")
+            got = list(torch.as_tensor(given).shape)
+            raise ValueError(f"labels must be {num_nodes} whole numbers, got {got}")
         return None
     known = y.detach().cpu().reshape(-1).long().numpy()
     return known if (known >= 0).any() else None

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 from scipy import fft, sparse
-from torch_geometric.data import Data
 
 from nora.datasets import cache_folder
 from nora.files import written_atomically
+from nora.problem.node_index import Graph, global_edges
 from nora.report.drawing import ties
 from nora.report.layout import force_layout
 
@@ -26,7 +26,7 @@ GRID = 256
 VERSION = 1
 
 
-def places_of(data: Data, groups: np.ndarray | None = None) -> np.ndarray:
+def places_of(data: Graph, groups: np.ndarray | None = None) -> np.ndarray:
     """Whole coordinates `[N, 2]`, 0 … 10,000, of all nodes.
 
     Args:
@@ -34,7 +34,7 @@ def places_of(data: Data, groups: np.ndarray | None = None) -> np.ndarray:
         groups: A group per node, which starts on its own side.
     """
     num_nodes = int(data.num_nodes or 0)
-    edges = np.stack(ties(data.edge_index.cpu().numpy(), num_nodes))
+    edges = np.stack(ties(global_edges(data).cpu().numpy(), num_nodes))
     digest = hashlib.sha256(f"{VERSION} {num_nodes} ".encode() + edges.tobytes())
     digest.update(b"" if groups is None else groups.astype(np.int64).tobytes())
     kept = cache_folder() / "layouts" / f"{digest.hexdigest()[:32]}.npy"

@@ -1,6 +1,8 @@
-"""The influence of all nodes, found out in the background, in slices short enough that nobody waits.
+"""What the removal of every node, or of every tie, does: found out in the background, in slices short enough
+that nobody waits.
 
-Nodes of high degree come first: they are the likely leaders, so that the ranking is soon worth looking at.
+Likely leaders come first, so that a ranking is soon worth looking at: nodes of high degree, and ties between
+nodes that have few others.
 """
 
 from __future__ import annotations
@@ -8,41 +10,68 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nora.engine.changed import Removals
 from nora.engine.effects import Effects
 from nora.explorer.network import Network
 from nora.explorer.worker import LATER, Worker
+from nora.problem import Problem
+from nora.problem.measuring import Measuring
+from nora.questions.measured import How, measuring_of, prepared_effects, sums_of
 from nora.results.exactness import is_exact
 from nora.results.influence import Influence
 
 # How long a slice may take: as long as a click may wait for it.
 SLICE_SECONDS = 0.04
+# In a large graph one removal alone may take longer: it then waits until nobody has asked for so long.
+COURTESY_SECONDS = 2.0
 LARGEST_SLICE = 4000
 
 
 class Ranking:
     """Scores that come in, told to whoever listens.
 
+    Args:
+        network: What is explored.
+        worker: Who asks the session.
+        scores: Influences of nodes that are known already.
+        of: `nodes` or `edges`: what goes, one at a time, and is ranked.
+        measure: As in `nora.influence`.
+
     Attributes:
-        order: Nodes in the order in which they are scored `[N]`.
-        scores: Their influences `[N]`, by node; NaN where not known yet.
+        order: What is scored, in this order: nodes by id, ties by their place in `Network.ties` `[n]`.
+        scores: Their influences `[n]`; NaN where not known yet.
         done: How many of `order` are known.
         status: `waiting`, `running`, `paused`, `done` or `failed`.
         problem: Why it failed.
     """
 
-    def __init__(self, network: Network, worker: Worker, scores: Influence | None = None) -> None:
+    def __init__(
+        self,
+        network: Network,
+        worker: Worker,
+        scores: Influence | None = None,
+        *,
+        of: str = "nodes",
+        measure: str = "change",
+    ) -> None:
         self.network, self.worker = network, worker
-        self.order = np.argsort(-network.degree, kind="stable")
-        self.scores = np.full(network.num_nodes, np.nan)
+        self.of, self.measure = of, measure
+        if of == "nodes":
+            self.order = np.argsort(-network.degree, kind="stable")
+        else:
+            ends = [network.degree[side] for side in network.ties]
+            self.order = np.argsort(np.minimum(*ends), kind="stable")
+        self.scores = np.full(len(self.order), np.nan)
         self.done, self.status, self.problem = 0, "waiting", ""
-        self.method, self.exact = "exact", True
-        self._size = 1
+        self.method, self.exact, self.signed = "exact", True, False
+        self._size, self._took = 1, 0.0
         self._lock = threading.Lock()
         self._listeners: set[Callable[[], None]] = set()
         if scores is not None:
@@ -66,7 +95,7 @@ class Ranking:
         with self._lock:
             if self.status not in ("waiting", "paused"):
                 return
-            self.status = "running"
+            self.status = "running" if len(self.order) else "done"
         self._tell()
         self.worker.submit(LATER, self._slice)
 
@@ -86,6 +115,7 @@ class Ranking:
             "problem": self.problem,
             "method": self.method,
             "exact": self.exact,
+            "signed": self.signed,
         }
 
     def part(self, cursor: int, most: int = 5000) -> tuple[int, dict[str, Any]]:
@@ -93,6 +123,17 @@ class Ranking:
         ids = self.order[cursor : min(self.done, cursor + most)]
         values = [None if np.isnan(one) else float(one) for one in self.scores[ids]]
         return cursor + len(ids), {"id": ids.tolist(), "influence": values}
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._listeners)
+
+    def best_first(self) -> np.ndarray:
+        """Places of what is known, the largest first; in size where values have signs."""
+        value = np.abs(self.scores) if self.signed else self.scores
+        found = np.argsort(-value, kind="stable")
+        return found[: int((~np.isnan(value)).sum())]
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Have a function called whenever there is news; call what is returned to end that."""
@@ -103,8 +144,34 @@ class Ranking:
         for listener in list(self._listeners):
             listener()
 
+    @cached_property
+    def _asked(self) -> tuple[Problem, Measuring]:
+        """The question on the classes that the measure looks at, and what is summed."""
+        session = self.network.session
+        problem, measuring = measuring_of(session, session.problem(), self.measure, None)
+        self.signed = measuring.measures[measuring.first].signed
+        return problem, measuring
+
+    def _removals(self, ids: Tensor) -> Removals:
+        if self.of == "edges":
+            return Removals.of_edges(*self.network.tie_units).picked(ids)
+        return Removals.single(ids)
+
     def _influences(self, ids: Tensor) -> np.ndarray:
-        """As `Session.influence`, without all that is checked before a long run."""
+        """As `Session.influence` or `edge_influence`, without all that is checked before a long run."""
+        if self.of == "nodes" and self.measure == "change":
+            return self._totals(ids)
+        problem, measuring = self._asked
+        found = np.full(len(ids), np.nan)
+        with problem.evaluating(), torch.no_grad():
+            effects = prepared_effects(
+                self.network.session, problem, "exact", len(self.order), How()
+            )
+            for which, values in sums_of(effects, self._removals(ids), measuring, How()):
+                found[which.cpu().numpy()] = values[:, 0].double().numpy()
+        return found
+
+    def _totals(self, ids: Tensor) -> np.ndarray:
         session = self.network.session
         problem = session.problem()
         found = np.full(len(self.scores), np.nan)
@@ -114,20 +181,28 @@ class Ranking:
                 found[part.cpu().numpy()] = scores.detach().cpu().double().numpy()
         return found[ids.numpy()]
 
+    def _work(self, ids: np.ndarray) -> None:
+        """Find out about these, and keep it."""
+        self.scores[ids] = self._influences(torch.from_numpy(ids))
+
     def _slice(self) -> None:
         if self.status != "running":
+            return
+        if self._took > 4 * SLICE_SECONDS and self.worker.idle() < COURTESY_SECONDS:
+            later = threading.Timer(0.25, lambda: self.worker.submit(LATER, self._slice))
+            later.daemon = True
+            later.start()
             return
         start = time.perf_counter()
         ids = self.order[self.done : self.done + self._size]
         try:
-            found = self._influences(torch.from_numpy(ids))
+            self._work(ids)
         except Exception as error:
             self.status, self.problem = "failed", str(error).splitlines()[0] if str(error) else ""
             self._tell()
             return
-        self.scores[ids] = found
         self.done += len(ids)
-        took = max(time.perf_counter() - start, 1e-4)
+        took = self._took = max(time.perf_counter() - start, 1e-4)
         self._size = int(
             np.clip(self._size * SLICE_SECONDS / took, max(self._size // 2, 1), 2 * self._size)
         )

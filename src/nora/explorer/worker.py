@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -26,14 +27,21 @@ class Worker:
     def __init__(self) -> None:
         self._queue: queue.PriorityQueue[Any] = queue.PriorityQueue()
         self._number = itertools.count()
+        self._asked = -float("inf")
         self._thread = threading.Thread(target=self._work, name="nora-explorer", daemon=True)
         self._thread.start()
 
     def submit(self, urgency: int, function: Callable[[], Any]) -> Future[Any]:
         """Have a function called; its value or exception is the future's."""
         future: Future[Any] = Future()
+        if urgency < LATER:
+            self._asked = time.monotonic()
         self._queue.put((urgency, next(self._number), function, future))
         return future
+
+    def idle(self) -> float:
+        """Seconds since somebody asked for something that cannot wait."""
+        return time.monotonic() - self._asked
 
     def close(self, timeout: float = 10.0) -> None:
         """Stop after what is in work now."""

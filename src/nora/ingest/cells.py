@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -85,13 +86,28 @@ def smallest(values: np.ndarray) -> np.ndarray:
 class Words:
     """A column of text, each different text once.
 
+    What can be asked of all texts at once is asked of Arrow's, which are not objects of Python.
+
     Attributes:
-        codes: Positions in `distinct`, `[rows]`.
-        distinct: The texts, each of which occurs, in order of appearance.
+        codes: Positions in `texts`, `[rows]`.
+        texts: The texts, each of which occurs, in order of appearance.
     """
 
     codes: np.ndarray
-    distinct: np.ndarray
+    texts: pa.StringArray
+
+    @cached_property
+    def distinct(self) -> np.ndarray:
+        """The texts as objects."""
+        return np.asarray(self.texts.to_numpy(zero_copy_only=False), dtype=object)
+
+    def blank(self) -> np.ndarray:
+        """Mask `[rows]` of the cells that hold nothing."""
+        return np.asarray(self.codes == pc.index(self.texts, "").as_py())
+
+    def are_plain(self) -> bool:
+        """Whether all texts are of the ASCII characters that can be seen, and blanks."""
+        return plain_ascii(self.texts)
 
     def text(self) -> np.ndarray:
         """The text of every row, `[rows]`."""
@@ -100,27 +116,44 @@ class Words:
     def rows(self, chosen: np.ndarray | slice) -> Words:
         """Some rows of it."""
         codes, used = pd.factorize(self.codes[chosen])
-        return Words(codes, self.distinct[used])
+        return Words(codes, self.texts.take(pa.array(used)))
 
     @classmethod
     def of(cls, text: np.ndarray) -> Words:
         """Of text `[rows]`."""
         codes, distinct = pd.factorize(np.asarray(text, dtype=object))
-        return cls(codes, np.asarray(distinct, dtype=object))
+        return cls(codes, pa.array(distinct, pa.string()))
 
     @classmethod
     def read(cls, column: pa.ChunkedArray | pa.Array) -> Words:
-        """Of a column of Arrow's text, stripped."""
-        encoded = pc.dictionary_encode(pc.fill_null(column, ""))
-        if isinstance(encoded, pa.ChunkedArray):
-            encoded = encoded.combine_chunks()
-        if isinstance(encoded, pa.ChunkedArray):  # no chunks at all
+        """Of a column of Arrow's text, or of codes for it, stripped."""
+        if isinstance(column, pa.Array):
+            column = pa.chunked_array([column])
+        if not pa.types.is_dictionary(column.type):
+            column = pc.dictionary_encode(pc.fill_null(column, ""))
+        parts = column.unify_dictionaries().chunks
+        if not parts:
             return cls.of(np.array([], dtype=object))
-        words = pc.utf8_trim_whitespace(encoded.dictionary)
-        distinct = np.asarray(words.to_numpy(zero_copy_only=False), dtype=object)
-        codes = encoded.indices.to_numpy(zero_copy_only=False)
-        same, once = pd.factorize(distinct)  # two may differ in blanks alone
-        return cls(codes, distinct) if len(once) == len(distinct) else cls(same[codes], once)
+        codes = np.concatenate([part.indices.to_numpy(zero_copy_only=False) for part in parts])
+        texts = pc.utf8_trim_whitespace(parts[0].dictionary)
+        if texts.equals(parts[0].dictionary):
+            return cls(codes, texts)
+        once = pc.dictionary_encode(texts)  # two may differ in blanks alone
+        return cls(once.indices.to_numpy(zero_copy_only=False)[codes], once.dictionary)
+
+
+def plain_ascii(texts: pa.StringArray) -> bool:
+    """Whether all texts are of the ASCII characters that can be seen, and blanks.
+
+    >>> plain_ascii(pa.array(["ann lee", "bob"])), plain_ascii(pa.array(["zoë"]))
+    (True, False)
+    """
+    _, ends, held = texts.buffers()
+    if held is None or not len(texts):
+        return True
+    ends = np.frombuffer(ends, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    letters = np.frombuffer(held, dtype=np.uint8)[ends[0] : ends[-1]]
+    return not letters.size or bool(letters.min() >= ord(" ") and letters.max() <= ord("~"))
 
 
 Column = Words | np.ndarray | Callable[[], Words]
@@ -186,7 +219,7 @@ def filled(cells: Cells) -> np.ndarray:
     for at in range(len(cells)):
         if cells.is_text(at):
             words = cells.words(at)
-            mine = (words.distinct != "")[words.codes]
+            mine = ~words.blank()
             found = mine if found is None else found | mine
             if found.all():
                 return found

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from nora.ingest.cells import Words
 from nora.ingest.nodes import ID, LABEL
@@ -148,23 +150,33 @@ def edges_of(
     unused = [name for at, name in enumerate(table.columns) if name and at not in used]
     if unused:
         notes.append(f"columns of {table.name} that are not used: {', '.join(unused)}")
-    index, weight, kind = _merged(index, weight, kind, len(ids), len(kinds), notes)
+    sizes = len(ids), len(kinds)
+    if weight is None:
+        index, kind = _distinct(index, kind, *sizes, directed, notes)
+    else:
+        index, weight, kind = _merged(index, weight, kind, *sizes, notes)
+        _tell_loops(index, notes)
+        if not directed:
+            index, weight, kind = _both_ways(index, weight, kind, *sizes, notes)
+        order = np.argsort(_keys(index, kind, *sizes))
+        index, weight = index[:, order], weight[order]
+        kind = None if kind is None else kind[order]
+    return Edges(
+        ids=[str(one) for one in ids],
+        index=index,
+        weight=weight,
+        kind=kind,
+        kinds=kinds,
+        notes=tuple(notes),
+    )
+
+
+def _tell_loops(index: np.ndarray, notes: list[str]) -> None:
     loops = int((index[0] == index[1]).sum())
     if loops:
         notes.append(
             f"{loops:,} edge{'s lead' if loops > 1 else ' leads'} from a node to itself: kept"
         )
-    if not directed:
-        index, weight, kind = _both_ways(index, weight, kind, len(ids), len(kinds), notes)
-    order = np.lexsort((index[0] * 0 if kind is None else kind, index[1], index[0]))
-    return Edges(
-        ids=[str(one) for one in ids],
-        index=index[:, order],
-        weight=None if weight is None else weight[order],
-        kind=None if kind is None else kind[order],
-        kinds=kinds,
-        notes=tuple(notes),
-    )
 
 
 def _numbered(source: Words, target: Words) -> tuple[np.ndarray, np.ndarray]:
@@ -173,15 +185,24 @@ def _numbered(source: Words, target: Words) -> tuple[np.ndarray, np.ndarray]:
     >>> _numbered(Words.of(np.array(["b", "a"])), Words.of(np.array(["c", "b"])))[1].tolist()
     ['b', 'c', 'a']
     """
-    count = len(source.distinct)
-    codes, ids = pd.factorize(np.concatenate([source.distinct, target.distinct]))
-    ends = np.stack([codes[:count][source.codes], codes[count:][target.codes]])
-    seen = np.full(len(ids), ends.size)
-    np.minimum.at(seen, ends.T.ravel(), np.arange(ends.size))
+    count = len(source.texts)
+    both = pc.dictionary_encode(pa.concat_arrays([source.texts, target.texts]))
+    codes, ids = both.indices.to_numpy(zero_copy_only=False), both.dictionary
+    seen = np.full(len(ids), 2 * len(source.codes))
+    for at, (words, own) in enumerate(((source, codes[:count]), (target, codes[count:]))):
+        seen[own] = np.minimum(seen[own], 2 * _first_rows(words) + at)
     order = np.argsort(seen)
     place = np.empty(len(ids), dtype=np.int64)
     place[order] = np.arange(len(ids))
-    return place[ends], np.asarray(ids, dtype=object)[order]
+    ends = np.stack([place[codes[:count]][source.codes], place[codes[count:]][target.codes]])
+    return ends, np.asarray(ids.to_numpy(zero_copy_only=False), dtype=object)[order]
+
+
+def _first_rows(words: Words) -> np.ndarray:
+    """The first row of each text."""
+    first = np.empty(len(words.texts), dtype=np.int64)
+    first[words.codes[::-1]] = np.arange(len(words.codes))[::-1]  # the last one written stays
+    return first
 
 
 def _weights(table: Table, at: int) -> np.ndarray:
@@ -229,17 +250,75 @@ def _keys(index: np.ndarray, kind: np.ndarray | None, nodes: int, kinds: int) ->
     return pair if kind is None else pair * kinds + kind
 
 
-Parts = tuple[np.ndarray, np.ndarray | None, np.ndarray | None]
+Weighted = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+
+
+def _distinct(
+    index: np.ndarray,
+    kind: np.ndarray | None,
+    nodes: int,
+    kinds: int,
+    directed: bool,
+    notes: list[str],
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Distinct edges without weights, sorted.
+
+    An edge is one number, its ends and its type beside each other in bits: numbers are sorted alone, and
+    quickly taken apart.
+    """
+    of_node, of_kind = nodes.bit_length(), kinds.bit_length()
+
+    def packed(first: np.ndarray, second: np.ndarray, of: np.ndarray | None) -> np.ndarray:
+        pair = first << of_node | second
+        return pair if of is None else pair << of_kind | of
+
+    def apart(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        of = None if kind is None else keys & (1 << of_kind) - 1
+        pair = keys if of is None else keys >> of_kind
+        return np.stack([pair >> of_node, pair & (1 << of_node) - 1]), of
+
+    if 2 * of_node + of_kind + 1 > 63:
+        raise ValueError(f"{nodes:,} nodes with {kinds:,} types of edges are more than can be told")
+    if directed:
+        keys = _sorted_once(packed(index[0], index[1], kind))
+        _tell_repeated(index.shape[1] - len(keys), "", notes)
+        found, of = apart(keys)
+        _tell_loops(found, notes)
+        return found, of
+    # The last bit tells which way an edge was listed.
+    low, high = np.minimum(*index), np.maximum(*index)
+    keys = _sorted_once(packed(low, high, kind) << 1 | (index[0] > index[1]))
+    _tell_repeated(index.shape[1] - len(keys), "", notes)
+    keys = keys >> 1
+    keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
+    (low, high), of = apart(keys)
+    _tell_loops(np.stack([low, high]), notes)
+    back = np.flatnonzero(low != high)
+    other = np.sort(packed(high[back], low[back], None if of is None else of[back]))
+    # Both are sorted: a stable sort merges them.
+    return apart(np.sort(np.concatenate([keys, other]), kind="stable"))
+
+
+def _sorted_once(keys: np.ndarray) -> np.ndarray:
+    """Each number once, from the smallest."""
+    keys = np.sort(keys)
+    return keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
+
+
+def _tell_repeated(repeated: int, added: str, notes: list[str]) -> None:
+    if repeated:
+        rows = "duplicate row was" if repeated == 1 else "duplicate rows were"
+        notes.append(f"{repeated:,} {rows} merged{added}")
 
 
 def _merged(
     index: np.ndarray,
-    weight: np.ndarray | None,
+    weight: np.ndarray,
     kind: np.ndarray | None,
     nodes: int,
     kinds: int,
     notes: list[str],
-) -> Parts:
+) -> Weighted:
     """Distinct edges, with the weights of their copies added."""
     _, first, copy_of = np.unique(
         _keys(index, kind, nodes, kinds), return_index=True, return_inverse=True
@@ -247,21 +326,19 @@ def _merged(
     repeated = index.shape[1] - len(first)
     if not repeated:
         return index, weight, kind
-    added = ", their weights added" if weight is not None else ""
-    rows = "duplicate row was" if repeated == 1 else "duplicate rows were"
-    notes.append(f"{repeated:,} {rows} merged{added}")
-    total = None if weight is None else np.bincount(copy_of, weight, len(first))
+    _tell_repeated(repeated, ", their weights added", notes)
+    total: np.ndarray = np.bincount(copy_of, weight, len(first))
     return index[:, first], total, None if kind is None else kind[first]
 
 
 def _both_ways(
     index: np.ndarray,
-    weight: np.ndarray | None,
+    weight: np.ndarray,
     kind: np.ndarray | None,
     nodes: int,
     kinds: int,
     notes: list[str],
-) -> Parts:
+) -> Weighted:
     """Every edge in both directions, with the same type and weight."""
     low_high = np.sort(index, axis=0)
     _, first, copy_of, count = np.unique(
@@ -271,23 +348,21 @@ def _both_ways(
         return_counts=True,
     )
     twice = int((count > 1).sum())
-    total: np.ndarray | None = None
-    if weight is not None:
-        total = np.bincount(copy_of, weight, len(first))
-        average = total / count
-        loop = index[0] == index[1]
-        # A list of a symmetric matrix says everything twice; else the two directions add up.
-        if bool(((count[copy_of] == 2) | loop).all()) and np.allclose(average[copy_of], weight):
-            total = average
-        elif twice:
-            notes.append(
-                f"{twice:,} pair{'s are' if twice > 1 else ' is'} listed in both directions: one "
-                "undirected edge, with both weights added"
-            )
+    total: np.ndarray = np.bincount(copy_of, weight, len(first))
+    average = total / count
+    loop = index[0] == index[1]
+    # A list of a symmetric matrix says everything twice; else the two directions add up.
+    if bool(((count[copy_of] == 2) | loop).all()) and np.allclose(average[copy_of], weight):
+        total = average
+    elif twice:
+        notes.append(
+            f"{twice:,} pair{'s are' if twice > 1 else ' is'} listed in both directions: one "
+            "undirected edge, with both weights added"
+        )
     low_high, kind = low_high[:, first], None if kind is None else kind[first]
     back = np.flatnonzero(low_high[0] != low_high[1])
     return (
         np.concatenate([low_high, low_high[::-1, back]], axis=1),
-        None if total is None else np.concatenate([total, total[back]]),
+        np.concatenate([total, total[back]]),
         None if kind is None else np.concatenate([kind, kind[back]]),
     )

@@ -11,6 +11,7 @@ not listed stays 0.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from nora.ingest.nodes import Rows
 from nora.ingest.numbers import numbers, rewritten
 from nora.ingest.table import Table, canonical, title
 
+WORTH_ASKING = 1 << 24
 FEATURE, VALUE = ("feature", "word", "term", "tag", "token"), ("value", "count", "weight", "tfidf")
 
 
@@ -64,26 +66,28 @@ def listed_features(rows: Rows, columns: Sequence[int], num_nodes: int) -> Featu
     place, names = pd.factorize(words.distinct, sort=True)
     code = place[words.codes]
     check_fits(f"{len(names):,} features of {num_nodes:,} nodes", 4 * num_nodes * len(names))
-    values = _values(table, columns[1]) if len(columns) > 1 else np.ones(len(code))
-    key = rows.node.astype(np.int64) * len(names) + code
-    copy_of, distinct = pd.factorize(key)
-    first = np.arange(len(key))
-    if len(distinct) < len(key):
-        first = np.full(len(distinct), len(key))
-        np.minimum.at(first, copy_of, np.arange(len(key)))
-    other = np.flatnonzero(values != values[first[copy_of]])
-    if other.size:
-        row = int(other[0])
-        before = table.place(int(first[copy_of[row]])).rsplit(", ", 1)[-1]
-        raise ValueError(
-            f"{table.place(row)}: {str(rows.ids[row])!r} has the feature {str(names[code[row]])!r} "
-            f"already, and another value of it, in {before}; keep one of them"
-        )
-    notes = [f"{table.name} is a list of {len(first):,} features that are not 0"]
-    if len(first) < len(key):
-        notes.append(f"{len(key) - len(first):,} repeated rows of {table.name} were merged")
-    node, code, values = rows.node[first], code[first], values[first]
-    if not np.isin(values, (0, 1)).all():
+    valued = len(columns) > 1
+    values = _values(table, columns[1]) if valued else np.ones(len(code), dtype=np.float32)
+    x = _zeros(num_nodes, len(names))
+    cell = rows.node.astype(np.int64) * len(names) + code
+    first = _first_of_each(cell, x)
+    notes = [f"{table.name} is a list of {len(code):,} features that are not 0"]
+    node = rows.node
+    if first is not None:
+        other = np.flatnonzero(values != values[first])
+        if other.size:
+            row = int(other[0])
+            before = table.place(int(first[row])).rsplit(", ", 1)[-1]
+            raise ValueError(
+                f"{table.place(row)}: {str(rows.ids[row])!r} has the feature "
+                f"{str(names[code[row]])!r} already, and another value of it, in {before}; keep one "
+                "of them"
+            )
+        kept = first == np.arange(len(first))
+        notes = [f"{table.name} is a list of {int(kept.sum()):,} features that are not 0"]
+        notes.append(f"{int((~kept).sum()):,} repeated rows of {table.name} were merged")
+        node, code, cell, values = node[kept], code[kept], cell[kept], values[kept]
+    if valued and not np.isin(values, (0, 1)).all():
         largest = np.zeros(len(names))
         np.maximum.at(largest, code, np.abs(values))
         largest[largest == 0] = 1
@@ -91,14 +95,40 @@ def listed_features(rows: Rows, columns: Sequence[int], num_nodes: int) -> Featu
         square = np.bincount(code, values**2, len(names)) / num_nodes
         values = values / np.sqrt(np.where(square > 0, square, 1))[code]
         notes.append("values were divided by their feature's root mean square")
-    absent = num_nodes - len(np.unique(node))
+    absent = num_nodes - int((np.bincount(node, minlength=num_nodes) > 0).sum())
     if absent:
         which = "1 node has" if absent == 1 else f"{absent:,} nodes have"
         notes.append(f"{which} no row in {table.name}: all features are 0")
-    x = np.zeros((num_nodes, len(names)), dtype=np.float32)
-    x[node, code] = values
+    x.ravel()[cell] = values
     used = (title(table, columns[0]),)
     return Features(x, tuple(str(one) for one in names), used, tuple(notes))
+
+
+def _zeros(rows: int, columns: int) -> np.ndarray:
+    """A matrix of zeros, every page of which will be written to: asked for at once, that is quicker."""
+    size = 4 * rows * columns
+    if size < WORTH_ASKING or not hasattr(mmap, "MAP_POPULATE"):
+        return np.zeros((rows, columns), dtype=np.float32)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+    return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype=np.float32).reshape(rows, columns)
+
+
+def _first_of_each(cell: np.ndarray, x: np.ndarray) -> np.ndarray | None:
+    """For every row the first one of the same cell `[rows]`; None when no two are of the same.
+
+    Whether there are two is seen by writing row numbers into the cells of `x`, which is quicker than
+    sorting; they are left there, to be written over.
+    """
+    number = np.arange(len(cell), dtype=np.int32 if len(cell) < 2**31 else np.int64)
+    place = x.ravel().view(np.int32)
+    if number.dtype == np.int32:
+        place[cell] = number
+        if bool((place[cell] == number).all()):
+            return None
+    copy_of, distinct = pd.factorize(cell)
+    first = np.empty(len(distinct), dtype=np.int64)
+    first[copy_of[::-1]] = number[::-1]  # the last one written stays
+    return np.asarray(first[copy_of])
 
 
 def _values(table: Table, at: int) -> np.ndarray:

@@ -8,11 +8,14 @@ well be two nodes: they stay apart, and are told about.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from nora.ingest.cells import Words, plain_ascii
 from nora.ingest.table import Table
 
 WHOLE = re.compile(r"-?(?:0|[1-9]\d*)\.0")
@@ -20,6 +23,32 @@ WHOLE = re.compile(r"-?(?:0|[1-9]\d*)\.0")
 INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 
 IdColumns = tuple[Table, tuple[int, ...]]
+
+
+class KnownIds:
+    """The ids met so far, in Python only when somebody looks at each."""
+
+    def __init__(self, columns: Iterable[Words]) -> None:
+        self._columns = list(columns)
+        self._plain: set[str] | None = None
+
+    def add(self, words: Words) -> None:
+        """Those of one more column."""
+        self._columns.append(words)
+        self._plain = None
+
+    def __iter__(self) -> Iterator[str]:
+        return (str(one) for words in self._columns for one in words.distinct)
+
+    def __contains__(self, text: str) -> bool:
+        """Whether it is an id, be it with or without `.0`."""
+        if self._plain is None:
+            self._plain = {plain(one) for one in self}
+        return plain(text) in self._plain
+
+    def about_alike(self) -> list[str]:
+        """See the function of this name."""
+        return about_alike([words.texts for words in self._columns])
 
 
 def plain(text: str) -> str:
@@ -42,14 +71,15 @@ def joined(tables: Mapping[str, IdColumns], notes: list[str]) -> dict[str, Table
         ValueError: When both occur, and a column has ids in `.0` that are no whole numbers: then
             `.0` may mean something.
     """
-    distinct = {
-        (key, at): table.words(at).distinct
-        for key, (table, columns) in tables.items()
-        for at in columns
+    result = {key: table for key, (table, _) in tables.items()}
+    words = {
+        (key, at): table.words(at) for key, (table, columns) in tables.items() for at in columns
     }
+    if not any(pc.any(pc.ends_with(one.texts, ".0")).as_py() for one in words.values()):
+        return result
+    distinct = {place: one.distinct for place, one in words.items()}
     everything = {one for ids in distinct.values() for one in ids}
     twice = next((one for one in everything if plain(one) != one and plain(one) in everything), "")
-    result = {key: table for key, (table, _) in tables.items()}
     if not twice:
         return result
     respelt: dict[str, dict[str, None]] = {}
@@ -100,13 +130,18 @@ def alike(names: Iterable[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def about_alike(ids: Iterable[str]) -> list[str]:
+def about_alike(columns: Sequence[pa.StringArray]) -> list[str]:
     """What there is to say about ids that look alike, if anything.
 
-    >>> about_alike(["Ann", "ann", "bob"])
+    >>> about_alike([pa.array(["Ann", "bob"]), pa.array(["ann", "bob"])])
     ["1 id differs from another only in case or blanks ('Ann' and 'ann'): taken as different nodes"]
     """
-    pairs = alike(ids)
+    ids = pa.concat_arrays(columns).unique()
+    if plain_ascii(ids):
+        folded = pc.ascii_lower(pc.replace_substring(ids, " ", ""))
+        if pc.count_distinct(folded).as_py() == len(ids):
+            return []
+    pairs = alike(str(one) for one in ids.to_pylist())
     if not pairs:
         return []
     many = len(pairs) > 1

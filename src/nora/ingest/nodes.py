@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from nora.ingest.ids import plain
+from nora.ingest.ids import KnownIds, plain
 from nora.ingest.table import Table, canonical, read_table, title
 
 ID = ("id", "node", "name")
@@ -38,16 +40,15 @@ class Rows:
 
 def node_table(
     source: Path | pd.DataFrame,
-    ids: list[str],
+    known: KnownIds,
     ignore: Iterable[str] = (),
     name: str = "nodes",
     advance: Callable[[int], None] = lambda _: None,
 ) -> Table:
     """Read a table about nodes; a file's first row is a header unless it begins with a node's id."""
-    known = {plain(one) for one in ids}
     table = read_table(
         source,
-        lambda row: canonical(row[0]) in ID or plain(row[0]) not in known,
+        lambda row: canonical(row[0]) in ID or row[0] not in known,
         lambda row: any(canonical(cell) in {*ID, *LABEL} for cell in row),
         ignore,
         name,
@@ -62,7 +63,7 @@ def node_table(
     return table
 
 
-def id_column(table: Table, ids: list[str]) -> int:
+def id_column(table: Table, ids: Iterable[str]) -> int:
     """The column of ids: the one called so, else the first, or the first that has a name.
 
     What pandas writes without a name in front is either the ids or a mere row number.
@@ -100,9 +101,10 @@ def about(table: Table, ids: list[str]) -> Rows:
     id_at = id_column(table, ids)
     table.check_filled(id_at, "id")
     words = table.words(id_at)
-    found = pd.Index(ids, dtype=object).get_indexer(pd.Index(words.distinct, dtype=object))
-    node, cells = found[words.codes], words.distinct
+    found = pc.fill_null(pc.index_in(words.texts, pa.array(ids, pa.string())), -1)
+    node = found.to_numpy(zero_copy_only=False)[words.codes]
     if not (node >= 0).any():
+        cells = words.distinct
         raise ValueError(
             f"{table.place(0)}: none of the {len(cells):,} ids in {table.name} occurs among "
             f"the edges (e.g. {str(cells[0])!r}; the edges name e.g. {ids[0]!r}): do the ids match?"

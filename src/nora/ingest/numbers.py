@@ -11,6 +11,8 @@ import re
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from nora.ingest.table import Table, title
 
@@ -38,6 +40,12 @@ def numbers(table: Table, at: int) -> np.ndarray:
     if typed is not None:
         return typed.floats()
     words = table.words(at)
+    if not table.decimal_comma:
+        try:
+            found = pc.cast(words.texts, pa.float64()).to_numpy(zero_copy_only=False)
+            return np.asarray(found[words.codes], dtype=float)
+        except pa.ArrowInvalid:  # some are no numbers
+            pass
     texts = pd.Series(words.distinct, dtype=object)
     if table.decimal_comma:
         texts = _pointed(table, at, texts)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from torch_geometric.data import Data
 
@@ -19,7 +20,7 @@ from nora.ingest.features import Features, called_label, features_of
 from nora.ingest.folders import folder_frames
 from nora.ingest.formats import GRAPHS, MATRICES, TABLES, existing
 from nora.ingest.graphfile import graph_tables
-from nora.ingest.ids import IdColumns, about_alike, joined
+from nora.ingest.ids import IdColumns, KnownIds, joined
 from nora.ingest.matrices import edge_frame, feature_frame, is_matrix
 from nora.ingest.nodes import ID, Rows, about, about_guess, id_column, node_table
 from nora.ingest.table import Table, title
@@ -186,7 +187,7 @@ def _read(
     for at, what in zip(ends, ("source id", "target id"), strict=True):
         edge_rows.check_filled(at, what)
     tables["edges"] = edge_rows, ends
-    known = pd.unique(np.concatenate([edge_rows.words(at).distinct for at in ends])).tolist()
+    known = KnownIds(edge_rows.words(at) for at in ends)
     for key, given in (("features", features), ("labels", labels)):
         if given is not None:
             opened = given if isinstance(given, pd.DataFrame) else existing(given, TABLES)
@@ -196,15 +197,12 @@ def _read(
             table.check_filled(at, "id")
             notes += about_guess(table, at, "id")
             tables[key] = table, (at,)
-            known += table.words(at).distinct.tolist()
+            known.add(table.words(at))
     _check_ignored(ignore, [(table, columns) for table, columns in tables.values()])
     same = joined(tables, notes)
-    notes += about_alike(
-        str(one)
-        for key, (_, ats) in tables.items()
-        for at in ats
-        for one in same[key].words(at).distinct
-    )
+    notes += KnownIds(
+        same[key].words(at) for key, (_, ats) in tables.items() for at in ats
+    ).about_alike()
     return _Files(
         same["edges"], ends, same.get("attributes"), same.get("features"), same.get("labels")
     )
@@ -257,9 +255,9 @@ def _check_ignored(ignore: tuple[str, ...], tables: list[IdColumns]) -> None:
 
 def _add_alone(ids: list[str], table: Table, notes: list[str]) -> None:
     """Nodes that have features but no edge: part of the graph, alone."""
-    given = table.words(id_column(table, ids)).distinct
-    known = set(ids)
-    alone = [one for one in given.tolist() if one and one not in known]
+    given = table.words(id_column(table, ids)).texts
+    known = pc.or_(pc.is_in(given, pa.array(ids, pa.string())), pc.equal(given, ""))
+    alone = given.filter(pc.invert(known)).to_pylist()
     ids += alone
     if alone:
         notes.append(

@@ -95,8 +95,7 @@ class Table:
 
     def check_filled(self, at: int, what: str) -> None:
         """Raise unless every cell of a column is filled with text that can be shown."""
-        words = self.words(at)
-        blank = np.flatnonzero((words.distinct == "")[words.codes])
+        blank = np.flatnonzero(self.words(at).blank())
         if blank.size:
             raise ValueError(
                 f"{self.place(int(blank[0]))}: the {what} is blank; fill it in or delete the line"
@@ -105,7 +104,8 @@ class Table:
 
     def check_text(self, at: int, what: str) -> None:
         """Raise when a cell holds control characters."""
-        if CONTROL.search("".join(self.words(at).distinct)):
+        words = self.words(at)
+        if not words.are_plain() and CONTROL.search("".join(words.distinct)):
             row = next(row for row, text in enumerate(self.cells[at]) if CONTROL.search(text))
             raise ValueError(
                 f"{self.place(row)}: the {what} {str(self.cells[at][row])!r} holds a control "
@@ -232,7 +232,7 @@ def _arrow_table(table: pa.Table, file: str, ignore: set[str]) -> Table:
     numbers: dict[int, Numbers] = {}
     for at, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if name.strip() in ignore:
-            cells.append(Words(np.zeros(len(column), dtype=np.int8), np.array([""], dtype=object)))
+            cells.append(Words(np.zeros(len(column), dtype=np.int8), pa.array([""])))
             continue
         if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
             cells.append(lambda column=column: Words.read(pc.cast(column, pa.string())))

@@ -1,6 +1,7 @@
 """Delimited text: which marks part its columns, which lines are its rows, and what cannot be one.
 
-Narrow tables are read as text, wide ones typed (`wide`). Line numbers are counted only when one is asked for.
+Narrow tables are read as codes (`narrow`), wide ones typed (`wide`), and what neither can read as text, line
+by line. Line numbers are counted only when one is asked for.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ import pyarrow.csv as pacsv
 from nora.ingest.cells import Cells, Words
 from nora.ingest.formats import kind_of
 from nora.ingest.limits import check_fits
+from nora.ingest.narrow import narrow_cells
 from nora.ingest.odd_files import check_content
 from nora.ingest.opening import content_of
-from nora.ingest.wide import FROM_COLUMNS, wide_cells
+from nora.ingest.wide import FROM_COLUMNS, holds_quotes, wide_cells
 
 DELIMITERS = ("\t", ";", ",")
 SNIFFED_LINES = 20
 LONGEST_CELL = 1 << 20
 MOST_COLUMNS, LONGEST_LINE = 100_000, 1 << 24
 HEAD = 1 << 20
-# Bytes in memory for each byte of a file that is read as text.
-IN_MEMORY = 6
+# Bytes in memory for each byte of a file that is read as text, or as codes.
+IN_MEMORY, AS_CODES = 6, 2
 
 TITLED = ". If a title stands above the names of the columns, delete it"
 
@@ -66,7 +68,7 @@ def read_text(
     raw = content_of(path)
     check_content(memoryview(raw)[: 1 << 16].tobytes(), path)
     _check_lines(raw, name)
-    found = _wide(raw, path, is_header, recognised, meant, advance)
+    found = _typed(raw, path, is_header, recognised, meant, advance)
     if found is not None:
         return found
     check_fits(name, IN_MEMORY * len(raw))
@@ -104,7 +106,7 @@ def read_text(
     return TextTable(columns, body, place, delimiter == ";")
 
 
-def _wide(
+def _typed(
     raw: pa.Buffer,
     path: Path,
     is_header: Header,
@@ -112,7 +114,7 @@ def _wide(
     meant: Callable[[str], bool],
     advance: Callable[[int], None],
 ) -> TextTable | None:
-    """The table read typed; None where it is narrow, or must be looked at as text."""
+    """The table read as numbers or codes; None where it must be looked at as text."""
     start = memoryview(raw)[:HEAD].tobytes()
     end = start.rfind(b"\n")
     try:
@@ -123,16 +125,23 @@ def _wide(
         return None
     delimiter = "\t" if kind_of(path) == ".tsv" else _delimiter(head, recognised)
     first = next((row for _, row in _records(head, delimiter)), None)
-    if first is None or len(first) < FROM_COLUMNS or delimiter == " ":
+    if first is None or delimiter == " ":
+        return None
+    narrow = len(first) < FROM_COLUMNS
+    if narrow and (head.startswith("\ufeff") or holds_quotes(raw)):
         return None
     first = [cell.strip() for cell in first]
     headed = is_header(first)
     if headed and "\n" in "".join(first):
         return None
     columns = tuple(first) if headed else ("",) * len(first)
-    text = {0, 1, *(at for at, name in enumerate(columns) if meant(name))}
     skipped = 1 if headed else 0
-    cells = wide_cells(raw, delimiter, len(first), skipped, text, advance)
+    if narrow:
+        check_fits(path.name, AS_CODES * len(raw))
+        cells = narrow_cells(raw, delimiter, len(first), skipped, advance)
+    else:
+        text = {0, 1, *(at for at, name in enumerate(columns) if meant(name))}
+        cells = wide_cells(raw, delimiter, len(first), skipped, text, advance)
     if cells is None:
         return None
 

@@ -39,6 +39,9 @@ STRATA = ((0.0, 0.01, 6), (0.01, 0.1, 24), (0.1, 1.0, 60))
 WORTHWHILE = 0.95
 ENOUGH_SECONDS = 0.3
 VERIFIED = 2
+# A pass that takes longer is not made only to be timed; trying a tolerance must cost less than this share
+# of what it may save, once the budget is used up.
+LONG_SECONDS, TRYING_SHARE = 0.2, 0.2
 SAMPLES = 64
 
 
@@ -144,7 +147,7 @@ def _flat(parts: Any) -> Any:
 @METHODS.register(
     "auto",
     "exact where it fits the budget, else the best estimate; says which",
-    MethodFacts(chooses=True, uses_engine=True),
+    MethodFacts(chooses=True, uses_engine=True, runs_again=True),
 )
 def auto(
     problem: Problem,
@@ -177,9 +180,7 @@ def _choose(
     problem: Problem, prepared: Prepared, budget: float, memory: str | float, seed: int
 ) -> Choice:
     start = time.perf_counter()
-    with torch.no_grad():
-        problem.items(problem.data, problem.task)
-    forward = time.perf_counter() - start
+    forward = _pass_seconds(problem)
     count = len(problem.nodes)
     options: dict[str, Any] = {"memory": memory}
     if count * forward <= budget:
@@ -217,7 +218,7 @@ def _choose(
             seconds,
             1.0,
         )
-    found = _tolerable(engine, pilot, truth, bytes_, start + budget - again, seconds, options)
+    found = _tolerable(engine, pilot, truth, bytes_, budget, start - again, seconds, options)
     if found is not None and found.expected_seconds < seconds / 2:
         return found
     sketch = _sketch_seconds(engine, pilot)
@@ -240,27 +241,44 @@ def _choose(
     )
 
 
+def _pass_seconds(problem: Problem) -> float:
+    """What a forward pass takes: as checks have seen it where it is long, else tried."""
+    known = min((found.seconds for found in problem.checked_removals.values()), default=0.0)
+    if known > LONG_SECONDS:
+        return known
+    start = time.perf_counter()
+    with torch.no_grad():
+        problem.items(problem.data, problem.task)
+    return time.perf_counter() - start
+
+
 def _tolerable(
     engine: Engine,
     pilot: _Pilot,
     truth: np.ndarray,
     memory: int,
-    deadline: float,
+    budget: float,
+    start: float,
     exact_seconds: float,
     options: dict[str, Any],
 ) -> Choice | None:
-    """The smallest tolerance that fits and agrees with exact, else the quickest that agrees."""
+    """The smallest tolerance that fits and agrees with exact, else the quickest that agrees.
+
+    Where preparing has used up the budget, the removals may still take half of it; and
+    the next tolerance is tried as long as that takes little beside what it may save.
+    """
     quickest: Choice | None = None
     for tolerance in TOLERANCES:
+        tried = time.perf_counter()
         pruned = engine.with_tolerance(tolerance)
         seconds, scores = pilot.try_out(pruned, memory)
         gains, guessed = _compensation(pilot, pruned, scores, truth, memory)
         agrees = pearson(guessed, truth, pilot.weight)
-        left = deadline - time.perf_counter()
+        left = start + budget - time.perf_counter()
         if agrees >= WORTHWHILE and (quickest is None or seconds < quickest.expected_seconds):
             fits = (
                 ""
-                if seconds <= left
+                if seconds <= max(left, budget / 2)
                 else f", more than the {duration(max(left, 0))} left of the budget"
             )
             ranks, off = _order_and_error(pilot, guessed, truth)
@@ -278,7 +296,9 @@ def _tolerable(
             )
             if not fits:
                 return quickest
-        if left <= 0:
+        spent = time.perf_counter() - tried
+        saves = (seconds if quickest is None else quickest.expected_seconds) - budget
+        if left <= 0 and spent > TRYING_SHARE * saves:
             break
     return quickest
 

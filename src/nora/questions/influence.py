@@ -125,16 +125,21 @@ def score_nodes(
         raise ValueError(
             f"method {method!r} does not look at predictions and cannot restrict itself to targets"
         )
-    problem = session.problem(
-        nodes, labels, uses_model=entry.facts.uses_model, again=not entry.facts.runs_again
-    )
+    looks = progress and entry.facts.uses_model
+    with progress_bar(f"{method}: checking the model", None, looks):
+        problem = session.problem(
+            nodes, labels, uses_model=entry.facts.uses_model, again=not entry.facts.runs_again
+        )
     if entry.facts.uses_model:
         _check_direct(entry, problem)
     start = time.perf_counter()
     chosen: dict[str, Any] = {}
     with problem.evaluating():
         if entry.facts.chooses:
-            entry, bound, chosen = _choose(entry, problem, session.prepared, bound, checkpoint)
+            with progress_bar(f"{method}: preparing, trying what fits", None, progress):
+                entry, bound, chosen = _choose(entry, problem, session.prepared, bound, checkpoint)
+            if not entry.facts.runs_again:
+                session.problem(nodes)  # nobody has seen yet that it is deterministic
         if checkpoint is None:
             shards, todo = None, problem
         else:

@@ -18,6 +18,7 @@ import torch
 
 from nora.engine.effects import Effects
 from nora.methods import METHODS
+from nora.progress import progress_bar
 from nora.questions.session import Session
 from nora.results.agreement import pearson, spearman
 from nora.results.exactness import YARDSTICKS, is_exact
@@ -34,7 +35,12 @@ ROUNDING = 1e-6
 
 
 def refined(
-    session: Session, scores: Influence, least: int = 10, first: int = FIRST, seed: int = 0
+    session: Session,
+    scores: Influence,
+    least: int = 10,
+    first: int = FIRST,
+    seed: int = 0,
+    progress: bool = False,
 ) -> Influence:
     """The scores with exact values for the first nodes and a sample; as they are if they are exact.
 
@@ -48,6 +54,7 @@ def refined(
         least: How many are refined in any case.
         first: How many if there is time.
         seed: Where the sample starts.
+        progress: Show a progress bar.
     """
     if not _can_be_refined(scores):
         return scores
@@ -57,12 +64,15 @@ def refined(
     exact = np.full(len(values), np.nan)
     sample = _spread(scored[np.argsort(-values[scored], kind="stable")], seed)
     problem = session.problem()
-    with problem.evaluating(), torch.no_grad():
+    steps = min(first, len(scored)) + len(sample)
+    bar = progress_bar("the first nodes and a sample, exactly", steps, progress)
+    with bar as advance, problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, "exact", first + len(sample))
 
         def compute(nodes: np.ndarray) -> None:
             for part, found in effects.totals(torch.from_numpy(nodes)):
                 exact[part.cpu().numpy()] = found.detach().cpu().double().numpy()
+                advance(len(part))
 
         _in_parts(compute, sample, deadline, min(least, len(sample)))
         known = sample[~np.isnan(exact[sample])]

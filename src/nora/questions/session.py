@@ -19,12 +19,12 @@ from nora.problem.checks import check_deterministic, check_model
 from nora.problem.edge_lookup import EdgeLookup, EdgeType
 from nora.problem.edit_resolution import Resolved
 from nora.problem.edits import Edits
-from nora.problem.fingerprint import fingerprint
 from nora.problem.known_influences import Labels, label_tensor
 from nora.problem.measuring import Asked, By, is_definition
 from nora.problem.node_index import Graph, NodeIndex, Nodes
 from nora.problem.task import Task
 from nora.questions.naming import Naming
+from nora.questions.unchanged import Stamp
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 
@@ -98,7 +98,7 @@ class Session:
         self._checked = self._seen_again = False
         # As it was given: what is found out about it later is no change.
         self._given = self._problem
-        self._stamp = None if once else self._content()
+        self._stamp = None if once else Stamp(self._problem)
 
     def __repr__(self) -> str:
         problem = self._problem
@@ -137,24 +137,6 @@ class Session:
         """Whether only the change of some predictions counts."""
         return self._restricted
 
-    def _content(self) -> dict[str, Any]:
-        """Digests of all that an answer depends on, piece by piece; what cannot be read is left out."""
-        return fingerprint(self._given, "", {}, key="session")
-
-    def _check_unchanged(self) -> None:
-        """Raise when the model, the graph or the task is not what it was: what is prepared is of before."""
-        if self._stamp is None:
-            return
-        now = self._content()
-        changed = [
-            piece for piece in ("model", "graph", "task") if now[piece] != self._stamp[piece]
-        ]
-        if changed:
-            raise RuntimeError(
-                f"the {' and the '.join(changed)} has changed since this session was made, and what is "
-                "prepared is that of before: make a new nora.Session(model, data)"
-            )
-
     @cached_property
     def _naming(self) -> Naming:
         return Naming(None if self.node_index.types else self.names)
@@ -180,7 +162,8 @@ class Session:
             again: Whether the model must have been run twice already, to see that it is deterministic; a
                 method that does so itself need not ask for it.
         """
-        self._check_unchanged()
+        if self._stamp is not None:
+            self._stamp.check()
         index = self._problem.node_index
         asked = self._problem.nodes if nodes is None else index.ids(self.ids(nodes))
         if not asked.numel():

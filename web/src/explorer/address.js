@@ -1,4 +1,5 @@
-// A state as an address, so that back is undo and a link can be sent: `#remove=17&cut=3-17&add=5-9&set=17.3:0.5`.
+// A state as an address, so that back is undo and a link can be sent: `#remove=17&cut=3-17&add=5-9&set=17.3:0.5`; an
+// edge that comes may have a type, `add=5-9~1`, and values, `add=5-9:edge_weight=0.5`.
 // `against` holds a second state to compare with.
 
 const whole = (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null);
@@ -7,13 +8,14 @@ function told(edit) {
   if (edit.kind === "remove") return ["remove", String(edit.node)];
   if (edit.kind === "set") return ["set", `${edit.node}.${edit.feature}:${edit.value}`];
   const values = Object.entries(edit.values ?? {}).map(([key, value]) => `:${key}=${value}`);
-  return [edit.kind, edit.edge.join("-") + values.join("")];
+  const type = edit.type === undefined ? "" : `~${edit.type}`;
+  return [edit.kind, edit.edge.join("-") + type + values.join("")];
 }
 
 export function written(edits, against = null) {
   const parts = new URLSearchParams(edits.map(told));
   if (against) parts.append("against", written(against));
-  return parts.toString().replaceAll("%3A", ":");
+  return parts.toString().replaceAll("%3A", ":").replaceAll("%7E", "~");
 }
 
 function one(kind, text, size) {
@@ -24,12 +26,14 @@ function one(kind, text, size) {
     if (!found || !known(Number(found[1])) || !Number.isFinite(Number(found[3]))) return null;
     return { kind, node: Number(found[1]), feature: Number(found[2]), value: Number(found[3]) };
   }
-  const [ends, ...said] = text.split(":");
+  const [place, ...said] = text.split(":");
+  const [ends, ...types] = place.split("~");
   const edge = ends.split("-").map(whole);
   if (edge.length !== 2 || !edge.every(known)) return null;
   if (kind === "cut") return { kind, edge };
   const values = Object.fromEntries(said.map((part) => part.split("=")).map(([key, value]) => [key, Number(value)]));
-  return said.length ? { kind, edge, values } : { kind, edge };
+  const type = types.length ? whole(types[0]) : null;
+  return { kind, edge, ...(said.length ? { values } : {}), ...(type === null ? {} : { type }) };
 }
 
 // What an address says of a graph of so many nodes; what cannot be read is left out.

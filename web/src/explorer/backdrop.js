@@ -1,5 +1,7 @@
 // Every node of a large graph as a dot behind the drawing: one call for all of them, however many.
 
+import { compiled, once } from "./webgl.js";
+
 const VERTEX = `
 attribute vec2 place; attribute float group; uniform mat3 view; uniform float size; uniform vec3 colours[10]; varying vec3 own;
 void main() {
@@ -19,32 +21,11 @@ void main() {
 
 export const rgb = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16) / 255);
 
-function shader(gl, kind, text) {
-  const made = gl.createShader(kind);
-  gl.shaderSource(made, text);
-  gl.compileShader(made);
-  if (!gl.getShaderParameter(made, gl.COMPILE_STATUS)) throw new Error(gl.getShaderInfoLog(made));
-  return made;
-}
-
 // `slot(position)` is which colour a node has, 0 … 8, or 9 for none.
 export function backdrop(canvas, { x, y, drawn, slot }) {
-  const gl = canvas.getContext("webgl", { alpha: true, antialias: false, premultipliedAlpha: true });
-  if (!gl) throw new Error("no WebGL");
-  const program = gl.createProgram();
-  gl.attachShader(program, shader(gl, gl.VERTEX_SHADER, VERTEX));
-  gl.attachShader(program, shader(gl, gl.FRAGMENT_SHADER, FRAGMENT));
-  gl.linkProgram(program);
-  gl.useProgram(program);
-  const at = (name) => gl.getUniformLocation(program, name);
+  const { gl, at, fill } = compiled(canvas, VERTEX, FRAGMENT);
+  const drawnYet = once();
   const nodes = drawn ?? x.map((_, position) => position);
-  const fill = (name, values, width) => {
-    gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
-    gl.bufferData(gl.ARRAY_BUFFER, values, gl.STATIC_DRAW);
-    const place = gl.getAttribLocation(program, name);
-    gl.enableVertexAttribArray(place);
-    gl.vertexAttribPointer(place, width, gl.FLOAT, false, 0, 0);
-  };
   const places = new Float32Array(2 * nodes.length);
   nodes.forEach((position, k) => {
     places[2 * k] = x[position] / 10000;
@@ -52,8 +33,6 @@ export function backdrop(canvas, { x, y, drawn, slot }) {
   });
   fill("place", places, 2);
   fill("group", Float32Array.from(nodes, slot), 1);
-  gl.enable(gl.BLEND);
-  gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
 
   // Which node is nearest to a spot, within `reach` of the drawing's unit: by cells, so that few are looked at.
   const CELLS = 200;
@@ -78,13 +57,9 @@ export function backdrop(canvas, { x, y, drawn, slot }) {
       }
       return best;
     },
-    draw(matrix, colours, size, strength, width, height, ratio) {
-      if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-        [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
-      }
-      gl.viewport(0, 0, canvas.width, canvas.height);
-      gl.clearColor(0, 0, 0, 0);
-      gl.clear(gl.COLOR_BUFFER_BIT);
+    draw({ matrix, width, height, pixelRatio: ratio }, colours, size, strength, again = false) {
+      if (!drawnYet([...matrix, width, height, ratio, colours.flat(), size, strength].join(), again)) return;
+      gl.resize(width, height, ratio);
       gl.uniformMatrix3fv(at("view"), false, matrix);
       gl.uniform3fv(at("colours"), colours.flat());
       gl.uniform1f(at("size"), size * ratio);

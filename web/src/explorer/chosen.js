@@ -13,7 +13,7 @@ function facts(position, page) {
   const { node, className } = data;
   const label = node.label?.[position] ?? -1;
   const rows = [
-    ["Influence", influenceText(position, page), rankText(position, page)],
+    [data.measureTitle, influenceText(position, page), rankText(position, page)],
     ["Degree", number(node.degree[position]), null],
     node.predicted ? ["Predicted", className(node.predicted[position]), `${percent(node.confidence[position])} sure${label >= 0 ? `, labelled ${className(label)}` : ""}`] : null,
     !node.predicted && label >= 0 ? ["Label", className(label), null] : null,
@@ -106,7 +106,17 @@ function connect(position, page) {
   const { report, data, source, changes } = page;
   const part = el("details", { id: "connect" }, el("summary", {}, "Add an edge"));
   const body = el("div", { class: "body" });
-  const inputs = Object.entries(report.edge_values).map(([key, value]) => [key, el("input", { type: "number", step: "any", value, id: `value-${key}` })]);
+  // Where edges have types: those that an edge of this node can be of.
+  const kinds = report.edge_kinds.map((kind, at) => ({ ...kind, at })).filter(({ ends }) => !ends || ends.includes(data.node.kind[position]));
+  const which = kinds.length > 1 ? el("select", { id: "edge-kind", onchange: () => fill() }, kinds.map(({ name, at }) => el("option", { value: at }, name))) : null;
+  const fields = el("div");
+  let inputs = [];
+  const kind = () => kinds.find(({ at }) => !which || at === Number(which.value));
+  function fill() {
+    inputs = Object.entries(kind()?.values ?? {}).map(([key, value]) => [key, el("input", { type: "number", step: "any", value, id: `value-${key}` })]);
+    fields.replaceChildren(...inputs.map(([key, input]) => el("p", {}, el("label", { for: `value-${key}` }, `${key} `), input)));
+  }
+  fill();
   const place = el("div", { class: "finder" });
   finder(place, page, {
     id: "connect",
@@ -114,10 +124,11 @@ function connect(position, page) {
     find: source.find,
     choose(other) {
       const values = Object.fromEntries(inputs.map(([key, input]) => [key, Number(input.value)]));
-      changes.add({ kind: "add", edge: [position, other], ...(inputs.length ? { values } : {}) }, "chosen");
+      changes.add({ kind: "add", edge: [position, other], ...(inputs.length ? { values } : {}), ...(kind()?.ends ? { type: kind().at } : {}) }, "chosen");
     },
   });
-  body.append(...inputs.map(([key, input]) => el("p", {}, el("label", { for: `value-${key}` }, `${key} `), input)), place);
+  if (which) body.append(el("p", {}, el("label", { for: "edge-kind" }, "Kind of edge "), which));
+  body.append(fields, place);
   part.append(body);
   return part;
 }
@@ -183,6 +194,8 @@ function one(position, page) {
 function several(chosen, page) {
   const { changes, data } = page;
   const pair = chosen.length === 2;
+  const joins = (kind) => !kind.ends || [0, 1].every((at) => kind.ends.includes(data.node.kind[chosen[at]])) && (kind.ends[0] === kind.ends[1]) === (data.node.kind[chosen[0]] === data.node.kind[chosen[1]]);
+  const kinds = pair ? page.report.edge_kinds.map((kind, at) => ({ ...kind, at })).filter(joins) : [];
   return [
     el("div", { class: "panel-head" }, el("h3", { id: "chosen-title", tabindex: "-1" }, `${number(chosen.length)} nodes selected`), el("div", { class: "buttons" }, action("Close", () => changes.choose(null, "chosen"), { "aria-label": "Select nothing" }))),
     el("ul", { class: "rows picked" }, chosen.slice(0, 30).map((position) => el("li", {}, nodeButton(position, page, "chosen"), el("button", { type: "button", class: "drop", "aria-label": `Leave ${data.nameOf(position)} out`, onclick: () => changes.choose(position, "chosen", true) }, "×")))),
@@ -191,7 +204,7 @@ function several(chosen, page) {
       { class: "buttons" },
       action("Remove all", () => changes.add(chosen.map((node) => ({ kind: "remove", node })), "chosen")),
       pair ? action("Cut the edge", () => changes.add({ kind: "cut", edge: chosen.slice() }, "chosen")) : null,
-      pair ? action("Add an edge", () => changes.add({ kind: "add", edge: chosen.slice(), ...(Object.keys(page.report.edge_values).length ? { values: page.report.edge_values } : {}) }, "chosen")) : null,
+      kinds.map((kind) => action(kind.name ? `Add an edge: ${kind.name}` : "Add an edge", () => changes.add({ kind: "add", edge: chosen.slice(), ...(Object.keys(kind.values).length ? { values: kind.values } : {}), ...(kind.ends ? { type: kind.at } : {}) }, "chosen"))),
     ),
   ];
 }

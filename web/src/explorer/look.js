@@ -42,9 +42,9 @@ export function looks(page, mode) {
   const { node } = data;
   const top = data.ranked[0];
   const scored = data.progress.status === "done";
-  const mostDegree = node.degree.reduce((a, b) => Math.max(a, b), 1);
-  const mostInfluence = Math.max(scored ? (node.influence[top] ?? 0) : 0, 1e-12);
-  const base = (position) => (scored ? Math.sqrt(Math.max(0, node.influence[position] ?? 0) / mostInfluence) : Math.sqrt(node.degree[position] / mostDegree));
+  const mostDegree = Math.max(data.mostDegree, 1);
+  const mostInfluence = Math.max(data.weight(top) ?? 0, 1e-12);
+  const base = (position) => (scored ? Math.sqrt(Math.max(0, data.weight(position) ?? 0) / mostInfluence) : Math.sqrt(node.degree[position] / mostDegree));
   const many = report.num_nodes > 1500;
   const radius = (position) => (many ? 1.6 : 2.2) + (many ? 10 : 14) * base(position);
   const wrong = (position) => node.label && node.predicted && node.label[position] >= 0 && node.label[position] !== node.predicted[position];
@@ -58,7 +58,7 @@ export function looks(page, mode) {
     let own = colour(colours.colour(changed?.turned && mode === "class" ? changed.to : data.classOf(position)));
     let quiet = state.effect !== null && !changed && mode === "class";
     if (mode === "change") own = mixed(colour("--faded"), colour("--class-4"), Math.sqrt(changed?.share ?? 0));
-    if (mode === "influence") own = mixed(colour("--faded"), colour("--class-3"), node.influence[position] === null ? 0 : Math.sqrt(node.influence[position] / Math.max(node.influence[top] ?? 0, 1e-12)));
+    if (mode === "influence") own = mixed(colour("--faded"), colour("--class-3"), node.influence[position] === null ? 0 : Math.sqrt(Math.max(0, data.weight(position)) / mostInfluence));
     if (mode === "error") own = wrong(position) ? colour("--class-4") : colour("--faded");
     if (quiet && !picked) return { radius: Math.max(1.6, radius(position) * 0.6), color: colour("--faded"), ring: colour("--faded"), thick: 0.1, label: false, layer: 0 };
     if (changed) {

@@ -5,6 +5,7 @@ import { el, withVariables } from "../dom.js";
 import { finder } from "../finder.js";
 import { count, number } from "../format.js";
 import { classesOf, palette } from "../palette.js";
+import { boards } from "./boards.js";
 import { chosenPanel } from "./chosen.js";
 import { compare } from "./compare.js";
 import { MODES } from "./look.js";
@@ -12,7 +13,7 @@ import { nodes } from "./nodes.js";
 import { panel } from "./panel.js";
 import { ranking } from "./ranking.js";
 import { served } from "./served.js";
-import { stage } from "./stage.js";
+import { shapeOf, stage } from "./stage.js";
 import { createState } from "./state.js";
 import { taking } from "./taking.js";
 import { announcement } from "./words.js";
@@ -54,7 +55,9 @@ function legend(place, page) {
         ].filter(Boolean)
       : [key("sizes", data.progress.status === "done" ? "size: influence" : "size: degree")];
     const scale = { change: ["changes most", "--class-4"], influence: ["most influential", "--class-3"], error: ["predicted otherwise than labelled", "--class-4"] }[mode];
+    const kinds = data.node.kind ? report.groups[0].values.map((name, at) => key(`shape ${shapeOf(at)}`, name, "--class-other")) : [];
     place.replaceChildren(
+      ...kinds,
       ...classes.map((index) => key("", data.className(index), colours.colour(index))),
       ...(rest ? [key("", count(rest, "other class", "other classes"), "--class-other")] : []),
       ...(scale ? [key("", scale[0], scale[1]), key("", mode === "error" ? "as labelled, or no label" : "least", "--faded")] : []),
@@ -112,7 +115,9 @@ function picture(page) {
     at("frame").append(drawn.card);
     const button = (text, label, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
     at("zoom").append(button("+", "Zoom in", drawn.closer), button("−", "Zoom out", drawn.farther), button("⤢", "Show all", drawn.whole));
-    window.noraGraph = drawn.sigma; // for tests and the curious
+    // For tests and the curious.
+    window.noraGraph = drawn.sigma;
+    window.noraPlaces = drawn.placeOf;
     return drawn;
   } catch (error) {
     console.info(error.message);
@@ -130,6 +135,7 @@ async function begin() {
   const colours = palette(report);
   const changes = createState(source, report);
   const page = { source, report, data, colours, changes, selection: changes, clicks: "remove", mode: "class", onMode: [] };
+  page.boards = boards(page);
   changes.onChange((state) => colours.attend(state.edits.length ? classesOf(state, data) : []));
   if (report.title) document.title = `${report.title} · NORA explorer`;
   at("title").textContent = report.title || "Take a node away";
@@ -147,10 +153,7 @@ async function begin() {
   changes.onChange((state) => {
     if (!state.waiting) at("announcer").textContent = announcement(state, page);
   });
-  source.follow((part, stream) => {
-    data.take(part);
-    if (part.status === "done" || part.status === "failed") stream.close();
-  });
+  page.boards.start();
   document.body.classList.add("ready");
   await changes.start();
 }

@@ -71,7 +71,7 @@ function overview(page) {
   const scored = data.progress.done > 0;
   return [
     el("p", { class: "muted" }, "Click a node in the picture: it is gone, and you see at once whose prediction changes. Click an edge to cut it. Shift and click to select several. Or start here:"),
-    el("h4", {}, scored && data.progress.status === "done" ? "Most influential" : scored ? "Most influential so far" : "Most connected"),
+    el("h4", {}, (scored && data.progress.status === "done" ? "Most influential" : scored ? "Most influential so far" : "Most connected") + (scored && data.measure !== "change" ? ` by ${data.measureText(data.measure)}` : "")),
     el(
       "ol",
       { class: "rows starters" },

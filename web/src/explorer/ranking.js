@@ -1,94 +1,105 @@
-// The ranking beside the picture: nodes by influence as it comes in; sorted, filtered, in pages; every row can be taken
-// away from here.
+// The rankings beside the picture: nodes, edges and fragile nodes by any measure, as they come in; filtered, in pages, and
+// every row can be taken away from here. Nodes are sorted here, of the others the server tells page after page.
 
-import { coloured } from "../card.js";
-import { el, withVariables } from "../dom.js";
-import { count, number, percent, score } from "../format.js";
-import { nodeButton } from "../panel.js";
+import { el } from "../dom.js";
+import { count, number } from "../format.js";
+import { edgeColumns, fragileColumns, nodeColumns } from "./columns.js";
 
 const PAGE = 15;
+const CAPTIONS = {
+  nodes: "Nodes by influence. Choose a heading to sort by it.",
+  edges: "Edges by what their absence changes.",
+  fragile: "Nodes whose predicted class some single node’s absence changes.",
+};
+const COUNTED = { nodes: "node", edges: "edge", fragile: "fragile node" };
 
-function columns(page) {
-  const { data, changes } = page;
-  const { node, className, nameOf } = data;
-  const chip = (index) => coloured(el("span", { class: "chip" }, className(index)), index, page);
-  const wrong = (p) => node.predicted && node.label && node.label[p] >= 0 && node.label[p] !== node.predicted[p];
-  const most = () => Math.max(node.influence[data.ranked[0]] ?? 0, 1e-12);
-  const value = (p) => node.influence[p] ?? -1;
-  return [
-    { key: "rank", title: "Rank", value: (p) => node.rank[p] || Infinity, number: true, cell: (p) => (node.rank[p] ? number(node.rank[p]) : "–") },
-    { key: "name", title: "Node", value: nameOf, cell: (p) => nodeButton(p, page, "table") },
-    {
-      key: "influence",
-      title: "Influence",
-      value,
-      number: true,
-      down: true,
-      cell: (p) =>
-        node.influence[p] === null
-          ? el("span", { class: "muted" }, "…")
-          : [withVariables(el("span", { class: "amount", "aria-hidden": "true" }), { "--share": `${100 * Math.min(node.influence[p] / most(), 1)}%` }), data.isExact(p) ? "" : "≈\u202f", score(node.influence[p])],
-    },
-    { key: "degree", title: "Degree", value: (p) => node.degree[p], number: true, down: true, cell: (p) => number(node.degree[p]) },
-    node.predicted && { key: "predicted", title: "Predicted", value: (p) => className(node.predicted[p]), wide: true, cell: (p) => chip(node.predicted[p]) },
-    node.predicted && { key: "confidence", title: "Sure", value: (p) => node.confidence[p], number: true, wide: true, cell: (p) => percent(node.confidence[p]) },
-    node.label && {
-      key: "label",
-      title: "Label",
-      value: (p) => (node.label[p] >= 0 ? className(node.label[p]) : ""),
-      wide: true,
-      cell: (p) => (node.label[p] < 0 ? el("span", { class: "muted" }, "–") : [className(node.label[p]), wrong(p) ? el("span", { class: "muted" }, " (differs)") : null]),
-    },
-    {
-      key: "act",
-      title: "Remove",
-      value: (p) => (changes.has({ kind: "remove", node: p }) ? 0 : 1),
-      number: true,
-      cell: (p) => {
-        const gone = changes.has({ kind: "remove", node: p });
-        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Put back" : "Take away"} ${nameOf(p)}`, onclick: () => changes.toggle({ kind: "remove", node: p }, "ranking") }, gone ? "Put back" : "Remove");
-      },
-    },
-  ].filter(Boolean);
-}
-
-function chooser(id, label, values, { data }, again) {
+function chooser(id, label, values, name, again) {
   if (!values) return null;
   const counts = new Map();
   for (const one of values) counts.set(one, (counts.get(one) ?? 0) + 1);
   const known = [...counts.keys()].filter((one) => one >= 0).sort((a, b) => counts.get(b) - counts.get(a));
-  if (known.length < 2) return null;
-  return el("select", { id, "aria-label": label, onchange: again }, el("option", { value: "" }, `${label}: all`), known.map((one) => el("option", { value: one }, `${data.className(one)} (${number(counts.get(one))})`)));
+  if (known.length < 2 && counts.size < 2) return null;
+  return el("select", { id, "aria-label": label, onchange: again }, el("option", { value: "" }, `${label}: all`), known.map((one) => el("option", { value: one }, `${name(one)} (${number(counts.get(one))})`)));
+}
+
+// What nodes are filtered by; `fits` looks at one, `asked` is the same for the server.
+function filters(page, again) {
+  const { data, report } = page;
+  const { node } = data;
+  const search = el("input", { id: "table-search", type: "search", autocomplete: "off", spellcheck: "false", placeholder: data.named ? "Name" : "Number", oninput: again });
+  const byClass = chooser("table-class", "Predicted", node.predicted, data.className, again);
+  const byLabel = chooser("table-label", "Label", node.label, data.className, again);
+  const degree = el("input", { id: "table-degree", type: "number", min: 0, step: 1, placeholder: "0", oninput: again });
+  const groups = report.groups.map(({ name, values, group }, at) => chooser(`table-group-${at}`, name.replace(/^./, (letter) => letter.toUpperCase()), group, (one) => values[one], again));
+  const chosen = (select) => (select?.value ? Number(select.value) : null);
+  const read = () => {
+    const group = groups.map((select, at) => [at, chosen(select)]).filter(([, value]) => value !== null);
+    return { class: chosen(byClass), label: chosen(byLabel), degree: Math.max(0, Math.floor(Number(degree.value) || 0)), text: search.value.trim().slice(0, 200), group };
+  };
+  return {
+    read,
+    fits() {
+      const { class: own, label, degree: least, text, group } = read();
+      return (p) => node.degree[p] >= least && (own === null || node.predicted[p] === own) && (label === null || node.label[p] === label) && group.every(([at, value]) => report.groups[at].group[p] === value) && data.matches(p, text);
+    },
+    parts: [el("label", { for: "table-search" }, "Search"), search, byClass, byLabel, ...groups, el("span", { class: "least" }, el("label", { for: "table-degree" }, "Degree at least"), degree)],
+  };
 }
 
 export function ranking(place, page) {
-  const { data, changes, source } = page;
+  const { data, changes, source, boards } = page;
   const { node } = data;
-  const shown = columns(page);
+  let shown = nodeColumns(page);
   let sorted = shown[0];
   let down = false;
   let at = 0;
   let rows = [];
+  let total = 0;
   const again = () => {
     at = 0;
     work();
   };
-  const search = el("input", { id: "table-search", type: "search", autocomplete: "off", spellcheck: "false", placeholder: data.named ? "Name" : "Number" });
-  const byClass = chooser("table-class", "Predicted", node.predicted, page, again);
-  const byLabel = chooser("table-label", "Label", node.label, page, again);
-  const degree = el("input", { id: "table-degree", type: "number", min: 0, step: 1, placeholder: "0", oninput: again });
+  const wanted = filters(page, again);
   const status = el("p", { class: "status", role: "status" });
   const body = el("tbody");
+  const caption = el("caption", { class: "hidden" });
+  const heading = el("tr");
   const back = el("button", { type: "button", onclick: () => turn(-1) }, "Previous");
   const forth = el("button", { type: "button", onclick: () => turn(1) }, "Next");
   const kind = (column) => [column.number ? "number" : "", column.wide ? "wide" : "", column.key].join(" ");
-  const heads = shown.map((column) => el("th", { scope: "col", class: kind(column) }, el("button", { type: "button", onclick: () => order(column) }, column.title, el("span", { class: "arrow", "aria-hidden": "true" }))));
   const bar = el("progress", { max: 1, value: 0, "aria-label": "Influences found out" });
   const told = el("span");
-  const steer = el("button", { type: "button", class: "quiet" });
+  const steer = el("button", { type: "button", class: "quiet", onclick: () => boards.steer().catch(() => {}) });
   const progress = el("p", { class: "streaming", hidden: true }, bar, told, steer);
-  steer.addEventListener("click", () => source.steer(data.progress.status === "running" ? "pause" : "start").catch(() => {}));
+  const views = boards.names.map(([of, text]) => el("label", { class: "choice" }, el("input", { type: "radio", name: "ranking-of", value: of, checked: of === "nodes", onchange: () => look(of) }), text));
+  const measure = el("select", { id: "measure", onchange: () => by(measure.value) }, boards.measures.map(([value, text]) => el("option", { value }, text)));
+  const byMeasure = el("span", { class: "control" }, el("label", { for: "measure" }, "Measure"), measure);
 
+  function look(of) {
+    boards.look(of);
+    byMeasure.hidden = of === "fragile";
+    head();
+    again();
+  }
+  function by(value) {
+    boards.by(value);
+    head();
+    again();
+  }
+  function head() {
+    const { of } = boards.state;
+    shown = { nodes: nodeColumns, edges: edgeColumns, fragile: fragileColumns }[of](page);
+    sorted = shown[0];
+    down = false;
+    rows = [];
+    total = 0;
+    caption.textContent = CAPTIONS[of];
+    heading.replaceChildren(
+      ...shown.map((column) =>
+        el("th", { scope: "col", class: kind(column) }, of === "nodes" ? el("button", { type: "button", onclick: () => order(column) }, column.title, el("span", { class: "arrow", "aria-hidden": "true" })) : el("span", { class: "head" }, column.title)),
+      ),
+    );
+  }
   function order(column) {
     down = column === sorted ? !down : Boolean(column.down);
     sorted = column;
@@ -96,78 +107,96 @@ export function ranking(place, page) {
   }
   function turn(by) {
     at += by;
-    draw();
+    if (boards.state.of === "nodes") draw();
+    else work();
   }
   function work() {
+    tell();
+    if (boards.state.of !== "nodes") return load();
     const collator = new Intl.Collator("en", { numeric: true });
     const sign = down ? -1 : 1;
-    const [own, label, least] = [byClass?.value, byLabel?.value, Number(degree.value) || 0];
-    rows = data.ranked.filter(
-      (p) => node.degree[p] >= least && (!own || node.predicted[p] === Number(own)) && (!label || node.label[p] === Number(label)) && data.matches(p, search.value),
-    );
+    rows = data.ranked.filter(wanted.fits());
     if (sorted.key !== "rank" || down) {
       const compare = sorted.number ? (a, b) => a - b : collator.compare;
       const keys = new Map(rows.map((p) => [p, sorted.value(p)]));
-      rows.sort((a, b) => sign * compare(keys.get(a), keys.get(b)) || (node.rank[a] || Infinity) - (node.rank[b] || Infinity) || 0);
+      const { rank } = node;
+      rows.sort((a, b) => sign * compare(keys.get(a), keys.get(b)) || (rank[a] || Infinity) - (rank[b] || Infinity) || 0);
     }
-    heads.forEach((head, index) => head.setAttribute("aria-sort", shown[index] === sorted ? (down ? "descending" : "ascending") : "none"));
+    total = rows.length;
+    [...heading.children].forEach((head, index) => head.setAttribute("aria-sort", shown[index] === sorted ? (down ? "descending" : "ascending") : "none"));
     draw();
   }
-  function line(p) {
+  // A page of what the server ranks.
+  async function load() {
+    const { of, measure } = boards.state;
+    let found;
+    try {
+      const { class: own, label, degree, text, group } = wanted.read();
+      found = await source.rows({ of, measure, start: at * PAGE, most: PAGE, class: own, label, degree, text, group });
+    } catch {
+      return; // replaced by a later question, or told elsewhere
+    }
+    if (of !== boards.state.of || measure !== boards.state.measure) return;
+    total = found.count;
+    const most = Math.max(...(found.influence ?? []).map(Math.abs), 1e-12);
+    if (found.edge) rows = found.edge.map((edge, k) => ({ at: found.start + k, edge, influence: found.influence[k], most }));
+    else rows = found.node.map((one, k) => ({ at: found.start + k, node: one, flips: found.flips[k], by: found.by[k] }));
+    draw();
+  }
+  function line(row) {
+    const nodes = typeof row === "number" ? [row] : row.edge ?? [row.node];
     const cells = shown.map((column) => {
       const tag = column.key === "name" ? "th" : "td";
-      return el(tag, { scope: tag === "th" ? "row" : null, class: kind(column) }, column.cell(p));
+      return el(tag, { scope: tag === "th" ? "row" : null, class: kind(column) }, column.cell(row));
     });
-    return el("tr", { "data-node": p, class: changes.state.chosen.includes(p) ? "selected" : changes.has({ kind: "remove", node: p }) ? "gone" : null }, cells);
+    const picked = nodes.every((one) => changes.state.chosen.includes(one));
+    const gone = row.edge ? changes.has({ kind: "cut", edge: row.edge }) : nodes.some((one) => changes.has({ kind: "remove", node: one }));
+    return el("tr", { "data-node": nodes.join("-"), class: picked ? "selected" : gone ? "gone" : null }, cells);
   }
   function draw() {
-    const pages = Math.max(1, Math.ceil(rows.length / PAGE));
+    const pages = Math.max(1, Math.ceil(total / PAGE));
     at = Math.min(Math.max(at, 0), pages - 1);
-    const part = rows.slice(at * PAGE, (at + 1) * PAGE);
+    const from = at * PAGE;
+    const part = boards.state.of === "nodes" ? rows.slice(from, from + PAGE) : rows;
     // Where the focus is in the table it stays there.
     const held = body.contains(document.activeElement) ? [document.activeElement.closest("tr").dataset.node, document.activeElement.closest("td, th").className] : null;
     body.replaceChildren(...part.map(line));
     if (held) [...body.children].find((row) => row.dataset.node === held[0])?.getElementsByClassName(held[1])[0]?.querySelector("button")?.focus();
-    const from = at * PAGE;
-    status.textContent = rows.length ? `${number(from + 1)} to ${number(from + part.length)} of ${count(rows.length, "node")}` : "No node matches.";
+    const what = COUNTED[boards.state.of];
+    const none = boards.progress.status === "done" ? `No ${what} matches.` : "Nothing found yet.";
+    status.textContent = part.length ? `${number(from + 1)} to ${number(from + part.length)} of ${count(total, what)}` : none;
     back.disabled = at === 0;
     forth.disabled = at >= pages - 1;
   }
   function tell() {
-    const { done, total, status: now, problem } = data.progress;
-    progress.hidden = (now === "done" && data.isExact()) || now === "waiting";
+    const { done, total: all, status: now, problem } = boards.progress;
+    const { of } = boards.state;
+    const exact = of !== "nodes" || data.isExact();
+    progress.hidden = (now === "done" && exact) || now === "waiting";
     bar.hidden = now === "done";
-    bar.max = total;
-    bar.value = done;
-    told.textContent = now === "failed" ? ` Influences cannot be found out: ${problem}` : ` ${number(done)} of ${number(total)} influences${now === "paused" ? ", stopped" : ", the others are on their way"}. `;
+    bar.max = all || 1;
+    bar.value = done ?? 0;
+    told.textContent = now === "failed" ? ` This cannot be found out: ${problem}` : ` ${number(done)} of ${number(all)} ${of === "edges" ? "edges" : of === "fragile" ? "nodes tried" : "influences"}${now === "paused" ? ", stopped" : ", the others are on their way"}. `;
     steer.textContent = now === "running" ? "Stop" : "Go on";
     if (now === "done") told.textContent = `≈ These influences are estimates (${data.progress.method}); what you see on removing a node is exact.`;
     steer.hidden = now === "failed" || now === "done";
   }
-  search.addEventListener("input", again);
   let last = 0;
-  data.onRanking((now) => {
+  boards.onChange(() => {
     tell();
-    if (now.status === "running" && performance.now() - last < 700) return;
+    if (boards.progress.status === "running" && performance.now() - last < 700) return;
     last = performance.now();
     work();
   });
-  changes.onChange((_, from) => from !== "singles" && from !== "compare" && draw());
+  changes.onChange((_, from) => !["singles", "compare", "answer"].includes(from) && draw());
   place.append(
+    el("div", { class: "controls" }, el("fieldset", { class: "control" }, el("legend", {}, "Show"), views), byMeasure),
     progress,
-    el(
-      "div",
-      { class: "tools explorer-tools" },
-      el("label", { for: "table-search" }, "Search"),
-      search,
-      byClass,
-      byLabel,
-      el("span", { class: "least" }, el("label", { for: "table-degree" }, "Degree at least"), degree),
-      status,
-    ),
-    el("div", { class: "sheet" }, el("table", {}, el("caption", { class: "hidden" }, "Nodes by influence. Choose a heading to sort by it."), el("thead", {}, el("tr", {}, heads)), body)),
+    el("div", { class: "tools explorer-tools" }, wanted.parts, status),
+    el("div", { class: "sheet" }, el("table", {}, caption, el("thead", {}, heading), body)),
     el("nav", { class: "pager", "aria-label": "Pages of the ranking" }, back, forth),
   );
+  head();
   tell();
   work();
 }

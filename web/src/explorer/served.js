@@ -67,7 +67,8 @@ export function served() {
 
   return {
     network: () => json("/api/network"),
-    effect: (edits, kind = "effect") => json("/api/effect", kind === "effect" ? { edits, page: me, number: number++ } : { edits }, kind),
+    // With `chosen`, also what a large graph shows in front: the effect's neighbourhood and theirs.
+    effect: (edits, chosen = null, kind = "effect") => json("/api/effect", { edits, ...(chosen ? { around: chosen.slice(0, 60) } : {}), ...(kind === "effect" ? { page: me, number: number++ } : {}) }, kind),
     singles: (edits) => json("/api/singles", { edits }, "singles"),
     around: (nodes, others) => json("/api/neighbours", { nodes, others }, "around"),
     neighbours: async (node) => (await json("/api/neighbours", { nodes: [node], most: 200 }, "near")),
@@ -75,11 +76,12 @@ export function served() {
     features: (node) => json(`/api/features?node=${node}`, undefined, "features"),
     why: (node) => json(`/api/why?node=${node}`, undefined, "why"),
     flip: (node) => json(`/api/flip?node=${node}`, undefined, "flip"),
-    steer: (act) => json("/api/ranking", { act }, "steer"),
+    steer: (asked) => json("/api/ranking", asked, "steer"),
+    rows: (asked) => json("/api/rows", asked, "rows"),
     export: async (kind, edits, told) => (await ask("/api/export", { kind, edits, told }, "export")).blob(),
     // Scores as they come; the browser itself comes back after an interruption.
-    follow(listener) {
-      const stream = new EventSource("/api/ranking");
+    follow({ of, measure }, listener) {
+      const stream = new EventSource(`/api/ranking?of=${of}&measure=${encodeURIComponent(measure)}`);
       stream.onmessage = (event) => listener(JSON.parse(event.data), stream);
       return stream;
     },

@@ -8,18 +8,34 @@ import { colours as themeColours, onTheme } from "../appearance.js";
 import { card } from "../card.js";
 import { drawLabels } from "../labels.js";
 import { backdrop, rgb } from "./backdrop.js";
+import { pickByPlace, unread, unreadEdges } from "./hits.js";
 import { changesOf, looks } from "./look.js";
+import { tiesLayer } from "./ties.js";
 
-const nodeProgram = createNodeBorderProgram({
+const Disc = createNodeBorderProgram({
   borders: [
     { size: { attribute: "thick", defaultValue: 0.12, mode: "relative" }, color: { attribute: "ring" } },
     { size: { fill: true }, color: { attribute: "color" } },
   ],
 });
+// Where nodes have types, each type has a shape: how far a point is from the middle decides it.
+const SHAPES = { disc: "length(v_diffVector)", square: "1.42 * max(abs(v_diffVector.x), abs(v_diffVector.y))", diamond: "abs(v_diffVector.x) + abs(v_diffVector.y)" };
+const shaped = (distance) =>
+  class extends unread(Disc) {
+    getDefinition() {
+      const known = super.getDefinition();
+      return { ...known, FRAGMENT_SHADER_SOURCE: known.FRAGMENT_SHADER_SOURCE.replace("length(v_diffVector)", distance) };
+    }
+  };
+const nodePrograms = Object.fromEntries(Object.entries(SHAPES).map(([name, distance]) => [name, shaped(distance)]));
+export const shapeOf = (kind) => Object.keys(SHAPES)[kind % 3];
 const NAMED = 10;
 const SHOWN_CHANGES = 900;
 const LEADERS = 40;
 const NEAR_PIXELS = 9;
+const ON_PIXELS = 3;
+// So long the picture waits for an answer before it shows what was clicked without it: drawn once instead of twice.
+const PATIENCE = 120;
 const key = (edge) => `${Math.min(...edge)}-${Math.max(...edge)}`;
 
 export function stage(place, page) {
@@ -34,28 +50,42 @@ export function stage(place, page) {
   let lit = null;
   let labels = [];
   let near = null;
+  let patience = null;
   const graph = new Graph({ multi: false, type: "undirected" });
   const hover = card(page);
   const marks = new Map(); // edges that are cut or come
 
   function put(position) {
     const id = String(position);
-    if (!graph.hasNode(id)) graph.addNode(id, { x: drawing.x[position], y: drawing.y[position], size: 3, label: data.nameOf(position) });
+    if (!graph.hasNode(id)) graph.addNode(id, { x: drawing.x[position], y: drawing.y[position], size: 3, label: data.nameOf(position), type: shapeOf(data.node.kind?.[position] ?? 0) });
   }
-  function tie(from, to) {
-    if (from === to) return;
-    put(from);
-    put(to);
-    if (!graph.hasEdge(String(from), String(to))) graph.addUndirectedEdgeWithKey(key([from, to]), String(from), String(to));
+  // All edges that are drawn, as pairs of positions, and each node's others.
+  let pairs = [];
+  const neighbours = new Map();
+  function link(edges) {
+    pairs = edges;
+    neighbours.clear();
+    const beside = (one, other) => (neighbours.get(one) ?? neighbours.set(one, []).get(one)).push(other);
+    for (let at = 0; at < pairs.length; at += 2) {
+      beside(pairs[at], pairs[at + 1]);
+      beside(pairs[at + 1], pairs[at]);
+    }
+    ties.set(pairs, drawing.x, drawing.y);
   }
+  const layer = (name) => {
+    const canvas = document.createElement("canvas");
+    canvas.className = name;
+    place.append(canvas);
+    return canvas;
+  };
+
+  const behind = layer("backdrop dots");
+  const between = layer("backdrop");
+  const ties = tiesLayer(between);
   if (drawing.whole) {
     for (const position of data.node.id) put(position);
-    for (let at = 0; at < drawing.edge.length; at += 2) tie(drawing.edge[at], drawing.edge[at + 1]);
+    link(drawing.edge);
   }
-
-  const behind = document.createElement("canvas");
-  behind.className = "backdrop";
-  place.append(behind);
   const dots = drawing.whole ? null : backdrop(behind, { ...drawing, slot: (position) => { const own = page.colours.slot(data.classOf(position)); return own >= 0 ? own : 8; } });
   const front = document.createElement("div");
   front.className = "front";
@@ -64,8 +94,9 @@ export function stage(place, page) {
   const leaders = () => new Set(data.ranked.slice(0, NAMED).map(String));
   let first = leaders();
   const sigma = new Sigma(graph, front, {
-    nodeProgramClasses: { bordered: nodeProgram },
-    defaultNodeType: "bordered",
+    nodeProgramClasses: nodePrograms,
+    defaultNodeType: "disc",
+    edgeProgramClasses: { line: unreadEdges },
     defaultDrawNodeLabel: (context, one) => one.label && labels.push(one),
     defaultDrawNodeHover: (context, one) => {
       context.beginPath();
@@ -96,12 +127,12 @@ export function stage(place, page) {
       const mark = marks.get(id);
       if (mark) return { ...one, size: 3, color: colour(mark === "cut" ? "--cut" : "--accent"), zIndex: 4 };
       if (hovered !== null && (hovered === id || graph.hasExtremity(id, hovered))) return { ...one, size: 1.8, color: colour("--tie-lit"), zIndex: 3 };
-      const [a, b] = graph.extremities(id).map(Number);
-      if ([a, b].some((end) => state.removed.includes(end) || state.chosen.includes(end))) return { ...one, size: 1.3, color: colour("--tie-chosen"), zIndex: 1 };
-      const quiet = hovered !== null || (state.edits.length > 0 && drawing.whole);
-      return { ...one, size: 1, color: colour(quiet ? "--tie-faded" : graph.size > 2500 ? "--tie-many" : "--tie"), zIndex: 0 };
+      return { ...one, size: 1.3, color: colour("--tie-chosen"), zIndex: 1 };
     },
   });
+  // Two quick clicks are two clicks, not one that zooms: there are buttons and the wheel.
+  sigma.getMouseCaptor().on("mousedown", () => (sigma.getMouseCaptor().clicks = 0));
+  pickByPlace(sigma, graph, () => pairs, drawing);
   sigma.setCustomBBox({ x: [0, 10000], y: [0, 10000] });
   const ends = (values) => values.reduce(([low, high], one) => [Math.min(low, one), Math.max(high, one)], [Infinity, -Infinity]);
   const [across, up] = [ends(drawing.x), ends(drawing.y)];
@@ -114,6 +145,15 @@ export function stage(place, page) {
   };
 
   // What a large graph shows in front: who the state is about, and their ties, which the server knows.
+  function arrange(centres, others, found) {
+    near = found;
+    graph.clear();
+    for (const position of [...centres, ...others, ...found.near.flat()]) put(position);
+    for (const position of found.edge) put(position);
+    link(found.edge);
+    mark();
+    sigma.refresh({ schedule: true });
+  }
   async function bring() {
     if (drawing.whole) return;
     const centres = [...new Set([...state.removed, ...state.chosen, ...state.edits.flatMap((edit) => edit.edge ?? [edit.node])])].slice(0, 60);
@@ -125,36 +165,50 @@ export function stage(place, page) {
     } catch {
       return; // replaced by a later one, or told elsewhere
     }
-    near = found;
-    graph.clear();
-    for (const position of [...centres, ...others, ...found.near.flat()]) put(position);
-    for (let at = 0; at < found.edge.length; at += 2) tie(found.edge[at], found.edge[at + 1]);
-    mark();
-    sigma.refresh({ schedule: true });
+    arrange(centres, others, found);
   }
 
+  // Edges that stand out are sigma's: those that are cut or come, and those of whom the state or the pointer is about.
+  function tie(from, to) {
+    if (from === to) return;
+    put(from);
+    put(to);
+    if (!graph.hasEdge(String(from), String(to))) graph.addUndirectedEdgeWithKey(key([from, to]), String(from), String(to));
+  }
   function mark() {
-    for (const [id, kind] of marks) if (kind === "add" && graph.hasEdge(id)) graph.dropEdge(id);
+    graph.clearEdges();
     marks.clear();
     for (const edit of state.edits) {
       if (!edit.edge) continue;
-      const [a, b] = edit.edge;
-      if (edit.kind === "add" || !drawing.whole) tie(a, b);
-      if (graph.hasEdge(key([a, b]))) marks.set(key([a, b]), edit.kind);
+      tie(...edit.edge);
+      marks.set(key(edit.edge), edit.kind);
     }
+    const pointed = hovered === null ? [] : hovered.includes("-") ? [] : [Number(hovered)];
+    if (hovered?.includes("-")) tie(...hovered.split("-").map(Number));
+    for (const position of [...state.removed, ...state.chosen, ...pointed]) {
+      for (const other of neighbours.get(position) ?? []) tie(position, other);
+    }
+    between.classList.toggle("faded", hovered !== null || (state.edits.length > 0 && drawing.whole));
+    behind.classList.toggle("faded", state.edits.length > 0);
   }
 
   sigma.on("beforeRender", () => (labels = []));
   sigma.on("afterRender", () => {
     drawLabels(sigma.getCanvases().labels.getContext("2d"), labels, colour);
+    if (!state.waiting && patience === null) place.dataset.drawn = location.hash; // which state is to be seen
+    drawBehind();
+  });
+  function drawBehind(again = false) {
+    const view = sigma.getRenderParams();
+    const { zoomRatio } = view;
+    ties.draw(view, rgb(colour(pairs.length > 5000 ? "--tie-many" : "--tie")), again);
     if (!dots) return;
-    const { matrix, width, height, pixelRatio, zoomRatio } = sigma.getRenderParams();
     const slots = Array.from({ length: 10 }, (_, at) => rgb(colour(at === 8 ? "--class-other" : at === 9 ? "--faded" : `--class-${at}`)));
-    const plain = state.edits.length > 0 || !report.coloured_by || mode !== "class";
+    const plain = !report.coloured_by || mode !== "class";
     const used = plain ? slots.map(() => rgb(colour("--faded"))) : slots;
     const size = Math.min(7, Math.max(1.6, 600 / Math.sqrt(report.num_nodes)) / Math.sqrt(Math.max(zoomRatio, 0.02)));
-    dots.draw(matrix, used, size, plain ? 0.8 : 0.55, width, height, pixelRatio);
-  });
+    dots.draw(view, used, size, plain ? 0.8 : 0.55, again);
+  }
 
   const act = (position, event) => {
     const picks = event.shiftKey || page.clicks === "select";
@@ -162,15 +216,18 @@ export function stage(place, page) {
     if (picks) actions.choose(position, "graph", event.shiftKey);
     else actions.toggle({ kind: "remove", node: position }, "graph");
   };
-  const spot = (event) => {
+  const spot = (event, pixels = NEAR_PIXELS) => {
     if (!dots) return null;
     const here = sigma.viewportToGraph({ x: event.x, y: event.y });
-    const there = sigma.viewportToGraph({ x: event.x + NEAR_PIXELS, y: event.y });
+    const there = sigma.viewportToGraph({ x: event.x + pixels, y: event.y });
     return dots.nearest(here.x, here.y, Math.abs(there.x - here.x));
   };
+  // A dot that is hit goes before an edge that passes by.
+  const edgeAt = sigma.getEdgeAtPoint;
+  sigma.getEdgeAtPoint = (x, y) => (spot({ x, y }, ON_PIXELS) === null ? edgeAt(x, y) : null);
   sigma.on("clickNode", ({ node, event }) => act(Number(node), event.original));
   sigma.on("clickEdge", ({ edge, event }) => {
-    const ends = graph.extremities(edge).map(Number);
+    const ends = edge.split("-").map(Number);
     if (event.original.shiftKey || page.clicks === "select") actions.choose(ends, "graph");
     else if (marks.get(edge) === "add") actions.drop(state.edits.find((edit) => edit.kind === "add" && key(edit.edge) === edge), "graph");
     else actions.toggle({ kind: "cut", edge: ends }, "graph");
@@ -184,12 +241,16 @@ export function stage(place, page) {
   function show(position) {
     const id = String(position);
     hovered = graph.hasNode(id) ? id : null;
-    lit = hovered !== null && drawing.whole ? new Set([id, ...graph.neighbors(id)]) : null;
+    lit = hovered !== null && drawing.whole ? new Set([id, ...(neighbours.get(position) ?? []).map(String)]) : null;
     front.classList.add("pointing");
     const { x, y } = sigma.graphToViewport({ x: drawing.x[position], y: drawing.y[position] });
     const size = hovered !== null ? sigma.scaleSize(sigma.getNodeDisplayData(id).size) : 4;
     hover.show(position, x, y, size + 12, place.clientWidth, place.clientHeight);
-    sigma.refresh({ skipIndexation: true });
+    light();
+  }
+  function light() {
+    mark();
+    sigma.refresh({ schedule: true });
   }
   let behindShown = null;
   function hide() {
@@ -200,16 +261,16 @@ export function stage(place, page) {
   sigma.on("enterNode", ({ node }) => show(Number(node)));
   sigma.on("leaveNode", () => {
     hide();
-    sigma.refresh({ skipIndexation: true });
+    light();
   });
   sigma.on("enterEdge", ({ edge }) => {
     hovered = edge;
     front.classList.add("pointing");
-    sigma.refresh({ skipIndexation: true });
+    light();
   });
   sigma.on("leaveEdge", () => {
     hide();
-    sigma.refresh({ skipIndexation: true });
+    light();
   });
   if (dots) {
     sigma.getMouseCaptor().on("mousemovebody", (event) => {
@@ -233,10 +294,13 @@ export function stage(place, page) {
   const camera = sigma.getCamera();
   const move = (to) => (calm.matches ? camera.setState({ ...camera.getState(), ...to }) : camera.animate(to, { duration: 350 }));
 
-  function redraw() {
+  function prepare() {
     look = looks(page, mode);
     first = leaders();
     changes = changesOf(state.effect, data);
+  }
+  function redraw() {
+    prepare();
     // With the next frame: what a click changes at once and the answer may then be painted together.
     sigma.refresh({ schedule: true });
   }
@@ -244,13 +308,23 @@ export function stage(place, page) {
     colour = themeColours();
     redraw();
   });
-  actions.onChange((_, from) => {
-    if (from === "singles" || from === "compare") return;
-    colour = themeColours();
-    changes = changesOf(state.effect, data);
-    if (!state.waiting || from !== "answer") mark();
+  function showState(from) {
+    clearTimeout(patience);
+    patience = null;
+    const told = from === "answer" ? state.effect?.around : null;
+    if (told) {
+      prepare();
+      arrange(told.nodes, told.others, told);
+      return;
+    }
+    mark();
     redraw();
     bring();
+  }
+  actions.onChange((_, from) => {
+    if (from === "singles" || from === "compare") return;
+    if (state.waiting) patience ??= setTimeout(() => showState("waiting"), PATIENCE);
+    else showState(from);
     if (state.chosen.length && !["graph", "answer"].includes(from) && from !== "address") {
       const position = state.chosen[state.chosen.length - 1];
       const { ratio } = camera.getState();
@@ -272,6 +346,7 @@ export function stage(place, page) {
   return {
     sigma,
     card: hover.root,
+    placeOf: (position) => sigma.graphToViewport({ x: drawing.x[position], y: drawing.y[position] }),
     colourBy(next) {
       mode = next;
       redraw();
@@ -283,13 +358,18 @@ export function stage(place, page) {
     // The picture as a canvas; drawn and copied at once, while its pixels are still there.
     picture() {
       sigma.refresh();
-      const layers = [behind, ...["edges", "nodes", "edgeLabels", "labels"].map((name) => sigma.getCanvases()[name])].filter((one) => one?.width);
+      drawBehind(true);
+      const layers = [behind, between, ...["edges", "nodes", "edgeLabels", "labels"].map((name) => sigma.getCanvases()[name])].filter((one) => one?.width);
       const made = document.createElement("canvas");
       [made.width, made.height] = [sigma.getCanvases().nodes.width, sigma.getCanvases().nodes.height];
       const context = made.getContext("2d");
       context.fillStyle = colour("--paper");
       context.fillRect(0, 0, made.width, made.height);
-      for (const layer of layers) context.drawImage(layer, 0, 0, made.width, made.height);
+      for (const layer of layers) {
+        context.globalAlpha = Number(getComputedStyle(layer).opacity);
+        context.filter = getComputedStyle(layer).filter;
+        context.drawImage(layer, 0, 0, made.width, made.height);
+      }
       return made;
     },
   };

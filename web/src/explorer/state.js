@@ -29,11 +29,13 @@ export function createState(source, report) {
     notify(from);
     if (!state.edits.length) return;
     try {
-      const effect = await source.effect(state.edits);
+      const effect = await source.effect(state.edits, report.drawing.whole ? null : state.chosen);
       if (question !== asked) return;
-      Object.assign(state, { effect, waiting: false });
+      const alone = state.edits.length === 1 ? [{ total: effect.total, flips: effect.flips }] : null;
+      Object.assign(state, { effect, singles: alone, waiting: false });
       notify("answer");
-      const singles = state.edits.length > 1 ? await source.singles(state.edits) : [{ total: effect.total, flips: effect.flips }];
+      if (alone) return;
+      const singles = await source.singles(state.edits);
       if (question !== asked) return;
       state.singles = singles;
       notify("singles");
@@ -51,7 +53,7 @@ export function createState(source, report) {
     state.other = null;
     if (!against) return notify("compare");
     try {
-      const other = await source.effect(against, "other");
+      const other = await source.effect(against, null, "other");
       if (state.against === against) state.other = other;
     } catch (error) {
       if (!(error instanceof Refusal)) return;

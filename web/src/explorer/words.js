@@ -12,7 +12,9 @@ export function editText(edit, data) {
 
 // "7 of 999 nodes would be predicted another class".
 export function turnText(effect, state, { report }) {
-  const total = report.task === "node" ? report.num_items - state.removed.length : report.num_items;
+  // Who is gone is no longer predicted; where nodes have types, some never were.
+  const gone = state.removed.filter((position) => !report.node.predicted || report.node.predicted[position] >= 0).length;
+  const total = report.task === "node" ? report.num_items - gone : report.num_items;
   const what = report.task === "node" ? "nodes would be predicted another class" : "pairs would be predicted otherwise";
   return `${number(effect.flips)} of ${number(total)} ${what}`;
 }

@@ -21,6 +21,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from nora.engine.tape.lines import current_line
 from nora.engine.tape.plainly import Rewritten, plain_operations
+from nora.engine.tape.schemas import schema_facts
 from nora.engine.tape.simplify import simplified
 from nora.engine.tape.tape import Call, Line, Op, Ref, Tape, TooLongError
 from nora.engine.tape.trees import leaves, mapped
@@ -29,15 +30,6 @@ from nora.engine.tape.windows import Link, put_back
 aten = torch.ops.aten
 # A model that runs more operations than this loops over nodes or edges in Python.
 MOST_OPERATIONS = 50_000
-
-
-# Statements in place that write nothing: the tensor looks at its memory otherwise.
-_TURNS: dict[str, Callable[[Any], Any]] = {
-    "aten::transpose_": lambda _: aten.transpose.int,
-    "aten::t_": lambda _: aten.t.default,
-    "aten::unsqueeze_": lambda _: aten.unsqueeze.default,
-    "aten::squeeze_": lambda func: getattr(aten.squeeze, func._overloadname),
-}
 
 
 @dataclass
@@ -49,35 +41,6 @@ class _Memory:
     dtype: torch.dtype
     geometry: tuple[Any, ...]
     version: int = 0
-
-
-class _Facts(NamedTuple):
-    """What an operation's schema says of it.
-
-    Attributes:
-        turn: What it is as a view, where it only looks at its memory otherwise.
-        written: Places and names of the arguments that it writes to.
-        is_view: Whether what it gives shares memory with its first argument.
-    """
-
-    turn: Any
-    written: tuple[tuple[int, str], ...]
-    is_view: bool
-
-
-@cache
-def _facts(func: Any) -> _Facts:
-    schema = func._schema
-    turn = _TURNS.get(schema.name)
-    written = tuple(
-        (place, argument.name)
-        for place, argument in enumerate(schema.arguments)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    )
-    is_view = any(
-        r.alias_info is not None and not r.alias_info.is_write for r in schema.returns
-    ) or schema.name.split("::")[1].startswith(("unsafe_", "_unsafe_view"))
-    return _Facts(None if turn is None else turn(func), written, is_view)
 
 
 class _Known(NamedTuple):
@@ -111,7 +74,7 @@ class _Recorder(TorchDispatchMode):
         if len(self.tape.ops) >= MOST_OPERATIONS:
             raise TooLongError(f"more than {MOST_OPERATIONS:,} operations at {self.line}")
         given_args, given_kwargs = self.refs(args), self.refs(kwargs)
-        facts = _facts(func)
+        facts = schema_facts(func)
         if facts.turn is not None:
             shape = tuple(args[0].shape)
             out = func(*args, **kwargs)

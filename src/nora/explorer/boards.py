@@ -1,0 +1,143 @@
+"""The rankings of a page: nodes, ties and fragile predictions, by any measure, filtered and in pages.
+
+The ranking of nodes by the change they make is always there; the others are begun when somebody looks at
+them, and of those that nobody looks at any more only the last few are kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from nora.explorer.network import Network
+from nora.explorer.ranking import Ranking
+from nora.explorer.refusal import Refused
+from nora.explorer.worker import Worker
+from nora.questions.measured import How, prepared_effects
+from nora.results.influence import Influence
+
+BOARDS = 6
+OF = ("nodes", "edges", "fragile")
+# Of those whose removal flips a prediction, so many are named.
+NAMED = 12
+
+
+class FragileRanking(Ranking):
+    """How many single nodes flip each prediction; as `nora.fragile`, in slices.
+
+    Attributes:
+        counts: By how many single removals each node's prediction flips, as far as known `[N]`.
+        by: Of each such node, the first of those nodes.
+    """
+
+    def __init__(self, network: Network, worker: Worker) -> None:
+        super().__init__(network, worker, measure="flips")
+        self.of = "fragile"
+        self.counts = np.zeros(network.num_nodes, dtype=np.int64)
+        self.by: dict[int, list[tuple[int, int]]] = {}
+
+    def _work(self, ids: np.ndarray) -> None:
+        session = self.network.session
+        asked = session.problem()
+        problem = replace(asked, task=asked.task.on_every_class())
+        removals = self._removals(torch.from_numpy(ids))
+        with problem.evaluating(), torch.no_grad():
+            effects = prepared_effects(session, problem, "exact", len(self.order), How())
+            classes = effects.before.argmax(dim=1)
+            for moves in effects.moves(removals):
+                now = moves.after.argmax(dim=1)
+                flips = now != classes[moves.item]
+                if problem.targets is not None:
+                    flips &= problem.targets[moves.item]
+                which = moves.which.to(flips.device)[moves.removal[flips]].cpu().numpy()
+                items, ends = (part[flips].cpu().numpy() for part in (moves.item, now))
+                np.add.at(self.counts, items, 1)
+                for removed, item, end in zip(ids[which], items, ends, strict=True):
+                    own = self.by.setdefault(int(item), [])
+                    if len(own) < NAMED:
+                        own.append((int(removed), int(end)))
+
+    def best_first(self) -> np.ndarray:
+        """Nodes whose prediction some single removal flips: by how many do, then the least sure first."""
+        before = self.network.before.topk(2, dim=1).values
+        margin = (before[:, 0] - before[:, 1]).numpy()
+        order = np.lexsort((margin, -self.counts))
+        return order[: int((self.counts > 0).sum())]
+
+
+class Boards:
+    """All rankings of one network."""
+
+    def __init__(self, network: Network, worker: Worker, scores: Influence | None = None) -> None:
+        self.network, self.worker = network, worker
+        self.main = Ranking(network, worker, scores)
+        self._others: OrderedDict[tuple[str, str], Ranking] = OrderedDict()
+
+    def get(self, of: str, measure: str) -> Ranking:
+        """A ranking, which may have to be made.
+
+        Raises:
+            Refused: When there is no such ranking here.
+        """
+        if of not in OF:
+            raise Refused(422, f"of must be one of {', '.join(OF)}")
+        if of == "fragile":
+            measure = "change"
+            if self.network.predicts != "classes":
+                raise Refused(422, "fragile predictions are told of classes only")
+        if measure not in self.network.measures:
+            raise Refused(422, "there is no such measure here")
+        if (of, measure) == ("nodes", "change"):
+            return self.main
+        key = (of, measure)
+        if key not in self._others:
+            made: Ranking = (
+                FragileRanking(self.network, self.worker)
+                if of == "fragile"
+                else Ranking(self.network, self.worker, of=of, measure=measure)
+            )
+            self._others[key] = made
+        self._others.move_to_end(key)
+        for old in list(self._others):
+            if len(self._others) > BOARDS and old != key and not self._others[old].heard:
+                self._others.pop(old).pause()
+        return self._others[key]
+
+    def pause(self) -> None:
+        """Stop them all."""
+        for one in (self.main, *self._others.values()):
+            one.pause()
+
+    def rows(
+        self, board: Ranking, kept: np.ndarray | None, start: int, most: int
+    ) -> dict[str, Any]:
+        """A page of a ranking of ties or fragile predictions.
+
+        Args:
+            board: The ranking.
+            kept: Mask `[N]` of the nodes that a filter leaves; a tie stays where one of its ends does. None
+                for all.
+            start: The first row.
+            most: So many rows.
+        """
+        order = board.best_first()
+        if kept is not None and isinstance(board, FragileRanking):
+            order = order[kept[order]]
+        elif kept is not None:
+            source, target = self.network.ties
+            order = order[kept[source[order]] | kept[target[order]]]
+        part = order[start : start + most]
+        found: dict[str, Any] = {"count": len(order), "start": start}
+        if isinstance(board, FragileRanking):
+            found["node"] = part.tolist()
+            found["flips"] = board.counts[part].tolist()
+            found["by"] = [board.by.get(int(node), []) for node in part]
+            return found
+        source, target = self.network.ties
+        found["edge"] = np.stack([source[part], target[part]], axis=1).tolist()
+        found["influence"] = [float(one) for one in board.scores[part]]
+        return found

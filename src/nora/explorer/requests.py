@@ -1,0 +1,61 @@
+"""Requests, read: bodies of bounded size, numbers of addresses, answers that somebody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from starlette.requests import Request
+
+from nora.explorer.refusal import Refused
+
+MOST_BYTES = 200_000
+
+
+async def answered(request: Request, future: Any) -> Any:
+    """A future's value; one whose page has gone is taken out of the queue."""
+    wrapped = asyncio.wrap_future(future)
+    while True:
+        done, _ = await asyncio.wait([wrapped], timeout=1.0)
+        if done:
+            return wrapped.result()
+        if await request.is_disconnected():
+            future.cancel()
+            raise Refused(409, "nobody waits for this answer any more")
+
+
+async def body(request: Request, known: set[str]) -> dict[str, Any]:
+    """The request's JSON object, of bounded size and without unknown keys."""
+    said = request.headers.get("content-length", "0")
+    if not (said.isascii() and said.isdecimal()) or int(said) > MOST_BYTES:
+        raise Refused(413, f"a request has at most {MOST_BYTES:,} bytes")
+    text = bytearray()
+    async for part in request.stream():
+        text += part
+        if len(text) > MOST_BYTES:
+            raise Refused(413, f"a request has at most {MOST_BYTES:,} bytes")
+    try:
+        value = json.loads(text.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise Refused(400, "the request is no JSON") from None
+    if not isinstance(value, dict):
+        raise Refused(422, "the request must be a JSON object")
+    strange = sorted(set(value) - known)
+    if strange:
+        raise Refused(422, f"a request here has {', '.join(sorted(known))}")
+    return value
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
+def whole(request: Request, key: str, default: int, low: int = -1, high: int = 2**53) -> int:
+    """A whole number of the address, within bounds."""
+    text = request.query_params.get(key)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) < 17 and low <= int(text) <= high):
+        raise Refused(422, f"{key} must be a whole number")
+    return int(text)
