@@ -12,7 +12,8 @@ import nora
 from graphs import GRAPHS, double
 from nora.engine.backends.choice import pick_backend
 from nora.engine.changed import Removals
-from nora.engine.engine import Chunks, Engine
+from nora.engine.chunks import Chunks
+from nora.engine.engine import Engine
 from nora.engine.steps.step import Tally
 from nora.problem import build_problem
 
@@ -80,7 +81,8 @@ def test_tolerance_trades_accuracy_for_work_and_says_how_much():
     assert "pruned_share" not in exact.details
     shares = [0.0]
     for tolerance in (1e-4, 1e-2):
-        pruned = nora.influence(run.model, run.data, "exact", tolerance=tolerance, **ask)
+        how = {"tolerance": tolerance, "pruning": "drop"}
+        pruned = nora.influence(run.model, run.data, "exact", **how, **ask)
         shares.append(pruned.details["pruned_share"])
         assert pruned.compare(exact)["pearson"] > 0.99
     assert 0 < shares[1] < shares[2] < 1
@@ -90,7 +92,7 @@ def test_tolerance_trades_accuracy_for_work_and_says_how_much():
 def test_both_backends_prune_alike(model):
     run = nora.train(model, "polarised", epochs=2, hidden_channels=8, progress=False)
     nodes = list(range(0, 1000, 50))
-    ask = {"nodes": nodes, "tolerance": 0.02, "progress": False}
+    ask = {"nodes": nodes, "tolerance": 0.02, "pruning": "drop", "progress": False}
     one, two = (
         nora.influence(run.model, run.data, "exact", backend=backend, **ask)
         for backend in ("compiled", "vectorised")

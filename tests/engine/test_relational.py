@@ -183,7 +183,14 @@ def test_features_of_other_types_do_not_make_messages_small() -> None:
     many["editor"].num_nodes = 5000
     pruned = [
         nora.influence(
-            network(), data, "exact", PAPERS, nodes={"author": range(5)}, tolerance=0.3, **QUIET
+            network(),
+            data,
+            "exact",
+            PAPERS,
+            nodes={"author": range(5)},
+            tolerance=0.3,
+            pruning="drop",
+            **QUIET,
         ).details["pruned_share"]
         for data in (few, many)
     ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,6 +14,8 @@ from torch import Tensor, nn
 import nora
 from graphs import double, two_camps
 from networks import network
+from nora.engine.engine import Engine
+from nora.engine.pilot import Pilot
 from nora.engine.prepared import Prepared
 from nora.methods import auto as module
 from nora.methods.auto import auto
@@ -40,14 +44,19 @@ def test_small_questions_are_answered_exactly_without_trying() -> None:
 
 
 def slow(monkeypatch: pytest.MonkeyPatch, seconds: dict[float, float]) -> None:
-    """Pretend that trying the sample took so long, by tolerance."""
-    real = module._Pilot.try_out
+    """Pretend that all nodes would take so long, by tolerance."""
+    monkeypatch.setattr(module, "CALIBRATED", 0)
 
-    def try_out(self: object, engine: object, memory: int) -> tuple:
-        _, scores = real(self, engine, memory)  # type: ignore[arg-type]
-        return seconds[engine.tolerance], scores  # type: ignore[attr-defined]
+    class Slow(Pilot):
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            self.seconds = seconds[0.0]
 
-    monkeypatch.setattr(module._Pilot, "try_out", try_out)
+        def tried(self, engine: Engine) -> tuple[float, np.ndarray]:
+            assert engine.sampling is not None
+            return seconds[engine.sampling.tolerance], super().tried(engine)[1]
+
+    monkeypatch.setattr(module, "Pilot", Slow)
 
 
 def with_slow_forward(problem: Problem) -> Problem:
@@ -72,16 +81,32 @@ def test_exact_is_chosen_when_the_sample_says_that_it_fits(
     assert choice.options.get("tolerance", 0.0) == 0.0
 
 
-def test_the_smallest_tolerance_that_fits_is_chosen_with_a_warning(
+def test_the_finest_tolerance_that_fits_is_chosen_with_a_warning_that_names_the_price(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow(monkeypatch, {0.0: 100.0, 1e-3: 50.0, 3e-3: 5.0, 1e-2: 1.0})
-    with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
+    slow(monkeypatch, {0.0: 100.0, 0.01: 50.0, 0.02: 5.0, 0.03: 1.0})
+    with (
+        pytest.warns(UserWarning, match="auto picked an estimate: exact would take 2\\d"),
+        problem.evaluating(),
+    ):
         choice = auto(with_slow_forward(problem), Prepared(), budget=15)
     assert choice.method == "exact"
-    assert choice.options["tolerance"] == 3e-3
+    assert choice.options["tolerance"] == 0.02
     assert choice.expected_pearson > 0.99
-    assert "tolerance 0.003" in choice.reason
+    assert choice.expected_spearman > 0.99
+    assert choice.expected_error < 0.05
+    assert "tolerance 0.02" in choice.reason
+
+
+def test_a_budget_missed_by_little_is_not_worth_an_estimate(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow(monkeypatch, {0.0: 15.5})
+    with warnings.catch_warnings(), problem.evaluating():
+        warnings.simplefilter("error")
+        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
+    assert (choice.method, choice.options.get("tolerance", 0.0)) == ("exact", 0.0)
+    assert "not worth it" in choice.reason
 
 
 def test_the_sketch_is_chosen_when_no_tolerance_fits(
@@ -91,22 +116,50 @@ def test_the_sketch_is_chosen_when_no_tolerance_fits(
     with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
         choice = auto(with_slow_forward(problem), Prepared(), budget=15)
     assert choice.method == "cauchy"
-    assert "16 min 40 s" in choice.reason
-    assert choice.expected_seconds < 1000
+    assert "no tolerance up to 0.2 fits 15 s" in choice.reason
+    assert choice.expected_seconds < 15
 
 
-def test_a_model_that_cannot_be_followed_is_left_to_brute_force(problem: Problem) -> None:
-    class Centred(nn.Module):
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            import time
+def test_when_even_the_sketch_does_not_fit_the_papers_approximation_is_left(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
+    monkeypatch.setattr(module, "_sketch_seconds", lambda *given: 1000.0)
+    with pytest.warns(UserWarning, match=r"exact would take 2\d s, and no tolerance"):
+        with problem.evaluating():
+            choice = auto(with_slow_forward(problem), Prepared(), budget=15)
+    assert choice.method == "nora"
 
-            time.sleep(0.02)
-            return x[:, :2] - float(x[:, :2].mean())
 
+class Centred(nn.Module):
+    """Reads a number from a tensor, which nobody can follow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(2))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        import time
+
+        time.sleep(0.02)
+        return x[:, :2] * self.scale - float(x[:, :2].mean())
+
+
+def test_a_model_that_cannot_be_followed_keeps_the_budget_by_an_estimate(problem: Problem) -> None:
     odd = check_model(build_problem(Centred(), problem.data))
-    choice = auto(odd, Prepared(), budget=1)
-    assert choice.method == "exact"
-    assert "only brute force is left" in choice.reason
+    with pytest.warns(UserWarning, match=r"brute force would take 2\d"):
+        choice = auto(odd, Prepared(), budget=1)
+    assert choice.method == "nora"
+    assert "cannot follow this model" in choice.reason
+
+
+def test_what_nothing_can_estimate_is_refused_with_the_price(problem: Problem) -> None:
+    model = Centred()
+    del model.scale
+    model.scale = 1.0  # type: ignore[assignment]
+    odd = check_model(build_problem(model, problem.data))
+    with pytest.raises(ValueError, match="nothing fits the budget: .* brute force would take 2"):
+        auto(odd, Prepared(), budget=1)
 
 
 def test_a_checkpoint_goes_on_with_the_method_it_was_begun_with(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_scores_come_back_with_all_they_know(
         scores=torch.tensor([0.1, NAN, 3.0, NAN, 1e-9]),
         method="exact",
         task="link",
-        options={"memory": "2GB", "compensate": [0.5, 1.0]},
+        options={"memory": "2GB", "classes": [0.5, 1.0]},
         seconds=2.25,
         details={"classes": [1], "note": "π"},
         names=("ä", "", "NA", "unscored", 'a,"b"'),

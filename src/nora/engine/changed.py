@@ -129,11 +129,14 @@ class Changed:
         ptr: `[c+1]`; the rows of removal `i` are `ptr[i]:ptr[i+1]`.
         node: The node of each row `[M]`, distinct within a removal, never a removed one.
         rows: New rows `[M, …]`.
+        weight: How often each row's change counts `[M]`, float64, where rows were drawn (see `sampling.py`);
+            None: once.
     """
 
     ptr: Tensor
     node: Tensor
     rows: Tensor
+    weight: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.node)
@@ -170,6 +173,45 @@ class Reach:
     ptr: Tensor
     node: Tensor
     left: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Arriving:
+    """What rows are drawn by: how much may arrive at each, and how much it matters there.
+
+    Attributes:
+        ptr: The sources of each removal `[c+1]`, as in `Reach`.
+        share: How much of a message arrives along each edge, in the order of `Edges.by_source`; None: all.
+        size: Size of the change of each source's message `[S]`, float64.
+        also: Size of what changes at the rows `Reach.also` beside messages.
+        mass: Size of each node's sum, which a new `left` changes as a whole `[N]`, float64.
+        worth: How much a change of each node's row matters `[N]`, float64.
+        certain: The reached rows that are computed in any case `[T]`, a mask.
+    """
+
+    ptr: Tensor
+    share: Tensor | None
+    size: Tensor
+    also: Tensor
+    mass: Tensor
+    worth: Tensor
+    certain: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Turning:
+    """Attention: which receivers are weighed anew because their own part of the scores has changed.
+
+    That touches all neighbours of one receiver, and mostly changes little: where there are more than `many`,
+    it is done for one receiver in so many, and counts for the others.
+
+    Attributes:
+        start: A random number for every removal `[c]`.
+        many: Receivers with no more neighbours are all weighed anew.
+    """
+
+    start: Tensor
+    many: int
 
 
 @dataclass(frozen=True, eq=False)

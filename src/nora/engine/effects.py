@@ -40,12 +40,14 @@ class Moves:
         removal: Of each prediction, the place of its removal in `which` `[Q]`.
         item: The item `[Q]`: a node, or the position of a pair.
         after: The new prediction `[Q, …]`; some may be what they were.
+        weight: How often each counts `[Q]`, where they were drawn; None: once.
     """
 
     which: Tensor
     removal: Tensor
     item: Tensor
     after: Tensor
+    weight: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -129,11 +131,11 @@ class Effects:
                 yield self._moved(removals, at)
             return
 
-        def ask(some: Removals, tally: Tally) -> tuple[Tensor, Tensor, Tensor]:
+        def ask(some: Removals, tally: Tally) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
             assert engine is not None
             with torch.no_grad():
-                changed = engine.changed_output(some, tally=tally)
-                return engine.changed_items(some, changed, tally)
+                changed = engine.changed_output(some, tally)
+                return *engine.changed_items(some, changed, tally), changed.weight
 
         for which, found in engine.in_chunks(ask, removals, memory, workers):
             yield Moves(which, *found)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +17,11 @@ from nora.engine.backends.backend import Backend
 from nora.engine.backends.choice import FLOATS
 from nora.engine.backends.vectorised import owner_of
 from nora.engine.changed import Changed, Removals
+from nora.engine.chunks import Chunks
 from nora.engine.edges import csr
 from nora.engine.plan import Plan, UnsupportedError, same
 from nora.engine.rules import rule_for
+from nora.engine.sampling import Sampling, Worth, worth_of
 from nora.engine.steps.step import EVERYWHERE, Chunk, Tally
 from nora.engine.trace import decodes, trace
 from nora.machine import usable_cores
@@ -30,6 +32,9 @@ from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.stacklevel import warn
 
 Answer = TypeVar("Answer")
+Pruning = Literal["random", "drop"]
+# What a sure prediction is worth, beside one between two classes (0.5).
+LEAST_WORTH = 0.02
 # Chunks larger than this fall out of the processor's caches and gain nothing.
 CHUNK_BYTES = 64 * 2**20
 
@@ -87,8 +92,7 @@ class Engine:
         before: Predictions on `G`.
         backend: The compiled or the vectorised functions.
         tolerance: Message changes below this, relative to a typical message, are not propagated.
-        compensate: Influence added per typical message that was not propagated, for each step that
-            passes messages; none without it.
+        sampling: How rows are drawn, where not all of those that change are to be computed.
         tally: What the tolerance left out so far.
     """
 
@@ -97,22 +101,17 @@ class Engine:
     before: Tensor
     backend: Backend
     tolerance: float = 0.0
-    compensate: tuple[float, ...] = ()
+    sampling: Sampling | None = None
     tally: Tally = field(default_factory=Tally)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @staticmethod
-    def prepare(
-        problem: Problem,
-        backend: Backend,
-        tolerance: float = 0.0,
-        compensate: tuple[float, ...] = (),
-    ) -> Engine:
+    def prepare(problem: Problem, backend: Backend) -> Engine:
         """Trace the model and compute everything that is shared by all removals."""
         with torch.no_grad():
             plan = _followed(problem)
             before = problem.predict()
-        return Engine(problem, plan, before, backend, tolerance, compensate)
+        return Engine(problem, plan, before, backend)
 
     def asked(self, problem: Problem, backend: Backend) -> Engine:
         """The same engine for another question about the same model and graph."""
@@ -122,24 +121,61 @@ class Engine:
             other = Engine(problem, self.plan, problem.predict(), backend)
         return self._sharing_cost(other)
 
-    def with_tolerance(self, tolerance: float, compensate: tuple[float, ...] = ()) -> Engine:
-        """The same engine with another tolerance; what was prepared is shared."""
-        other = Engine(self.problem, self.plan, self.before, self.backend, tolerance, compensate)
+    def with_tolerance(
+        self, tolerance: float, pruning: Pruning = "random", seed: int = 0
+    ) -> Engine:
+        """The same engine, in estimates; what was prepared is shared.
+
+        Args:
+            tolerance: 0 for none. With `random` the relative error that is aimed at; with `drop` how small
+                changes of messages, relative to a typical message, are not followed.
+            pruning: Which rows are left out: drawn at random, so that sums stay right on average, or all
+                that are small.
+            seed: Seed of the draws.
+        """
+        other = Engine(self.problem, self.plan, self.before, self.backend)
+        if tolerance > 0 and pruning == "random":
+            other.sampling = Sampling(tolerance, seed, self.worth)
+        elif tolerance > 0:
+            other.tolerance = tolerance
         return self._sharing_cost(other)
+
+    @cached_property
+    def worth(self) -> Worth:
+        """How much rows matter for the predictions that count: what draws go by."""
+        task, before, n = self.problem.task, self.before, self.plan.num_nodes
+        worth = torch.ones(n, dtype=torch.double, device=before.device)
+        if isinstance(task, LinkPrediction):
+            pairs = (
+                task.pairs if self.problem.targets is None else task.pairs[:, self.problem.targets]
+            )
+            worth = torch.bincount(pairs.flatten(), minlength=n).double()
+        else:
+            if task.predicts in ("classes", "labels") and before.dim() == 2:
+                # A sure prediction moves less than an unsure one; but a large change may still turn it.
+                sure = before.double()
+                worth = (sure * (1 - sure)).sum(dim=1) + LEAST_WORTH
+            if self.problem.targets is not None:
+                worth = worth * self.problem.targets
+        per_node = not isinstance(task, LinkPrediction) and self.plan.output.space.size == n
+        return worth_of(self.plan.steps, self.plan.output, worth, per_node)
 
     def _sharing_cost(self, other: Engine) -> Engine:
         """The other engine, with the costs that are known here: they are those of the plan."""
         if "cost" in self.__dict__:
             other.__dict__["cost"] = self.cost
+        if "worth" in self.__dict__ and other.problem is self.problem:
+            other.__dict__["worth"] = self.worth
         return other
 
     def changed_output(
-        self, removals: Removals, tolerance: float | None = None, tally: Tally | None = None
+        self, removals: Removals, tally: Tally | None = None, exactly: bool = False
     ) -> Changed:
-        """The model's output rows that change."""
+        """The model's output rows that change; all of them if `exactly`."""
         tally = Tally() if tally is None else tally
-        tolerance = self.tolerance if tolerance is None else tolerance
-        chunk = Chunk(removals, self.plan.num_nodes, self.backend, tolerance, tally)
+        tolerance = 0.0 if exactly else self.tolerance
+        draws = None if exactly or self.sampling is None else self.sampling.of(removals)
+        chunk = Chunk(removals, self.plan.num_nodes, self.backend, tolerance, tally, draws=draws)
         with torch.no_grad():
             if len(removals.node) < self.plan.num_nodes * len(removals):
                 changed = self.plan.run(chunk)
@@ -165,7 +201,8 @@ class Engine:
         keep = ~torch.isin(ends + changed.removal * n, gone).any(dim=0)
         ptr = torch.zeros_like(removals.ptr)
         ptr[1:] = torch.bincount(changed.removal[keep], minlength=len(removals)).cumsum(0)
-        return Changed(ptr, changed.node[keep], changed.rows[keep])
+        weight = None if changed.weight is None else changed.weight[keep]
+        return Changed(ptr, changed.node[keep], changed.rows[keep], weight)
 
     def changed_items(
         self, removals: Removals, changed: Changed, tally: Tally | None = None
@@ -217,19 +254,29 @@ class Engine:
 
     def influences(self, removals: Removals, tally: Tally | None = None) -> Tensor:
         """`F` of every removal `[c]`."""
+        return self._totals(removals, tally)[0].to(summed_in(self.before.dtype))
+
+    def estimates(self, removals: Removals, tally: Tally | None = None) -> Tensor:
+        """`F` of every removal, and how far off it may be by the last draws `[c, 2]`, float64."""
+        total, variance = self._totals(removals, tally)
+        return torch.stack([total, variance.sqrt()], dim=1)
+
+    def _totals(self, removals: Removals, tally: Tally | None) -> tuple[Tensor, Tensor]:
+        """`F` of every removal `[c]`, and the variance of its last draws."""
         tally = Tally() if tally is None else tally
         with torch.no_grad():
-            changed = self.changed_output(removals, tally=tally)
+            changed = self.changed_output(removals, tally)
             removal, item, after = self.changed_items(removals, changed, tally)
-            change = item_change(self.before[item], after)
+            change = item_change(self.before[item], after).double()
             if self.problem.targets is not None:
                 # Not a product: what does not count may be no number.
                 change = torch.where(self.problem.targets[item], change, 0)
-            total = torch.zeros(len(removals), dtype=torch.double, device=change.device)
-            total = total.index_add(0, removal, change.double())
-            for gain, lost in zip(self.compensate, tally.lost, strict=False):
-                total = total + gain * lost
-            return total.to(summed_in(self.before.dtype))
+            zeros = torch.zeros(len(removals), dtype=torch.double, device=change.device)
+            if changed.weight is None:
+                return zeros.index_add(0, removal, change), zeros
+            change = change * changed.weight
+            spread = change.square() * (1 - 1 / changed.weight)
+            return zeros.index_add(0, removal, change), zeros.index_add(0, removal, spread)
 
     def effect(self, removed: Tensor, edges: Tensor | None = None) -> Tensor:
         """Predictions after removing nodes and edges together, `[items, …]`; gone items keep theirs."""
@@ -238,7 +285,7 @@ class Engine:
     def effect_of(self, removals: Removals) -> Tensor:
         """Predictions after one removal, or any other edit, `[items, …]`; gone items keep theirs."""
         with torch.no_grad():
-            changed = self.changed_output(removals, tolerance=0.0)
+            changed = self.changed_output(removals, exactly=True)
             _, item, after = self.changed_items(removals, changed)
         result = self.before.clone()
         result[item] = after
@@ -348,34 +395,3 @@ class Engine:
                 pool.shutdown(wait=True, cancel_futures=True)
             finally:
                 torch.set_num_threads(threads)
-
-
-class Chunks:
-    """Cuts removals into chunks that fit a budget, learning from the chunks that are done.
-
-    The cost of a removal is known only as an estimate, which is far too high where balls of
-    neighbours overlap. Chunks start from the estimate and grow, at most twofold a time, as long as what
-    the last ones really took says that there is room.
-
-    Args:
-        which: The removals, the costliest first.
-        bound: Estimate of the bytes each takes.
-        budget: Bytes a chunk may take.
-    """
-
-    def __init__(self, which: Tensor, bound: Tensor, budget: int) -> None:
-        self.which, self.bound, self.budget = which, bound, budget
-        self._shares: deque[float] = deque(maxlen=8)
-
-    def learn(self, share: float) -> None:
-        """Note which share of its bound a finished chunk took."""
-        self._shares.append(share)
-
-    def __iter__(self) -> Iterator[tuple[Tensor, float]]:
-        start, size = 0, len(self.which)
-        while start < len(self.which):
-            share = min(1.0, 1.5 * max(self._shares, default=1.0))
-            ahead = self.bound[start : start + 2 * size].cumsum(0)
-            size = max(1, int(torch.searchsorted(ahead * share, float(self.budget), right=True)))
-            yield self.which[start : start + size], float(ahead[min(size, len(ahead)) - 1])
-            start += size

@@ -21,6 +21,7 @@ from nora.engine.arrivals import Arrivals
 from nora.engine.backends import vectorised
 from nora.engine.changed import Attention, Changed
 from nora.engine.edges import Comes, Edges, Normalise
+from nora.engine.sampling import unweighted
 from nora.engine.spaces import Space
 from nora.engine.steps.blend import Blend
 from nora.engine.steps.grouped import by_group
@@ -327,6 +328,8 @@ class Plan:
             inputs = [rows.get(id(value), nothing) for value in step.inputs]
             if step.output.static and not edited:
                 continue
+            if chunk.draws is not None and not step.samples:
+                inputs = list(unweighted(step, inputs))
             changed = step.changed(chunk, inputs)
             if step.output.space.global_ and len(changed):
                 changed = _really_changed(step.output, changed)

@@ -1,8 +1,9 @@
 """Ways to score every node: one file per method.
 
-A method is a function `(problem, *, options…)` that returns either the scores of all nodes
-`[num_nodes]`, or an iterator of finished parts `(node ids, scores)`, for methods that work node by
-node. A generator may return a dictionary of facts about the run, kept as `Influence.details`.
+A method is a function `(problem, *, options…)` that returns either the scores of all nodes `[num_nodes]`,
+or an iterator of finished parts `(node ids, scores)`, for methods that work node by node; one that knows
+how far its estimates may be off adds their standard errors, `(node ids, scores, errors)`. A generator may
+return a dictionary of facts about the run, kept as `Influence.details`.
 
 A method that uses the exact engine is a function `(problem, prepared, *, options…)`: `prepared` is what
 has been prepared for this model and graph, shared by all that is asked of them.
@@ -19,7 +20,7 @@ from nora.registry import Entry, Registry
 if TYPE_CHECKING:
     from torch import Tensor
 
-    Part = tuple[Tensor, Tensor]
+    Part = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]
 Method = Callable[..., Any]
 
 
@@ -38,6 +39,7 @@ class MethodFacts:
         space: Values to try for its options when it is tuned, `{option: (values…)}`.
         own_search: It is tuned by a search of its own, in `nora.tuning.searches`.
         execution_options: Options that change how the work is done, not the scores.
+        tells_errors: Whether, with such options, parts have standard errors: `(node ids, scores, errors)`.
     """
 
     chooses: bool = False
@@ -50,6 +52,7 @@ class MethodFacts:
     space: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     own_search: bool = False
     execution_options: tuple[str, ...] = ()
+    tells_errors: Callable[[Mapping[str, Any]], bool] = lambda options: False
 
     @property
     def tunable(self) -> bool:
@@ -66,5 +69,5 @@ def __getattr__(name: str) -> Any:
     if name == "Part":
         from torch import Tensor
 
-        return tuple[Tensor, Tensor]
+        return tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]
     raise AttributeError(f"module 'nora.methods' has no attribute {name!r}")

@@ -4,23 +4,30 @@ Removing `r` changes nothing beyond the reach of the model's layers. The engine 
 `nora.engine` keeps the original rows of every layer and recomputes, for many removals at once,
 only the rows that change.
 
-With `tolerance > 0`, a node whose change would shift its message to its neighbours by less than
-`tolerance` times the mean L1 size of messages at that layer is not propagated further. The result is
-then usually an underestimate; `Influence.details["pruned_share"]` says which share of the summed
-message changes was left out. `compensate` adds influence in proportion to what each removal left out, at
-rates that `auto` finds on a sample.
+With `tolerance > 0` the scores are estimates. Of the rows that a removal reaches only some are computed,
+drawn at random by how much they matter, and count for the others (`nora.engine.sampling`); the tolerance
+is the relative error that is aimed at, for hubs and leaves alike. A few removals are done exactly beside
+their estimates. They tell how far estimates are off on this model and graph, and every score gets its
+standard error from that.
+
+`pruning="drop"` leaves out whatever is small instead: a node whose change would shift its message to its
+neighbours by less than `tolerance` times the mean L1 size of messages at that layer is not propagated
+further. The result is then an underestimate, mostly; `Influence.details["pruned_share"]` says which share
+of the summed message changes was left out.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 from nora.engine.backends.choice import BackendName
+from nora.engine.calibration import Calibration
+from nora.engine.engine import Engine, Pruning
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
 from nora.engine.verification import is_slower
@@ -40,6 +47,7 @@ from nora.stacklevel import warn
         exact=True,
         runs_again=True,
         execution_options=("memory", "verify", "workers", "backend", "seed"),
+        tells_errors=lambda options: options["tolerance"] > 0 and options["pruning"] == "random",
     ),
 )
 def exact(
@@ -47,7 +55,7 @@ def exact(
     prepared: Prepared,
     *,
     tolerance: float = 0.0,
-    compensate: Sequence[float] = (),
+    pruning: Pruning = "random",
     memory: str | float = "2GB",
     verify: int | None = None,
     workers: int | None = None,
@@ -60,13 +68,13 @@ def exact(
         problem: The question.
         prepared: What is prepared for the exact engine.
         tolerance: 0 is exact; see the module for what more means.
-        compensate: With a tolerance, influence added per typical message left out, for each layer.
+        pruning: What a tolerance leaves out: `random` or `drop`.
         memory: What the chunks in work may take together, e.g. `"2GB"`.
         verify: Removals compared with `brute` before the run; 0 for none. By default 8 in long runs,
             fewer in short ones: one in 5,000, at least 2.
         workers: Threads; all cores by default.
         backend: `compiled` (numba, CPU), `vectorised` (torch, any device) or `auto`.
-        seed: Seed of the verified removals.
+        seed: Seed of the verified removals, and of the draws that a tolerance makes.
     """
     if not tolerance >= 0:
         raise ValueError(f"tolerance must not be negative, got {tolerance}")
@@ -74,8 +82,8 @@ def exact(
         raise ValueError(f"workers must be at least 1, got {workers}")
     if verify is not None and verify < 0:
         raise ValueError(f"verify must not be negative, got {verify}")
-    if compensate and not tolerance > 0:
-        raise ValueError("compensate makes up for what a tolerance leaves out: give a tolerance")
+    if pruning not in get_args(Pruning):
+        raise ValueError(f"pruning is {pruning!r}; it must be one of {get_args(Pruning)}")
     budget = parse_bytes(memory)
     as_it_comes = backend == "auto" and verify is None and tolerance == 0
     if as_it_comes and not prepared.pays(problem, len(problem.nodes)):
@@ -86,7 +94,7 @@ def exact(
     try:
         engine = prepared.engine(problem, backend, len(problem.nodes))
         checked = {} if verify == 0 else prepared.verify(engine, verify, seed)
-        engine = engine.with_tolerance(tolerance, tuple(compensate))
+        pruned = engine.with_tolerance(tolerance, pruning, seed)
     except UnsupportedError as reason:
         warn(f"exact falls back to brute force: {reason}", RuntimeWarning)
         with torch.no_grad():
@@ -103,10 +111,16 @@ def exact(
         }
     start = time.perf_counter()
     done: list[torch.Tensor] = []
+    facts: dict[str, Any] = {}
     try:
-        for part in engine.scores(problem.nodes, budget, workers):
-            done.append(part[0])
-            yield part
+        if pruned.sampling is not None:
+            facts["estimated"] = yield from _estimated(
+                engine, pruned, problem, budget, workers, done
+            )
+        else:
+            for part in pruned.scores(problem.nodes, budget, workers):
+                done.append(part[0])
+                yield part
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
         # What went well for the verified removals may still meet a case that a step does not know.
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -118,11 +132,31 @@ def exact(
         with torch.no_grad():
             yield from brute(replace(problem, nodes=rest))
         return {"fallback": told, **checked}
-    facts = {
+    if tolerance > 0 and pruning == "drop":
+        facts["pruned_share"] = pruned.tally.share
+    return {
         "backend": engine.backend.__name__.rpartition(".")[2],
         "removal_seconds": time.perf_counter() - start,
         **checked,
+        **facts,
     }
-    if tolerance > 0:
-        facts["pruned_share"] = engine.tally.share
-    return facts
+
+
+def _estimated(
+    engine: Engine,
+    pruned: Engine,
+    problem: Problem,
+    memory: int,
+    workers: int | None,
+    done: list[torch.Tensor],
+) -> Generator[Part, None, dict[str, Any]]:
+    """Yield estimates with their standard errors; first some nodes that are exact. Returns what these say."""
+    calibration = Calibration.of(engine, pruned, problem.nodes, memory, workers)
+    exact = torch.zeros_like(calibration.truth)
+    done.append(calibration.nodes)
+    yield calibration.nodes, calibration.truth, exact
+    rest = problem.nodes[~torch.isin(problem.nodes, calibration.nodes)]
+    for nodes, found in pruned.by_chunks(pruned.estimates, rest, memory, workers):
+        done.append(nodes)
+        yield nodes, *calibration.scored(found)
+    return calibration.facts()

@@ -77,7 +77,13 @@ class Measuring:
         return tuple(found)
 
     def sums(
-        self, before: Tensor, after: Tensor, items: Tensor, removal: Tensor, count: int
+        self,
+        before: Tensor,
+        after: Tensor,
+        items: Tensor,
+        removal: Tensor,
+        count: int,
+        weight: Tensor | None = None,
     ) -> Tensor:
         """Every column of every removal `[count, columns]`, in double precision.
 
@@ -87,6 +93,7 @@ class Measuring:
             items: Which predictions they are `[Q]`.
             removal: Which removal each belongs to `[Q]`.
             count: How many removals there are.
+            weight: How often each counts `[Q]`; None: once.
         """
         found = []
         groups = None if self.groups is None else self.groups.group.to(items.device)[items]
@@ -97,7 +104,7 @@ class Measuring:
                     f"the measure {name!r} must give one value per item, {list(items.shape)}; it gave "
                     f"{list(value.shape)}"
                 )
-            value = value.double()
+            value = value.double() if weight is None else value.double() * weight
             if self.counted is not None:
                 value = torch.where(self.counted[items], value, torch.zeros_like(value))
             found.append(_summed(value, removal, count))

@@ -10,23 +10,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from nora.engine.changed import Removals
 from nora.engine.effects import Effects
-from nora.engine.engine import Engine
+from nora.engine.pilot import Pilot
 from nora.questions.measured import How, why_not_followed
-from nora.results.agreement import pearson, spearman
-from nora.seeds import shuffled
 from nora.stacklevel import warn
 from nora.wording import duration
 
-TOLERANCES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-# Strata by expected cost (from, to, edges sampled).
-STRATA = ((0.0, 0.01, 12), (0.01, 0.1, 24), (0.1, 1.0, 60))
-ENOUGH_SECONDS = 0.2
+TOLERANCES = (0.01, 0.03, 0.1, 0.2)
+# The sample may take this share of the budget.
+CHOOSING = 0.1
 # Below this correlation on the sample, a tolerance is not worth it.
 WORTHWHILE = 0.95
 
@@ -60,8 +53,8 @@ def _chosen(
             "reason": "a full pass is taken for every edge",
             "expected_pearson": 1.0,
         }
-    pilot = _Pilot(engine, removals, how)
-    seconds, truth = pilot.tried(engine)
+    pilot = Pilot(engine, removals, how.memory, how.workers, seconds=CHOOSING * budget)
+    seconds = pilot.seconds
     left = budget - (time.perf_counter() - begin)
     if seconds <= left:
         return 0.0, {
@@ -74,14 +67,15 @@ def _chosen(
     for tolerance in TOLERANCES:
         took, scores = pilot.tried(engine.with_tolerance(tolerance))
         left = budget - (time.perf_counter() - begin)
-        agrees = pearson(scores, truth, pilot.weight)
+        agreement = pilot.agreement(scores)
+        agrees = agreement.pearson
         quicker = best is None or took < best[1]["expected_seconds"]
         if agrees >= WORTHWHILE and quicker and took < seconds / 2:
             fits = took <= left
             over = "" if fits else ", more than the budget"
             reason = (
                 f"exact would take {duration(seconds)}; with tolerance {tolerance:g} edges should take "
-                f"{duration(took)}{over}, and on {len(truth)} sampled edges it correlates with exact by "
+                f"{duration(took)}{over}, and on {len(scores)} sampled edges it correlates with exact by "
                 f"{agrees:.3f}"
             )
             facts = {
@@ -89,7 +83,8 @@ def _chosen(
                 "reason": reason,
                 "expected_seconds": took,
                 "expected_pearson": agrees,
-                "expected_spearman": spearman(scores, truth),
+                "expected_spearman": agreement.spearman,
+                "expected_error": agreement.error,
             }
             best = tolerance, facts
             if fits:
@@ -105,49 +100,3 @@ def _chosen(
         "expected_seconds": seconds,
         "expected_pearson": 1.0,
     }
-
-
-class _Pilot:
-    """A sample of edges, by what they should cost."""
-
-    def __init__(self, engine: Engine, removals: Removals, how: How) -> None:
-        self.removals, self.how = removals, how
-        order = engine.cost_of(removals).argsort(descending=True, stable=True)
-        self.strata: list[Tensor] = []
-        self.sampled: list[int] = []
-        for low, high, count in STRATA:
-            stratum = order[round(low * len(order)) : round(high * len(order))]
-            if len(stratum):
-                self.strata.append(stratum[shuffled(len(stratum), 0)])
-                self.sampled.append(min(count, len(stratum)))
-        self._scores(engine, self.strata[-1][:1])  # compiles what is compiled, starts threads
-
-    @property
-    def weight(self) -> np.ndarray:
-        """How many edges each sampled one stands for."""
-        each = [len(all_) / count for all_, count in zip(self.strata, self.sampled, strict=True)]
-        return np.repeat(each, self.sampled)
-
-    def tried(self, engine: Engine) -> tuple[float, np.ndarray]:
-        """Seconds for all edges, by strata, and the sample's scores."""
-        seconds, found = 0.0, []
-        for stratum, count in zip(self.strata, self.sampled, strict=True):
-            start = time.perf_counter()
-            found.append(self._scores(engine, stratum[:count]))
-            spent, done = time.perf_counter() - start, count
-            while spent < ENOUGH_SECONDS and done < len(stratum):
-                done = min(8 * done, len(stratum))
-                start = time.perf_counter()
-                self._scores(engine, stratum[:done])
-                spent = time.perf_counter() - start
-            seconds += spent / done * len(stratum)
-        return seconds, np.concatenate(found)
-
-    def _scores(self, engine: Engine, which: Tensor) -> np.ndarray:
-        some = self.removals.picked(which)
-        scores = torch.zeros(len(which), dtype=torch.double)
-        for at, values in engine.in_chunks(
-            engine.influences, some, self.how.memory, self.how.workers
-        ):
-            scores[at] = values.cpu().double()
-        return scores.numpy()

@@ -24,7 +24,7 @@ from nora.problem.task import Task
 from nora.progress import progress_bar
 from nora.questions.session import Session
 from nora.registry import nearest
-from nora.results.checkpoint import Shards, begun_with
+from nora.results.checkpoint import STDERR, Shards, begun_with
 from nora.results.influence import Influence
 from nora.stacklevel import warn
 
@@ -140,27 +140,33 @@ def score_nodes(
                 entry, bound, chosen = _choose(entry, problem, session.prepared, bound, checkpoint)
             if not entry.facts.runs_again:
                 session.problem(nodes)  # nobody has seen yet that it is deterministic
+        errors = entry.facts.tells_errors(bound)
         if checkpoint is None:
             shards, todo = None, problem
         else:
-            how = entry.facts.execution_options
+            # Draws are made by a seed: with estimates it is no matter of how the work is done.
+            draws = ("seed",) if errors else ()
+            how = set(entry.facts.execution_options) - set(draws)
             telling = {key: value for key, value in bound.items() if key not in how}
             asked = fingerprint(problem, entry.name, telling, key)
-            shards = Shards.open(path_of(checkpoint, "checkpoint"), asked, problem)
+            columns = ("change", STDERR) if errors else ("change",)
+            shards = Shards.open(path_of(checkpoint, "checkpoint"), asked, problem, columns)
             todo = shards.remaining(problem)
-        scores, details = collect(entry, todo, bound, session.prepared, shards, progress)
+        scores, stderr, details = collect(entry, todo, bound, session.prepared, shards, progress)
         if shards is not None:
             scores = shards.scores()
+            stderr = shards.values()[:, 1] if errors else None
     if entry.facts.runs_again:
         session.seen_again()
     if problem.task.counted_classes is not None:
         details = {**details, "classes": list(problem.task.counted_classes)}
     if problem.by_id:
         details = {**details, "removal": "isolated"}
-    wanted = torch.full_like(scores, float("nan"))
-    wanted[problem.nodes] = scores[problem.nodes]
+    unasked = torch.ones(len(scores), dtype=torch.bool)
+    unasked[problem.nodes] = False
     return Influence(
-        scores=wanted,
+        scores=scores.masked_fill(unasked, float("nan")),
+        stderr=None if stderr is None else stderr.masked_fill(unasked, float("nan")),
         method=entry.name,
         task=problem.task.name,
         options=bound,
@@ -185,7 +191,7 @@ def _choose(
     begun = None if checkpoint is None else begun_with(Path(checkpoint))
     if begun is not None:
         name, given = begun
-        if name not in ("exact", "cauchy"):
+        if name not in ("exact", "cauchy", "nora"):
             raise ValueError(f"{checkpoint} holds scores of {name!r}: ask with method={name!r}")
         if name != "exact" or given.get("tolerance"):
             warn(f"auto goes on with the estimate {name} {given}", UserWarning)
@@ -232,8 +238,11 @@ def collect(
     prepared: Prepared | None = None,
     shards: Shards | None = None,
     progress: bool = False,
-) -> tuple[Tensor, dict[str, Any]]:
-    """Run the method; keep every finished part at once, so that an interruption loses little."""
+) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
+    """Scores, their standard errors if the method tells any, and facts about the run.
+
+    Every finished part is kept at once, so that an interruption loses little.
+    """
     if entry.facts.uses_engine:
         result = entry.value(problem, prepared or Prepared(), **options)
     else:
@@ -242,8 +251,10 @@ def collect(
         whole = _checked_scores(entry.name, result.detach().cpu(), problem.num_nodes)
         if shards is not None:
             shards.write(problem.nodes, whole[problem.nodes])
-        return whole, {}
+        return whole, None, {}
     scores: Tensor | None = None
+    tells_errors = entry.facts.tells_errors(options)
+    errors: Tensor | None = None
     parts = _parts_of(entry.name, result)
     with progress_bar(f"{entry.name}: removing nodes", len(problem.nodes), progress) as advance:
         try:
@@ -254,6 +265,12 @@ def collect(
                 if scores is None:
                     scores = torch.full((problem.num_nodes,), float("nan"), dtype=values.dtype)
                 scores[ids] = values
+                if tells_errors:
+                    # A part without errors is exact.
+                    off = part[2].detach().cpu() if len(part) > 2 else torch.zeros_like(values)
+                    errors = torch.full_like(scores, float("nan")) if errors is None else errors
+                    errors[ids] = off.to(errors.dtype)
+                    values = torch.stack([values, off.to(values.dtype)], dim=1)
                 if shards is not None:
                     shards.add(ids, values)
                 advance(len(ids))
@@ -267,7 +284,7 @@ def collect(
                 parts.close()
     if scores is None:
         scores = torch.full((problem.num_nodes,), float("nan"))
-    return scores, details
+    return scores, errors, details
 
 
 def _checked_scores(method: str, scores: Tensor, count: int) -> Tensor:

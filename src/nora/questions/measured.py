@@ -136,7 +136,9 @@ def sums_of(
         return
     for moves in effects.moves(removals, how.memory, how.workers):
         before = effects.before[moves.item]
-        values = measuring.sums(before, moves.after, moves.item, moves.removal, len(moves.which))
+        values = measuring.sums(
+            before, moves.after, moves.item, moves.removal, len(moves.which), moves.weight
+        )
         yield moves.which, values.cpu()
 
 

@@ -91,9 +91,8 @@ def refined(
     new[:] = torch.from_numpy(np.where(np.isnan(exact), values, exact))
     facts = {"nodes": done.tolist(), **facts}
     given: dict[str, Any] = {"scores": new, "details": {**scores.details, "refined": facts}}
-    error = getattr(scores, "stderr", None)
-    if error is not None:
-        error = error.clone() * facts["scale"]
+    if scores.stderr is not None:
+        error = scores.stderr.detach().cpu().double() * facts["scale"]
         error[torch.from_numpy(done)] = 0.0
         given["stderr"] = error
     return replace(scores, **given)

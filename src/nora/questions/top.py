@@ -166,7 +166,7 @@ def _screened(
     start = time.perf_counter()
     if session.restricted and not METHODS[screen].facts.uses_targets:
         entry = METHODS[screen]
-        scores, _ = collect(entry, replace(problem, targets=None), bind_options(entry, {}))
+        scores, _, _ = collect(entry, replace(problem, targets=None), bind_options(entry, {}))
     else:
         scores = session.influence(screen, progress=progress).scores
     return screen, scores, time.perf_counter() - start

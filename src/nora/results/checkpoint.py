@@ -33,6 +33,8 @@ from nora.results.tables import UNREADABLE, check_count
 
 SECONDS_PER_SHARD = 10.0
 EDGES = "edges.parquet"
+# The column of standard errors, beside measures.
+STDERR = "stderr"
 
 
 @dataclass
@@ -291,9 +293,11 @@ def merge_checkpoints(folders: Iterable[str | Path]) -> Influence | EdgeInfluenc
     if "num_edges" in first:
         edges = pd.read_parquet(paths[0] / EDGES)
         return EdgeInfluence.of_scored(edges, values, more, **about)
+    columns = {name: values[:, at + 1] for at, name in enumerate(more)}
     return Influence(
         scores=values[:, 0],
         node_types=first.get("node_types"),
-        columns={name: values[:, at + 1] for at, name in enumerate(more)},
+        stderr=columns.pop(STDERR, None),
+        columns=columns,
         **about,
     )

@@ -40,6 +40,8 @@ class Influence(Scored):
         node_types: How many nodes of each type there are, one type after the other in `scores`; None
             in a graph of one type.
         spread: Standard deviation of each score `[num_nodes]` over the runs that `mean` averaged.
+        stderr: Standard error of each score `[num_nodes]`, where they are estimates that tell it; 0 for
+            those that are exact. The truth is within two standard errors for about 95 % of the nodes.
         measure: What the scores are sums of; see `nora.influence`.
         columns: Further measures of the same removals, and those of groups, `[num_nodes]` by name.
 
@@ -68,6 +70,7 @@ class Influence(Scored):
     spread: Tensor | None = None
     measure: str = "change"
     columns: Mapping[str, Tensor] = field(default_factory=dict)
+    stderr: Tensor | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.scores, Tensor) or self.scores.dim() != 1:
@@ -79,11 +82,17 @@ class Influence(Scored):
             raise ValueError(f"{len(self.names)} names for {len(self.scores)} nodes")
         if self.node_types is not None and sum(self.node_types.values()) != len(self.scores):
             raise ValueError(f"node types {dict(self.node_types)} for {len(self.scores)} nodes")
-        if self.spread is not None and self.spread.shape != self.scores.shape:
-            raise ValueError(f"spread of {len(self.spread)} nodes for {len(self.scores)} scores")
+        for name, values in self._beside().items():
+            if values.shape != self.scores.shape:
+                raise ValueError(f"{name} of {len(values)} nodes for {len(self.scores)} scores")
         for name, values in self.columns.items():
             if values.shape != self.scores.shape:
                 raise ValueError(f"{name!r} of {len(values)} nodes for {len(self.scores)} scores")
+
+    def _beside(self) -> dict[str, Tensor]:
+        """What is told of scores beside them, by name."""
+        told = {"spread": self.spread, "stderr": self.stderr}
+        return {name: values for name, values in told.items() if values is not None}
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -126,10 +135,12 @@ class Influence(Scored):
         gone = torch.ones(len(self), dtype=torch.bool, device=self.scores.device)
         gone[nodes] = False
         nan = float("nan")
-        spread = None if self.spread is None else self.spread.masked_fill(gone, nan)
+        beside: Any = {
+            name: values.masked_fill(gone, nan) for name, values in self._beside().items()
+        }
         columns = {name: values.masked_fill(gone, nan) for name, values in self.columns.items()}
         scores = self.scores.masked_fill(gone, nan)
-        return replace(self, scores=scores, spread=spread, columns=columns)
+        return replace(self, scores=scores, columns=columns, **beside)
 
     def of(self, node_type: str) -> Influence:
         """The scores of one node type alone, numbered as the graph numbers them."""
@@ -138,15 +149,15 @@ class Influence(Scored):
             if name == node_type:
                 span = slice(start, start + count)
                 names = None if self.names is None else self.names[span]
-                spread = None if self.spread is None else self.spread[span]
+                beside: Any = {name: values[span] for name, values in self._beside().items()}
                 columns = {name: values[span] for name, values in self.columns.items()}
                 return replace(
                     self,
                     scores=self.scores[span],
                     names=names,
                     node_types=None,
-                    spread=spread,
                     columns=columns,
+                    **beside,
                 )
             start += count
         raise KeyError(f"no node type {node_type!r}; there are {list(self.node_types or ())}")
@@ -167,16 +178,15 @@ class Influence(Scored):
     def to_frame(self) -> pd.DataFrame:
         """One row per scored node: `node`, `name` if there are names, `influence`, `rank`.
 
-        A mean of several runs has `spread` after `influence`, and further measures have columns of their
-        own. In a graph with several node types `type` comes first, and `node` counts within it. The
-        largest scores come first; of measures that may be negative, the largest in size.
+        A mean of several runs has `spread` after `influence`, estimates that tell it `stderr`, and further
+        measures have columns of their own. In a graph with several node types `type` comes first, and `node`
+        counts within it. The largest scores come first; of measures that may be negative, the largest in
+        size.
         """
         values = self.scores.detach().cpu().double().numpy()
         scored = np.flatnonzero(~np.isnan(values))
         frame = pd.DataFrame({"node": scored, "influence": values[scored]})
-        if self.spread is not None:
-            frame["spread"] = self.spread.detach().cpu().double().numpy()[scored]
-        for name, column in self.columns.items():
+        for name, column in {**self._beside(), **self.columns}.items():
             frame[name] = column.detach().cpu().double().numpy()[scored]
         if self.names is not None:
             frame.insert(1, "name", [self.names[node] for node in scored])
@@ -217,7 +227,11 @@ class Influence(Scored):
         first = parts[0]
         scores = first.scores.clone()
         columns = {name: values.clone() for name, values in first.columns.items()}
-        spread = torch.full_like(scores, float("nan"))
+        beside: Any = {
+            name: torch.full_like(scores, float("nan"))
+            for name in ("spread", "stderr")
+            if any(name in part._beside() for part in parts)
+        }
         for part in parts:
             new, both = ~part.scores.isnan(), ~(part.scores.isnan() | scores.isnan())
             if not torch.allclose(part.scores[both], scores[both], rtol=1e-3, atol=1e-5):
@@ -225,14 +239,14 @@ class Influence(Scored):
             scores[new] = part.scores[new]
             for name, values in columns.items():
                 values[new] = part.columns[name][new]
-            if part.spread is not None:
-                spread[new] = part.spread[new].to(spread.dtype)
+            for name, values in part._beside().items():
+                beside[name][new] = values[new].to(scores.dtype)
         return replace(
             first,
             scores=scores,
             seconds=sum(part.seconds for part in parts),
-            spread=None if all(part.spread is None for part in parts) else spread,
             columns=columns,
+            **beside,
         )
 
     @staticmethod
@@ -268,6 +282,7 @@ class Influence(Scored):
             details={**counted, "mean_of": len(parts)},
             # One run says nothing about how much runs differ.
             spread=stacked.std(dim=0) if len(parts) > 1 else None,
+            stderr=_stderr_of_mean(parts),
             columns={
                 name: torch.stack([part.columns[name].double() for part in parts]).mean(dim=0)
                 for name in first.columns
@@ -276,9 +291,9 @@ class Influence(Scored):
 
     def provenance(self) -> dict[str, Any]:
         """How the scores were made, as it is kept beside them."""
-        kept = self.kept("spread", "names", num_nodes=len(self))
-        if self.spread is not None:
-            kept["spread_dtype"] = str(self.spread.dtype).removeprefix("torch.")
+        kept = self.kept("spread", "stderr", "names", num_nodes=len(self))
+        for name, values in self._beside().items():
+            kept[f"{name}_dtype"] = str(values.dtype).removeprefix("torch.")
         # The table names the nodes that were scored.
         if self.names is not None and bool(self.scores.isnan().any()):
             kept["names"] = list(self.names)
@@ -310,10 +325,22 @@ class Influence(Scored):
             Influence,
             provenance,
             scores=column("influence", provenance["dtype"]),
-            spread=column("spread", provenance["spread_dtype"]) if "spread" in frame else None,
+            **{
+                name: column(name, provenance[f"{name}_dtype"])
+                for name in ("spread", "stderr")
+                if f"{name}_dtype" in provenance
+            },
             names=None if names is None else tuple(names),
             columns={name: column(name, "float64") for name in provenance.get("columns", ())},
         )
+
+
+def _stderr_of_mean(parts: list[Influence]) -> Tensor | None:
+    """Of estimates with errors of their own, which are independent of each other where seeds differ."""
+    told = [part.stderr.double() for part in parts if part.stderr is not None]
+    if len(told) < len(parts):
+        return None
+    return torch.stack(told).square().sum(dim=0).sqrt() / len(told)
 
 
 def _check_table(path: str | Path, frame: pd.DataFrame, provenance: Mapping[str, Any]) -> None:

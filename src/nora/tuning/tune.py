@@ -257,7 +257,7 @@ def _worth(entry: MethodEntry, problems: Sequence[Problem]) -> Callable[[dict[st
         scores: list[Tensor] = []
         for problem in problems:
             asked = replace(problem, nodes=torch.arange(problem.num_nodes))
-            found, details = collect(entry, asked, bound)
+            found, _, details = collect(entry, asked, bound)
             scores.append(found)
             values.append(details.get("held_back_pearson", float("nan")))
         total = torch.stack(scores).sum(dim=0)

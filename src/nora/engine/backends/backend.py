@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
-from nora.engine.changed import Attention, Changed, Reach, Removals, Sums
+from nora.engine.changed import Arriving, Attention, Changed, Reach, Removals, Sums, Turning
 from nora.engine.edges import Edges, Ties
 
 if TYPE_CHECKING:
@@ -38,6 +38,15 @@ class Backend(Protocol):
         self, edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor
     ) -> Tensor:
         """L1 change of each source's message `[S]`, float64."""
+
+    def draw(
+        self, edges: Edges, reach: Reach, arrives: Arriving, error: float, start: Tensor, bits: int
+    ) -> tuple[Reach, Tensor, Tensor]:
+        """Some of the reached rows, their chances times `2^bits` `[T]`, and which of all they are (a mask).
+
+        A row is drawn with a chance in proportion to what arrives and what that is worth. `start` is a
+        number of so many bits for every removal, from which its draws follow.
+        """
 
     def accumulate(
         self, edges: Edges, reach: Reach, base: Sums, rows: Tensor, plus: Changed
@@ -71,8 +80,12 @@ class Backend(Protocol):
         rows: tuple[Tensor, Tensor, Tensor],
         ties: Ties,
         tied: Tensor,
+        turning: Turning | None = None,
     ) -> Tensor:
-        """Softmax-weighted sums of the reached rows `[T, H, C]`; `tied` tells where ties lead."""
+        """Softmax-weighted sums of the reached rows `[T, H, C]`; `tied` tells where ties lead.
+
+        `turning` is given where changed rows may count several times.
+        """
 
     def weighted_sum(
         self, step: WeightedSum, chunk: Chunk, y: Changed, weights: Changed | None

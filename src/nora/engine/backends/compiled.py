@@ -8,12 +8,21 @@ functions in plain torch, for other devices and small graphs.
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.backends import loops, loops_attention, loops_messages, loops_pairs, loops_sums
+from nora.engine.backends import (
+    loops,
+    loops_attention,
+    loops_drawn,
+    loops_messages,
+    loops_pairs,
+    loops_sampling,
+    loops_sums,
+)
 from nora.engine.backends.arrays import (
     Marks,
     NewRows,
@@ -29,7 +38,16 @@ from nora.engine.backends.arrays import (
     TieArrays,
     Ways,
 )
-from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums
+from nora.engine.changed import (
+    LOST_DIGITS,
+    Arriving,
+    Attention,
+    Changed,
+    Reach,
+    Removals,
+    Sums,
+    Turning,
+)
 from nora.engine.edges import Edges, Ties
 from nora.engine.steps.step import Chunk
 from nora.engine.steps.weighted import WeightedSum
@@ -128,6 +146,26 @@ def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: T
     return size
 
 
+def draw(
+    edges: Edges, reach: Reach, arrives: Arriving, error: float, start: Tensor, bits: int
+) -> tuple[Reach, Tensor, Tensor]:
+    """See `Backend.draw`."""
+    arrays, count = _reached(reach), len(reach.node)
+    share = edges.arrays.weight if arrives.share is None else arrives.share.numpy()
+    sizes, chance = np.empty(count), np.empty(count, dtype=np.int64)
+    loops_sampling.arriving(
+        edges.arrays, share, reach.source.numpy(), arrives.size.numpy(), arrays,
+        arrives.also.numpy(), arrives.worth.numpy(), arrives.mass.numpy(), arrives.certain.numpy(), sizes,
+    )  # fmt: skip
+    loops_sampling.draw(arrays.ptr, sizes, error, start.numpy(), bits, chance)
+    found = loops_sampling.compacted(
+        arrays.ptr, arrays.node, arrays.left, chance, arrays.slot, arrays.also
+    )
+    ptr, node, left, drawn = _tensors(*found)
+    reach = replace(reach, ptr=ptr, node=node, left=left)
+    return reach, drawn, torch.from_numpy(chance) > 0
+
+
 def accumulate(
     edges: Edges, reach: Reach, base: Sums, rows: Tensor, plus: Changed
 ) -> tuple[Tensor, Tensor]:
@@ -181,21 +219,30 @@ def attend(
     rows: tuple[Tensor, Tensor, Tensor],
     ties: Ties,
     tied: Tensor,
+    turning: Turning | None = None,
 ) -> Tensor:
     """See `Backend.attend`."""
     y = base.y
     out = torch.empty(len(reach.node), y[:1].numel(), dtype=y.dtype)
-    loops_attention.attend(
-        edges.arrays, _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node),
-        _senders(reach.source, reach.row, reach.scale), _reached(reach),
-        Scores(_flat(y), _flat(base.near), _flat(base.far)), Scores(*map(_flat, rows)),
-        y.numpy().dtype.type(base.slope),
-        Softmax(
-            _flat(base.whole), _flat(base.peak), _flat(base.share), base.unit.flatten().numpy(),
-            _flat(base.size),
-        ),
-        _ties(edges, ties), tied.numpy(), LOST_DIGITS, out.numpy(), _scratch(edges.num_nodes).slot,
+    removed, pairs = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
+    senders, reached = _senders(reach.source, reach.row, reach.scale), _reached(reach)
+    old, new = Scores(_flat(y), _flat(base.near), _flat(base.far)), Scores(*map(_flat, rows))
+    softmax = Softmax(
+        _flat(base.whole), _flat(base.peak), _flat(base.share), base.unit.flatten().numpy(),
+        _flat(base.size),
     )  # fmt: skip
+    slope, slot = y.numpy().dtype.type(base.slope), _scratch(edges.num_nodes).slot
+    if changed.weight is None or turning is None:
+        loops_attention.attend(
+            edges.arrays, removed, pairs, senders, reached, old, new, slope, softmax,
+            _ties(edges, ties), tied.numpy(), LOST_DIGITS, out.numpy(), slot,
+        )  # fmt: skip
+    else:
+        loops_drawn.attend(
+            edges.arrays, removed, pairs, changed.weight.numpy(), senders, reached, old, new, slope,
+            softmax, _ties(edges, ties), tied.numpy(), LOST_DIGITS,
+            turning.start.numpy(), turning.many, out.numpy(), slot,
+        )  # fmt: skip
     return out.view(-1, *y.shape[1:])
 
 

@@ -29,13 +29,12 @@ def neighbours(csr, k, c, slot, ties, into):
 
 
 @jit
-def attend_anew(k, source, base, new, slope, slot, weight, out):
-    """One node's softmax-weighted sum over all who send to it."""
-    y, near, far = base
-    y_rows, near_rows, far_rows = new
+def attend_anew(here, source, base, new, slope, slot, weight, peak, total, out):
+    """One node's softmax-weighted sum over all who send to it, with its largest scores and denominators."""
+    y, near = base.y, base.near
+    y_rows, near_rows = new.y, new.near
     heads = near.shape[1]
     width = y.shape[1] // heads
-    here = far_rows[slot[k]] if slot[k] >= 0 else far[k]
     for f in range(y.shape[1]):
         out[f] = 0
     for h in range(heads):
@@ -51,6 +50,7 @@ def attend_anew(k, source, base, new, slope, slot, weight, out):
             share = np.exp(weight[e, h] - largest)
             weight[e, h] = share
             summed += share
+        peak[h], total[h] = largest, summed
         for e in range(len(source)):
             weight[e, h] /= summed
     for e in range(len(source)):
@@ -63,11 +63,12 @@ def attend_anew(k, source, base, new, slope, slot, weight, out):
 
 
 @jit
-def attend_corrected(k, arriving, senders, base, new, slope, softmax, digits, out):
+def attend_corrected(k, arriving, senders, base, new, slope, softmax, digits, total, out):
     """One node's sum with some messages exchanged; False where too little of the old sum is left.
 
     `peak` is the largest score of the original softmax and `share` its denominator. Subtracting most of
-    a sum would leave rounding errors, so such nodes are left to `attend_anew`.
+    a sum would leave rounding errors, so such nodes are left to `attend_anew`. `total` gets the new
+    denominators, still by the original's largest scores.
     """
     y, near, far = base
     whole, peak, share, unit, size = softmax
@@ -96,6 +97,7 @@ def attend_corrected(k, arriving, senders, base, new, slope, softmax, digits, ou
                     out[f] += come * new.y[m, f]
         if not rest > 0.1 * old:
             return False
+        total[h] = rest
         left = 0.0
         for f in range(h * width, (h + 1) * width):
             left += unit[f] * abs(out[f])
@@ -136,7 +138,9 @@ def attend(
         longest = max(longest, indptr[k + 1] - indptr[k])
     longest += len(ties.source)
     sends = np.empty(longest, dtype=np.int64)
-    weight = np.empty((longest, base.near.shape[1]), dtype=base.y.dtype)
+    heads = base.near.shape[1]
+    weight = np.empty((longest, heads), dtype=base.y.dtype)
+    peak, total = np.empty(heads, dtype=base.y.dtype), np.empty(heads, dtype=base.y.dtype)
     arriving, sender, _ = by_slot(reached.slot, reached.edge_ptr, len(node))
     for c in range(len(rem_ptr) - 1):
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
@@ -154,10 +158,13 @@ def attend(
                 slot[k] >= 0
                 or tied[t]
                 or not few
-                or not attend_corrected(k, mine, senders, base, new, slope, softmax, digits, out[t])
+                or not attend_corrected(
+                    k, mine, senders, base, new, slope, softmax, digits, total, out[t]
+                )
             ):
                 n = neighbours(csr, k, c, slot, ties, sends)
-                attend_anew(k, sends[:n], base, new, slope, slot, weight, out[t])
+                here = new.far[slot[k]] if slot[k] >= 0 else base.far[k]
+                attend_anew(here, sends[:n], base, new, slope, slot, weight, peak, total, out[t])
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
             slot[rem_node[i]] = -1
         for m in range(chg_ptr[c], chg_ptr[c + 1]):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums
+from nora.engine.backends.drawing import draw as draw
+from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums, Turning
 from nora.engine.edges import Edges, Ties
 from nora.engine.pointers import owner_of
 
@@ -256,8 +257,13 @@ def attend(
     rows: tuple[Tensor, Tensor, Tensor],
     ties: Ties,
     tied: Tensor,
+    turning: Turning | None = None,
 ) -> Tensor:
-    """See `Backend.attend`; here every reached neighbourhood is weighed anew."""
+    """See `Backend.attend`; here every reached neighbourhood is weighed anew.
+
+    Rows that count several times leave the neighbourhood as it was; what each of them alone would change is
+    then added as often.
+    """
     n = edges.num_nodes
     removal = owner_of(reach.ptr)
     indptr, source, _ = edges.by_target
@@ -268,20 +274,45 @@ def attend(
     owner, sender = owner[stays], source[position[stays]]
     owner, sender, _ = with_those_that_come(ties, removal, reach.node, n, owner, sender)
     key = removal[owner] * n + sender
-    own = changed.removal * n + changed.node
-    order = own.argsort()
+    here = removal * n + reach.node
+    once = slice(None) if changed.weight is None else changed.weight == 1
+    certain, order = (changed.removal * n + changed.node)[once].sort()
 
     def rows_at(keys: Tensor, whole: Tensor, new: Tensor) -> Tensor:
-        at, there = find(own[order], keys)
+        at, there = find(certain, keys)
         found = whole[keys % n]
-        found[there] = new[order[at[there]]]
+        found[there] = new[once][order[at[there]]]
         return found
 
     y_rows, near_rows, far_rows = rows
-    here = rows_at(removal * n + reach.node, base.far, far_rows)
-    score = rows_at(key, base.near, near_rows) + here[owner]
-    messages = rows_at(key, base.y, y_rows)
-    return weigh(score, messages, owner, len(reach.node), base.slope)[0]
+    far = rows_at(here, base.far, far_rows)
+    near, messages = rows_at(key, base.near, near_rows), rows_at(key, base.y, y_rows)
+    out, peak, share = weigh(near + far[owner], messages, owner, len(here), base.slope)
+    if changed.weight is None:
+        return out
+    often = (changed.weight != 1).nonzero().flatten()
+    drawn, order = (changed.removal * n + changed.node)[often].sort()
+    often, added = often[order], out.clone()
+    at, there = find(drawn, key)
+    mine, m = owner[there], often[at[there]]
+
+    def part(score: Tensor) -> Tensor:
+        return (torch.where(score < 0, score * base.slope, score) - peak[mine]).exp()
+
+    gone, come = part(near[there] + far[mine]), part(near_rows[m] + far[mine])
+    then = ((share[mine] - gone).clamp(min=0) + come).unsqueeze(-1)
+    total = (out * share.unsqueeze(-1))[mine] - gone.unsqueeze(-1) * messages[there]
+    alone = (total + come.unsqueeze(-1) * y_rows[m]) / then - out[mine]
+    added.index_add_(0, mine, alone * changed.weight[m].to(out.dtype).view(-1, 1, 1))
+    at, there = find(drawn, here)
+    m, some = often[at[there]], there.nonzero().flatten()
+    place = torch.full_like(here, -1)
+    place[some] = torch.arange(len(some), device=here.device)
+    heard = place[owner] >= 0
+    into = place[owner[heard]]
+    turned = weigh(near[heard] + far_rows[m][into], messages[heard], into, len(some), base.slope)[0]
+    added[some] += (turned - out[some]) * changed.weight[m].to(out.dtype).view(-1, 1, 1)
+    return added
 
 
 def weighted_sum(step: WeightedSum, chunk: Chunk, y: Changed, weights: Changed | None) -> Changed:

@@ -13,11 +13,11 @@ from torch import Tensor
 from nora.engine.backends.backend import Backend
 from nora.engine.changed import Changed, Removals
 from nora.engine.edges import Edges, Ties
-from nora.engine.pointers import owner_of
 from nora.engine.spaces import Space
 
 if TYPE_CHECKING:
     from nora.engine.arrivals import Arrivals
+    from nora.engine.sampling import Draws
 
 # A block of rows should stay in a core's own cache while it goes through a map.
 BLOCK_BYTES = 2**19
@@ -85,13 +85,11 @@ class Tally:
         bytes: Memory of all changed rows on the way.
         mass: L1 mass of message changes, in typical messages.
         pruned: The part of it that was not propagated.
-        lost: The same by removal `[c]`, for each step that passes messages, in order.
     """
 
     bytes: int = 0
     mass: float = 0.0
     pruned: float = 0.0
-    lost: list[Tensor] = field(default_factory=list)
 
     @property
     def share(self) -> float:
@@ -121,6 +119,7 @@ class Chunk:
     gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     tied: dict[int, Ties] = field(default_factory=dict)
     arrivals: Arrivals | None = None
+    draws: Draws | None = None
 
     def more(self, space: Space) -> int:
         """How many rows of a space come."""
@@ -149,9 +148,6 @@ class Chunk:
         keep = (size >= self.tolerance) | (row == -2)  # what was removed is missed in any case
         self.tally.mass += float(size.sum())
         self.tally.pruned += float(size[~keep].sum())
-        lost = torch.zeros(len(ptr) - 1, dtype=torch.double, device=size.device)
-        missed = torch.where(keep, torch.zeros_like(size), size).double()
-        self.tally.lost.append(lost.index_add(0, owner_of(ptr), missed))
         return _passed(keep)[ptr], source[keep], row[keep], scale[keep]
 
     def retained(
@@ -260,10 +256,13 @@ class Step(ABC):
         output: The value it makes.
         rowwise: Whether every output row follows from the same rows of the inputs alone.
         scales: The input whose rows are scaled by the other's single numbers, where that is all it does.
+        samples: Whether it can compute some of the rows it reaches, drawn at random, and reads how often a
+            changed row of its inputs counts.
     """
 
     rowwise = False
     scales: Value | None = None
+    samples = False
 
     def __init__(self, inputs: Sequence[Value], output: Value) -> None:
         self.inputs = tuple(inputs)
@@ -288,6 +287,10 @@ class Step(ABC):
         None when the step does not pass rows on in proportion.
         """
         return None
+
+    def worths(self, worth: Tensor) -> Sequence[Tensor]:
+        """How much rows of each input matter, where those of the output matter so much `[N]`."""
+        return [worth if self.rowwise else torch.ones_like(worth) for _ in self.inputs]
 
     def settle(self) -> None:
         """Tell the output's depth by the inputs'; called where it may change at all."""
@@ -332,6 +335,7 @@ class Rows(Step):
         """Apply the map to the changed rows, a block at a time so that they stay in cache."""
         if not any(len(c) for c in inputs):
             return chunk.nothing()
+        weight = next(c.weight for c in inputs if len(c))
         if len(inputs) > 1:
             inputs = chunk.align(self.inputs, inputs)
         first = inputs[0]
@@ -342,7 +346,7 @@ class Rows(Step):
         else:
             blocks = zip(*(c.rows.split(block) for c in inputs), strict=True)
             rows = torch.cat([self.function(*block) for block in blocks])
-        return Changed(first.ptr, first.node, rows)
+        return Changed(first.ptr, first.node, rows, weight)
 
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""

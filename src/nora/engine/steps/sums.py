@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.vectorised import weigh
-from nora.engine.changed import Attention, Changed, Reach, Sums, units
+from nora.engine.changed import Arriving, Attention, Changed, Reach, Sums, units
 from nora.engine.edges import Edges
 from nora.engine.pointers import owner_of
+from nora.engine.sampling import folded, messages_that_count, thinned, weighted_alike
 from nora.engine.steps.dense import propagate_everywhere
 from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Value
 
@@ -47,6 +48,8 @@ class Propagate(Step):
         plus: What is added: a value, one row `[1, F]` for all nodes, or no rows `[0, F]`.
         output: The value it computes.
     """
+
+    samples = True
 
     def __init__(
         self, edges: Edges, y: Value, total: Tensor, plus: Value | Tensor, output: Value
@@ -86,13 +89,17 @@ class Propagate(Step):
             more = Changed(torch.zeros_like(more.ptr), more.node[:0], y[:0])
         everybody = len(chunk.removals) * chunk.num_nodes - len(chunk.removals.node)
         if self.inputs[0].depth >= EVERYWHERE and len(rows) == everybody:
-            if chunk.tolerance > 0:  # nothing is left out here
-                chunk.tally.lost.append(y.new_zeros(len(chunk.removals), dtype=torch.double))
             chunk.tally.bytes += 4 * rows.rows.nbytes
             ties = chunk.ties(self.edges)
             return propagate_everywhere(self.edges, chunk.removals, rows, plus, more, ties)
+        if chunk.draws is not None and isinstance(self.added, Value):
+            more = folded(more, self.added)
         sources = chunk.sources(self, rows, y)
+        sources, rows = messages_that_count(self.edges, sources, rows, y)
         reach, tied = _reached(chunk, self.edges, sources, (more.ptr, more.node))
+        weight = None
+        if chunk.draws is not None:
+            reach, tied, more, weight = self._drawn(chunk, sources, reach, tied, rows, more)
         chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
         base = Sums(y, self.total, self.unit, self.size, plus, whole)
         out, doubtful = chunk.backend.accumulate(self.edges, reach, base, rows.rows, more)
@@ -103,7 +110,44 @@ class Propagate(Step):
             chunk.backend.sum_anew(
                 self.edges, sources, reach, doubtful, base, rows.rows, more, ties, out
             )
-        return Changed(reach.ptr, reach.node, out)
+        return Changed(reach.ptr, reach.node, out, weight)
+
+    def _drawn(
+        self,
+        chunk: Chunk,
+        sources: tuple[Tensor, ...],
+        reach: Reach,
+        tied: Tensor,
+        rows: Changed,
+        more: Changed,
+    ) -> tuple[Reach, Tensor, Changed, Tensor | None]:
+        """Some of the reached rows, drawn by how much may arrive there, and how often each counts."""
+        assert chunk.draws is not None
+        drawing = chunk.draws.of(self)
+        if drawing is None or not len(reach.node):
+            return reach, tied, more, None
+        size = chunk.backend.message_change(self.edges, sources, self.inputs[0].whole(), rows.rows)
+        own_size = torch.zeros(len(more), dtype=torch.double, device=size.device)
+        if len(more) and isinstance(self.added, Value):
+            apart = more.rows - self.added.whole()[more.node]
+            own_size = apart.abs().sum(1, dtype=torch.double)
+        share = self.edges.weight_by_source
+        arrives = Arriving(sources[0], share, size, own_size, self.mass, drawing.worth, tied)
+        return thinned(chunk.backend, self.edges, reach, tied, more, arrives, drawing)
+
+    @cached_property
+    def mass(self) -> Tensor:
+        """`Σ|total|` of each node `[N]`, float64."""
+        return self.total.abs().sum(1, dtype=torch.double)
+
+    def worths(self, worth: Tensor) -> Sequence[Tensor]:
+        """See `Step.worths`: by the share that arrives."""
+        edges = self.edges
+        sent = worth * edges.left.abs()
+        weight = edges.weight
+        heard = sent[edges.target] if weight is None else sent[edges.target] * weight.double().abs()
+        first = torch.zeros_like(worth).index_add(0, edges.source, heard) * edges.right.abs()
+        return [first, worth][: len(self.inputs)]
 
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""
@@ -127,6 +171,8 @@ class Propagate(Step):
 class Attend(Step):
     """`out_k = Σ_{j→k} softmax_j(LeakyReLU(near_j + far_k)) y_j`."""
 
+    samples = True
+
     def __init__(
         self, edges: Edges, inputs: Sequence[Value], base: Attention, output: Value
     ) -> None:
@@ -149,17 +195,87 @@ class Attend(Step):
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Weigh what the reached nodes hear anew."""
+        often = None
+        if chunk.draws is not None:
+            inputs, often = weighted_alike(self, inputs)
         inputs = chunk.align(self.inputs, inputs)
         sources = chunk.sources(self, inputs[0], self.base.y)
         sources, inputs = chunk.retained(sources, inputs)
         reach, tied = _reached(chunk, self.edges, sources, chunk.receivers(sources))
+        weight = None
+        if chunk.draws is not None:
+            reach, tied, weight = self._drawn(chunk, sources, reach, tied, inputs, often)
         chunk.tally.bytes += 4 * reach.slot.nbytes
         y, near, far = (c.rows for c in inputs)
-        ties = chunk.ties(self.edges)
+        ties, changed = chunk.ties(self.edges), replace(inputs[0], weight=often)
         out = chunk.backend.attend(
-            self.edges, chunk.removals, inputs[0], reach, self.base, (y, near, far), ties, tied
+            self.edges,
+            chunk.removals,
+            changed,
+            reach,
+            self.base,
+            (y, near, far),
+            ties,
+            tied,
+            None if chunk.draws is None else chunk.draws.turning(),
         )
-        return Changed(reach.ptr, reach.node, out)
+        return Changed(reach.ptr, reach.node, out, weight)
+
+    def _drawn(
+        self,
+        chunk: Chunk,
+        sources: tuple[Tensor, ...],
+        reach: Reach,
+        tied: Tensor,
+        inputs: Sequence[Changed],
+        often: Tensor | None,
+    ) -> tuple[Reach, Tensor, Tensor | None]:
+        """Some of the reached rows, drawn by how much may arrive there, and how often each counts."""
+        assert chunk.draws is not None
+        drawing = chunk.draws.of(self)
+        if drawing is None or not len(reach.node):
+            return reach, tied, None
+        base, node = self.base, inputs[0].node
+        ptr, source, row, _ = sources
+        y, near, far = (c.rows for c in inputs)
+        loud = self.loudness
+        moved = (y - base.y[node]).abs().sum(-1) + (near - base.near[node]).abs() * loud[node]
+        turned = (far - base.far[node]).abs() * base.whole[node].abs().sum(-1)
+        size, also = 2 * loud[source].sum(-1).double(), turned.sum(-1).double()
+        own = row >= 0
+        size[own] = moved.sum(-1).double()[row[own]]
+        if often is not None:
+            size[own] *= often[row[own]]
+            also = also * often
+        # The receivers are the changed rows among the sources, in their order.
+        none = torch.zeros_like(drawing.worth)
+        arrives = Arriving(ptr, self.shares, size, also[row[own]], none, drawing.worth, tied)
+        no_rows = Changed(torch.zeros_like(ptr), node[:0], y[:0])
+        reach, tied, _, weight = thinned(
+            chunk.backend, self.edges, reach, tied, no_rows, arrives, drawing
+        )
+        return reach, tied, weight
+
+    @cached_property
+    def loudness(self) -> Tensor:
+        """`Σ|y|` of every node and head `[N, H]`."""
+        return self.base.y.abs().sum(dim=-1)
+
+    @cached_property
+    def shares(self) -> Tensor:
+        """Every edge's attention weight, the mean of all heads, in the order of `Edges.by_source`."""
+        indptr, target, _ = self.edges.by_source
+        base = self.base
+        score = base.near[owner_of(indptr)] + base.far[target]
+        score = torch.where(score < 0, score * base.slope, score)
+        return ((score - base.peak[target]).exp() / base.share[target]).mean(dim=-1)
+
+    def worths(self, worth: Tensor) -> Sequence[Tensor]:
+        """See `Step.worths`: by the share that arrives."""
+        indptr, target, _ = self.edges.by_source
+        heard = self.shares.double() * worth[target]
+        sent = torch.zeros_like(worth).index_add(0, owner_of(indptr), heard)
+        return [sent, sent, worth]
 
     def whole(self, *inputs: Tensor) -> Tensor:
         """See `Step.whole`."""

@@ -1,0 +1,81 @@
+"""Draws rows in plain torch: how much may arrive at each, and which are computed; see `sampling.py`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from nora.engine.changed import Arriving, Reach
+from nora.engine.edges import Edges
+from nora.engine.pointers import owner_of
+
+
+def draw(
+    edges: Edges, reach: Reach, arrives: Arriving, error: float, start: Tensor, bits: int
+) -> tuple[Reach, Tensor, Tensor]:
+    """See `Backend.draw`."""
+    device, count, unit = reach.node.device, len(reach.node), 1 << bits
+    counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
+    owner = torch.arange(len(counts), device=device).repeat_interleave(counts)
+    lands = reach.slot >= 0
+    sent = arrives.size[owner]
+    share = edges.weight_by_source if arrives.share is None else arrives.share
+    if share is not None:
+        first = edges.by_source[0][reach.source] - reach.edge_ptr[:-1]
+        sent = sent * share[torch.arange(len(owner), device=device) + first[owner]].double().abs()
+    sizes = torch.zeros(count, dtype=torch.double, device=device)
+    sizes = sizes.index_add(0, reach.slot[lands], sent[lands])
+    turned = (reach.left - edges.left[reach.node]).abs()
+    sizes = reach.left.abs() * sizes + turned * arrives.mass[reach.node]
+    sizes = sizes.index_add(0, reach.also, arrives.also) * arrives.worth[reach.node]
+    sizes = torch.where(arrives.certain, 0, sizes)
+    removal = owner_of(reach.ptr)
+    limit = _threshold(sizes, removal, len(reach.ptr) - 1, error)[removal]
+    certain = arrives.certain | ~(sizes < limit)
+    parts = torch.where(certain, 0, (sizes / limit * unit).ceil().nan_to_num(0)).long()
+    passed = parts.cumsum(0)
+    before = torch.cat([passed.new_zeros(1), passed])[reach.ptr[:-1]][removal]
+    passed = passed - before + start.to(device)[removal]
+    chance = torch.where(passed // unit > (passed - parts) // unit, parts, 0)
+    chance = torch.where(certain, unit, chance)
+    kept = chance > 0
+    place = torch.where(kept, kept.cumsum(0) - 1, -1)
+    slot = torch.where(lands, place[reach.slot.clamp(min=0)], -1) if count else reach.slot
+    found = replace(
+        reach,
+        slot=slot,
+        also=place[reach.also],
+        ptr=torch.cat([place.new_zeros(1), kept.cumsum(0)])[reach.ptr],
+        node=reach.node[kept],
+        left=reach.left[kept],
+    )
+    return found, chance[kept], kept
+
+
+def _threshold(sizes: Tensor, removal: Tensor, count: int, error: float) -> Tensor:
+    """Of every removal, the largest `t` for which drawing by `sizes / t` keeps the relative error."""
+
+    def summed(values: Tensor) -> Tensor:
+        return torch.zeros(count, dtype=torch.double, device=sizes.device).index_add(
+            0, removal, values
+        )
+
+    total = summed(sizes)
+    limit = torch.full_like(total, torch.inf)
+    settled = ~total.isfinite()
+    limit[settled] = 0  # everything counts where there is no number
+    for _ in range(50):
+        below = sizes < limit[removal]
+        rest, squares = (
+            summed(torch.where(below, sizes, 0)),
+            summed(torch.where(below, sizes**2, 0)),
+        )
+        wanted = (error * total) ** 2
+        smaller = (wanted + squares) / rest
+        settled |= (rest * limit - squares <= 1.05 * wanted) | ~(smaller < limit)
+        limit = torch.where(settled, limit, smaller)
+        if bool(settled.all()):
+            break
+    return limit

@@ -1,0 +1,107 @@
+"""How far estimates are off: measured on a few removals that are done exactly as well.
+
+An estimate is off by the draws of its last step, whose variance it tells itself, and by what went before:
+draws of inner steps, and absolute values of sums that they have moved, which come out too large. The
+second part is taken to be in proportion to the influence and to the tolerance. How large both are
+together, on this model and graph, is measured:
+
+    stderr(r)² = c² (σ(r)² + (tolerance · F(r))²),    c² = mean of ((F − truth) / …)² over the removals
+
+so that about 95 % of all nodes should be within two standard errors of the truth, wherever the error
+comes from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nora.engine.engine import Engine, summed_in
+from nora.results.agreement import pearson, spearman
+from nora.seeds import shuffled
+
+# One node in so many is done exactly as well, within these bounds.
+ONE_IN, FEWEST, MOST = 50, 10, 60
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Some nodes with their true influences and their estimates.
+
+    Attributes:
+        nodes: The nodes `[n]`.
+        truth: Their influences `[n]`.
+        found: What `Engine.estimates` says of them `[n, 2]`.
+        tolerance: The estimates' tolerance.
+        dtype: The precision of scores.
+    """
+
+    nodes: Tensor
+    truth: Tensor
+    found: Tensor
+    tolerance: float
+    dtype: torch.dtype
+
+    @staticmethod
+    def of(
+        engine: Engine, pruned: Engine, nodes: Tensor, memory: int, workers: int | None
+    ) -> Calibration:
+        """Remove some of the nodes both ways.
+
+        Args:
+            engine: The exact engine.
+            pruned: The engine that estimates.
+            nodes: All nodes that are asked for.
+            memory: Bytes that chunks in work may take.
+            workers: Threads.
+        """
+        assert pruned.sampling is not None
+        count = min(max(len(nodes) // ONE_IN, FEWEST), MOST, len(nodes))
+        some = nodes[shuffled(len(nodes), pruned.sampling.seed)[:count].to(nodes.device)]
+        place = {node: at for at, node in enumerate(some.tolist())}
+        truth = torch.zeros(count, dtype=torch.double)
+        found = torch.zeros(count, 2, dtype=torch.double)
+        for ids, values in engine.scores(some, memory, workers):
+            truth[[place[node] for node in ids.tolist()]] = values.cpu().double()
+        for ids, values in pruned.by_chunks(pruned.estimates, some, memory, workers):
+            found[[place[node] for node in ids.tolist()]] = values.cpu()
+        dtype = summed_in(engine.before.dtype)
+        return Calibration(some, truth.to(dtype), found, pruned.sampling.tolerance, dtype)
+
+    def _rough(self, found: Tensor) -> Tensor:
+        """What errors are taken to be in proportion to `[n]`."""
+        return (found[:, 1].square() + (self.tolerance * found[:, 0]).square()).sqrt()
+
+    @property
+    def factor(self) -> float:
+        """How much larger errors are than they are told to be; 1 where there is nothing to go by."""
+        rough = self._rough(self.found)
+        seen = rough > 0
+        if not bool(seen.any()):
+            return 1.0
+        off = (self.found[seen, 0] - self.truth[seen]) / rough[seen]
+        return float(off.square().mean().sqrt())
+
+    def scored(self, found: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores and their standard errors `[n]` each, of what `Engine.estimates` says."""
+        found = found.cpu()
+        return found[:, 0].to(self.dtype), (self.factor * self._rough(found)).to(self.dtype)
+
+    def facts(self) -> dict[str, Any]:
+        """What is told of it: JSON-able."""
+        scores, truth = self.found[:, 0].numpy(), self.truth.numpy()
+        told: dict[str, Any] = {"exact_nodes": len(truth), "error_factor": self.factor}
+        seen = truth > 0
+        if seen.sum() > 1:
+            ratio = scores[seen] / truth[seen]
+            told |= {
+                "pearson": pearson(scores, truth),
+                "spearman": spearman(scores, truth),
+                "median_error": float(np.median(np.abs(ratio - 1))),
+                "median_ratio": float(np.median(ratio)),
+            }
+        return {key: value for key, value in told.items() if value == value}

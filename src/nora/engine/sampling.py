@@ -1,0 +1,256 @@
+"""Estimates by sampling: of the rows that a removal reaches, those that matter are likely to be computed.
+
+Every step that passes messages first tells how much may arrive at each row, a bound `b_k` that costs one
+number per message instead of a row. Row `k` is then computed with probability
+
+    q_k = min(1, b_k / t)
+
+and its change counts `1 / q_k` times from there on: in the messages it sends, and in the influence. So every
+sum is right on average, given the rows before it, while only the rows that are drawn are ever computed. The
+row itself is computed as it is, from all that arrives: activations and norms see real rows.
+
+The threshold `t` belongs to a removal and a step. It is the largest for which the sum of all `b_k` would be
+known with a relative error of `error`, the tolerance after the last messages and a third of it before:
+
+    Σ_{q_k < 1} b_k (t − b_k) ≤ (error · Σ b_k)²
+
+so that a node with a small influence is followed as closely as a hub, and about `1 / error²` rows at most are
+computed in each step. Draws are systematic (one random number per removal and step, rows in a fixed order),
+which spreads them evenly over the rows and leaves less to chance than independent ones.
+
+Randomness follows from the seed, the removal and the step alone: chunks, threads and shards do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nora.engine.backends.backend import Backend
+from nora.engine.changed import Arriving, Changed, Reach, Removals, Turning
+from nora.engine.edges import Edges
+from nora.engine.pointers import owner_of
+from nora.engine.steps.step import Step, Value
+
+# Errors of inner steps are in rows of which absolute values are taken later, where they do not cancel.
+INNER = 1 / 3
+# Receivers with more neighbours than this over the tolerance squared, at least FEW, are turned by draws.
+MANY, FEW = 0.05, 32
+# Chances are whole multiples of 2^-BITS, so that their sums do not depend on what stands before them.
+BITS = 32
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """Scrambled bits (the finaliser of SplitMix64, Steele et al. 2014)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def removal_keys(removals: Removals) -> np.ndarray:
+    """A number per removal that follows from what it removes, `[c]`."""
+    keys = np.zeros(len(removals), dtype=np.uint64)
+    np.add.at(
+        keys,
+        owner_of(removals.ptr.cpu()).numpy(),
+        _mixed(removals.node.cpu().numpy().astype(np.uint64)),
+    )
+    if removals.edge_ptr is not None and removals.edge is not None:
+        edges = removals.edge.cpu().numpy().astype(np.uint64) ^ np.uint64(0x5851F42D4C957F2D)
+        np.add.at(keys, owner_of(removals.edge_ptr.cpu()).numpy(), _mixed(edges))
+    return keys
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """How rows are drawn.
+
+    Attributes:
+        tolerance: The relative error that is aimed at.
+        seed: Seed of the draws.
+        worth: What draws go by.
+    """
+
+    tolerance: float
+    seed: int
+    worth: Worth
+
+    def of(self, removals: Removals) -> Draws:
+        """The draws of a chunk of removals."""
+        return Draws(self, removal_keys(removals))
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """The draws of one chunk.
+
+    Attributes:
+        sampling: How rows are drawn.
+        keys: A number that stands for each removal `[c]`.
+    """
+
+    sampling: Sampling
+    keys: np.ndarray
+
+    def start(self, step: int) -> Tensor:
+        """Where each removal's draws begin in a step, `BITS` random bits `[c]`."""
+        salt = _mixed(np.array([self.sampling.seed * 1_000_003 + step + 1], dtype=np.uint64))
+        return torch.from_numpy((_mixed(self.keys ^ salt) >> np.uint64(32)).astype(np.int64))
+
+    def turning(self) -> Turning:
+        """Which receivers are weighed anew because their own part of the scores has changed."""
+        many = int(min(MANY / self.sampling.tolerance**2, 2**62))
+        return Turning(self.start(-1), max(many, FEW))
+
+    def of(self, step: Step) -> Drawing | None:
+        """How a step's rows are drawn; None where all are computed."""
+        worth = self.sampling.worth
+        if id(step) not in worth.rows:
+            return None
+        number = list(worth.rows).index(id(step))
+        last = id(step) in worth.last
+        error = self.sampling.tolerance * (1.0 if last else INNER)
+        return Drawing(worth.rows[id(step)], error, self.start(number))
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """How one step's rows are drawn.
+
+    Attributes:
+        worth: How much a change of each row matters `[N]`.
+        error: The relative error of their sum that is aimed at.
+        start: Where each removal's draws begin `[c]`.
+    """
+
+    worth: Tensor
+    error: float
+    start: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Worth:
+    """How much a change of a row matters for the predictions that count.
+
+    Attributes:
+        rows: By the id of the step that makes the row, `[N]`; rows of other steps are not drawn.
+        last: The steps after which nothing passes messages any more.
+    """
+
+    rows: dict[int, Tensor]
+    last: frozenset[int]
+
+
+def worth_of(steps: Sequence[Step], output: Value, worth: Tensor, sampled_last: bool) -> Worth:
+    """How much a change of every row matters, for each step whose rows can be drawn.
+
+    From the predictions backwards: a row matters as much as the rows that hear it, each by its share. Of
+    steps that do not say how rows pass through them, all are taken to matter alike.
+
+    Args:
+        steps: The plan's.
+        output: Its output.
+        worth: How much each node's prediction matters `[N]`.
+        sampled_last: Whether rows may be drawn that only row-wise maps follow.
+    """
+    known: dict[int, Tensor] = {id(output): worth}
+    direct, rows, last = {id(output)}, dict[int, Tensor](), set[int]()
+    for step in reversed(steps):
+        key = id(step.output)
+        mine = known.pop(key, None)
+        if mine is None or step.output.static:
+            continue
+        if key in direct and step.rowwise:
+            direct |= {id(value) for value in step.inputs}
+        nodes = step.output.space.size == len(worth)
+        if step.samples and nodes and (sampled_last or key not in direct):
+            rows[id(step)] = mine
+            if key in direct:
+                last.add(id(step))
+        told = nodes and (step.rowwise or step.samples)
+        parts = step.worths(mine) if told else [torch.ones_like(worth)] * len(step.inputs)
+        for value, part in zip(step.inputs, parts, strict=True):
+            known[id(value)] = known[id(value)] + part if id(value) in known else part
+    return Worth(rows, frozenset(last))
+
+
+def weighted_alike(
+    step: Step, inputs: Sequence[Changed]
+) -> tuple[Sequence[Changed], Tensor | None]:
+    """Inputs of which the same rows count equally often, and how often; else every change counts once."""
+    some = [changed for changed in inputs if len(changed)]
+    if some and all(c.weight is some[0].weight and c.node is some[0].node for c in some):
+        return inputs, some[0].weight
+    return [folded(c, value) for c, value in zip(inputs, step.inputs, strict=True)], None
+
+
+def unweighted(step: Step, inputs: Sequence[Changed]) -> Sequence[Changed]:
+    """Inputs for a step that knows nothing of weights: a row-wise one keeps them, if all are the same."""
+    found, weight = weighted_alike(step, inputs)
+    if step.rowwise or weight is None:
+        return found
+    return [folded(c, value) for c, value in zip(inputs, step.inputs, strict=True)]
+
+
+def folded(changed: Changed, value: Value) -> Changed:
+    """Rows whose change counts once: what counts `w` times is moved `w` times as far."""
+    if changed.weight is None or not len(changed):
+        return changed
+    base = value.at(changed.node)
+    weight = changed.weight.to(base.dtype).view(-1, *[1] * (base.dim() - 1))
+    # What counts once is as it is, also where the original row is no number.
+    rows = torch.where(weight == 1, changed.rows, torch.lerp(base, changed.rows, weight))
+    return Changed(changed.ptr, changed.node, rows)
+
+
+def messages_that_count(
+    edges: Edges, sources: tuple[Tensor, ...], rows: Changed, y: Tensor
+) -> tuple[tuple[Tensor, ...], Changed]:
+    """Sources and changed rows with which every message changes as often as its row counts.
+
+    With `scale` and `right` the factor of a message then and before, row `y'` becomes the `y''` of
+    `scale y'' − right y = weight (scale y' − right y)`.
+    """
+    if rows.weight is None:
+        return sources, rows
+    ptr, source, row, scale = sources
+    at = (row >= 0).nonzero().flatten()
+    at = at[rows.weight[row[at]] != 1]
+    m, weight, before = row[at], rows.weight[row[at]], edges.right[source[at]]
+    # Where nothing is sent any more, the old factor can still say what `y''` must be.
+    then = torch.where(scale[at] == 0, before, scale[at])
+    known = then != 0
+    at, m, weight, before, then = at[known], m[known], weight[known], before[known], then[known]
+    shape = (-1, *[1] * (y.dim() - 1))
+    of_new = (weight * scale[at] / then).to(y.dtype).view(shape)
+    of_old = ((1 - weight) * before / then).to(y.dtype).view(shape)
+    moved = rows.rows.clone()
+    moved[m] = of_new * moved[m] + of_old * y[source[at]]
+    scale = scale.clone()
+    scale[at] = then
+    return (ptr, source, row, scale), Changed(rows.ptr, rows.node, moved)
+
+
+def thinned(
+    backend: Backend,
+    edges: Edges,
+    reach: Reach,
+    tied: Tensor,
+    more: Changed,
+    arrives: Arriving,
+    drawing: Drawing,
+) -> tuple[Reach, Tensor, Changed, Tensor]:
+    """The reached rows that are drawn, what else is known of them, and how often each counts `[T]`."""
+    reach, chance, kept = backend.draw(edges, reach, arrives, drawing.error, drawing.start, BITS)
+    own = reach.also >= 0
+    if len(more) and not bool(own.all()):
+        ptr = torch.zeros_like(more.ptr)
+        ptr[1:] = torch.bincount(more.removal[own], minlength=len(ptr) - 1).cumsum(0)
+        more = Changed(ptr, more.node[own], more.rows[own])
+        reach = replace(reach, also=reach.also[own])
+    return reach, tied[kept], more, 2.0**BITS / chance.double()

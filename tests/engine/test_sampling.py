@@ -1,0 +1,236 @@
+"""Estimates by drawn rows: right on average, the same however the work is cut, and they know their errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+
+import nora
+from graphs import barabasi
+from nora.engine.backends import compiled, vectorised
+from nora.engine.changed import Removals
+from nora.engine.engine import Engine
+from nora.engine.sampling import folded
+from nora.problem import build_problem
+from nora.problem.preserve import evaluating
+
+QUIET: dict[str, Any] = {"progress": False}
+BACKENDS = {"compiled": compiled, "vectorised": vectorised}
+
+
+def crowd(nodes: int = 300, ties: int = 3) -> Data:
+    """A graph with hubs, in double precision."""
+    torch.manual_seed(1)
+    return Data(x=torch.randn(nodes, 6).double(), edge_index=barabasi(nodes, ties))
+
+
+class Deep(nn.Module):
+    """Three convolutions of a kind, with a residual after the second."""
+
+    def __init__(self, kind: str, linear: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        make: Any = {
+            "gcn": GCNConv,
+            "sage": SAGEConv,
+            "sums": lambda a, b: SAGEConv(a, b, aggr="sum", root_weight=False),
+            "gat": lambda a, b: GATConv(a, b // 2, heads=2),
+        }[kind]
+        self.convs = nn.ModuleList([make(6, 8), make(8, 8), make(8, 4)]).double()
+        self.linear = linear
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.convs[0](x, edge_index)
+        h = h if self.linear else h.relu()
+        h = h + self.convs[1](h, edge_index)
+        h = h if self.linear else h.relu()
+        return self.convs[2](h, edge_index)
+
+
+def prepared(model: nn.Module, data: Data, backend: str, task: Any = None) -> Engine:
+    problem = build_problem(model.eval(), data, task)
+    with evaluating(model):
+        return Engine.prepare(problem, BACKENDS[backend])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["gcn", "sage", "gat"])
+def test_a_tiny_tolerance_computes_every_row(kind: str, backend: str) -> None:
+    engine = prepared(Deep(kind), crowd(), backend)
+    assert len(engine.worth.rows) == 3
+    assert len(engine.worth.last) == 1
+    removals = Removals.single(torch.arange(0, 300, 7))
+    found = engine.with_tolerance(1e-9).influences(removals)
+    torch.testing.assert_close(found, engine.influences(removals), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_changes_of_a_linear_model_are_right_on_average(backend: str) -> None:
+    """No absolute value, no activation: what is drawn must add up to what is there."""
+    data = crowd(80)
+    engine = prepared(Deep("sums", linear=True), data, backend, nora.NodeRegression())
+    removals = Removals.single(torch.tensor([0, 5, 40]))
+
+    def change(changed: Any) -> Tensor:
+        rows = torch.zeros(3, 80, 4, dtype=torch.double)
+        changed = folded(changed, engine.plan.output)
+        rows[changed.removal, changed.node] = changed.rows - engine.before[changed.node]
+        return rows
+
+    truth = change(engine.changed_output(removals))
+    draws = torch.stack(
+        [
+            change(engine.with_tolerance(0.3, seed=seed).changed_output(removals))
+            for seed in range(400)
+        ]
+    )
+    assert bool((draws != truth).any()), "something must have been left out"
+    error = draws.std(dim=0) / 400**0.5
+    off = (draws.mean(dim=0) - truth).abs()
+    assert bool((off <= 5 * error + 1e-9 * truth.abs().max()).all())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["gcn", "sage", "gat"])
+def test_estimates_are_near_and_unbiased_enough(kind: str, backend: str) -> None:
+    engine = prepared(Deep(kind), crowd(), backend)
+    removals = Removals.single(torch.arange(0, 300, 3))
+    truth = engine.influences(removals)
+    several = torch.stack(
+        [engine.with_tolerance(0.05, seed=seed).influences(removals) for seed in range(8)]
+    )
+    assert bool((several != truth).any())
+    assert abs(float(several.mean() / truth.mean()) - 1) < 0.05
+    assert np.corrcoef(several[0], truth)[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["gcn", "gat"])
+def test_draws_do_not_depend_on_chunks_or_threads(kind: str, backend: str) -> None:
+    engine = prepared(Deep(kind), crowd(), backend).with_tolerance(0.1, seed=3)
+    nodes = torch.arange(60)
+    whole = engine.influences(Removals.single(nodes))
+    alone = torch.cat([engine.influences(Removals.single(part)) for part in nodes.split(7)])
+    assert torch.equal(whole, alone)
+    threaded = torch.empty_like(whole)
+    for ids, values in engine.scores(nodes, 2**20, workers=3):
+        threaded[ids] = values
+    assert torch.equal(whole, threaded)
+    assert not torch.equal(
+        whole, engine.with_tolerance(0.1, seed=4).influences(Removals.single(nodes))
+    )
+
+
+def test_rows_that_nobody_asks_about_are_not_computed() -> None:
+    data = crowd()
+    targets = torch.zeros(300, dtype=torch.bool)
+    targets[250:260] = True
+    problem = build_problem(Deep("gcn").eval(), data, targets=targets)
+    with evaluating(problem.model):
+        engine = Engine.prepare(problem, vectorised)
+    removals = Removals.single(torch.arange(20))
+    changed = engine.with_tolerance(1e-9).changed_output(removals)
+    assert bool(targets[changed.node].all())
+    found = engine.with_tolerance(1e-9).influences(removals)
+    torch.testing.assert_close(found, engine.influences(removals), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["gcn", "gat"])
+def test_edges_that_go_are_estimated_too(kind: str) -> None:
+    data = crowd(120)
+    engine = prepared(Deep(kind), data, "compiled")
+    ptr = torch.arange(31)
+    removals = Removals.of_edges(ptr, torch.arange(30))
+    truth = engine.influences(removals)
+    tiny = engine.with_tolerance(1e-9).influences(removals)
+    torch.testing.assert_close(tiny, truth, rtol=1e-8, atol=1e-12)
+    several = torch.stack(
+        [engine.with_tolerance(0.1, seed=seed).influences(removals) for seed in range(8)]
+    )
+    assert abs(float(several.mean() / truth.mean()) - 1) < 0.1
+
+
+def test_links_are_estimated_by_inner_rows_alone() -> None:
+    data = crowd()
+    pairs = torch.randint(0, 300, (2, 500), generator=torch.Generator().manual_seed(0))
+    engine = prepared(Deep("gcn"), data, "compiled", nora.LinkPrediction(pairs))
+    assert len(engine.worth.rows) == 2
+    assert not engine.worth.last
+    removals = Removals.single(torch.arange(0, 300, 7))
+    truth = engine.influences(removals)
+    found = engine.with_tolerance(1e-9).influences(removals)
+    torch.testing.assert_close(found, truth, rtol=1e-9, atol=1e-12)
+    rough = engine.with_tolerance(0.1).influences(removals)
+    assert np.corrcoef(rough, truth)[0, 1] > 0.95
+
+
+def test_standard_errors_say_how_far_estimates_are_off() -> None:
+    model, data = Deep("gcn"), crowd(1500)
+    truth = nora.influence(model, data, "exact", **QUIET)
+    found = nora.influence(model, data, "exact", tolerance=0.05, **QUIET)
+    assert found.stderr is not None
+    drawn = found.stderr > 0
+    assert int((~drawn).sum()) == found.details["estimated"]["exact_nodes"] == 30
+    assert torch.equal(found.scores[~drawn], truth.scores[~drawn])
+    off = (found.scores - truth.scores)[drawn] / found.stderr[drawn]
+    assert 0.85 < float((off.abs() < 1.96).double().mean()) < 0.995
+    assert found.details["estimated"]["spearman"] > 0.98
+    assert "stderr" in found.to_frame()
+    assert truth.stderr is None
+
+
+def test_standard_errors_are_kept_in_files_and_checkpoints(tmp_path: Path) -> None:
+    model, data = Deep("sage"), crowd()
+    ask: dict[str, Any] = {"tolerance": 0.1, "seed": 5, **QUIET}
+    whole = nora.influence(model, data, "exact", **ask)
+    again = nora.Influence.load(whole.save(tmp_path / "scores.parquet"))
+    assert whole.stderr is not None
+    assert again.stderr is not None
+    torch.testing.assert_close(again.stderr, whole.stderr)
+    folder = tmp_path / "parts"
+    nora.influence(model, data, "exact", nodes=range(100), checkpoint=folder, **ask)
+    resumed = nora.influence(model, data, "exact", checkpoint=folder, **ask)
+    merged = nora.merge_checkpoints([folder])
+    for one in (resumed, merged):
+        assert one.stderr is not None
+        assert bool(one.stderr.isfinite().all())
+        assert bool((one.stderr > 0).any())
+    with pytest.raises(ValueError, match="belongs to another run"):
+        nora.influence(model, data, "exact", checkpoint=folder, **{**ask, "seed": 6})
+    assert whole[:10].stderr is not None
+
+
+def test_other_measures_count_what_was_drawn_as_often() -> None:
+    model, data = Deep("gcn"), crowd()
+    ask: dict[str, Any] = {"measure": ["change", "class:1"], **QUIET}
+    truth = nora.influence(model, data, "exact", **ask)
+    found = nora.influence(model, data, "exact", tolerance=0.02, **ask)
+    assert not torch.equal(found.scores, truth.scores)
+    for name, values in truth.columns.items():
+        assert np.corrcoef(found.columns[name], values)[0, 1] > 0.99
+
+
+def test_rows_that_are_no_numbers_are_all_computed() -> None:
+    class Logarithm(Deep):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return super().forward(x.abs().log(), edge_index).nan_to_num(0.5)
+
+    data = crowd()
+    data.x[17] = 0
+    engine = prepared(Logarithm("gcn"), data, "compiled")
+    removals = Removals.single(torch.arange(20))
+    found = engine.with_tolerance(1e-9).influences(removals)
+    torch.testing.assert_close(found, engine.influences(removals), rtol=1e-9, atol=1e-12)
+    assert bool(engine.with_tolerance(0.5).influences(removals).isfinite().all())
+
+
+def test_an_unknown_way_of_pruning_is_refused() -> None:
+    with pytest.raises(ValueError, match="pruning"):
+        nora.influence(Deep("gcn"), crowd(), "exact", tolerance=0.1, pruning="some", **QUIET)
