@@ -125,9 +125,11 @@ def test_when_even_the_sketch_does_not_fit_the_papers_approximation_is_left(
 ) -> None:
     slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
     monkeypatch.setattr(module, "_sketch_seconds", lambda *given: 1000.0)
-    with pytest.warns(UserWarning, match=r"exact would take 2\d s, and no tolerance"):
-        with problem.evaluating():
-            choice = auto(with_slow_forward(problem), Prepared(), budget=15)
+    with (
+        pytest.warns(UserWarning, match=r"exact would take 2\d s, and no tolerance"),
+        problem.evaluating(),
+    ):
+        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
     assert choice.method == "nora"
 
 
@@ -158,7 +160,7 @@ def test_what_nothing_can_estimate_is_refused_with_the_price(problem: Problem) -
     del model.scale
     model.scale = 1.0  # type: ignore[assignment]
     odd = check_model(build_problem(model, problem.data))
-    with pytest.raises(ValueError, match="nothing fits the budget: .* brute force would take 2"):
+    with pytest.raises(ValueError, match=r"nothing fits the budget: .* brute force would take 2"):
         auto(odd, Prepared(), budget=1)
 
 

@@ -205,6 +205,7 @@ def _certify(
                 "measure": found.measure,
                 "certificate": found.certificate,
                 "certified": found.certified,
+                "confidence": found.confidence,
                 "refined": found.refined,
                 "num_nodes": found.num_nodes,
                 "rest": found.rest,

@@ -95,6 +95,12 @@ def exact(
         engine = prepared.engine(problem, backend, len(problem.nodes))
         checked = {} if verify == 0 else prepared.verify(engine, verify, seed)
         pruned = engine.with_tolerance(tolerance, pruning, seed)
+        if pruned.sampling is not None and not engine.worth.rows:
+            warn(
+                "a tolerance saves nothing with this model: none of its layers can be estimated by rows that "
+                "are drawn (sums and attention of known convolutions can), so scores will be exact",
+                UserWarning,
+            )
     except UnsupportedError as reason:
         warn(f"exact falls back to brute force: {reason}", RuntimeWarning)
         with torch.no_grad():

@@ -292,7 +292,7 @@ class Session:
         k: int = 100,
         *,
         budget: float = 60.0,
-        screen: str = "cauchy",
+        screen: str = "auto",
         measure: Asked = "change",
         progress: bool = True,
     ) -> Top:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,6 +40,8 @@ from nora.results.top import Top
 
 # Refined between two looks at the clock.
 AT_ONCE = 256
+# Tolerance of the estimates that candidates are ordered by, and the degrees of freedom of their errors.
+SCREENED, TAILS = 0.05, 5
 # Up to here, the nodes within reach are counted one by one.
 COUNTED_WALKS = 2e7
 
@@ -53,7 +56,7 @@ def top(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
-    screen: str = "cauchy",
+    screen: str = "auto",
     measure: Asked = "change",
     progress: bool = True,
 ) -> Top:
@@ -68,7 +71,9 @@ def top(
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
-        screen: The method that orders the candidates; `pagerank` where the model cannot be followed.
+        screen: The method that orders the candidates. By default estimates with standard errors (`exact`
+            with a tolerance), which also tell how likely it is that none of the others belongs to the top
+            `k`; `cauchy` where the model has nothing to estimate by, `pagerank` where it cannot be followed.
         measure: What is summed over the predictions that change, one of those of `nora.influence`. Those that
             may be negative are ranked by size. Where a prediction's value has no bound (`loss`, a function)
             nothing is certain before all nodes are scored.
@@ -114,7 +119,7 @@ def certified_top(
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, "exact", problem.num_nodes)
         bound = reach_bound(problem, effects.engine, largest)
-        screen, screened, screening = _screened(session, asked, screen, effects, progress)
+        screen, screened, error, screening = _screened(session, asked, screen, effects, progress)
         # What cannot matter comes last, however the screening sees it.
         order = torch.minimum(screened.double(), bound * (1 if largest is None else torch.inf))
         order = order.nan_to_num(0.0).argsort(descending=True)
@@ -141,7 +146,22 @@ def certified_top(
         screened_by={"method": screen, "seconds": screening},
         names=session.names,
         measure=name,
+        confidence=_confidence(exact, screened, error, k) if measuring.definition else None,
     )
+
+
+def _confidence(exact: Tensor, screened: Tensor, error: Tensor | None, k: int) -> float | None:
+    """How likely it is that no node exceeds the `k`-th exact score but those that were refined, at least."""
+    if error is None:
+        return None
+    from scipy.stats import t
+
+    left = exact.isnan().numpy()
+    last = float(exact[~exact.isnan()].topk(k).values[-1])
+    off = np.maximum(error.cpu().double().numpy()[left], 1e-300)
+    # Errors have longer tails than a normal distribution.
+    exceeds = t.sf((last - screened.cpu().double().numpy()[left]) / off, TAILS)
+    return float(np.clip(1 - exceeds.sum(), 0.0, 1.0))
 
 
 def _totals(
@@ -157,19 +177,23 @@ def _totals(
 
 def _screened(
     session: Session, problem: Problem, screen: str, effects: Effects, progress: bool
-) -> tuple[str, Tensor, float]:
-    """The method that orders the candidates, its scores `[N]`, and the seconds it took."""
+) -> tuple[str, Tensor, Tensor | None, float]:
+    """The method that orders the candidates, its scores and standard errors `[N]`, and its seconds."""
     # What needs the engine would take as long as scoring all nodes, and gradients want full precision.
     followed = effects.engine is not None and effects.before.dtype in FLOATS
+    options: dict[str, Any] = {}
+    if screen == "auto":
+        samples = effects.engine is not None and bool(effects.engine.worth.rows)
+        screen, options = ("exact", {"tolerance": SCREENED}) if samples else ("cauchy", {})
     if not followed and METHODS[screen].facts.uses_model:
-        screen = "pagerank"
+        screen, options = "pagerank", {}
     start = time.perf_counter()
     if session.restricted and not METHODS[screen].facts.uses_targets:
         entry = METHODS[screen]
         scores, _, _ = collect(entry, replace(problem, targets=None), bind_options(entry, {}))
-    else:
-        scores = session.influence(screen, progress=progress).scores
-    return screen, scores, time.perf_counter() - start
+        return screen, scores, None, time.perf_counter() - start
+    found = session.influence(screen, progress=progress, **options)
+    return screen, found.scores, found.stderr, time.perf_counter() - start
 
 
 def _settled(exact: Tensor, bound: Tensor, k: int) -> bool:

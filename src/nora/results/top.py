@@ -12,6 +12,9 @@ from nora.arguments import path_of
 from nora.problem.node_index import node_columns
 from nora.results.tables import facts_of, nodes_in, read_table, rebuilt, restored, write_table
 
+# What is less likely than this is not told as likely.
+LIKELY = 0.95
+
 
 @dataclass(frozen=True, eq=False)
 class Top:
@@ -28,6 +31,8 @@ class Top:
         screened_by: The method and options of the screening.
         names: The nodes' names, when they have any.
         measure: What the scores are sums of; see `nora.top`.
+        confidence: How likely it is that these are the true top `k`, by the standard errors of the estimates
+            that the others were screened by; None where screening tells no errors.
 
     Example:
         >>> best = Top((4, 7), (3.5, 2.0), certified=2, refined=10, num_nodes=90, rest=1.9, seconds=1.0)
@@ -47,10 +52,22 @@ class Top:
     screened_by: dict[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] | None = None
     measure: str = "change"
+    confidence: float | None = None
 
     @property
     def certificate(self) -> str:
-        """What is certain, in one sentence."""
+        """What is certain, and what is likely, in one sentence."""
+        certain = self._certain()
+        if self.confidence is None or self.certified == len(self.nodes):
+            return certain
+        if self.confidence < LIKELY:
+            return (
+                f"{certain}; by their estimates others may well belong to the top {len(self.nodes)}"
+            )
+        most = int(1000 * min(self.confidence, 0.999)) / 10
+        return f"{certain}; by their estimates no other belongs to the top {len(self.nodes)}, with {most:g} %"
+
+    def _certain(self) -> str:
         refined = f"{self.refined:,} of {self.num_nodes:,} nodes scored exactly"
         if self.refined == self.num_nodes:
             return f"all {len(self.nodes)} certified: all {self.num_nodes:,} nodes scored exactly"

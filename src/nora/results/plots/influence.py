@@ -108,15 +108,21 @@ def edge_influence_plot(scores: EdgeInfluence, k: int = 15) -> Figure:
 def _draw_bars(axes: Axes, first: pd.DataFrame, method: str) -> None:
     rows = np.arange(len(first))
     values = first["influence"].to_numpy()
+    # What 95 of 100 estimates are within; nothing where scores are exact.
+    errors = 1.96 * first["stderr"].to_numpy() if "stderr" in first else np.zeros(len(first))
     axes.barh(rows, values, height=0.72, color=PLAIN)
+    drawn = errors > 0
+    axes.errorbar(
+        values[drawn], rows[drawn], xerr=errors[drawn], fmt="none", ecolor=INK, capsize=2, lw=1
+    )
     axes.set_yticks(rows, [written(name) for name in first["name"]], fontsize=9)
     axes.set_ylim(max(len(first), 4) - 0.4, -0.6)  # a few bars stay bars
-    low, high = min(values.min(), 0.0), max(values.max(), 0.0)
+    low, high = min(values.min(), 0.0), max((values + errors).max(), 0.0)
     axes.set_xlim(low, low + 1.16 * (high - low) if high > low else 1.0)  # room for the numbers
-    for row, value in zip(rows, values, strict=True):
+    for row, value, error in zip(rows, values, errors, strict=True):
         axes.annotate(
             number(value),
-            (max(value, 0.0), row),
+            (max(value + error, 0.0), row),
             xytext=(4, 0),
             textcoords="offset points",
             va="center",
