@@ -4,9 +4,9 @@
     python benchmarks/estimates.py --only arxiv-gcn   # settings whose name starts so
     python benchmarks/estimates.py --auto 300         # auto with this budget: ogbn-arxiv topology, all nodes
 
-Per setting and tolerance: CPU seconds of `exact` over those of the estimate for the same random nodes, one
-thread, one process; agreement with `exact` on these nodes (Pearson, Spearman, quantiles of estimate / truth), and the
-share of nodes whose 95 % interval holds the truth. The 20 costliest nodes are told apart.
+Per setting and tolerance: CPU seconds of `exact` over those of the estimate for the same random nodes,
+one thread, one process; agreement with `exact` on these nodes (Pearson, Spearman, quantiles of estimate /
+truth), and the share of nodes whose 95 % interval holds the truth. The 20 costliest nodes are told apart.
 
 The method was made on the first 300 random nodes (seed 0) of the ogbn-arxiv topology with a GCN; here other
 nodes are drawn (seed 1), and the other settings are other models and other graphs. ogbn-arxiv has stand-in
