@@ -477,7 +477,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=["large"])
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; by default large"
+    )
     for name, default in asdict(Size()).items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--epochs", type=int, default=200)
@@ -487,6 +489,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the files are made, and kept")
     parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args()
+    parts = asked.parts or ["large"]
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     size = Size(**{name: getattr(asked, name) for name in asdict(Size())})
     report: dict[str, Any] = {}
     if asked.results.exists():
@@ -504,7 +509,7 @@ def main() -> None:
             asked.results,
             report,
         )
-        for part in asked.parts:
+        for part in parts:
             PARTS[part](bench)
     if report.get("large"):
         chart(report["large"], asked.results.with_suffix(".png"))

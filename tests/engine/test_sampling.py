@@ -234,3 +234,23 @@ def test_rows_that_are_no_numbers_are_all_computed() -> None:
 def test_an_unknown_way_of_pruning_is_refused() -> None:
     with pytest.raises(ValueError, match="pruning"):
         nora.influence(Deep("gcn"), crowd(), "exact", tolerance=0.1, pruning="some", **QUIET)
+
+
+@pytest.mark.parametrize("tolerance", [1.0, 3.0, float("inf")])
+def test_a_relative_error_of_all_is_none_to_aim_at(tolerance: float) -> None:
+    with pytest.raises(ValueError, match="below 1"):
+        nora.influence(Deep("gcn"), crowd(), "exact", tolerance=tolerance, **QUIET)
+
+
+@pytest.mark.parametrize("kind", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("tolerance", [1e-300, 0.1, 0.999])
+def test_odd_graphs_and_tolerances_give_numbers(kind: str, tolerance: float) -> None:
+    lonely = Data(x=torch.randn(1, 6).double(), edge_index=torch.empty(2, 0, dtype=torch.long))
+    apart = Data(x=torch.randn(5, 6).double(), edge_index=torch.tensor([[0, 1, 2], [0, 2, 1]]))
+    for data in (lonely, apart):
+        ask: dict[str, Any] = {"backend": "vectorised", **QUIET}
+        truth = nora.influence(Deep(kind), data, "exact", **ask)
+        found = nora.influence(
+            Deep(kind), data, "exact", tolerance=tolerance, seed=2**63 - 1, **ask
+        )
+        torch.testing.assert_close(found.scores, truth.scores)

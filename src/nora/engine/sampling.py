@@ -99,12 +99,14 @@ class Draws:
 
     def start(self, step: int) -> Tensor:
         """Where each removal's draws begin in a step, `BITS` random bits `[c]`."""
-        salt = _mixed(np.array([self.sampling.seed * 1_000_003 + step + 1], dtype=np.uint64))
+        salt = _mixed(
+            np.array([(self.sampling.seed * 1_000_003 + step + 1) % 2**64], dtype=np.uint64)
+        )
         return torch.from_numpy((_mixed(self.keys ^ salt) >> np.uint64(32)).astype(np.int64))
 
     def turning(self) -> Turning:
         """Which receivers are weighed anew because their own part of the scores has changed."""
-        many = int(min(MANY / self.sampling.tolerance**2, 2**62))
+        many = int(MANY / max(self.sampling.tolerance, 1e-9) ** 2)
         return Turning(self.start(-1), max(many, FEW))
 
     def of(self, step: Step) -> Drawing | None:

@@ -82,6 +82,11 @@ def exact(
         raise ValueError(f"workers must be at least 1, got {workers}")
     if verify is not None and verify < 0:
         raise ValueError(f"verify must not be negative, got {verify}")
+    if pruning == "random" and tolerance >= 1:
+        raise ValueError(
+            f"tolerance is the relative error aimed at, and must be below 1, got {tolerance:g}; 0.05 is a "
+            "good start"
+        )
     if pruning not in get_args(Pruning):
         raise ValueError(f"pruning is {pruning!r}; it must be one of {get_args(Pruning)}")
     budget = parse_bytes(memory)

@@ -67,8 +67,8 @@ class How:
                     f"{', '.join(known)}"
                 )
         tolerance, workers = float(options.get("tolerance", 0.0)), options.get("workers")
-        if not 0 <= tolerance < float("inf"):
-            raise ValueError(f"tolerance must be a number from 0 up, got {tolerance}")
+        if not 0 <= tolerance < 1:
+            raise ValueError(f"tolerance must be a number from 0 up to 1, got {tolerance}")
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, got {workers}")
         budget = float(options.get("budget", 60.0))
