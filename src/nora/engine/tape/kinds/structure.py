@@ -101,7 +101,10 @@ def as_number(walk: Walk, step: Step) -> None:
                 "the last node has no edge left (pass num_nodes=x.size(0))"
             )
         if not isinstance(found, Tensor):
-            walk.refuse("makes a Python number of a value that depends on the graph")
+            walk.refuse(
+                "makes a Python number of a value that depends on the graph (keep it a tensor: no .item(), "
+                "no branch or loop on it)"
+            )
 
 
 @kind("_unique2", "unique_dim", "unique_consecutive", "_unique", "bincount", "repeat_interleave")
