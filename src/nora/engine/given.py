@@ -191,7 +191,8 @@ class Given:
         rows, columns = (self.nodes.get(kind, self.all_nodes) for kind in kinds_)
         (row, column), weight = matrix_entries(value)
         assert weight is not None
-        return Matrix(row, column, Value(space, -1, weight), rows, columns)
+        by_rows = value.layout in (torch.sparse_coo, torch.sparse_csr)
+        return Matrix(row, column, Value(space, -1, weight), rows, columns, by_rows)
 
     def _attribute(
         self,

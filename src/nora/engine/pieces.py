@@ -114,11 +114,15 @@ class Pieces:
         if rule is None:
             return at
         before = len(walk.steps)
-        named, spaces = dict(walk.named), list(walk.spaces)
+        named, spaces, unsure = dict(walk.named), list(walk.spaces), walk.unsure_of_edges
         self._weight: Tensor | None = None
+        self._edges, self._said, self._loops = [], [], False
         try:
             args = [self._argument(a) for a in call.args]
             kwargs = {key: self._argument(a) for key, a in call.kwargs.items()}
+            self._check_said()
+            if self._loops and getattr(call.module, "add_self_loops", False):
+                raise _NoRuleError  # to a matrix PyG adds them, beside edges it leaves those that are there
             if self._weight is not None:
                 kwargs["edge_weight"] = self._weight
             home = self._home
@@ -138,7 +142,7 @@ class Pieces:
         if made is None:
             # Whatever it has made so far is forgotten, by name too.
             del walk.steps[before:]
-            walk.named, walk.spaces = named, spaces
+            walk.named, walk.spaces, walk.unsure_of_edges = named, spaces, unsure
             return at
         space = home
         assert isinstance(call.out, Ref)
@@ -153,6 +157,27 @@ class Pieces:
         return call.end
 
     _home: Space
+    _edges: list[Space]
+    _said: list[Tracked]
+    _loops: bool
+
+    def _check_said(self) -> None:
+        """What is said of edges must be said of those that are given, in their order, on every graph."""
+        for said in self._said:
+            if not any(self._alike(said.space, space) for space in self._edges):
+                raise _NoRuleError
+
+    def _alike(self, one: Space, other: Space) -> bool:
+        if one is other:
+            return True
+        if one.sizes != other.sizes:
+            return False
+        every = torch.arange(one.size)
+        if not (other.covers(every, one) and other.covered(every, one)):
+            return False
+        if not (other.goes_with(every, one) and other.comes_with(every, one)):
+            self.walk.unsure(f"takes rows of {one.label} for rows of {other.label}")
+        return True
 
     def _argument(self, argument: Any, pair: bool = False) -> Any:
         """An argument of a convolution as its rule gets it: values of nodes, tensors of edges."""
@@ -187,6 +212,7 @@ class Pieces:
             return self._edge_index(found)
         if found.layout.axis != 0:
             raise _NoRuleError
+        self._said.append(found)
         # What it says is read off once: where it is made of features, it is not edited with them.
         rows = found.value.whole()
         self.plan.tells(rows, found.value)
@@ -201,6 +227,8 @@ class Pieces:
                 raise _NoRuleError
             self.walk.named[key] = (torch.stack([found.column, found.row]), found)
             self.plan.knows(self.walk.named[key][0], found.values.space)
+        self._edges.append(found.space)
+        self._loops = self._loops or bool((found.row == found.column).any())
         weight = found.values.whole()
         self.plan.tells(weight, found.values)
         self._weight = None if bool((weight == 1).all()) else weight
@@ -208,6 +236,7 @@ class Pieces:
 
     def _edge_index(self, found: Tracked) -> Tensor:
         """Edges `[2, E]` between global ids; every one of them must go with its own ends alone."""
+        self._edges.append(found.space)
         key = ("edges of all nodes", id(found.value))
         if key not in self.walk.named:
             rows = found.value.whole()

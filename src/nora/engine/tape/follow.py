@@ -34,6 +34,9 @@ Kind = Any  # a function of the walk and the operation
 KINDS: dict[str, Kind] = {}
 # The same for operations on sparse matrices, or that make one.
 MATRICES: dict[str, Kind] = {}
+MAKE_MATRICES = (
+    "_sparse_coo_tensor_with_dims_and_tensors", "_sparse_coo_tensor_unsafe", "sparse_of_edges",
+)  # fmt: skip
 
 
 def kind(*names: str) -> Callable[[Kind], Kind]:
@@ -123,7 +126,7 @@ class Walk(Builder):
         if all(isinstance(o, Tensor) for o in operands) and not _sized(step):
             self._plainly(step)
             return
-        if any(isinstance(o, Matrix) for o in operands) or step.name.startswith("_sparse_coo"):
+        if any(isinstance(o, Matrix) for o in operands) or step.name in MAKE_MATRICES:
             if step.name not in MATRICES:
                 self.refuse("does something with a sparse matrix that is not followed")
             MATRICES[step.name](self, step)

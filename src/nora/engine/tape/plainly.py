@@ -10,6 +10,8 @@ import torch
 import torch_geometric
 from torch.overrides import TorchFunctionMode
 
+from nora.engine.tape.as_one import one_operation_each
+
 
 class Rewritten(TorchFunctionMode):
     """Functions that look at values only to complain about them, in a form that does not look."""
@@ -50,7 +52,8 @@ def plain_operations() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(False)
         torch._C._set_mkldnn_enabled(False)
         torch_geometric.backend.use_segment_matmul = False
-        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        math = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
+        with math, one_operation_each():
             yield
     finally:
         torch._C._set_mkldnn_enabled(mkldnn)

@@ -83,18 +83,20 @@ def lay_side_by_side(tapes: list[Tape]) -> Program:
         for mine, its in zip(main.ops, other.ops, strict=False):
             if mine.func is its.func and len(mine.outs) != len(its.outs):
                 raise UnsupportedError(
-                    f"{mine.name} at {mine.line} gives another number of tensors on other graphs"
+                    f"{mine.name} at {mine.line} gives another number of tensors on other graphs "
+                    "(do all rows in one operation, not one after the other in a loop)"
                 )
             if mine.func is not its.func or mine.outs != its.outs:
                 raise UnsupportedError(
                     f"the model does something else on other graphs: {mine.name} at {mine.line}, but "
-                    f"{its.name} at {its.line}"
+                    f"{its.name} at {its.line} (no branch or loop may depend on the graph)"
                 )
         if len(main.ops) != len(other.ops):
             longer = main.ops if len(main.ops) > len(other.ops) else other.ops
             odd = longer[min(len(main.ops), len(other.ops))]
             raise UnsupportedError(
-                f"the model does something more on some graphs: {odd.name} at {odd.line}"
+                f"the model does something more on some graphs: {odd.name} at {odd.line} "
+                "(no branch or loop may depend on the graph)"
             )
         if main.inputs != other.inputs or main.output != other.output:
             raise UnsupportedError("the model returns something else on other graphs")

@@ -181,7 +181,10 @@ class Tensors:
     def static_index(self, found: Known, what: str = "an index") -> Tracked:
         """A tracked tensor of row numbers that no removal changes."""
         if not isinstance(found, Tracked) or not found.value.static:
-            self.refuse(f"picks by {what} that depends on values, not on the graph's edges alone")
+            help_ = " (weigh rows by it instead of picking them)" if what == "a mask" else ""
+            self.refuse(
+                f"picks by {what} that depends on values, not on the graph's edges alone{help_}"
+            )
         assert isinstance(found, Tracked)
         self.frozen.append(found.value)
         return found

@@ -101,6 +101,7 @@ class Matrix:
         row, column: Where each entry stands, `[size]`.
         values: The entries.
         rows, columns: What its rows and columns are.
+        in_order: Whether its entries are stored as they stand here, so that one may take it apart.
     """
 
     row: Tensor
@@ -108,6 +109,7 @@ class Matrix:
     values: Value
     rows: Space
     columns: Space
+    in_order: bool = True
 
     @property
     def space(self) -> Space:

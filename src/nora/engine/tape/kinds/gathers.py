@@ -162,6 +162,8 @@ def _by_mask(walk: Walk, step: Step, found: Known, dim: int, mask: Tracked) -> N
     if isinstance(found, Uniform):
         walk.set(Uniform(found.rows, found.layout, step.shapes[0][dim]))
         return
+    if isinstance(found, Tracked):
+        found = walk.as_rows_of(found, mask.space) or found
     if isinstance(found, Tensor) or found.space is not mask.space or found.layout.axis != dim:
         walk.refuse("picks rows by a mask of other rows")
     assert isinstance(found, Tracked)

@@ -48,7 +48,10 @@ def product(walk: Walk, step: Step) -> None:
             return
         both = isinstance(first, Tracked | Uniform) and isinstance(second, Tracked | Uniform)
         if both and not (batched and axis == 0):
-            walk.refuse_later(step, "multiplies rows with rows")
+            walk.refuse_later(
+                step,
+                "multiplies rows with rows (where all nodes attend to all, a full pass is the only way)",
+            )
             return
         layouts.append(Layout(axis, found.layout.outer, found.layout.inner))
     if len(set(layouts)) > 1:

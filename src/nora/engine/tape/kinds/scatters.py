@@ -212,6 +212,7 @@ def into(
         if source.layout.axis != dim or not source.layout.plain:
             walk.refuse("reduces along another axis than the rows'")
         source = Tracked(walk.repeated(source, space), source.layout)
+    source = walk.as_rows_of(source, space) or source
     if source.space is not space or source.layout.axis != dim or not source.layout.plain:
         walk.refuse(f"reduces rows of {source.space.label} by an index of {space.label}")
     which = numbers(walk, index)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from nora.engine.steps.reduce import Reduce
 from nora.engine.steps.step import Value
-from nora.engine.tape.follow import MATRICES, Walk
+from nora.engine.tape.follow import MAKE_MATRICES, MATRICES, Walk
 from nora.engine.tape.kinds.gathers import numbers
 from nora.engine.tape.program import Step
 from nora.engine.tape.tracked import Layout, Matrix, Tracked, Uniform
@@ -31,13 +32,19 @@ def transposed(walk: Walk, step: Step) -> None:
     """Rows for columns."""
     found = walk[step.args["self"]]
     assert isinstance(found, Matrix)
-    walk.set(Matrix(found.column, found.row, found.values, found.columns, found.rows))
+    walk.set(
+        Matrix(found.column, found.row, found.values, found.columns, found.rows, found.in_order)
+    )
 
 
 @_of_matrix("_coalesce", "coalesce", "to_sparse_csr", "_to_sparse_csr", "_to_sparse", "to_sparse")
 def alike(walk: Walk, step: Step) -> None:
-    """The same entries, stored otherwise."""
-    walk.set(walk[step.args["self"]])
+    """The same entries, stored row by row, those of one place as one."""
+    found = walk[step.args["self"]]
+    assert isinstance(found, Matrix)
+    place = found.row * found.columns.size + found.column
+    in_order = found.in_order and bool((place[1:] > place[:-1]).all())
+    walk.set(replace(found, in_order=in_order))
 
 
 @_of_matrix("is_coalesced")
@@ -48,9 +55,60 @@ def told(walk: Walk, step: Step) -> None:
 @_of_matrix("values", "_values")
 def values(walk: Walk, step: Step) -> None:
     """The entries' numbers."""
-    found = walk[step.args["self"]]
+    walk.set(Tracked(_apart(walk, step, step.shapes[0][0]).values, Layout(0)))
+
+
+def _apart(walk: Walk, step: Step, sizes: tuple[int, ...]) -> Matrix:
+    """A matrix whose entries are taken one by one."""
+    found = walk[step.args["matrix" if step.name == "entries" else "self"]]
     assert isinstance(found, Matrix)
-    walk.set(Tracked(found.values, Layout(0)))
+    if not found.in_order or found.space.sizes != sizes:
+        walk.refuse(
+            "takes the entries of a sparse matrix after they were put in order (use "
+            "torch_geometric.utils.coalesce)"
+        )
+    return found
+
+
+@_of_matrix("entries", "indices", "_indices")
+def entries(walk: Walk, step: Step) -> None:
+    """Where the entries stand, and their numbers."""
+    found = _apart(walk, step, step.shapes[0][1])
+    key = ("entries", id(found))
+    if key not in walk.named:
+        where = torch.stack([found.row, found.column], dim=1)
+        walk.named[key] = (walk.fixed(where, found.space), found)
+    walk.set(Tracked(walk.named[key][0], Layout(1), "id"))
+    if step.name == "entries":
+        walk.set(Tracked(found.values, Layout(0)), 1)
+
+
+@_of_matrix("crow_indices", "ccol_indices", "col_indices", "row_indices")
+def pointers(walk: Walk, step: Step) -> None:
+    """Where each row's entries begin: every removal moves them all."""
+    walk.refuse(
+        "reads the pointers of a compressed sparse matrix, which is not followed (give the layer edge_index, "
+        "or the matrix as adj_t.to_sparse_coo())"
+    )
+
+
+@_of_matrix("with_entries")
+def with_entries(walk: Walk, step: Step) -> None:
+    """Other numbers in the same places."""
+    found, weight = walk[step.args["matrix"]], walk[step.args["values"]]
+    assert isinstance(found, Matrix)
+    if isinstance(weight, Uniform):
+        weight = Tracked(walk.repeated(weight, found.space), weight.layout)
+    if isinstance(weight, Tracked):
+        weight = walk.as_rows_of(weight, found.space)
+    if not isinstance(weight, Tracked) or weight.layout != Layout(0) or walk.ndim_of(weight) != 1:
+        walk.refuse("makes a sparse matrix of other values than its entries")
+    assert isinstance(weight, Tracked)
+    if not found.in_order:
+        walk.refuse(
+            "gives the entries of a sparse matrix other values after they were put in order"
+        )
+    walk.set(Matrix(found.row, found.column, weight.value, found.rows, found.columns))
 
 
 @_of_matrix("mm", "addmm", "_sparse_addmm", "_sparse_mm_reduce_impl")
@@ -113,11 +171,11 @@ def _reduced(walk: Walk, matrix: Matrix, rows: Value, reduce: str) -> Value:
     return walk.scattered(rows, matrix.row, start, extremum, False)
 
 
-@_of_matrix("_sparse_coo_tensor_with_dims_and_tensors", "_sparse_coo_tensor_unsafe")
+@_of_matrix(*MAKE_MATRICES)
 def made(walk: Walk, step: Step) -> None:
     """A matrix from its entries."""
     args = step.args
-    index = walk[args["indices"]]
+    index = walk[args["edges" if step.name == "sparse_of_edges" else "indices"]]
     if not isinstance(index, Tracked) or index.layout != Layout(1) or index.ids != "id":
         walk.refuse("makes a sparse matrix of what are no edges")
     assert isinstance(index, Tracked)
@@ -129,7 +187,9 @@ def made(walk: Walk, step: Step) -> None:
     weight = walk[args["values"]]
     if isinstance(weight, Uniform):
         weight = Tracked(walk.repeated(weight, index.space), weight.layout)
-    if not isinstance(weight, Tracked) or weight.space is not index.space:
+    if isinstance(weight, Tracked):
+        weight = walk.as_rows_of(weight, index.space)
+    if not isinstance(weight, Tracked) or weight.layout != Layout(0) or walk.ndim_of(weight) != 1:
         walk.refuse("makes a sparse matrix of other values than its entries")
     assert isinstance(weight, Tracked) and spaces[0] is not None and spaces[1] is not None
     walk.set(

@@ -52,6 +52,30 @@ def sorted_rows(walk: Walk, step: Step) -> None:
         walk.set(Tracked(walk.fixed(order, space), Layout(0), "id"), 1)
 
 
+@kind("distinct_edges")
+def distinct_edges(walk: Walk, step: Step) -> None:
+    """Every edge once: it goes with its nodes, as all that are equal to it do."""
+    found = walk[step.args["edges"]]
+    if not isinstance(found, Tracked) or found.layout != Layout(1) or found.ids != "id":
+        walk.refuse("puts together what are no edges")
+    assert isinstance(found, Tracked)
+    found = walk.static_index(found)
+    key = ("distinct", id(found.value), bool(step.args["sort_by_row"]))
+    if key not in walk.named:
+        ends = found.value.whole().t().contiguous()
+        edges, group = step.op.func(ends, bool(step.args["sort_by_row"]))
+        some = torch.empty(edges.size(1), dtype=torch.long)
+        some[group] = torch.arange(len(group))
+        walk.named[key] = (edges.t().contiguous(), group, some, found.value)
+    edges, group, some, _ = walk.named[key]
+    space = walk.subspace(found.space, some, ("one of", *key), step.shapes[0][1])
+    if not (found.space.covers(group, space) and found.space.covered(group, space)):
+        walk.refuse("puts edges together that go with different nodes")
+    walk.unsure("puts equal edges together")
+    walk.set(Tracked(walk.fixed(edges, space), Layout(1), "id"))
+    walk.set(Tracked(walk.fixed(group, found.space), Layout(0), "id"), 1)
+
+
 # Layers that make a row for every number up to the largest, and read only those that edges lead to.
 SIZED_BY_LARGEST = (HypergraphConv,)
 
@@ -77,7 +101,10 @@ def as_number(walk: Walk, step: Step) -> None:
                 "the last node has no edge left (pass num_nodes=x.size(0))"
             )
         if not isinstance(found, Tensor):
-            walk.refuse("makes a Python number of a value that depends on the graph")
+            walk.refuse(
+                "makes a Python number of a value that depends on the graph (keep it a tensor: no .item(), "
+                "no branch or loop on it)"
+            )
 
 
 @kind("_unique2", "unique_dim", "unique_consecutive", "_unique", "bincount", "repeat_interleave")
