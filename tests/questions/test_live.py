@@ -236,6 +236,26 @@ def test_an_effect_is_told_without_applying_it() -> None:
     torch.testing.assert_close(live.predictions, whole.after, equal_nan=True)
 
 
+def test_a_node_that_comes_alone_and_hears_nobody_has_a_prediction() -> None:
+    data = double(two_camps())
+    torch.manual_seed(0)
+    model = pyg.Sequential(
+        "x, edge_index", [(pyg.GCNConv(FEATURES, 3, normalize=False), "x, edge_index -> x")]
+    ).double()
+    live = nora.Live(model, data)
+    some = nora.Edits(add_nodes=torch.ones(2, FEATURES).double())
+    alone = model(torch.ones(1, FEATURES).double(), data.edge_index[:, :0]).softmax(dim=1).detach()
+    torch.testing.assert_close(live.effect_of(some).added, alone.expand(2, -1))
+    live.apply(some)
+    torch.testing.assert_close(live.predictions[8:], alone.expand(2, -1))
+    live.undo()
+    live.apply(nora.Edits(add_nodes=torch.ones(1, FEATURES).double(), add_edges=[(0, 8)]))
+    graph = live.data
+    truth = model(graph.x, graph.edge_index).softmax(dim=1).detach()
+    torch.testing.assert_close(live.predictions, truth)
+    assert live.how == "rows"
+
+
 def test_edits_can_be_taken_back() -> None:
     data, model = double(directed()), network("sage")
     live = nora.Live(model, data, renew_after=2)

@@ -117,6 +117,10 @@ class Written:
                 self._write(seen, places, features)
         return item, after
 
+    def now(self, node: Tensor) -> Tensor:
+        """The predictions of some nodes as they are."""
+        return self.engine.problem.task.predict(self.plan.output.at(node))
+
     def neighbours(self, node: int) -> Tensor:
         """The edges at a node, both ways `[2, m]`, distinct."""
         found = []

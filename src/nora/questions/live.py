@@ -341,9 +341,10 @@ class Live:
         change = Difference(asked.session, state.done, asked.done, place).change(written)
         with written.engine.problem.evaluating(), torch.no_grad():
             item, after = written.after(change, write)
-        width = state.predictions.shape[1:]
-        rows = state.predictions.new_full((len(now), *width), float("nan"))
-        rows[: len(state.predictions)] = state.predictions
+        new = torch.arange(len(state.predictions), len(now))
+        rows = torch.cat(
+            [state.predictions, written.now(new)]
+        )  # one that hears nobody may not change
         known = item < len(now)
         rows[item[known]] = after[known]
         rows[now < 0] = float("nan")
