@@ -167,3 +167,10 @@ class Difference:
 
 def _key(copy: dict[str, Tensor]) -> tuple[Any, ...]:
     return tuple((key, *value.flatten().tolist()) for key, value in sorted(copy.items()))
+
+
+def amount(done: Resolved) -> int:
+    """How much edits change."""
+    rows = sum(len(ids) for ids, _ in done.features.values())
+    come = sum(one.edges.size(1) for one in done.gained.values())
+    return len(done.removed) + len(done.numbers) + come + rows + sum(done.added_counts().values())
