@@ -327,6 +327,29 @@ def test_edits_can_be_taken_back() -> None:
         live.undo()
 
 
+def test_a_node_comes_back_whose_neighbour_has_gone_before_it() -> None:
+    data, model = double(two_camps()), network()
+    a, b = data.edge_index[:, 0].tolist()
+    live = nora.Live(model, data)
+    first = live.predictions
+    live.apply(nora.Edits(remove=a))
+    without = live.predictions
+    live.apply(nora.Edits(remove=b))
+    live.undo()
+    live.apply(nora.Edits(features={b: data.x[a]}))
+    live.undo()
+    torch.testing.assert_close(live.predictions, without, equal_nan=True)
+    graph = nora.Edits(remove=a, features={b: data.x[a]}).apply(data)
+    live.apply(nora.Edits(features={b: data.x[a]}))
+    truth = model(graph.x, graph.edge_index).softmax(dim=1).detach()
+    left = ~live.predictions.isnan().any(dim=1)
+    torch.testing.assert_close(live.predictions[left], truth, rtol=0, atol=1e-9)
+    assert live.how == "rows"
+    live.undo()
+    live.undo()
+    torch.testing.assert_close(live.predictions, first)
+
+
 def test_one_direction_goes_where_that_is_said() -> None:
     data, model = double(two_camps()), network()
     live = nora.Live(model, data)

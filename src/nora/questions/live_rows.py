@@ -79,7 +79,10 @@ class Difference:
 
     def change(self, written: Written) -> Change:
         """What goes, comes and changes."""
+        # Between two of which one was gone before and is gone now, nothing happens.
         pairs = sorted(self._affected(written))
+        known = (self._ids(pairs) >= 0).all(dim=0).tolist()
+        pairs = [pair for pair, both in zip(pairs, known, strict=True) if both]
         gone = set(self.after.removed.tolist())
         gained, said = [], []
         come = self._come(self.after)
