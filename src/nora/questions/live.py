@@ -385,7 +385,7 @@ class Live:
             removed=index.named(index.ids(edits.remove).tolist()),
             before=before,
             after=rows[:known],
-            counted=~rows[:known].sum(dim=1).isnan(),
+            counted=asked.place[self._kind][:known].to(rows.device) >= 0,
             task=asked.session.task.name,
             classes=asked.session.task.counted_classes,
             removed_edges=named_edges(lost),
