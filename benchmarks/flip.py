@@ -6,7 +6,7 @@
     python benchmarks/flip.py --seconds 50        # stops after so many CPU seconds; the same again goes on
 
 Every node is written as it is done, and not asked again where it is there (`--again` does). Seconds are
-CPU seconds, of all threads together.
+CPU seconds, of all threads together (in results without `cpu_seconds`, those of the wall clock).
 
 The motif graphs are PyG's: houses on a Barabási–Albert graph, cycles and grids on a tree; nodes of motifs are
 asked about. Their GCN sums without normalising: with it, constant features do not tell cycles from the tree
@@ -172,7 +172,7 @@ def main() -> None:
                     "smallest",
                     "at_least",
                     "candidates",
-                    "cpu_seconds",
+                    "seconds",
                 ],
                 "settings": dict(sorted(results.items())),
             }
