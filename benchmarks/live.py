@@ -45,6 +45,12 @@ def timed(work: Callable[[], Any]) -> tuple[float, float]:
     return time.perf_counter() - start, time.process_time() - cpu
 
 
+def memory() -> float:
+    """What the process holds, in GB; while the model runs it holds its messages, too."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1e6
+
+
 def told(times: list[tuple[float, float]]) -> dict[str, Any]:
     """Median and largest."""
     seconds, cpu = zip(*times, strict=True)
@@ -83,6 +89,7 @@ def measured(name: str, part: str, count: int, passes: int) -> dict[str, Any]:
 
     found: dict[str, Any] = {"nodes": data.num_nodes, "edges": data.num_edges // 2}
     found["pass"] = told([timed(lambda: full_pass(data)) for _ in range(passes)])
+    found["memory_gb_before"] = memory()
     if part == "what_if":
         session = nora.Session(model, data)
         ask = session.what_if
@@ -111,6 +118,7 @@ def measured(name: str, part: str, count: int, passes: int) -> dict[str, Any]:
         error = (live.predictions - full_pass(live.data)).abs().max()
         found["largest_error_after_all"] = float(error)
     found["load_average"] = os.getloadavg()[0]
+    found["memory_gb_after"] = memory()
     return found
 
 
@@ -138,9 +146,12 @@ def main() -> None:
             "settings": dict(sorted(results.items())),
         }
         arguments.out.write_text(json.dumps(about, indent=1) + "\n")
-        print(
-            name, json.dumps(results[name]["ratios"]), json.dumps(results[name]["live"]), flush=True
-        )
+        for kind in ("removed", "added"):
+            print(
+                f"{name:5} {part:8} {kind:8} {1000 * row[kind]['median_seconds']:7.1f} ms, "
+                f"{row[kind]['ratio']:6.0f} x a pass (CPU {row[kind]['cpu_ratio']:.0f} x)",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

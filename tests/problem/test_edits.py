@@ -124,7 +124,7 @@ def test_nodes_and_features_of_types() -> None:
 
 
 def test_edits_combine_and_what_undoes_each_other_is_left_out() -> None:
-    both = Edits(remove=1, add_edges=[(0, 2)]) + Edits(remove=[3], remove_edges=[(2, 0), (4, 5)])
+    both = Edits(remove=1, add_edges=[(0, 2)]) + Edits(remove=[3], remove_edges=[(0, 2), (4, 5)])
     assert both.remove == [1, 3]
     assert both.add_edges == []
     assert both.remove_edges == [(4, 5)]
@@ -133,6 +133,50 @@ def test_edits_combine_and_what_undoes_each_other_is_left_out() -> None:
     a, b = data.edge_index[:, 0].tolist()
     again = Edits(remove_edges=[(a, b)]) + Edits(add_edges=[(a, b)])
     assert edge_set(again.apply(data).edge_index) == edge_set(data.edge_index)
+
+
+def test_the_reverse_of_an_edge_is_another_one_unless_edits_say_that_it_is_not() -> None:
+    path = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 2], [1, 2, 1]]))  # 1→2 and back
+    both = Edits(remove_edges=[(1, 2)]) + Edits(remove_edges=[(2, 1)])
+    assert edge_set(both.apply(path).edge_index) == [[0, 1]]
+    turned = Edits(remove_edges=[(0, 1)]) + Edits(add_edges=[(1, 0)])
+    assert edge_set(turned.apply(path).edge_index) == [[1, 0], [1, 2], [2, 1]]
+    come, go = Edits(add_edges=[(1, 0)]), Edits(remove_edges=[(0, 1)])
+    with pytest.raises(
+        ValueError, match="adds the edge 1–0 and the other removes 0–1, which is the same"
+    ):
+        come + go
+    directed = Edits(add_edges=[(1, 0)], undirected=False) + go
+    assert edge_set(directed.apply(path).edge_index) == [[1, 0], [1, 2], [2, 1]]
+    undirected = Edits(add_edges=[(0, 2)], undirected=True) + Edits(remove_edges=[(2, 0)])
+    assert not undirected
+
+
+def test_what_happens_to_a_node_that_goes_later_is_gone_with_it() -> None:
+    data = two_camps()
+    first = Edits(add_edges=[(0, 7), (1, 7)], features={0: data.x[3], 2: data.x[3]})
+    both = first + Edits(remove=0)
+    assert both.add_edges == [(1, 7)]
+    assert list(both.features) == [2]
+    step = Edits(remove=0).apply(first.apply(data))
+    assert edge_set(both.apply(data).edge_index) == edge_set(step.edge_index)
+    typed_edits = Edits(
+        add_edges={("author", "writes", "paper"): [(0, 1)]}, features={("paper", 1): [1.0, 1]}
+    )
+    for gone in ({"paper": [1]}, [("paper", 1)], ("paper", 1)):
+        assert not (typed_edits + Edits(remove=gone)).add_edges
+        assert (typed_edits + Edits(remove=gone)).features is None
+
+
+def test_a_type_may_be_named_in_two_ways() -> None:
+    data = typed()
+    one, other = (
+        Edits(remove_edges={"writes": [(2, 2)]}),
+        Edits(remove_edges={("author", "writes", "paper"): torch.tensor([[1], [1]])}),
+    )
+    left = edge_set((one + other).apply(data)["writes"].edge_index)
+    there = edge_set(data["writes"].edge_index)
+    assert [pair for pair in there if pair not in left] == [[1, 1], [2, 2]]
 
 
 def test_edits_are_saved_and_loaded(tmp_path: Path) -> None:

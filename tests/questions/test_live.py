@@ -14,6 +14,7 @@ from graphs import FEATURES, barabasi, directed, double, some_pairs, two_camps
 from hetero_graphs import library
 from hetero_graphs import network as hetero_network
 from networks import network, patchwork
+from nora.engine import written
 from nora.engine.engine import Engine
 from nora.engine.written import Written
 
@@ -97,6 +98,7 @@ def test_rows_are_written_back_for_hundreds_of_edits_and_nothing_is_prepared_ane
     name: str, edits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared, prepare = [], Engine.prepare
+    monkeypatch.setattr(written, "FEW", 1)  # sums are corrected though they are short
     monkeypatch.setattr(
         Engine, "prepare", staticmethod(lambda *given: prepared.append(1) or prepare(*given))
     )
@@ -197,6 +199,57 @@ def test_what_cannot_be_written_back_is_kept_by_snapshots_and_told() -> None:
     assert live.how == "snapshots: a convolution is followed without a rule"
 
 
+class Turned(torch.nn.Module):
+    """Hears those whom it points to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.SAGEConv(FEATURES, 3)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        return self.conv(x, edge_index.flip(0))
+
+
+def test_a_model_that_turns_edges_round_is_kept_by_snapshots() -> None:
+    torch.manual_seed(0)
+    data, model = double(directed()), Turned().double()
+    edits = nora.Edits(remove_edges=[tuple(data.edge_index[:, 0].tolist())])
+    graph = edits.apply(data)
+    truth = model(graph.x, graph.edge_index).softmax(dim=1).detach()
+    live = nora.Live(model, data)
+    torch.testing.assert_close(live.effect_of(edits).after, truth)
+    live.apply(edits)
+    torch.testing.assert_close(live.predictions, truth)
+    assert live.how == "snapshots: the model turns edges round, or puts them in another order"
+
+
+def test_an_edge_of_a_kind_that_nobody_had_comes_and_goes() -> None:
+    torch.manual_seed(4)
+    torch.set_default_dtype(torch.double)
+    edges = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]])
+    data = Data(x=torch.randn(5, FEATURES), edge_index=edges, edge_type=torch.zeros(5).long())
+    live = nora.Live(model := Said("edge_type"), data)
+    first = live.predictions
+    other = [
+        nora.Edits(remove_edges=[(0, 1)], add_edges=[(0, 1, {"edge_type": 2})]),
+        nora.Edits(add_edges=[(3, 1, {"edge_type": 2})]),
+        nora.Edits(remove_edges=[(2, 3)], add_edges=[(4, 2, {"edge_type": 1})]),
+    ]
+    for edits in other:
+        told = live.effect_of(edits).after
+        live.apply(edits)
+        graph = live.data
+        truth = model(graph.x, graph.edge_index, None, graph.edge_type).softmax(dim=1).detach()
+        torch.testing.assert_close(told, truth, rtol=0, atol=1e-9)
+        torch.testing.assert_close(live.predictions, truth, rtol=0, atol=1e-9)
+    for _ in other:
+        live.undo()
+    torch.testing.assert_close(live.predictions, first)
+    assert live.apply(nora.Edits(features={0: data.x[1]})).total > 0
+    assert live.how == "rows"
+    torch.set_default_dtype(torch.float)
+
+
 def test_rows_written_back_wrongly_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     after = Written.after
     monkeypatch.setattr(
@@ -236,6 +289,26 @@ def test_an_effect_is_told_without_applying_it() -> None:
     torch.testing.assert_close(live.predictions, whole.after, equal_nan=True)
 
 
+def test_a_node_that_comes_alone_and_hears_nobody_has_a_prediction() -> None:
+    data = double(two_camps())
+    torch.manual_seed(0)
+    model = pyg.Sequential(
+        "x, edge_index", [(pyg.GCNConv(FEATURES, 3, normalize=False), "x, edge_index -> x")]
+    ).double()
+    live = nora.Live(model, data)
+    some = nora.Edits(add_nodes=torch.ones(2, FEATURES).double())
+    alone = model(torch.ones(1, FEATURES).double(), data.edge_index[:, :0]).softmax(dim=1).detach()
+    torch.testing.assert_close(live.effect_of(some).added, alone.expand(2, -1))
+    live.apply(some)
+    torch.testing.assert_close(live.predictions[8:], alone.expand(2, -1))
+    live.undo()
+    live.apply(nora.Edits(add_nodes=torch.ones(1, FEATURES).double(), add_edges=[(0, 8)]))
+    graph = live.data
+    truth = model(graph.x, graph.edge_index).softmax(dim=1).detach()
+    torch.testing.assert_close(live.predictions, truth)
+    assert live.how == "rows"
+
+
 def test_edits_can_be_taken_back() -> None:
     data, model = double(directed()), network("sage")
     live = nora.Live(model, data, renew_after=2)
@@ -252,6 +325,29 @@ def test_edits_can_be_taken_back() -> None:
     torch.testing.assert_close(live.predictions, first)
     with pytest.raises(ValueError, match="nothing to undo"):
         live.undo()
+
+
+def test_a_node_comes_back_whose_neighbour_has_gone_before_it() -> None:
+    data, model = double(two_camps()), network()
+    a, b = data.edge_index[:, 0].tolist()
+    live = nora.Live(model, data)
+    first = live.predictions
+    live.apply(nora.Edits(remove=a))
+    without = live.predictions
+    live.apply(nora.Edits(remove=b))
+    live.undo()
+    live.apply(nora.Edits(features={b: data.x[a]}))
+    live.undo()
+    torch.testing.assert_close(live.predictions, without, equal_nan=True)
+    graph = nora.Edits(remove=a, features={b: data.x[a]}).apply(data)
+    live.apply(nora.Edits(features={b: data.x[a]}))
+    truth = model(graph.x, graph.edge_index).softmax(dim=1).detach()
+    left = ~live.predictions.isnan().any(dim=1)
+    torch.testing.assert_close(live.predictions[left], truth, rtol=0, atol=1e-9)
+    assert live.how == "rows"
+    live.undo()
+    live.undo()
+    torch.testing.assert_close(live.predictions, first)
 
 
 def test_one_direction_goes_where_that_is_said() -> None:

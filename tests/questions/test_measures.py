@@ -336,3 +336,43 @@ def test_a_run_knows_its_classes_and_its_split() -> None:
     assert not found.scores.isnan().any()
     with pytest.raises(ValueError, match="masks: 'test' must be a mask"):
         nora.Session(run.model, run.data, masks={"test": torch.tensor([1, 2])})
+
+
+@pytest.mark.parametrize("measure", ["flips", "class:1", "change"])
+def test_who_and_which_group_by_a_measure(measure: str, data: Data) -> None:
+    session = nora.Session(network(), data)
+    node = 2
+    truth = {
+        other: session.what_if(other).measured(measure, data) for other in range(data.num_nodes)
+    }
+    told = session.influencers(node, data.num_nodes, measure=measure, progress=False)
+    alone = nora.Session(network(), data, targets=[node])
+    mine = {
+        other: alone.what_if(other).measured(measure, data)
+        for other in range(data.num_nodes)
+        if other != node
+    }
+    found = dict(zip(told["node"], told["influence"], strict=True))
+    assert set(found) == {other for other, value in mine.items() if value}
+    for other, value in found.items():
+        assert value == pytest.approx(mine[other], abs=1e-9)
+    sizes = [abs(value) for value in told["influence"]]
+    assert sizes == sorted(sizes, reverse=True)
+
+    group = session.best_group(2, measure=measure, progress=False)
+    assert group.measure == measure
+    both = session.what_if(list(group.nodes)).measured(measure, data)
+    assert group.total == pytest.approx(abs(both), abs=1e-9)
+    assert group.influences == pytest.approx([abs(truth[one]) for one in group.nodes], abs=1e-9)
+    first = sorted(truth, key=lambda one: (-abs(truth[one]), one))[:2]
+    assert group.total >= abs(session.what_if(first).measured(measure, data)) - 1e-9
+
+
+def test_who_and_which_group_take_one_measure(data: Data) -> None:
+    session = nora.Session(network(), data)
+    with pytest.raises(
+        ValueError, match="influencers are ranked by one measure, got 2: change, flips"
+    ):
+        session.influencers(0, measure=["change", "flips"], progress=False)
+    with pytest.raises(ValueError, match="a group is chosen by one measure, got 2"):
+        session.best_group(2, measure=["change", "flips"], progress=False)

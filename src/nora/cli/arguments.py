@@ -25,6 +25,12 @@ Targets = Annotated[
         "positions in the list of pairs.",
     ),
 ]
+Measure = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="What to sum: change, flips, loss, accuracy, loss:test, class:NAME."
+    ),
+]
 
 
 def parse_nodes(

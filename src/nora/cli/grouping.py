@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import Force, Targets, parse_nodes, parse_targets
+from nora.cli.arguments import Force, Measure, Targets, parse_nodes, parse_targets
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.outputs import check_table, read_from
 from nora.wording import duration
@@ -21,6 +21,7 @@ def group(
         typer.Option(metavar="IDS", help="Choose among these: ids or names, with commas."),
     ] = None,
     targets: Targets = None,
+    measure: Measure = "change",
     recheck: Annotated[
         int,
         typer.Option(min=0, metavar="N", help="How many others to try before a node is accepted."),
@@ -41,6 +42,7 @@ def group(
     Example:
       nora group runs/cora-gcn --size 10
       nora group runs/cora-gcn --size 5 --targets 3,4,5 --out group.csv
+      nora group runs/cora-gcn --size 5 --measure flips
     """
     check_table(out, force, read_from(run))
 
@@ -52,6 +54,7 @@ def group(
     counted = None if targets is None else parse_targets(targets, trained)
     found = trained.session(targets=counted).best_group(
         size,
+        measure=measure,
         candidates=None if candidates is None else parse_nodes(candidates, names, count),
         recheck=recheck,
     )
@@ -62,6 +65,7 @@ def group(
             {
                 "run": str(run),
                 "task": found.task,
+                "measure": found.measure,
                 "nodes": found.nodes,
                 "total": found.total,
                 "alone": found.alone,
@@ -73,9 +77,10 @@ def group(
             }
         )
         return
+    changed = "change" if measure == "change" else f"change {measure} of"
     print_table(
         found.to_frame(),
-        f"Together these {len(found)} change the others by {found.total:.4f}; the {len(found)} most "
+        f"Together these {len(found)} {changed} the others by {found.total:.4f}; the {len(found)} most "
         f"influential by themselves, together, by {found.alone:.4f}",
     )
     say(f"{found.evaluations:,} removals computed in {duration(found.seconds)}")

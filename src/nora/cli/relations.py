@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import parse_nodes
+from nora.cli.arguments import Measure, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
 
 
@@ -15,6 +15,7 @@ def who(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
     node: Annotated[str, typer.Option(metavar="ID", help="Whose prediction: an id or a name.")],
     top: Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")] = 10,
+    measure: Measure = "change",
     json: Json = False,
 ) -> None:
     """Show whose removal would change this node's prediction most.
@@ -25,6 +26,7 @@ def who(
     Example:
       nora who runs/cora-gcn --node 17
       nora who runs/polarised-gcn --node @fenupo --top 3
+      nora who runs/cora-gcn --node 17 --measure class:2
     """
     import nora
 
@@ -33,13 +35,14 @@ def who(
     asked = parse_nodes([node], names, int(trained.data.num_nodes or 0))
     if len(set(asked)) > 1:
         raise ValueError(f"--node {node!r} names {len(asked)} nodes; ask about one at a time")
-    found = trained.session().influencers(asked[0], top)
+    found = trained.session().influencers(asked[0], top, measure=measure)
     if json:
         print_json(
             {
                 "run": str(run),
                 "node": asked[0],
                 "task": trained.task.name,
+                "measure": measure,
                 "top": records(found),
             }
         )

@@ -13,19 +13,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from nora.engine.backends.vectorised import expanded, weigh
-from nora.engine.changed import Changed, Removals
+from nora.engine.changed import LOST_DIGITS, Changed, Removals
 from nora.engine.edges import Edges, Ties
 from nora.engine.edits import by_rules_alone, edges_of
 from nora.engine.engine import Engine
+from nora.engine.exchange import Rooms, exchanged
 from nora.engine.plan import Plan
 from nora.engine.steps.moves import Concat, Gather
 from nora.engine.steps.step import EVERYWHERE, Chunk, Rows, Value
 from nora.engine.steps.sums import Attend, Propagate
+
+# A sum is made anew after so many corrections, or if it is of so few messages.
+CORRECTIONS, FEW = 16, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,9 @@ def cannot_write(plan: Plan) -> str:
         for value in (comes.weight, None if comes.kind is None else comes.kind[0]):
             if value is not None and id(value) not in plan.templates.given:
                 return "edges are weighed by what the model makes of them"
+    own = plan.templates.lookup.types[None].edges
+    if any(not torch.equal(e.comes.ends.cpu(), own.cpu()) for e in edges_of(plan) if e.comes):
+        return "the model turns edges round, or puts them in another order"
     known = {id(value) for value in plan.features.values()}
     read = {id(value) for step in plan.steps for value in step.inputs}
     if any(id(value) in read - known for value in plan.attributes):
@@ -79,6 +85,8 @@ class Written:
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.plan = engine, engine.plan
+        self.rooms: dict[int, Rooms] = {}  # by the edges that are kept there
+        self.corrected: dict[int, Tensor] = {}  # how often every sum was, by step
         values = {id(v): v for step in self.plan.steps for v in (*step.inputs, step.output)}
         for value in values.values():
             if value.base is not None:  # given by somebody, or seen by several
@@ -88,6 +96,18 @@ class Written:
                 step.total, step.size = step.total.clone(), step.size.clone()
             elif isinstance(step, Attend):
                 self._set_attention(step, step.base.peak.clone(), step.base.share.clone())
+
+    def cannot(self, change: Change) -> str:
+        """Why rows do not tell what becomes of an edit; empty if they do."""
+        kinds: dict[str, set[int]] = {}
+        for edges in edges_of(self.plan):
+            if edges.comes is not None and edges.comes.kind is not None:
+                value, number = edges.comes.kind
+                kinds.setdefault(self.plan.templates.given[id(value)][1], set()).add(number)
+        for name, known in kinds.items():
+            if set(change.said[name].tolist()) - known:
+                return "an edge comes of a kind that the graph did not have"
+        return ""
 
     def after(self, change: Change, write: bool = False) -> tuple[Tensor, Tensor]:
         """The predictions that an edit changes: nodes `[q]` and their new predictions `[q, …]`.
@@ -116,6 +136,10 @@ class Written:
             if write:
                 self._write(seen, places, features)
         return item, after
+
+    def now(self, node: Tensor) -> Tensor:
+        """The predictions of some nodes as they are."""
+        return self.engine.problem.task.predict(self.plan.output.at(node))
 
     def neighbours(self, node: int) -> Tensor:
         """The edges at a node, both ways `[2, m]`, distinct."""
@@ -189,7 +213,13 @@ class Written:
             new = seen.get(id(step.output))
             if new is not None and len(new):
                 _put(step.output, new)
-        made = {key: exchanged(edges, ties) for key, (edges, ties) in places.items()}
+        made = {}
+        for key, (edges, ties) in places.items():
+            made[key] = edges
+            if len(ties):
+                rooms = self.rooms.pop(key) if key in self.rooms else Rooms(edges)
+                made[key] = exchanged(edges, ties, rooms)
+                self.rooms[id(made[key])] = rooms
         for step in self.plan.steps:
             if not isinstance(step, Propagate | Attend):
                 continue
@@ -198,10 +228,36 @@ class Written:
             if new is None or not len(new):
                 continue
             if isinstance(step, Propagate):
-                _sum_anew(step, new.node)
+                self._sum(step, new)
             else:
                 y = seen.get(id(step.inputs[0]))
                 self._weigh_anew(step, new.node, None if y is None else y.node)
+
+    def _sum(self, step: Propagate, new: Changed) -> None:
+        """The sums that have changed: read off what they have become, from scratch every so often.
+
+        A sum that was corrected many times, or is small beside what it was or what is added to it, has lost
+        digits; a short one costs nothing.
+        """
+        node, edges, unit = new.node, step.edges, step.unit
+        plus = step.inputs[1].whole()[node] if isinstance(step.added, Value) else step.added
+        left = edges.left[node]
+        rest = new.rows - plus if len(plus) else new.rows
+        total = rest / left.to(rest.dtype).unsqueeze(-1)
+        size = total.abs() @ unit
+        times = self.corrected.setdefault(id(step), torch.zeros(edges.num_nodes, dtype=torch.uint8))
+        times[node] += 1
+        few = edges.by_target[0][node + 1] - edges.by_target[0][node] <= FEW
+        sure = (times[node] < CORRECTIONS) & ~few & size.isfinite()
+        sure &= size >= LOST_DIGITS * step.size[node]
+        if len(plus):
+            sure &= rest.abs() @ unit >= LOST_DIGITS * (plus.abs() @ unit)
+        size = torch.maximum(size, step.size[node])
+        anew = (~sure).nonzero().flatten()
+        total[anew] = _sum_anew(step, node[anew])
+        size[anew] = total[anew].abs() @ unit
+        times[node[anew]] = 0
+        step.total[node], step.size[node] = total, size
 
     def _weigh_anew(self, step: Attend, node: Tensor, sent: Tensor | None) -> None:
         """The largest score and the denominator of the nodes that hear something else."""
@@ -236,8 +292,8 @@ def _put(value: Value, changed: Changed) -> None:
         value.base[changed.node] = changed.rows
 
 
-def _sum_anew(step: Propagate, node: Tensor) -> None:
-    """The sums that were corrected, from scratch: differences of differences would lose digits."""
+def _sum_anew(step: Propagate, node: Tensor) -> Tensor:
+    """Some sums from scratch `[q, F]`."""
     edges, y = step.edges, step.inputs[0].whole()
     indptr, sender, edge = edges.by_target
     owner, position, _ = expanded(indptr, node)
@@ -246,9 +302,7 @@ def _sum_anew(step: Propagate, node: Tensor) -> None:
     if edges.weight is not None:
         factor = factor * edges.weight[edge[position]].double()
     sent = y[source] * factor.to(y.dtype).unsqueeze(-1)
-    total = y.new_zeros(len(node), y.size(1)).index_add_(0, owner, sent)
-    step.total[node] = total
-    step.size[node] = total.abs() @ step.unit
+    return y.new_zeros(len(node), y.size(1)).index_add_(0, owner, sent)
 
 
 def _places(edges: Edges, pairs: Tensor) -> Tensor:
@@ -256,73 +310,3 @@ def _places(edges: Edges, pairs: Tensor) -> Tensor:
     indptr, column, _ = edges.by_target
     owner, position, _ = expanded(indptr, pairs[1])
     return position[column[position] == pairs[0][owner]]
-
-
-def exchanged(edges: Edges, ties: Ties) -> Edges:
-    """The edges after some have gone and others come, nothing sorted anew."""
-    if not len(ties):
-        return edges
-    lost = ties.place >= 0
-    place = ties.place[lost].sort().values
-    come = torch.stack([ties.source[~lost], ties.target[~lost]])
-    count = edges.source.numel()
-    number = torch.arange(come.size(1)) + count
-    by_target, by_source = edges.by_target, edges.by_source
-    gone = by_target[2][place]
-    # Where the same edges stand by source.
-    owner, position, _ = expanded(by_source[0], edges.source[gone])
-    other = position[by_source[2][position] == gone[owner]].sort().values
-    weight = edges.weight
-    if weight is not None:
-        weight = torch.cat([weight, ties.weight[~lost].to(weight.dtype)])
-    known = None if edges.number is None else torch.cat([edges.number, torch.full_like(number, -1)])
-    made = replace(
-        edges,
-        source=torch.cat([edges.source, come[0]]),
-        target=torch.cat([edges.target, come[1]]),
-        weight=weight,
-        number=known,
-    )
-    into = _spliced(by_target, place, come[1], come[0], number)
-    vars(made)["by_target"] = into
-    vars(made)["by_source"] = _spliced(by_source, other, come[0], come[1], number)
-    node = ties.target.unique()
-    owner, position, _ = expanded(into[0], node)
-    ones = torch.ones(len(position), dtype=torch.double)
-    if edges.normalise == "sym" and weight is not None:
-        ones = weight[into[2][position]].double()
-    degree = edges.degree.clone()
-    degree[node] = torch.zeros(len(node), dtype=torch.double).index_add_(0, owner, ones)
-    vars(made)["degree"] = degree
-    left = edges.left.clone()
-    left[node] = edges.scale(degree[node])
-    vars(made)["left"] = left
-    return made
-
-
-def _spliced(
-    csr: tuple[Tensor, Tensor, Tensor], lost: Tensor, row: Tensor, column: Tensor, number: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """CSR arrays without the entries at `lost` (sorted), with others at the ends of their rows."""
-    indptr, old, edge = csr
-    order = row.argsort(stable=True)
-    row, column, number = row[order], column[order], number[order]
-    change = torch.zeros(len(indptr), dtype=torch.long)
-    change.index_add_(0, row + 1, torch.ones_like(row))
-    gone = torch.searchsorted(indptr, lost, right=True)
-    change.index_add_(0, gone, -torch.ones_like(gone))
-    at = indptr[row + 1]  # where they come, as places before anything has gone
-    cuts: list[tuple[int, int, int | None]] = [(int(p), int(p) + 1, None) for p in lost]
-    cuts += [(int(place), int(place), k) for k, place in enumerate(at)]
-    cuts.sort(key=lambda cut: (cut[0], cut[1] > cut[0], cut[2] or 0))
-    made = []
-    for values, new in ((old.numpy(), column.numpy()), (edge.numpy(), number.numpy())):
-        parts, start = [], 0
-        for first, last, k in cuts:
-            parts.append(values[start:first])
-            if k is not None:
-                parts.append(new[k : k + 1])
-            start = last
-        parts.append(values[start:])
-        made.append(torch.from_numpy(np.concatenate(parts)))
-    return indptr + change.cumsum(0), made[0], made[1]

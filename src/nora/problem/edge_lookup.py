@@ -142,7 +142,16 @@ class EdgeLookup:
     def by_type(self, edges: Any, what: str = "edges") -> dict[EdgeType, Any]:
         """What was given for each edge type: a mapping, or a list in a graph with one type only."""
         if isinstance(edges, Mapping):
-            return {self.edge_type(key): value for key, value in edges.items()}
+            found: dict[EdgeType, Any] = {}
+            for (
+                key,
+                value,
+            ) in edges.items():  # a type by its triple, and again by its relation's name
+                kind = self.edge_type(key)
+                found[kind] = (
+                    [*_one_by_one(found[kind]), *_one_by_one(value)] if kind in found else value
+                )
+            return found
         if not isinstance(edges, Iterable):
             raise TypeError(
                 f"{what} must be edges as pairs of node ids, e.g. [(3, 17)], got {edges!r}"
@@ -258,6 +267,12 @@ class EdgeLookup:
         key = (torch.cat(which) * max(self.total, 1) + torch.cat(number)).unique()
         ptr[1:] = torch.bincount(key // max(self.total, 1), minlength=start).cumsum(0)
         return ptr, key % max(self.total, 1)
+
+
+def _one_by_one(edges: Any) -> list[Any]:
+    return (
+        [tuple(pair) for pair in edges.t().tolist()] if isinstance(edges, Tensor) else list(edges)
+    )
 
 
 def as_pairs(edges: Any) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,9 +20,15 @@ def combined(first: Edits, second: Edits) -> Edits:
     ):
         raise ValueError("one of the edits is undirected and the other is not")
     said = first.undirected if first.undirected is not None else second.undirected
+    gone = _gone(second.remove)
     come, go = _listed(first.add_edges), _listed(first.remove_edges)
+    # What the first does to a node that the second removes is gone with it.
+    come = [edge for edge in come if not gone & _ends(edge)]
+    rows = {node: row for node, row in (first.features or {}).items() if not gone & _gone(node)}
     for edge_type, ends, _ in _listed(second.remove_edges):
         added = _place(come, edge_type, ends, said)
+        if added is None and said is None:
+            _check_direction(come, ends)
         if added is not None:
             del come[added]
         elif _place(go, edge_type, ends, said) is None:
@@ -37,7 +44,7 @@ def combined(first: Edits, second: Edits) -> Edits:
         remove_edges=_by_type(go),
         add_edges=_by_type(come),
         add_nodes=_stacked(first.add_nodes, second.add_nodes),
-        features={**(first.features or {}), **(second.features or {})} or None,
+        features={**rows, **(second.features or {})} or None,
         undirected=said,
     )
 
@@ -55,12 +62,41 @@ def _listed(edges: Any) -> list[_Edge]:
 
 
 def _place(edges: list[_Edge], edge_type: Any, ends: tuple[int, int], said: Any) -> int | None:
-    """Where an edge stands; in the other direction, too, unless the edits say they are directed."""
+    """Where an edge stands; in the other direction, too, where the edits say that they are undirected."""
+    same = edge_type is None or edge_type[0] == edge_type[2]
     for at, (kind, there, _) in enumerate(edges):
-        same = there == ends or (said is not False and edge_type is None and there == ends[::-1])
-        if kind == edge_type and same:
+        if kind == edge_type and (there == ends or (said and same and there == ends[::-1])):
             return at
     return None
+
+
+def _check_direction(come: list[_Edge], ends: tuple[int, int]) -> None:
+    """Raise where it depends on the graph whether an edge that goes is one that came."""
+    if ends[0] != ends[1] and any(kind is None and there == ends[::-1] for kind, there, _ in come):
+        raise ValueError(
+            f"one edit adds the edge {ends[1]}–{ends[0]} and the other removes {ends[0]}–{ends[1]}, which is "
+            "the same or another one, as the graph is: name it in the same direction, or give one of the "
+            "edits undirected=True or undirected=False"
+        )
+
+
+def _gone(nodes: Any) -> set[tuple[Any, int]]:
+    """Nodes by type and id, as far as they are named by ids."""
+    found = set()
+    for one in _nodes(nodes) if _named(nodes) else ():
+        kind, ids = one if isinstance(one, tuple) and len(one) == 2 else (None, one)
+        found |= {(kind, int(node)) for node in _nodes(ids) if not isinstance(node, str | tuple)}
+    return found
+
+
+def _ends(edge: _Edge) -> set[tuple[Any, int]]:
+    """The nodes of an edge; nobody knows their types where only the relation is named."""
+    edge_type, ends, _ = edge
+    if edge_type is None:
+        return {(None, node) for node in ends}
+    if not isinstance(edge_type, tuple):
+        return set()
+    return {(edge_type[0], ends[0]), (edge_type[2], ends[1])}
 
 
 def _by_type(edges: list[_Edge]) -> Any:
@@ -92,9 +128,13 @@ def _named(nodes: Any) -> bool:
 
 
 def _nodes(nodes: Any) -> list[Any]:
-    if isinstance(nodes, Tensor):
-        return (nodes.nonzero().flatten() if nodes.dtype == torch.bool else nodes).tolist()
-    single = isinstance(nodes, int | str) or (
+    if isinstance(nodes, Mapping):
+        return list(nodes.items())
+    if isinstance(nodes, Tensor | np.ndarray):
+        mask = torch.as_tensor(nodes)
+        ids = mask.nonzero().flatten() if mask.dtype == torch.bool else mask
+        return ids.reshape(-1).tolist()
+    single = isinstance(nodes, int | str | np.integer) or (
         isinstance(nodes, tuple) and len(nodes) == 2 and isinstance(nodes[0], str)
     )
     return [nodes] if single else list(nodes)

@@ -102,7 +102,11 @@ class Edits:
         return inverse(self.resolved(data), data)
 
     def __add__(self, other: Edits) -> Edits:
-        """Both, one after the other, in the ids of the same graph; what undoes each other is left out."""
+        """Both, one after the other, in the ids of the same graph; what undoes each other is left out.
+
+        Nodes that the second brings have the ids after those that the first brings. What the first does to
+        a node that the second removes is left out.
+        """
         from nora.problem.edit_sum import combined
 
         if not isinstance(other, Edits):

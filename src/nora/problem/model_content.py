@@ -19,7 +19,8 @@ from torch_geometric.typing import SparseTensor
 
 from nora.problem.content import Parts, attributes, parts
 
-# The mode; what PyG reads off the class; what concerns compiling, saving and loading.
+# The mode; what PyG reads off the class; what concerns compiling, saving and loading; which of two ways it
+# has found quicker.
 _ASIDE = {
     "training",
     "inspector",
@@ -27,6 +28,8 @@ _ASIDE = {
     "_is_full_backward_hook",
     "_is_torch_compile",
     "_compiled_call_impl",
+    "_use_segment_matmul_heuristic_output",
+    "_timing_cache",
 }
 _SAVING = ("_state_dict", "_load_state_dict")
 _CONTENTS = ("_parameters", "_buffers", "_modules")

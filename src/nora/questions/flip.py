@@ -147,13 +147,9 @@ class Search:
     advance: Advance = lambda *_: None
 
     def ready_for(self, removals: int) -> Search:
-        """The same, by an engine where so many removals more are worth one."""
-        effects = self.effects
-        if effects.engine is not None:
-            return self
-        return replace(
-            self, effects=Effects.prepare(effects.problem, self.prepared, "exact", removals)
-        )
+        """The same, by what so many removals more are worth: an engine, or compiled loops."""
+        asked = Effects.prepare(self.effects.problem, self.prepared, "exact", removals)
+        return replace(self, effects=asked)
 
     def tried(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Margin `[m]` and whether the prediction flips `[m]`, for sets of candidates `[m, s]`."""

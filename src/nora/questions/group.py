@@ -23,12 +23,15 @@ import torch
 from torch import nn
 
 from nora.arguments import check_whole
+from nora.engine.changed import Removals
 from nora.engine.effects import Effects
 from nora.problem import Transform
 from nora.problem.calling import Forward
+from nora.problem.measuring import Asked, is_definition
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
 from nora.progress import progress_bar
+from nora.questions.measured import How, one_measure, sums_of, totals_of
 from nora.questions.session import Session
 from nora.results.group import Group
 
@@ -45,6 +48,7 @@ def best_group(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    measure: Asked = "change",
     method: str = "exact",
     recheck: int = 5,
     progress: bool = True,
@@ -64,6 +68,8 @@ def best_group(
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        measure: What is summed over the predictions that change, one of those of `nora.influence`. Those that
+            may be negative count by their size.
         method: `exact`, or `brute` for full forward passes.
         recheck: A node is accepted once so many in a row, next in the queue, did not beat it.
         progress: Show a progress bar.
@@ -83,7 +89,12 @@ def best_group(
         model, data, task, forward=forward, transform=transform, targets=targets, once=True
     )
     return session.best_group(
-        size, candidates=candidates, method=method, recheck=recheck, progress=progress
+        size,
+        candidates=candidates,
+        measure=measure,
+        method=method,
+        recheck=recheck,
+        progress=progress,
     )
 
 
@@ -94,6 +105,7 @@ def grow_group(
     method: str,
     recheck: int,
     progress: bool,
+    measure: Asked = "change",
 ) -> Group:
     """See `best_group`."""
     check_whole("size", size)
@@ -105,7 +117,9 @@ def grow_group(
         raise ValueError(f"size is {size}, which is every node: nobody would be left to change")
     if recheck < 0:
         raise ValueError(f"recheck must not be negative, got {recheck}")
-    problem = session.problem(candidates)
+    problem, measuring = session.problem(candidates), None
+    if not is_definition(measure, None):
+        problem, measuring = one_measure(session, problem, measure, "a group is chosen")
     start = time.perf_counter()
     evaluations = count
 
@@ -115,12 +129,17 @@ def grow_group(
         def joint(nodes: Sequence[int]) -> float:
             nonlocal evaluations
             evaluations += 1
-            return effects.total(torch.tensor(sorted(nodes)))
+            together = torch.tensor(sorted(nodes))
+            if measuring is None:
+                return effects.total(together)
+            removals = Removals.group(together.to(effects.before.device))
+            ((_, values),) = sums_of(effects, removals, measuring, How())
+            return float(values[0, 0].abs())
 
         influence: dict[int, float] = {}
         with progress_bar("group: removing nodes", count, progress) as advance:
-            for ids, values in effects.totals(problem.nodes):
-                influence.update(zip(ids.tolist(), values.tolist(), strict=True))
+            for ids, values in totals_of(effects, problem.nodes, measuring):
+                influence.update(zip(ids.tolist(), values.abs().tolist(), strict=True))
                 advance(len(ids))
         with progress_bar("group: choosing nodes", size, progress) as advance:
             nodes, totals = lazy_greedy(joint, influence, size, recheck, advance)
@@ -141,6 +160,7 @@ def grow_group(
         task=problem.task.name,
         seconds=time.perf_counter() - start,
         names=session.names,
+        measure="change" if measuring is None else measuring.first,
     )
 
 

@@ -29,7 +29,7 @@ from nora.problem.edits import Edits
 from nora.problem.node_index import Graph, NodeIndex
 from nora.problem.task import Task
 from nora.questions.live_ids import Moved, by_kind, pairs_of
-from nora.questions.live_rows import EXPECTED, Difference, begun
+from nora.questions.live_rows import EXPECTED, Difference, amount, begun
 from nora.questions.session import Session
 from nora.questions.what_if import named_edges
 from nora.results.effect import Effect
@@ -170,10 +170,8 @@ class Live:
         effect = self._effect(edits, asked, rows)
         self._past.append(self._state)
         self._state = State(asked.session, asked.edits, asked.done, asked.place, rows)
-        if isinstance(self._written, Written) and not self._seen_right:
-            self._compare()
         kept = KEPT if isinstance(self._written, Written) else 1
-        if _amount(asked.done) > kept * self._renew_after:
+        if amount(asked.done) > kept * self._renew_after:
             self._renew()
         return effect
 
@@ -191,7 +189,10 @@ class Live:
         back = self._state.place[None]
         place[: len(back)] = torch.where(place[: len(back)] < 0, back, place[: len(back)])
         change = Difference(now.session, now.done, self._state.done, place).change(self._written)
-        self._written.after(change, write=True)
+        if self._written.cannot(change):
+            self._written = None
+        else:
+            self._written.after(change, write=True)
 
     @property
     def how(self) -> str:
@@ -216,18 +217,17 @@ class Live:
             self._written = begun(self._session, self.data, ids, total)
         return self._written
 
-    def _compare(self) -> None:
-        """Compare what was written first with the definition."""
-        state = self._state
-        problem = state.session.problem()
+    def _compared(self, asked: Asked, rows: Tensor) -> Tensor:
+        """What rows have told first, if it is what the definition gives, or else that."""
+        problem = asked.session.problem()
         problem = replace(problem, task=problem.task.on_every_class())
         with problem.evaluating(), torch.no_grad():
             before = problem.predict()
-            after = predict_after(problem, before, state.done)
-        asked = Asked(state.session, state.since, state.done, state.place)
+            after = predict_after(problem, before, asked.done)
         truth = self._by_id(asked, after)
-        error = (truth - state.predictions).abs()
+        error = (truth - rows).abs()
         error = error[~truth.isnan()].nan_to_num(torch.inf)
+        self._seen_right = True
         if error.numel() and not float(error.max()) <= tolerated(truth.dtype) * problem.task.scale(
             before
         ):
@@ -237,8 +237,8 @@ class Live:
                 RuntimeWarning,
             )
             self._written = "rows that were written back were wrong"
-            self._state = replace(state, predictions=truth)
-        self._seen_right = True
+            return truth
+        return rows
 
     def _digest(self) -> str:
         return content_digest({"model": self._model, **self._made}, key="live")
@@ -339,15 +339,19 @@ class Live:
         state, now = self._state, asked.place[None]
         place = torch.cat([state.place[None], now[len(state.place[None]) :]])
         change = Difference(asked.session, state.done, asked.done, place).change(written)
+        if written.cannot(change):
+            self._written = None if write else written  # prepared anew for the graph after it
+            return self._by_id(asked, self._after(asked))
         with written.engine.problem.evaluating(), torch.no_grad():
             item, after = written.after(change, write)
-        width = state.predictions.shape[1:]
-        rows = state.predictions.new_full((len(now), *width), float("nan"))
-        rows[: len(state.predictions)] = state.predictions
+        new = torch.arange(len(state.predictions), len(now))
+        rows = torch.cat(
+            [state.predictions, written.now(new)]
+        )  # one that hears nobody may not change
         known = item < len(now)
         rows[item[known]] = after[known]
         rows[now < 0] = float("nan")
-        return rows
+        return rows if self._seen_right else self._compared(asked, rows)
 
     def _by_id(self, asked: Asked, after: After) -> Tensor:
         place = asked.place[self._kind]
@@ -381,7 +385,7 @@ class Live:
             removed=index.named(index.ids(edits.remove).tolist()),
             before=before,
             after=rows[:known],
-            counted=~rows[:known].isnan().any(dim=1),
+            counted=asked.place[self._kind][:known].to(rows.device) >= 0,
             task=asked.session.task.name,
             classes=asked.session.task.counted_classes,
             removed_edges=named_edges(lost),
@@ -390,10 +394,3 @@ class Live:
             added=rows[known:] if len(rows) > known else None,
             predicts=asked.session.task.predicts,
         )
-
-
-def _amount(done: Resolved) -> int:
-    """How much edits change."""
-    rows = sum(len(ids) for ids, _ in done.features.values())
-    come = sum(one.edges.size(1) for one in done.gained.values())
-    return len(done.removed) + len(done.numbers) + come + rows + sum(done.added_counts().values())

@@ -79,7 +79,10 @@ class Difference:
 
     def change(self, written: Written) -> Change:
         """What goes, comes and changes."""
+        # Between two of which one was gone before and is gone now, nothing happens.
         pairs = sorted(self._affected(written))
+        known = (self._ids(pairs) >= 0).all(dim=0).tolist()
+        pairs = [pair for pair, both in zip(pairs, known, strict=True) if both]
         gone = set(self.after.removed.tolist())
         gained, said = [], []
         come = self._come(self.after)
@@ -167,3 +170,10 @@ class Difference:
 
 def _key(copy: dict[str, Tensor]) -> tuple[Any, ...]:
     return tuple((key, *value.flatten().tolist()) for key, value in sorted(copy.items()))
+
+
+def amount(done: Resolved) -> int:
+    """How much edits change."""
+    rows = sum(len(ids) for ids, _ in done.features.values())
+    come = sum(one.edges.size(1) for one in done.gained.values())
+    return len(done.removed) + len(done.numbers) + come + rows + sum(done.added_counts().values())

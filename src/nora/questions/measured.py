@@ -94,6 +94,29 @@ def measuring_of(
     return every, Measuring(measures_of(asked, items), problem.targets, groups)
 
 
+def one_measure(
+    session: Session, problem: Problem, asked: Asked, what: str
+) -> tuple[Problem, Measuring]:
+    """As `measuring_of`, where a question is about one measure only; `what` says so in messages."""
+    found, measuring = measuring_of(session, problem, asked, None)
+    if len(measuring.measures) > 1:
+        raise ValueError(
+            f"{what} by one measure, got {len(measuring.measures)}: {', '.join(measuring.measures)}"
+        )
+    return found, measuring
+
+
+def totals_of(
+    effects: Effects, nodes: Tensor, measuring: Measuring | None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield `(nodes, values [m])` part by part, every node removed by itself; None for the definition."""
+    if measuring is None:
+        yield from effects.totals(nodes)
+        return
+    for which, values in sums_of(effects, Removals.single(nodes), measuring, How()):
+        yield nodes[which], values[:, 0]
+
+
 def asked_for(measuring: Measuring, asked: Asked, by: By | None, key: str | None) -> dict[str, Any]:
     """What a fingerprint and provenance tell of the measures; nothing where it is the definition."""
     if measuring.definition:

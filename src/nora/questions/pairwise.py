@@ -13,10 +13,12 @@ from nora.engine.effects import Effects
 from nora.engine.steps.step import EVERYWHERE
 from nora.problem import Transform
 from nora.problem.calling import Forward
+from nora.problem.measuring import Asked, is_definition
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.progress import progress_bar
+from nora.questions.measured import one_measure, totals_of
 from nora.questions.session import Session
 from nora.results.influence import Influence
 from nora.results.tables import split_node_ids
@@ -105,6 +107,7 @@ def influencers(
     *,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    measure: Asked = "change",
     method: str = "exact",
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -121,6 +124,8 @@ def influencers(
         task: What is predicted; node classification from logits by default.
         forward: As in `influence`.
         transform: As in `influence`.
+        measure: What is told of its prediction, one of the measures of `nora.influence`. Those that may be
+            negative rank by their size.
         method: `exact`, or `brute` for full forward passes.
         progress: Show a progress bar.
 
@@ -136,11 +141,16 @@ def influencers(
         3
     """
     session = Session(model, data, task, forward=forward, transform=transform, once=True)
-    return session.influencers(node, k, method=method, progress=progress)
+    return session.influencers(node, k, measure=measure, method=method, progress=progress)
 
 
 def influencers_of(
-    session: Session, node: Nodes, k: int, method: str, progress: bool
+    session: Session,
+    node: Nodes,
+    k: int,
+    method: str,
+    progress: bool,
+    measure: Asked = "change",
 ) -> pd.DataFrame:
     """See `influencers`."""
     if k < 1:
@@ -163,23 +173,26 @@ def influencers_of(
             f"the prediction of node {node} does not count here: it is not of the type that is "
             "classified, or not among the session's targets"
         )
-    problem = replace(session.problem(), targets=mask)
+    problem, measuring = replace(session.problem(), targets=mask), None
+    if not is_definition(measure, None):
+        problem, measuring = one_measure(session, problem, measure, "influencers are ranked")
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, method, problem.num_nodes)
         nodes = within_reach(effects, ends)
         nodes = nodes[nodes != ids]
         scores = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
         with progress_bar("who: removing nodes", len(nodes), progress) as advance:
-            for some, values in effects.totals(nodes):
+            for some, values in totals_of(effects, nodes, measuring):
                 scores[some] = values.double().cpu()
                 advance(len(some))
-    scores[scores <= 0] = float("nan")
+    scores[scores == 0] = float("nan")
     found = Influence(
         scores,
         method,
         problem.task.name,
         names=session.names,
         node_types=problem.node_index.sizes(),
+        measure="change" if measuring is None else measuring.first,
     )
     return found.top(k)
 

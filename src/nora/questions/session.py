@@ -309,6 +309,7 @@ class Session:
         size: int = 10,
         *,
         candidates: Nodes | None = None,
+        measure: Asked = "change",
         method: str = "exact",
         recheck: int = 5,
         progress: bool = True,
@@ -319,7 +320,7 @@ class Session:
         """
         from nora.questions.group import grow_group
 
-        return grow_group(self, size, self.ids(candidates), method, recheck, progress)
+        return grow_group(self, size, self.ids(candidates), method, recheck, progress, measure)
 
     def flip(
         self,
@@ -372,6 +373,7 @@ class Session:
         node: int | str | tuple[str, int],
         k: int = 10,
         *,
+        measure: Asked = "change",
         method: str = "exact",
         progress: bool = True,
     ) -> pd.DataFrame:
@@ -381,4 +383,4 @@ class Session:
         """
         from nora.questions.pairwise import influencers_of
 
-        return influencers_of(self, self.ids(node), k, method, progress)
+        return influencers_of(self, self.ids(node), k, method, progress, measure)

@@ -34,7 +34,7 @@ from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.progress import progress_bar
 from nora.questions.influence import bind_options, collect
-from nora.questions.measured import How, measuring_of, sums_of
+from nora.questions.measured import How, one_measure, sums_of
 from nora.questions.session import Session
 from nora.results.top import Top
 
@@ -108,11 +108,7 @@ def certified_top(
         raise ValueError(f"budget must be positive, got {budget}")
     start = time.perf_counter()
     asked = session.problem()
-    problem, measuring = measuring_of(session, asked, measure, None)
-    if len(measuring.measures) > 1:
-        raise ValueError(
-            f"top ranks by one measure, got {len(measuring.measures)}: {', '.join(measuring.measures)}"
-        )
+    problem, measuring = one_measure(session, asked, measure, "top ranks")
     name, what = next(iter(measuring.measures.items()))
     largest = None if measuring.definition else what.largest
     exact = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)

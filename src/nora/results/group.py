@@ -28,6 +28,7 @@ class Group:
         task: `node` or `link`.
         seconds: How long it took.
         names: The names of all nodes of the graph, when they have any.
+        measure: What `F` sums over the predictions that change; by its size where it may be negative.
 
     Example:
         >>> group = Group((4, 2), (1.0, 1.5), (1.0, 0.75), alone=1.25, evaluations=9)
@@ -44,6 +45,7 @@ class Group:
     task: str = "node"
     seconds: float = 0.0
     names: tuple[str, ...] | None = None
+    measure: str = "change"
 
     def __len__(self) -> int:
         return len(self.nodes)
