@@ -12,9 +12,7 @@ threads. Two versions are timed on the same removals and the quicker one counts:
 deletes the node, and a pass that keeps the node's row and drops its edges (the same numbers for these
 models, less copying). The first, unmeasured run of `exact` compiles its loops.
 
-On the ogbn-arxiv topology 300 random nodes and 20 hubs are removed. A tolerance's ratio is against
-`tolerance=0`, on the random nodes / on all 320; its seconds are projected to all nodes from the random
-ones, with preparation.
+On the ogbn-arxiv topology 300 random nodes and 20 hubs are removed. Estimates there: `estimates.py`.
 """
 
 from __future__ import annotations
@@ -40,12 +38,10 @@ import nora
 from arxiv import arxiv_topology
 from nora.engine.backends import compiled
 from nora.engine.engine import Engine
-from nora.engine.steps.step import Tally
 from nora.memory import parse_bytes
 from nora.methods.degree import degree
 from nora.problem import build_problem
 from nora.problem.preserve import evaluating
-from nora.results.agreement import agreement
 
 HERE = Path(__file__).parent
 SAMPLE = 20
@@ -147,9 +143,7 @@ def citation(dataset: str, model: str, task: str, hidden: int) -> Callable[[], d
     return measure
 
 
-def arxiv(
-    model: str, sizes: dict[str, Any], tolerances: list[float]
-) -> Callable[[], dict[str, Any]]:
+def arxiv(model: str, sizes: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     """300 random removals and 20 hubs, prepared once; brute force on a few of them."""
 
     def measure() -> dict[str, Any]:
@@ -167,16 +161,11 @@ def arxiv(
             with PeakMemory() as memory:
                 prepare, engine = timed(lambda: Engine.prepare(problem, compiled))
                 engine.cost  # noqa: B018  (computed once, before the removals)
-                run(engine, random[:2], 0.0)
-                random_seconds, scores = run(engine, random, 0.0)
-                hub_seconds, hub_scores = run(engine, hubs, 0.0)
+                run(engine, random[:2])
+                random_seconds, scores = run(engine, random)
+                hub_seconds, hub_scores = run(engine, hubs)
             exact = scores.where(~scores.isnan(), hub_scores)
-            rows = [pruned(engine, tolerance, random, hubs, exact) for tolerance in tolerances]
         total = random_seconds + hub_seconds
-        for row in rows:
-            row["cheaper_on_random"] = random_seconds / row.pop("random_seconds")
-            row["cheaper_on_all_320"] = total / row.pop("total_seconds")
-            row["seconds_for_all_nodes"] += prepare
         error = (exact[few] - truth.scores[few]).abs().max() / exact[both].max()
         return {
             "nodes": len(both),
@@ -190,41 +179,18 @@ def arxiv(
             "relative_error": float(error),
             "forward_peak_mb": forward / 1e6,
             "exact_peak_mb": memory.above / 1e6,
-            "tolerances": rows,
         }
 
     return measure
 
 
-def run(engine: Engine, nodes: torch.Tensor, tolerance: float) -> tuple[float, torch.Tensor]:
+def run(engine: Engine, nodes: torch.Tensor) -> tuple[float, torch.Tensor]:
     """Seconds and influences `[num_nodes]` (NaN elsewhere) of some removals on both cores."""
-    engine.tolerance, engine.tally = tolerance, Tally()
     seconds, parts = timed(lambda: list(engine.scores(nodes, parse_bytes("2GB"))))
     scores = torch.full((engine.plan.num_nodes,), float("nan"))
     for ids, values in parts:
         scores[ids] = values
     return seconds, scores
-
-
-def pruned(
-    engine: Engine, tolerance: float, random: torch.Tensor, hubs: torch.Tensor, exact: torch.Tensor
-) -> dict[str, Any]:
-    """What a tolerance saves and costs, on random nodes alone and together with the hubs."""
-    random_seconds, scores = run(engine, random, tolerance)
-    share = engine.tally.share
-    hub_seconds, hub_scores = run(engine, hubs, tolerance)
-    found = scores.where(~scores.isnan(), hub_scores)
-    both = torch.cat([hubs, random])
-    return {
-        "tolerance": tolerance,
-        "random_seconds": random_seconds,
-        "total_seconds": random_seconds + hub_seconds,
-        "seconds_for_all_nodes": random_seconds / len(random) * engine.plan.num_nodes,
-        "pruned_share_on_random": share,
-        "missing_mass": 1 - float(found[both].sum() / exact[both].sum()),
-        "pearson_on_random": agreement(found[random], exact[random])["pearson"],
-        **agreement(found[both], exact[both]),
-    }
 
 
 def settings() -> dict[str, Callable[[], dict[str, Any]]]:
@@ -237,12 +203,9 @@ def settings() -> dict[str, Callable[[], dict[str, Any]]]:
     for dataset in ("cora", "pubmed"):
         found[f"{dataset}-gcn-256-link"] = citation(dataset, "gcn", "link", 256)
     deep = {"num_layers": 3, "norm": True}
-    steps = [1e-4, 1e-3, 3e-3, 1e-2, 3e-2]
-    found["arxiv-topology-sage-256"] = arxiv("sage", {**deep, "hidden_channels": 256}, steps)
-    found["arxiv-topology-gcn-256"] = arxiv("gcn", {**deep, "hidden_channels": 256}, steps)
-    found["arxiv-topology-gat-64x2"] = arxiv(
-        "gat", {**deep, "hidden_channels": 64, "heads": 2}, steps
-    )
+    found["arxiv-topology-sage-256"] = arxiv("sage", {**deep, "hidden_channels": 256})
+    found["arxiv-topology-gcn-256"] = arxiv("gcn", {**deep, "hidden_channels": 256})
+    found["arxiv-topology-gat-64x2"] = arxiv("gat", {**deep, "hidden_channels": 64, "heads": 2})
     return found
 
 
@@ -264,12 +227,6 @@ def show(results: dict[str, dict[str, Any]]) -> None:
             f"{row['exact_seconds']:.2f}", f"{row['ratio']:,.0f}×", f"{row['relative_error']:.1e}",
             f"{row['exact_peak_mb']:.0f}",
         )  # fmt: skip
-        for step in row.get("tolerances", []):
-            table.add_row(
-                f"  tolerance {step['tolerance']:g}, Pearson {step['pearson']:.4f}", "", "",
-                f"{step['seconds_for_all_nodes']:.0f} (all)",
-                f"{step['cheaper_on_random']:.0f}× / {step['cheaper_on_all_320']:.0f}×", "", "",
-            )  # fmt: skip
     Console(width=120).print(table)
 
 
