@@ -39,6 +39,9 @@ WORTHWHILE = 0.95
 CHOOSING = 0.1
 # What exceeds the budget by no more than this share is not worth an estimate.
 LATE = 0.15
+# Where preparing has used up the budget, removals may still take this share of it: to have prepared for
+# nothing would be worse than to be late.
+AT_LEAST = 0.25
 VERIFIED = 2
 # A pass that takes longer is not made only to be timed.
 LONG_SECONDS = 0.2
@@ -141,17 +144,18 @@ def _choose(
     removals = Removals.single(problem.nodes.cpu())
     pilot = Pilot(engine, removals, bytes_, seed=seed, seconds=CHOOSING * budget)
     seconds = min(pilot.seconds + again, by_passes)
-    left = start + budget - time.perf_counter()
+    left = max(start + budget - time.perf_counter(), AT_LEAST * budget)
     if seconds <= left:
         within = f"exact should take {duration(seconds)}, within the budget of {duration(budget)}"
         return Choice("exact", options, within, seconds, 1.0)
     if seconds <= left + LATE * budget:
         return Choice("exact", options, _late("exact", seconds, budget), seconds, 1.0)
     price = f"exact would take {duration(seconds)}"
-    found = _tolerable(engine, pilot, seed, start + budget - again, LATE * budget, price, options)
+    deadline = max(start + budget, time.perf_counter() + AT_LEAST * budget) + LATE * budget
+    found = _tolerable(engine, pilot, seed, deadline - again, price, options)
     if found is not None:
         return found
-    left = start + (1 + LATE) * budget - time.perf_counter()
+    left = deadline - time.perf_counter()
     sketch = _sketch_seconds(engine, problem, left)
     price += f", and no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"
     if sketch <= left:
@@ -207,7 +211,6 @@ def _tolerable(
     pilot: Pilot,
     seed: int,
     deadline: float,
-    late: float,
     price: str,
     options: dict[str, Any],
 ) -> Choice | None:
@@ -216,7 +219,7 @@ def _tolerable(
         seconds, scores = pilot.tried(engine.with_tolerance(tolerance, seed=seed))
         # What estimates are measured by is exact, too.
         seconds += CALIBRATED * pilot.seconds / max(len(engine.problem.nodes), 1)
-        if seconds > deadline + late - time.perf_counter():
+        if seconds > deadline - time.perf_counter():
             continue
         found = pilot.agreement(scores)
         if not found.pearson >= WORTHWHILE:
