@@ -29,8 +29,9 @@ _ASIDE = {
     "_is_torch_compile",
     "_compiled_call_impl",
     "_use_segment_matmul_heuristic_output",
-    "_timing_cache",
 }
+# What layers of PyG set when they are run, which way they go: as it is before.
+_WAYS: dict[str, Any] = {"fuse": True, "_timing_cache": {}}
 _SAVING = ("_state_dict", "_load_state_dict")
 _CONTENTS = ("_parameters", "_buffers", "_modules")
 _FLAGS = ("_with_kwargs", "_always_called")
@@ -73,8 +74,12 @@ def _own(module: nn.Module, own: dict[str, Any]) -> Iterator[tuple[str, Any]]:
                     flags = [number in own.get(name + flag, ()) for flag in _FLAGS]
                     yield f".{name}[{position}]", (hook, flags)
         elif not name.startswith("_cached_") and not _is_last_attention(module, name):
-            settings[name] = held
+            settings[name] = _WAYS[name] if name in _WAYS and _of_pyg(module) else held
     yield from attributes(type(module), settings)
+
+
+def _of_pyg(module: nn.Module) -> bool:
+    return any(kind.__module__.startswith("torch_geometric.") for kind in type(module).__mro__)
 
 
 def _is_last_attention(module: nn.Module, name: str) -> bool:
