@@ -39,7 +39,8 @@ class MethodFacts:
         space: Values to try for its options when it is tuned, `{option: (values…)}`.
         own_search: It is tuned by a search of its own, in `nora.tuning.searches`.
         execution_options: Options that change how the work is done, not the scores.
-        tells_errors: Whether, with such options, parts have standard errors: `(node ids, scores, errors)`.
+        errors_unless: It tells standard errors, `(node ids, scores, errors)`, unless an option has one of
+            these values; empty for a method that never does.
     """
 
     chooses: bool = False
@@ -52,7 +53,12 @@ class MethodFacts:
     space: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     own_search: bool = False
     execution_options: tuple[str, ...] = ()
-    tells_errors: Callable[[Mapping[str, Any]], bool] = lambda options: False
+    errors_unless: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    def tells_errors(self, options: Mapping[str, Any]) -> bool:
+        """Whether, with these options, parts have standard errors."""
+        unless = self.errors_unless
+        return bool(unless) and not any(options[name] in values for name, values in unless.items())
 
     @property
     def tunable(self) -> bool:

@@ -47,7 +47,7 @@ from nora.stacklevel import warn
         exact=True,
         runs_again=True,
         execution_options=("memory", "verify", "workers", "backend", "seed"),
-        tells_errors=lambda options: options["tolerance"] > 0 and options["pruning"] == "random",
+        errors_unless={"tolerance": (0.0,), "pruning": ("drop",)},
     ),
 )
 def exact(
