@@ -8,9 +8,10 @@ Per setting and tolerance: CPU seconds of `exact` over those of the estimate for
 one thread, one process; agreement with `exact` on these nodes (Pearson, Spearman, quantiles of estimate /
 truth), and the share of nodes whose 95 % interval holds the truth. The 20 costliest nodes are told apart.
 
-The method was made on 300 other random nodes (seed 0) of the three ogbn-arxiv settings, and tried on a small GCN
-and GAT on Cora. Here other nodes are drawn (seed 1), and the other settings are other graphs, on which nothing
-was chosen. ogbn-arxiv has stand-in features (`arxiv.py`): nothing here is a figure on ogbn-arxiv.
+The method was made on 300 other random nodes (seed 0) of the three ogbn-arxiv settings, and tried on a
+small GCN and GAT on Cora. Here other nodes are drawn (seed 1), and the other settings are other graphs,
+on which nothing was chosen. ogbn-arxiv has stand-in features (`arxiv.py`): nothing here is a figure on
+ogbn-arxiv.
 """
 
 from __future__ import annotations
