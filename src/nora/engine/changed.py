@@ -180,7 +180,6 @@ class Arriving:
     """What rows are drawn by: how much may arrive at each, and how much it matters there.
 
     Attributes:
-        ptr: The sources of each removal `[c+1]`, as in `Reach`.
         share: How much of a message arrives along each edge, in the order of `Edges.by_source`; None: all.
         size: Size of the change of each source's message `[S]`, float64.
         also: Size of what changes at the rows `Reach.also` beside messages.
@@ -189,7 +188,6 @@ class Arriving:
         certain: The reached rows that are computed in any case `[T]`, a mask.
     """
 
-    ptr: Tensor
     share: Tensor | None
     size: Tensor
     also: Tensor

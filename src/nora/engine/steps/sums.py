@@ -132,7 +132,7 @@ class Propagate(Step):
             apart = more.rows - self.added.whole()[more.node]
             own_size = apart.abs().sum(1, dtype=torch.double)
         share = self.edges.weight_by_source
-        arrives = Arriving(sources[0], share, size, own_size, self.mass, drawing.worth, tied)
+        arrives = Arriving(share, size, own_size, self.mass, drawing.worth, tied)
         return thinned(chunk.backend, self.edges, reach, tied, more, arrives, drawing)
 
     @cached_property
@@ -249,7 +249,7 @@ class Attend(Step):
             also = also * often
         # The receivers are the changed rows among the sources, in their order.
         none = torch.zeros_like(drawing.worth)
-        arrives = Arriving(ptr, self.shares, size, also[row[own]], none, drawing.worth, tied)
+        arrives = Arriving(self.shares, size, also[row[own]], none, drawing.worth, tied)
         no_rows = Changed(torch.zeros_like(ptr), node[:0], y[:0])
         reach, tied, _, weight = thinned(
             chunk.backend, self.edges, reach, tied, no_rows, arrives, drawing
