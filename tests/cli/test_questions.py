@@ -255,6 +255,14 @@ class TestWho:
         printed = ok("who", karate, "--node", 16)
         assert "Whose removal changes the prediction of member 17 most" in printed
 
+    def test_another_measure_is_named(self, karate: Path) -> None:
+        printed = ok("who", karate, "--node", 16, "--measure", "class:1")
+        assert "member 17 most, by class:1" in printed
+        found = document("group", karate, "--size", 2, "--measure", "flips")
+        trained = nora.load_run(karate)
+        truth = trained.session().best_group(2, measure="flips", progress=False)
+        assert found["nodes"] == list(truth.nodes)
+
     def test_links(self, links: Path) -> None:
         assert document("who", links, "--node", 0)["task"] == "link"
 

@@ -49,7 +49,10 @@ def who(
         return
     whom = names[asked[0]] if names else f"node {asked[0]}"
     if found.empty:
-        say(f"No other node's removal changes the prediction of {whom}.")
+        told = "" if measure == "change" else f", by the measure {measure}"
+        say(f"No other node's removal changes the prediction of {whom}{told}.")
         return
     columns = [column for column in found if column != "rank"]
-    print_table(found[["rank", *columns]], f"Whose removal changes the prediction of {whom} most")
+    told = "" if measure == "change" else f", by {measure}"
+    title = f"Whose removal changes the prediction of {whom} most{told}"
+    print_table(found[["rank", *columns]], title)
