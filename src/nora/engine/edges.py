@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 Normalise = Literal["none", "mean", "sym"]
 
 
+def _ids(nodes: Tensor, num_nodes: int) -> np.ndarray:
+    """Node numbers in as few bytes as hold them: they are read in long rows."""
+    return (nodes.int() if num_nodes < 2**31 else nodes).numpy()
+
+
 class Arrays(NamedTuple):
     """Edges in CSR form both ways with weights (empty: all ones), and per-node degrees and factors."""
 
@@ -301,14 +306,14 @@ class Edges:
         none = np.empty(0, dtype=np.float32)
         return Arrays(
             indptr=indptr.numpy(),
-            target=target.numpy(),
+            target=_ids(target, self.num_nodes),
             weight=none if weight is None else weight.numpy(),
             degree=self.degree.numpy(),
             arriving=self.count.numpy(),
             left=self.left.numpy(),
             right=self.right.numpy(),
             in_ptr=in_ptr.numpy(),
-            in_source=in_source.numpy(),
+            in_source=_ids(in_source, self.num_nodes),
             in_weight=none if self.weight is None else self.weight[in_edge].contiguous().numpy(),
         )
 

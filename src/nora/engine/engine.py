@@ -19,6 +19,7 @@ from nora.engine.backends.vectorised import owner_of
 from nora.engine.changed import Changed, Removals
 from nora.engine.chunks import Chunks
 from nora.engine.edges import csr
+from nora.engine.items import changes, worth_of_predictions
 from nora.engine.plan import Plan, UnsupportedError, same
 from nora.engine.rules import rule_for
 from nora.engine.sampling import Sampling, Worth, worth_of
@@ -33,8 +34,6 @@ from nora.stacklevel import warn
 
 Answer = TypeVar("Answer")
 Pruning = Literal["random", "drop"]
-# What a sure prediction is worth, beside one between two classes (0.5).
-LEAST_WORTH = 0.02
 # Chunks larger than this fall out of the processor's caches and gain nothing.
 CHUNK_BYTES = 64 * 2**20
 
@@ -143,21 +142,9 @@ class Engine:
     @cached_property
     def worth(self) -> Worth:
         """How much rows matter for the predictions that count: what draws go by."""
-        task, before, n = self.problem.task, self.before, self.plan.num_nodes
-        worth = torch.ones(n, dtype=torch.double, device=before.device)
-        if isinstance(task, LinkPrediction):
-            pairs = (
-                task.pairs if self.problem.targets is None else task.pairs[:, self.problem.targets]
-            )
-            worth = torch.bincount(pairs.flatten(), minlength=n).double()
-        else:
-            if task.predicts in ("classes", "labels") and before.dim() == 2:
-                # A sure prediction moves less than an unsure one; but a large change may still turn it.
-                sure = before.double()
-                worth = (sure * (1 - sure)).sum(dim=1) + LEAST_WORTH
-            if self.problem.targets is not None:
-                worth = worth * self.problem.targets
+        task, n = self.problem.task, self.plan.num_nodes
         per_node = not isinstance(task, LinkPrediction) and self.plan.output.space.size == n
+        worth = worth_of_predictions(self.problem, self.before, n)
         return worth_of(self.plan.steps, self.plan.output, worth, per_node)
 
     def _sharing_cost(self, other: Engine) -> Engine:
@@ -266,8 +253,12 @@ class Engine:
         tally = Tally() if tally is None else tally
         with torch.no_grad():
             changed = self.changed_output(removals, tally)
-            removal, item, after = self.changed_items(removals, changed, tally)
-            change = item_change(self.before[item], after).double()
+            if isinstance(self.problem.task, LinkPrediction):
+                removal, item, after = self.changed_items(removals, changed, tally)
+                change = item_change(self.before[item], after).double()
+            else:
+                removal, item = changed.removal, changed.node
+                change = changes(self.backend, self.problem.task, self.before, changed).double()
             if self.problem.targets is not None:
                 # Not a product: what does not count may be no number.
                 change = torch.where(self.problem.targets[item], change, 0)

@@ -7,9 +7,9 @@ notes the step, so that the steps can later be run on changed rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, get_args
 
 import torch
@@ -18,12 +18,13 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import add_remaining_self_loops, add_self_loops, remove_self_loops
 
 from nora.engine.arrivals import Arrivals
-from nora.engine.backends import vectorised
+from nora.engine.backends import pages, vectorised
 from nora.engine.changed import Attention, Changed
 from nora.engine.edges import Comes, Edges, Normalise
 from nora.engine.sampling import unweighted
 from nora.engine.spaces import Space
 from nora.engine.steps.blend import Blend
+from nora.engine.steps.following import Following, following
 from nora.engine.steps.grouped import by_group
 from nora.engine.steps.moves import ptr_of
 from nora.engine.steps.step import Chunk, Rows, Step, Value
@@ -304,6 +305,10 @@ class Plan:
             if id(step.output) not in needed and step.output.step is not None:
                 assert step.output.width >= 0  # looked up while the rows are there
                 step.output.base = None
+        for value in needed.values():
+            pages.settle(value.base)
+        for step in self.steps:
+            pages.settle(getattr(step, "total", None))
 
     def hops(self) -> tuple[Tensor, Tensor]:
         """Where a change can arrive in one hop, `[M]` each: nodes it comes from, nodes it reaches."""
@@ -324,22 +329,34 @@ class Plan:
             chunk = replace(chunk, arrivals=arrivals)
             rows |= arrivals.seeds(self.steps)
             edited = True
+        done: set[int] = set()
         for step, finished in zip(self.steps, self._finished(), strict=True):
-            inputs = [rows.get(id(value), nothing) for value in step.inputs]
-            if step.output.static and not edited:
-                continue
-            if chunk.draws is not None and not step.samples:
-                inputs = list(unweighted(step, inputs))
-            changed = step.changed(chunk, inputs)
-            if step.output.space.global_ and len(changed):
-                changed = _really_changed(step.output, changed)
-            rows[id(step.output)] = changed
-            if seen is not None:
-                seen[id(step.output)] = changed
-            chunk.tally.bytes += changed.rows.nbytes + 4 * changed.node.nbytes
+            if id(step) not in done and (edited or not step.output.static):
+                inputs = [rows.get(id(value), nothing) for value in step.inputs]
+                if chunk.draws is not None and not step.samples:
+                    inputs = list(unweighted(step, inputs))
+                then = self.following.get(id(step)) if seen is None else None
+                values: Sequence[Value] = (step.output,) if then is None else then.made
+                if then is None:
+                    made: Sequence[Changed] = [step.changed(chunk, inputs)]
+                else:
+                    made = step.passed_on(chunk, inputs, then) or [nothing] * len(values)
+                    done |= {id(one) for one in then.steps}
+                for value, changed in zip(values, made, strict=True):
+                    if value.space.global_ and len(changed):
+                        changed = _really_changed(value, changed)
+                    rows[id(value)] = changed
+                    chunk.tally.bytes += changed.rows.nbytes + 4 * changed.node.nbytes
+                    if seen is not None:
+                        seen[id(value)] = changed
             for key in finished:
                 rows.pop(key, None)
         return rows.get(id(self.output), nothing)
+
+    @cached_property
+    def following(self) -> dict[int, Following]:
+        """See `following.following`."""
+        return following(self.steps, self.output)
 
     def _finished(self) -> list[list[int]]:
         """For every step, the values nobody reads after it."""

@@ -10,7 +10,7 @@ from nora.engine.changed import Arriving, Attention, Changed, Reach, Removals, S
 from nora.engine.edges import Edges, Ties
 
 if TYPE_CHECKING:
-    from nora.engine.steps.step import Chunk
+    from nora.engine.steps.step import Chunk, Then
     from nora.engine.steps.weighted import WeightedSum
 
 
@@ -48,24 +48,23 @@ class Backend(Protocol):
         number of so many bits for every removal, from which its draws follow.
         """
 
-    def accumulate(
-        self, edges: Edges, reach: Reach, base: Sums, rows: Tensor, plus: Changed
-    ) -> tuple[Tensor, Tensor]:
-        """New outputs of the reached rows `[T, F]`, and which of them are doubtful `[T]`."""
-
-    def sum_anew(
+    def propagate(
         self,
         edges: Edges,
         sources: tuple[Tensor, ...],
         reach: Reach,
-        doubtful: Tensor,
+        tied: Tensor,
         base: Sums,
         rows: Tensor,
         plus: Changed,
         ties: Ties,
-        out: Tensor,
-    ) -> None:
-        """Sum the doubtful rows of `out` over what is left of their neighbours, and those that came."""
+        then: Then | None = None,
+    ) -> tuple[Tensor, ...]:
+        """New outputs of the reached rows `[T, F]`, or what `then` makes of them.
+
+        Sums are corrected by the messages that change. Where that eats up their digits, and where `tied`
+        says that edges go or come by themselves, they are summed over what is left of the neighbours.
+        """
 
     def union(self, a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
         """Pairs in `a` or `b`: `ptr`, `node`, and where the rows of `a` and of `b` are in it."""
@@ -106,3 +105,6 @@ class Backend(Protocol):
 
     def dots(self, pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
         """Dot products of the pairs' two rows `[Q]`."""
+
+    def item_change(self, before: Tensor, item: Tensor, after: Tensor) -> Tensor:
+        """L1 change of some items' predictions `[Q]`; see `nora.problem.task.item_change`."""

@@ -22,6 +22,7 @@ from nora.engine.backends import (
     loops_pairs,
     loops_sampling,
     loops_sums,
+    vectorised,
 )
 from nora.engine.backends.arrays import (
     Marks,
@@ -38,6 +39,8 @@ from nora.engine.backends.arrays import (
     TieArrays,
     Ways,
 )
+from nora.engine.backends.choice import FLOATS
+from nora.engine.backends.pages import room
 from nora.engine.changed import (
     LOST_DIGITS,
     Arriving,
@@ -49,19 +52,22 @@ from nora.engine.changed import (
     Turning,
 )
 from nora.engine.edges import Edges, Ties
-from nora.engine.steps.step import Chunk
+from nora.engine.steps.following import put_together, through
+from nora.engine.steps.step import BLOCK_BYTES, Chunk, Then
 from nora.engine.steps.weighted import WeightedSum
 
 _CODES = {"none": loops.NONE, "mean": loops.MEAN, "sym": loops.SYM}
+# Rows no wider than this are added to where they stand; wider ones are put together one after the other.
+NARROW_BYTES = 256
 _local = threading.local()
 
 
 def _scratch(num_nodes: int) -> Scratch:
-    """This thread's slot (int64, −1), loss (float64, 0) and lost (int64, 0) arrays, kept clean."""
+    """This thread's slot (int32, −1), loss (float64, 0) and lost (int64, 0) arrays, kept clean."""
     if getattr(_local, "size", -1) < num_nodes:
         _local.size = num_nodes
         _local.arrays = Scratch(
-            np.full(num_nodes, -1, dtype=np.int64),
+            np.full(num_nodes, -1, dtype=np.int32),
             np.zeros(num_nodes),
             np.zeros(num_nodes, dtype=np.int64),
         )
@@ -166,42 +172,56 @@ def draw(
     return reach, drawn, torch.from_numpy(chance) > 0
 
 
-def accumulate(
-    edges: Edges, reach: Reach, base: Sums, rows: Tensor, plus: Changed
-) -> tuple[Tensor, Tensor]:
-    """See `Backend.accumulate`."""
-    out = torch.empty(len(reach.node), base.y.size(1), dtype=base.y.dtype)
-    change = torch.empty(len(reach.source), base.y.size(1), dtype=base.y.dtype)
-    doubtful = np.empty(len(reach.node), dtype=np.bool_)
-    senders, arrays = _senders(reach.source, reach.row, reach.scale), _sums(base)
-    loops_messages.message_changes(
-        senders, edges.arrays.right, arrays.y, _flat(rows), change.numpy()
-    )
-    loops_messages.accumulate(
-        edges.arrays, senders.source, _reached(reach), arrays,
-        NewRows(plus.node.numpy(), _flat(plus.rows)), change.numpy(), LOST_DIGITS, out.numpy(), doubtful,
-    )  # fmt: skip
-    return out, torch.from_numpy(doubtful)
-
-
-def sum_anew(
+def propagate(
     edges: Edges,
     sources: tuple[Tensor, ...],
     reach: Reach,
-    doubtful: Tensor,
+    tied: Tensor,
     base: Sums,
     rows: Tensor,
     plus: Changed,
     ties: Ties,
-    out: Tensor,
-) -> None:
-    """See `Backend.sum_anew`."""
-    ptr, *senders = sources
-    loops_messages.sum_anew(
-        edges.arrays, ptr.numpy(), _senders(*senders), _reached(reach), doubtful.numpy(), _sums(base),
-        _flat(rows), NewRows(plus.node.numpy(), _flat(plus.rows)), _ties(edges, ties), out.numpy(),
-        _scratch(edges.num_nodes).slot,
-    )  # fmt: skip
+    then: Then | None = None,
+) -> tuple[Tensor, ...]:
+    """See `Backend.propagate`."""
+    count, width, dtype = len(reach.node), base.y.size(1), base.y.dtype
+    change = room(len(reach.source), width, dtype=dtype).numpy()
+    sizes = torch.empty(len(reach.source), dtype=dtype).numpy()
+    senders, arrays, reached = _senders(*sources[1:]), _sums(base), _reached(reach)
+    y_rows, more = _flat(rows), NewRows(plus.node.numpy(), _flat(plus.rows))
+    csr, unit, doubtful = edges.arrays, arrays.unit, tied.clone().numpy()
+    own = loops.places(reached.also[: len(plus)], count)
+    loops_messages.message_changes(senders, csr.right, arrays.y, y_rows, unit, change, sizes)
+
+    narrow = width * dtype.itemsize <= NARROW_BYTES
+    size = count if narrow or then is None else max(64, BLOCK_BYTES // (width * dtype.itemsize))
+    masses = torch.empty(min(size, count), dtype=dtype).numpy()
+    rows_then = room(min(size, count), width, dtype=dtype)
+    if not narrow:
+        arriving = loops.by_slot(reached.slot, reached.edge_ptr, count, len(csr.weight) > 0)
+    made = []
+    for first in range(0, max(count, 1), max(size, 1)):
+        last = min(first + size, count)
+        block, new = (first, last), rows_then[: last - first]
+        out = new.numpy()
+        if narrow:
+            loops_messages.scatter(csr, senders.source, reached, change, sizes, out, masses)
+        else:
+            loops_messages.gather(
+                csr, senders.source, arriving, change, sizes, block, out, masses
+            )  # fmt: skip
+        loops_messages.exchange(
+            csr, reached, arrays, more, own, LOST_DIGITS, block, masses, out, doubtful
+        )
+        if doubtful[first:last].any():
+            loops_messages.sum_anew(
+                csr, sources[0].numpy(), senders, reached, doubtful, arrays, y_rows, more, own,
+                _ties(edges, ties), block, out, _scratch(edges.num_nodes).slot,
+            )  # fmt: skip
+        if then is None:
+            return (new,)
+        made.append(through(then, new) if narrow else then(new))
+    return put_together(made)
 
 
 def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
@@ -304,3 +324,12 @@ def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> 
     out = torch.empty(len(pair), dtype=z.dtype)
     loops_pairs.dots(pair.numpy(), pairs.numpy(), ends.numpy(), _flat(z), _flat(rows), out.numpy())
     return out
+
+
+def item_change(before: Tensor, item: Tensor, after: Tensor) -> Tensor:
+    """See `Backend.item_change`."""
+    if before.dim() != 2 or before.dtype not in FLOATS or after.dtype != before.dtype:
+        return vectorised.item_change(before, item, after)
+    change = torch.empty(len(item), dtype=before.dtype)
+    loops_pairs.differences(_flat(before), item.numpy(), after.contiguous().numpy(), change.numpy())
+    return change

@@ -1,7 +1,9 @@
 """The compiled loops behind `compiled.py`: plain Python on NumPy arrays, translated by `numba`.
 
 Every function goes through a chunk one removal after the other. What belongs together comes as one named
-tuple (`arrays.py`, `edges.Arrays`); removals, changed and reached rows are as in `changed.py`.
+tuple (`arrays.py`, `edges.Arrays`); removals, changed and reached rows are as in `changed.py`. Arrays are
+taken out of their tuples before a loop, and rows named by array and place: within a loop both tuples and
+slices cost more than the sum of a narrow row.
 """
 
 from __future__ import annotations
@@ -29,13 +31,24 @@ def rescaled(degree, count, loss, lost, code):
 
 
 @jit
+def rescale(k, slot, degree, count, loss, lost, code, factor):
+    """Note the new factor of a node that loses or gains edges, where it has a slot.
+
+    What a node loses and gains may come to nothing: then its factor is what it was, to the last digit.
+    """
+    if slot[k] >= 0 and (lost[k] != 0 or loss[k] != 0.0):
+        factor[slot[k]] = rescaled(degree[k], count[k], loss[k], lost[k], code)
+
+
+@jit
 def lose(csr, here, ties, c, loss, lost):
     """Note what every node loses of the edges into it, with removed nodes and by themselves."""
-    weighted = len(csr.weight) > 0
+    indptr, target, weight = csr.indptr, csr.target, csr.weight
+    weighted = len(weight) > 0
     for r in here:
-        for e in range(csr.indptr[r], csr.indptr[r + 1]):
-            loss[csr.target[e]] += csr.weight[e] if weighted else 1.0
-            lost[csr.target[e]] += 1
+        for e in range(indptr[r], indptr[r + 1]):
+            loss[target[e]] += weight[e] if weighted else 1.0
+            lost[target[e]] += 1
     for i in range(ties.ptr[c], ties.ptr[c + 1]):
         loss[ties.target[i]] += ties.loss[i]
         lost[ties.target[i]] += ties.lost[i]
@@ -44,10 +57,11 @@ def lose(csr, here, ties, c, loss, lost):
 @jit
 def forget(csr, here, ties, c, loss, lost):
     """Clean what `lose` has noted."""
+    indptr, target = csr.indptr, csr.target
     for r in here:
-        for e in range(csr.indptr[r], csr.indptr[r + 1]):
-            loss[csr.target[e]] = 0.0
-            lost[csr.target[e]] = 0
+        for e in range(indptr[r], indptr[r + 1]):
+            loss[target[e]] = 0.0
+            lost[target[e]] = 0
     for i in range(ties.ptr[c], ties.ptr[c + 1]):
         loss[ties.target[i]] = 0.0
         lost[ties.target[i]] = 0
@@ -57,6 +71,7 @@ def forget(csr, here, ties, c, loss, lost):
 def find_sources(csr, removed, changed, ties, code, scratch):
     """Whose messages change, and by which factor they are scaled after the removal."""
     indptr, target, degree, count = csr.indptr, csr.target, csr.degree, csr.arriving
+    right = csr.right
     rem_ptr, rem_node = removed
     chg_ptr, chg_node = changed
     slot, loss, lost = scratch
@@ -79,10 +94,8 @@ def find_sources(csr, removed, changed, ties, code, scratch):
             j = chg_node[m]
             source[n] = j
             row[n] = m
-            scale[n] = csr.right[j]
-            if lost[j] != 0 or loss[j] != 0.0:
-                scale[n] = rescaled(degree[j], count[j], loss[j], lost[j], code)
-            slot[j] = 0
+            scale[n] = right[j]
+            slot[j] = n
             n += 1
         if code == SYM:
             for r in here:
@@ -91,17 +104,19 @@ def find_sources(csr, removed, changed, ties, code, scratch):
                     if slot[k] == -1:
                         source[n] = k
                         row[n] = -1
-                        scale[n] = rescaled(degree[k], count[k], loss[k], lost[k], code)
-                        slot[k] = 0
+                        scale[n] = right[k]
+                        slot[k] = n
                         n += 1
+                    rescale(k, slot, degree, count, loss, lost, code, scale)
             for i in range(ties.ptr[c], ties.ptr[c + 1]):
                 k = ties.target[i]
                 if slot[k] == -1:
                     source[n] = k
                     row[n] = -1
-                    scale[n] = rescaled(degree[k], count[k], loss[k], lost[k], code)
-                    slot[k] = 0
+                    scale[n] = right[k]
+                    slot[k] = n
                     n += 1
+                rescale(k, slot, degree, count, loss, lost, code, scale)
         for r in here:
             source[n] = r
             row[n] = -2
@@ -122,6 +137,7 @@ def expand(csr, removed, sources, also, ties, code, scratch):
     The nodes in `also` are reached too, whether a message arrives there or not.
     """
     indptr, target, degree, count = csr.indptr, csr.target, csr.degree, csr.arriving
+    left = csr.left
     rem_ptr, rem_node = removed
     src_ptr, source = sources
     also_ptr, also_node = also
@@ -129,7 +145,7 @@ def expand(csr, removed, sources, also, ties, code, scratch):
     edge_ptr = np.zeros(len(source) + 1, dtype=np.int64)
     for s in range(len(source)):
         edge_ptr[s + 1] = edge_ptr[s] + indptr[source[s] + 1] - indptr[source[s]]
-    slots = np.empty(edge_ptr[-1], dtype=np.int64)
+    slots = np.empty(edge_ptr[-1], dtype=np.int32)
     also_slot = np.empty(len(also_node), dtype=np.int64)
     ptr = np.zeros(len(rem_ptr), dtype=np.int64)
     bound = np.int64(0)
@@ -150,11 +166,13 @@ def expand(csr, removed, sources, also, ties, code, scratch):
             at = edge_ptr[s]
             for e in range(indptr[source[s]], indptr[source[s] + 1]):
                 k = target[e]
-                if slot[k] == -1:
+                t = slot[k]
+                if t == -1:
+                    t = n
                     slot[k] = n
                     node[n] = k
                     n += 1
-                slots[at] = slot[k] if slot[k] >= 0 else -1
+                slots[at] = max(t, -1)
                 at += 1
         for m in range(also_ptr[c], also_ptr[c + 1]):
             k = also_node[m]
@@ -164,11 +182,15 @@ def expand(csr, removed, sources, also, ties, code, scratch):
                 n += 1
             also_slot[m] = slot[k]
         for t in range(start, n):
-            k = node[t]
-            slot[k] = -1
-            new_left[t] = csr.left[k]
-            if lost[k] != 0 or loss[k] != 0.0:
-                new_left[t] = rescaled(degree[k], count[k], loss[k], lost[k], code)
+            new_left[t] = left[node[t]]
+        if code != NONE:
+            for r in here:
+                for e in range(indptr[r], indptr[r + 1]):
+                    rescale(target[e], slot, degree, count, loss, lost, code, new_left)
+            for i in range(ties.ptr[c], ties.ptr[c + 1]):
+                rescale(ties.target[i], slot, degree, count, loss, lost, code, new_left)
+        for t in range(start, n):
+            slot[node[t]] = -1
         for r in here:
             slot[r] = -1
         if code != NONE:
@@ -207,22 +229,32 @@ def union(a, b, slot):
 
 
 @jit
-def by_slot(slots, edge_ptr, count):
-    """The arriving edges sorted by the row they add to: `ptr [count+1]`, source, position."""
+def by_slot(slots, edge_ptr, count, positions):
+    """The arriving edges sorted by the row they add to: `ptr [count+1]`, source, position if asked for."""
     ptr = np.zeros(count + 1, dtype=np.int64)
     for t in slots:
         if t >= 0:
             ptr[t + 1] += 1
     for t in range(count):
         ptr[t + 1] += ptr[t]
-    sender = np.empty(ptr[count], dtype=np.int64)
-    position = np.empty(ptr[count], dtype=np.int64)
+    sender = np.empty(ptr[count], dtype=np.int32)
+    position = np.empty(ptr[count] if positions else 0, dtype=np.int32)
     fill = ptr[:-1].copy()
     for s in range(len(edge_ptr) - 1):
         for at in range(edge_ptr[s], edge_ptr[s + 1]):
             t = slots[at]
             if t >= 0:
                 sender[fill[t]] = s
-                position[fill[t]] = at - edge_ptr[s]
+                if positions:
+                    position[fill[t]] = at - edge_ptr[s]
                 fill[t] += 1
     return ptr, sender, position
+
+
+@jit
+def places(also, count):
+    """Of every row, which of the others it is one of; −1 for none. Empty where there are no others."""
+    own = np.full(count if len(also) > 0 else 0, -1, dtype=np.int64)
+    for m in range(len(also)):
+        own[also[m]] = m
+    return own

@@ -16,10 +16,11 @@ def leaky(score, slope):
 @jit
 def neighbours(csr, k, c, slot, ties, into):
     """Who sends to `k` then, written to `into`; how many."""
+    in_ptr, in_source, gone = csr.in_ptr, csr.in_source, ties.gone
     n = 0
-    for e in range(csr.in_ptr[k], csr.in_ptr[k + 1]):
-        if not ties.gone[e] and slot[csr.in_source[e]] != -2:
-            into[n] = csr.in_source[e]
+    for e in range(in_ptr[k], in_ptr[k + 1]):
+        if not gone[e] and slot[in_source[e]] != -2:
+            into[n] = in_source[e]
             n += 1
     for i in range(ties.ptr[c], ties.ptr[c + 1]):
         if ties.place[i] < 0 and ties.target[i] == k:
@@ -54,12 +55,16 @@ def attend_anew(here, source, base, new, slope, slot, weight, peak, total, out):
         for e in range(len(source)):
             weight[e, h] /= summed
     for e in range(len(source)):
-        m = slot[source[e]]
-        rows = y_rows[m] if m >= 0 else y[source[e]]
+        j = source[e]
+        m = slot[j]
         for h in range(heads):
             share = weight[e, h]
-            for f in range(h * width, (h + 1) * width):
-                out[f] += share * rows[f]
+            if m >= 0:
+                for f in range(h * width, (h + 1) * width):
+                    out[f] += share * y_rows[m, f]
+            else:
+                for f in range(h * width, (h + 1) * width):
+                    out[f] += share * y[j, f]
 
 
 @jit
@@ -71,6 +76,8 @@ def attend_corrected(k, arriving, senders, base, new, slope, softmax, digits, to
     denominators, still by the original's largest scores.
     """
     y, near, far = base
+    new_y, new_near = new.y, new.near
+    source, row = senders.source, senders.row
     whole, peak, share, unit, size = softmax
     heads = near.shape[1]
     width = y.shape[1] // heads
@@ -81,20 +88,20 @@ def attend_corrected(k, arriving, senders, base, new, slope, softmax, digits, to
         for f in range(h * width, (h + 1) * width):
             out[f] = whole[k, f] * old
         for s in arriving:
-            j, m = senders.source[s], senders.row[s]
+            j, m = source[s], row[s]
             gone = np.exp(leaky(near[j, h] + far[k, h], slope) - peak[k, h])
             rest -= gone
             mass += gone * size[j, h]
             for f in range(h * width, (h + 1) * width):
                 out[f] -= gone * y[j, f]
             if m >= 0:
-                score = leaky(new.near[m, h] + far[k, h], slope) - peak[k, h]
+                score = leaky(new_near[m, h] + far[k, h], slope) - peak[k, h]
                 if score > 5:
                     return False
                 come = np.exp(score)
                 rest += come
                 for f in range(h * width, (h + 1) * width):
-                    out[f] += come * new.y[m, f]
+                    out[f] += come * new_y[m, f]
         if not rest > 0.1 * old:
             return False
         total[h] = rest
@@ -141,7 +148,7 @@ def attend(
     heads = base.near.shape[1]
     weight = np.empty((longest, heads), dtype=base.y.dtype)
     peak, total = np.empty(heads, dtype=base.y.dtype), np.empty(heads, dtype=base.y.dtype)
-    arriving, sender, _ = by_slot(reached.slot, reached.edge_ptr, len(node))
+    arriving, sender, _ = by_slot(reached.slot, reached.edge_ptr, len(node), False)
     for c in range(len(rem_ptr) - 1):
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
             slot[rem_node[i]] = -2

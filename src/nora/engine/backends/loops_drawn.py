@@ -23,15 +23,15 @@ def scrambled(number):
 @jit
 def exchange(here, j, m, often, base, new, slope, peak, total, out, added):
     """Add what one sender's change alone makes of a softmax-weighted sum, as often as it counts."""
-    y, near = base.y, base.near
+    y, near, new_y, new_near = base.y, base.near, new.y, new.near
     heads = near.shape[1]
     width = y.shape[1] // heads
     for h in range(heads):
         gone = np.exp(leaky(near[j, h] + here[h], slope) - peak[h])
-        come = np.exp(leaky(new.near[m, h] + here[h], slope) - peak[h])
+        come = np.exp(leaky(new_near[m, h] + here[h], slope) - peak[h])
         rest = max(total[h] - gone, y.dtype.type(0)) + come
         for f in range(h * width, (h + 1) * width):
-            then = (out[f] * total[h] - gone * y[j, f] + come * new.y[m, f]) / rest
+            then = (out[f] * total[h] - gone * y[j, f] + come * new_y[m, f]) / rest
             added[f] += often * (then - out[f])
 
 
@@ -73,7 +73,7 @@ def attend(
     spare_peak, spare_total = np.empty_like(peak), np.empty_like(total)
     before = np.empty(base.y.shape[1], dtype=base.y.dtype)
     turned = np.empty_like(before)
-    arriving, sender, _ = by_slot(reached.slot, reached.edge_ptr, len(node))
+    arriving, sender, _ = by_slot(reached.slot, reached.edge_ptr, len(node), False)
     own = np.full(len(node), -1, dtype=np.int64)
     for c in range(len(rem_ptr) - 1):
         for t in range(ptr[c], ptr[c + 1]):

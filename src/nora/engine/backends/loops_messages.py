@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nora.engine.backends.loops import by_slot, jit, jit_sums
+from nora.engine.backends.loops import jit, jit_sums
 
 
 @jit_sums
@@ -24,9 +24,27 @@ def message_change(senders, right, y, y_rows, size):
         size[s] = total
 
 
+@jit_sums
+def size_of(rows, at, unit):
+    """`Σ|row|` in units of its columns."""
+    size = rows.dtype.type(0)
+    for f in range(rows.shape[1]):
+        size += unit[f] * abs(rows[at, f])
+    return size
+
+
+@jit_sums
+def size_of_sum(a, at, b, place, unit):
+    """`Σ|a + b|` of two rows in units of their columns."""
+    size = a.dtype.type(0)
+    for f in range(a.shape[1]):
+        size += unit[f] * abs(a[at, f] + b[place, f])
+    return size
+
+
 @jit
-def message_changes(senders, right, y, y_rows, change):
-    """What every source sends differently, `[S, F]`."""
+def message_changes(senders, right, y, y_rows, unit, change, sizes):
+    """What every source sends differently, `[S, F]`, and how large that is `[S]`."""
     source, row, scale = senders
     width = y.shape[1]
     for s in range(len(source)):
@@ -39,98 +57,120 @@ def message_changes(senders, right, y, y_rows, change):
         else:
             for f in range(width):
                 change[s, f] = (new - old) * y[j, f]
-
-
-@jit_sums
-def size_of(row, unit):
-    """`Σ|row|` in units of its columns."""
-    size = row.dtype.type(0)
-    for f in range(len(row)):
-        size += unit[f] * abs(row[f])
-    return size
-
-
-@jit_sums
-def size_of_sum(a, b, unit):
-    """`Σ|a + b|` in units of its columns."""
-    size = a.dtype.type(0)
-    for f in range(len(a)):
-        size += unit[f] * abs(a[f] + b[f])
-    return size
+        sizes[s] = size_of(change, s, unit)
 
 
 @jit
-def accumulate(csr, source, reached, base, more, change, digits, out, doubtful):
-    """Original outputs plus the changes of all arriving messages, rescaled where `left` changed.
+def gather(csr, source, arriving, change, sizes, rows, out, masses):
+    """The changes of all messages that arrive at the rows from `rows[0]` up to `rows[1]`, and their sizes.
 
-    Row by row, so that each is written once: the rows are many and far apart in memory. `doubtful` tells
-    where the changes have eaten up the digits of a sum, or there is no number.
+    Row by row, so that each is written once: wide rows are far apart in memory.
     """
-    indptr, weight, left = csr.indptr, csr.weight, csr.left
-    node, new_left = reached.node, reached.left
-    total, size, unit, plus, whole = base.total, base.size, base.unit, base.plus, base.whole
+    indptr, weight = csr.indptr, csr.weight
+    ptr, sender, position = arriving
+    first, last = rows
     weighted = len(weight) > 0
     width = change.shape[1]
-    ptr, sender, position = by_slot(reached.slot, reached.edge_ptr, len(node))
-    summed = np.empty(width, dtype=change.dtype)
-    sizes = np.empty(len(source), dtype=change.dtype)
-    for s in range(len(source)):
-        sizes[s] = size_of(change[s], unit)
-    for t in range(len(node)):
-        k = node[t]
+    for t in range(first, last):
+        to = t - first
         mass = change.dtype.type(0)
         for f in range(width):
-            summed[f] = 0
+            out[to, f] = 0
         for at in range(ptr[t], ptr[t + 1]):
             s = sender[at]
             if weighted:
                 w = change.dtype.type(weight[indptr[source[s]] + position[at]])
                 mass += abs(w) * sizes[s]
                 for f in range(width):
-                    summed[f] += w * change[s, f]
+                    out[to, f] += w * change[s, f]
             else:
                 mass += sizes[s]
                 for f in range(width):
-                    summed[f] += change[s, f]
-        # What is small beside the sum leaves most of it; only else is the sum itself looked at.
-        # Nothing is known of what is beyond all numbers.
-        small = np.isfinite(size[k]) and mass <= 0.5 * size[k]
-        doubtful[t] = not small and not (
-            np.isfinite(size[k] + mass)
-            and size_of_sum(total[k], summed, unit) >= digits * (size[k] + mass)
-        )
-        factor = change.dtype.type(new_left[t])
-        if new_left[t] == left[k]:
-            for f in range(width):
-                out[t, f] = whole[k, f] + factor * summed[f]
-        else:
-            for f in range(width):
-                out[t, f] = factor * (total[k, f] + summed[f])
-            if len(plus) > 0:
-                own = k if len(plus) > 1 else 0
-                for f in range(width):
-                    out[t, f] += plus[own, f]
-    for m in range(len(more.node)):
-        t, k = reached.also[m], more.node[m]
-        for f in range(width):
-            out[t, f] += more.rows[m, f] - plus[k, f]
+                    out[to, f] += change[s, f]
+        masses[to] = mass
 
 
 @jit
-def sum_anew(csr, src_ptr, senders, reached, doubtful, base, y_rows, more, ties, out, slot):
-    """`left_k Σ weight_jk right_j y_j + plus_k` over the edges into doubtful rows that are there then."""
+def scatter(csr, source, reached, change, sizes, out, masses):
+    """The same for all rows, source by source: narrow rows stay in cache, and edges need no sorting."""
+    indptr, weight = csr.indptr, csr.weight
+    edge_ptr, slot = reached.edge_ptr, reached.slot
+    weighted = len(weight) > 0
+    width = change.shape[1]
+    out[:] = 0
+    masses[:] = 0
+    for s in range(len(source)):
+        first, row, size = indptr[source[s]] - edge_ptr[s], change[s], sizes[s]
+        for at in range(edge_ptr[s], edge_ptr[s + 1]):
+            t = slot[at]
+            if t < 0:
+                continue
+            if weighted:
+                w = change.dtype.type(weight[first + at])
+                masses[t] += abs(w) * size
+                for f in range(width):
+                    out[t, f] += w * row[f]
+            else:
+                masses[t] += size
+                for f in range(width):
+                    out[t, f] += row[f]
+
+
+@jit
+def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful):
+    """New outputs from the changes of messages, in place: rescaled where `left` changed.
+
+    `doubtful` is noted where the changes have eaten up the digits of a sum, or there is no number.
+    """
+    node, new_left, left = reached.node, reached.left, csr.left
+    total, size, unit, plus, whole = base.total, base.size, base.unit, base.plus, base.whole
+    more_rows = more.rows
+    first, last = rows
+    width = out.shape[1]
+    for t in range(first, last):
+        k, to = node[t], t - first
+        mass = masses[to]
+        # What is small beside the sum leaves most of it; only else is the sum itself looked at.
+        # Nothing is known of what is beyond all numbers.
+        small = np.isfinite(size[k]) and mass <= 0.5 * size[k]
+        doubtful[t] |= not small and not (
+            np.isfinite(size[k] + mass)
+            and size_of_sum(total, k, out, to, unit) >= digits * (size[k] + mass)
+        )
+        factor = out.dtype.type(new_left[t])
+        if new_left[t] == left[k]:
+            for f in range(width):
+                out[to, f] = whole[k, f] + factor * out[to, f]
+        else:
+            for f in range(width):
+                out[to, f] = factor * (total[k, f] + out[to, f])
+            if len(plus) > 0:
+                mine = k if len(plus) > 1 else 0
+                for f in range(width):
+                    out[to, f] += plus[mine, f]
+        if len(own) > 0 and own[t] >= 0:
+            for f in range(width):
+                out[to, f] += more_rows[own[t], f] - plus[k, f]
+
+
+@jit
+def sum_anew(
+    csr, src_ptr, senders, reached, doubtful, base, y_rows, more, own, ties, rows, out, slot
+):
+    """`left_k Σ weight_jk right_j y_j + plus_k` over the edges into doubtful rows that are there then.
+
+    Of the rows from `rows[0]` up to `rows[1]`, which `out` has.
+    """
     in_ptr, in_source, in_weight, right = csr.in_ptr, csr.in_source, csr.in_weight, csr.right
-    source, row, scale = senders
+    source, which, scale = senders
     ptr, node = reached.ptr, reached.node
     y, plus = base.y, base.plus
     weighted = len(in_weight) > 0
     width = y.shape[1]
-    own = np.full(len(node), -1, dtype=np.int64)
-    for m in range(len(more.node)):
-        own[reached.also[m]] = m
     for c in range(len(ptr) - 1):
         any_ = False
-        for t in range(ptr[c], ptr[c + 1]):
+        start, end = max(ptr[c], rows[0]), min(ptr[c + 1], rows[1])
+        for t in range(start, end):
             any_ = any_ or doubtful[t]
         if not any_:
             continue
@@ -142,27 +182,28 @@ def sum_anew(csr, src_ptr, senders, reached, doubtful, base, y_rows, more, ties,
                 ties.gone[ties.place[i]] = True
             else:
                 comes = True
-        for t in range(ptr[c], ptr[c + 1]):
+        for t in range(start, end):
             if not doubtful[t]:
                 continue
             k = node[t]
+            at_row = t - rows[0]
             for f in range(width):
-                out[t, f] = 0
+                out[at_row, f] = 0
             for at in range(in_ptr[k], in_ptr[k + 1]):
                 j = in_source[at]
                 s = slot[j]
-                if ties.gone[at] or (s >= 0 and row[s] == -2):
+                if ties.gone[at] or (s >= 0 and which[s] == -2):
                     continue
                 factor = right[j] if s < 0 else scale[s]
                 if weighted:
                     factor *= in_weight[at]
                 w = y.dtype.type(factor)
-                if s >= 0 and row[s] >= 0:
+                if s >= 0 and which[s] >= 0:
                     for f in range(width):
-                        out[t, f] += w * y_rows[row[s], f]
+                        out[at_row, f] += w * y_rows[which[s], f]
                 else:
                     for f in range(width):
-                        out[t, f] += w * y[j, f]
+                        out[at_row, f] += w * y[j, f]
             if comes:
                 for i in range(ties.ptr[c], ties.ptr[c + 1]):
                     if ties.place[i] >= 0 or ties.target[i] != k:
@@ -170,22 +211,22 @@ def sum_anew(csr, src_ptr, senders, reached, doubtful, base, y_rows, more, ties,
                     j = ties.source[i]
                     s = slot[j]
                     w = y.dtype.type((right[j] if s < 0 else scale[s]) * ties.weight[i])
-                    if s >= 0 and row[s] >= 0:
+                    if s >= 0 and which[s] >= 0:
                         for f in range(width):
-                            out[t, f] += w * y_rows[row[s], f]
+                            out[at_row, f] += w * y_rows[which[s], f]
                     else:
                         for f in range(width):
-                            out[t, f] += w * y[j, f]
+                            out[at_row, f] += w * y[j, f]
             factor = y.dtype.type(reached.left[t])
             for f in range(width):
-                out[t, f] *= factor
-            if own[t] >= 0:
+                out[at_row, f] *= factor
+            if len(own) > 0 and own[t] >= 0:
                 for f in range(width):
-                    out[t, f] += more.rows[own[t], f]
+                    out[at_row, f] += more.rows[own[t], f]
             elif len(plus) > 0:
                 mine = k if len(plus) > 1 else 0
                 for f in range(width):
-                    out[t, f] += plus[mine, f]
+                    out[at_row, f] += plus[mine, f]
         for s in range(src_ptr[c], src_ptr[c + 1]):
             slot[source[s]] = -1
         for i in range(ties.ptr[c], ties.ptr[c + 1]):

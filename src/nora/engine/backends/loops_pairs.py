@@ -1,4 +1,4 @@
-"""The compiled loops behind links: which pairs have a changed end, and their dot products."""
+"""The compiled loops behind predictions: which pairs have a changed end, their dot products, and changes."""
 
 from __future__ import annotations
 
@@ -58,3 +58,14 @@ def dots(pair, pairs, ends, z, rows, out):
         for f in range(z.shape[1]):
             total += a[f] * b[f]
         out[q] = total
+
+
+@jit_sums
+def differences(before, item, after, change):
+    """`Σ|before − after|` of every item."""
+    for q in range(len(item)):
+        i = item[q]
+        total = change.dtype.type(0)
+        for f in range(before.shape[1]):
+            total += abs(before[i, f] - after[q, f])
+        change[q] = total

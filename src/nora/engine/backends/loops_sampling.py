@@ -55,18 +55,19 @@ def threshold(sizes, error, sums, squares):
 def arriving(csr, share, source, size, reached, also, worth, mass, certain, sizes):
     """How much may arrive at every reached row, by what it is worth; −1 for those that are certain."""
     edge_ptr, slot, node, left = reached.edge_ptr, reached.slot, reached.node, reached.left
+    indptr, old_left, own = csr.indptr, csr.left, reached.also
     for t in range(len(sizes)):
         sizes[t] = 0.0
     for s in range(len(source)):
-        first = csr.indptr[source[s]] - edge_ptr[s]
+        first = indptr[source[s]] - edge_ptr[s]
         for at in range(edge_ptr[s], edge_ptr[s + 1]):
             if slot[at] >= 0:
                 sizes[slot[at]] += size[s] * (abs(share[first + at]) if len(share) > 0 else 1.0)
     for t in range(len(sizes)):
         k = node[t]
-        sizes[t] = abs(left[t]) * sizes[t] + abs(left[t] - csr.left[k]) * mass[k]
+        sizes[t] = abs(left[t]) * sizes[t] + abs(left[t] - old_left[k]) * mass[k]
     for m in range(len(also)):
-        sizes[reached.also[m]] += also[m]
+        sizes[own[m]] += also[m]
     for t in range(len(sizes)):
         sizes[t] = -1.0 if certain[t] else sizes[t] * worth[node[t]]
 

@@ -14,9 +14,10 @@ from nora.engine.backends.drawing import draw as draw
 from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums, Turning
 from nora.engine.edges import Edges, Ties
 from nora.engine.pointers import owner_of
+from nora.problem import task
 
 if TYPE_CHECKING:
-    from nora.engine.steps.step import Chunk
+    from nora.engine.steps.step import Chunk, Then
     from nora.engine.steps.weighted import WeightedSum
 
 
@@ -139,10 +140,29 @@ def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: T
     return _message_changes(edges, source, row, scale, y, rows).double().abs().flatten(1).sum(1)
 
 
-def accumulate(
+def propagate(
+    edges: Edges,
+    sources: tuple[Tensor, ...],
+    reach: Reach,
+    tied: Tensor,
+    base: Sums,
+    rows: Tensor,
+    plus: Changed,
+    ties: Ties,
+    then: Then | None = None,
+) -> tuple[Tensor, ...]:
+    """See `Backend.propagate`."""
+    out, doubtful = _corrected(edges, reach, base, rows, plus)
+    doubtful |= tied
+    if bool(doubtful.any()):
+        _sum_anew(edges, sources, reach, doubtful, base, rows, plus, ties, out)
+    return (out,) if then is None else then(out)
+
+
+def _corrected(
     edges: Edges, reach: Reach, base: Sums, rows: Tensor, plus: Changed
 ) -> tuple[Tensor, Tensor]:
-    """See `Backend.accumulate`."""
+    """Corrected sums of the reached rows `[T, F]`, and which of them are doubtful `[T]`."""
     y = base.y
     change = _message_changes(edges, reach.source, reach.row, reach.scale, y, rows)
     counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
@@ -164,7 +184,7 @@ def accumulate(
     return out, doubtful
 
 
-def sum_anew(
+def _sum_anew(
     edges: Edges,
     sources: tuple[Tensor, ...],
     reach: Reach,
@@ -175,7 +195,7 @@ def sum_anew(
     ties: Ties,
     out: Tensor,
 ) -> None:
-    """See `Backend.sum_anew`."""
+    """Sum the doubtful rows of `out` over what is left of their neighbours, and those that came."""
     n, which = edges.num_nodes, doubtful.nonzero().flatten()
     node, removal = reach.node[which], owner_of(reach.ptr)[which]
     indptr, sender, edge = edges.by_target
@@ -366,3 +386,8 @@ def pick(node: Tensor, row: Tensor, base: Tensor, rows: Tensor) -> Tensor:
     changed = row >= 0
     out[changed] = rows[row[changed]]
     return out
+
+
+def item_change(before: Tensor, item: Tensor, after: Tensor) -> Tensor:
+    """See `Backend.item_change`."""
+    return task.item_change(before[item], after)

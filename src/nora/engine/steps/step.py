@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A block of rows should stay in a core's own cache while it goes through a map.
 BLOCK_BYTES = 2**19
+# What is made of a block of rows.
+Then = Callable[[Tensor], tuple[Tensor, ...]]
 # The depth of a value that changes at every node, however far it is from the removed one.
 EVERYWHERE = 1_000_000
 
@@ -258,11 +260,13 @@ class Step(ABC):
         scales: The input whose rows are scaled by the other's single numbers, where that is all it does.
         samples: Whether it can compute some of the rows it reaches, drawn at random, and reads how often a
             changed row of its inputs counts.
+        leads: Whether it hands its rows on in blocks to row-wise steps that alone read them.
     """
 
     rowwise = False
     scales: Value | None = None
     samples = False
+    leads = False
 
     def __init__(self, inputs: Sequence[Value], output: Value) -> None:
         self.inputs = tuple(inputs)
@@ -272,6 +276,13 @@ class Step(ABC):
     @abstractmethod
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Changed output rows from changed input rows."""
+
+    def passed_on(self, chunk: Chunk, inputs: Sequence[Changed], then: Then) -> Sequence[Changed]:
+        """Changed rows of what `then` makes of changed output rows; nothing where there are none."""
+        changed = self.changed(chunk, inputs)
+        if not len(changed):
+            return []
+        return [replace(changed, rows=rows) for rows in then(changed.rows)]
 
     @abstractmethod
     def whole(self, *inputs: Tensor) -> Tensor:

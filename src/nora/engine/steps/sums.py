@@ -15,7 +15,8 @@ from nora.engine.edges import Edges
 from nora.engine.pointers import owner_of
 from nora.engine.sampling import folded, messages_that_count, thinned, weighted_alike
 from nora.engine.steps.dense import propagate_everywhere
-from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Value
+from nora.engine.steps.following import passed
+from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Then, Value
 
 
 def _reached(
@@ -50,6 +51,7 @@ class Propagate(Step):
     """
 
     samples = True
+    leads = True
 
     def __init__(
         self, edges: Edges, y: Value, total: Tensor, plus: Value | Tensor, output: Value
@@ -79,6 +81,12 @@ class Propagate(Step):
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Add the changes of messages to the original outputs, and scale anew where needed."""
+        return self.passed_on(chunk, inputs, None)[0]
+
+    def passed_on(
+        self, chunk: Chunk, inputs: Sequence[Changed], then: Then | None
+    ) -> Sequence[Changed]:
+        """See `Step.passed_on`."""
         rows = inputs[0]
         y, whole = self.inputs[0].whole(), self.output.whole()
         plus = self.added.whole() if isinstance(self.added, Value) else self.added
@@ -91,7 +99,9 @@ class Propagate(Step):
         if self.inputs[0].depth >= EVERYWHERE and len(rows) == everybody:
             chunk.tally.bytes += 4 * rows.rows.nbytes
             ties = chunk.ties(self.edges)
-            return propagate_everywhere(self.edges, chunk.removals, rows, plus, more, ties)
+            return passed(
+                propagate_everywhere(self.edges, chunk.removals, rows, plus, more, ties), then
+            )
         if chunk.draws is not None and isinstance(self.added, Value):
             more = folded(more, self.added)
         sources = chunk.sources(self, rows, y)
@@ -101,16 +111,13 @@ class Propagate(Step):
         if chunk.draws is not None:
             reach, tied, more, weight = self._drawn(chunk, sources, reach, tied, rows, more)
         chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
+        if then is not None and not len(reach.node):
+            return []
         base = Sums(y, self.total, self.unit, self.size, plus, whole)
-        out, doubtful = chunk.backend.accumulate(self.edges, reach, base, rows.rows, more)
-        doubtful |= tied
-        # Where a correction has eaten up the digits of a sum, or edges go or come, it is summed anew.
-        if bool(doubtful.any()):
-            ties = chunk.ties(self.edges)
-            chunk.backend.sum_anew(
-                self.edges, sources, reach, doubtful, base, rows.rows, more, ties, out
-            )
-        return Changed(reach.ptr, reach.node, out, weight)
+        made = chunk.backend.propagate(
+            self.edges, sources, reach, tied, base, rows.rows, more, chunk.ties(self.edges), then
+        )
+        return [Changed(reach.ptr, reach.node, rows, weight) for rows in made]
 
     def _drawn(
         self,
