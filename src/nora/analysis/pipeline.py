@@ -149,7 +149,7 @@ def analyse(
             **chosen.sizes,
         )
     run = replace(run, inputs=inputs)
-    notes = (*reading.notes, *_about_choice(chosen), *model_notes(run))
+    notes = (*reading.notes, *_about_choice(chosen), *model_notes(run, bool(chosen.reason)))
     shown = len(reading.notes) + len(_about_choice(chosen))
     for note in notes[shown:]:
         tell(f"  · {note}")
