@@ -2,7 +2,7 @@
 
     python benchmarks/files.py                            # 100,000 nodes, typed and untyped, end to end
     python benchmarks/files.py reading                    # the same files, reading alone, in both forms
-    python benchmarks/files.py growth                     # 20 epochs, the edges once and ten times
+    python benchmarks/files.py growth                     # 20 epochs, the edges once and ten times; --nodes, --edges
     python benchmarks/files.py small                      # the example, Cora as files, 20,000 nodes
     python benchmarks/files.py accuracy                   # five seeds each of Cora, CiteSeer, PubMed, PureP
     python benchmarks/files.py small --before PATH/TO/src # the same, another version of the code
@@ -417,7 +417,14 @@ def growth(bench: Bench) -> None:
             kind = "typed" if typed else "untyped"
             more = ["--epochs", "20", *([] if typed else ["--ignore", "type"])]
             case = f"{times} x the edges, {kind}, {bench.when}"
-            bench.keep("growth", case, lambda files=files, more=more: bench.run(files, *more))
+            about = {"nodes": bench.size.nodes, "edges": times * bench.size.edges}
+
+            def measure(
+                files: list[Path] = files, more: list[str] = more, about: dict[str, int] = about
+            ) -> dict[str, Any]:
+                return about | bench.run(files, *more)
+
+            bench.keep("growth", case, measure)
 
 
 def small(bench: Bench) -> None:
@@ -502,7 +509,9 @@ def main() -> None:
     if asked.results.exists():
         report = json.loads(asked.results.read_text(encoding="utf-8"))
     command = "python benchmarks/files.py [large] [reading] [growth] [small] [accuracy]"
-    report |= {"command": command, "cores": os.cpu_count(), "size": asdict(size)}
+    report |= {"command": command, "cores": os.cpu_count()}
+    if "large" in parts or "reading" in parts:
+        report["size"] = asdict(size)
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(
             asked.folder or Path(scratch),
