@@ -2,7 +2,7 @@
 
     python benchmarks/files.py                            # 100,000 nodes, typed and untyped, end to end
     python benchmarks/files.py reading                    # the same files, reading alone, in both forms
-    python benchmarks/files.py growth                     # 20 epochs, the edges once and ten times; --nodes, --edges
+    python benchmarks/files.py growth                     # 20 epochs, the edges once and ten times
     python benchmarks/files.py small                      # the example, Cora as files, 20,000 nodes
     python benchmarks/files.py accuracy                   # five seeds each of Cora, CiteSeer, PubMed, PureP
     python benchmarks/files.py small --before PATH/TO/src # the same, another version of the code
