@@ -42,8 +42,8 @@ LATE = 0.15
 # Where preparing has used up the budget, removals may still take this share of it: to have prepared for
 # nothing would be worse than to be late.
 AT_LEAST = 0.25
-# An estimate with error bars may take so much of the budget again, where all that would be left is one of
-# which nothing is known.
+# An estimate with error bars may take so much of the budget again: others are quicker, but how well they
+# agree with exact is not known.
 RATHER_LATE = 1.0
 VERIFIED = 2
 # A pass that takes longer is not made only to be timed.
@@ -158,10 +158,12 @@ def _choose(
     found, in_time = _tolerable(engine, pilot, seed, deadline - again, price, options)
     if found is not None and in_time:
         return found
+    fits = f"no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"
+    if found is not None and found.expected_seconds <= RATHER_LATE * budget:
+        return replace(found, reason=f"{found.reason}; {fits}, and nothing quicker has error bars")
+    price += f", and {fits}"
     left = deadline - time.perf_counter()
     sketch = _sketch_seconds(engine, problem, left)
-    fits = f"no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"
-    price += f", and {fits}"
     if sketch <= left:
         return Choice(
             "cauchy",
@@ -170,8 +172,6 @@ def _choose(
             f"{duration(sketch)}",
             sketch,
         )
-    if found is not None and found.expected_seconds <= RATHER_LATE * budget:
-        return replace(found, reason=f"{found.reason}; {fits}, and nothing quicker has error bars")
     return _last_resort(problem, price)
 
 
