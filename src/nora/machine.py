@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from pathlib import Path
@@ -73,6 +74,7 @@ def release_memory() -> None:
     Pieces of a few megabytes, which layers and features are made of, otherwise stay with the process, and
     the next phase begins with what the last one has left.
     """
+    gc.collect()  # tensors that only a cycle of objects holds
     arrow = sys.modules.get("pyarrow")
     if arrow is not None:
         arrow.default_memory_pool().release_unused()

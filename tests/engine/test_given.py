@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import torch
 from torch import Tensor, nn
 from torch_geometric import nn as pyg
@@ -74,3 +76,16 @@ class Papers(nn.Module):
 
 def called(model: nn.Module, data: HeteroData) -> Tensor:
     return model(data.x_dict, data.edge_index_dict)
+
+
+def test_a_prepared_engine_keeps_one_copy_of_the_features(gcn: nn.Module, hubs: Data) -> None:
+    session = nora.Session(gcn, hubs)
+    session.influence("exact", backend="vectorised", progress=False)
+    assert session.prepared.ready
+    gc.collect()
+    kept = [
+        one
+        for one in gc.get_objects()
+        if type(one) is Tensor and one.shape == (hubs.num_nodes - 1, hubs.num_features)
+    ]
+    assert not kept

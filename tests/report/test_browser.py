@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -292,7 +293,8 @@ def crowd(tmp_path_factory) -> Path:
     torch.manual_seed(0)
     model = nora.build_model("sage", classes, classes, hidden_channels=16).eval()
     session = nora.Session(model, data)
-    scores = refined(session, session.influence("cauchy", samples=8, progress=False), first=60)
+    scores = session.influence("cauchy", samples=8, progress=False)
+    scores = refined(session, replace(scores, stderr=0.01 + 0.2 * scores.scores), first=60)
     path = tmp_path_factory.mktemp("crowd") / "report.html"
     return nora.write_report(path, model, data, scores, session=session, title="crowd")
 
@@ -347,10 +349,13 @@ def test_estimates_are_marked_and_exact_values_are_not(browser, crowd):
     page = watched.page
     first = page.locator("#table tbody tr").first
     assert "≈" not in first.inner_text()
-    assert "≈ marks estimates: On 120 sampled nodes" in page.locator("#table .remark").inner_text()
+    remark = page.locator("#table .remark").inner_text()
+    assert "≈ marks estimates, ± their standard errors: On 120 sampled nodes" in remark
+    assert "±" not in first.inner_text()
     page.get_by_role("columnheader", name="Rank", exact=True).get_by_role("button").click()
     last = page.locator("#table tbody tr:has-text('≈')").first
     assert last.locator("td.influence [title^='estimated: between about']").count() == 1
+    assert "±" in last.locator("td.influence").inner_text()
     last.locator(".node").click()
     assert "≈" in page.locator("#panel .facts").inner_text()
     assert "nodes only, whose influence is exact" in page.locator("#panel").inner_text()

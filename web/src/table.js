@@ -17,7 +17,13 @@ function influenceCell(page) {
       withVariables(el("span", { class: "amount", "aria-hidden": "true" }), { "--share": `${100 * Math.min(share, 1)}%` }),
       isExact(position)
         ? score(node.influence[position])
-        : el("span", { title: off ? `estimated: between about ${score(off[0])} and ${score(off[1])}` : "estimated" }, "≈\u202f", score(node.influence[position])),
+        : el(
+            "span",
+            { title: off ? `estimated: between about ${score(off[0])} and ${score(off[1])}` : "estimated" },
+            "≈\u202f",
+            score(node.influence[position]),
+            node.error?.[position] ? el("span", { class: "muted" }, ` ±\u202f${score(node.error[position])}`) : null,
+          ),
     ];
   };
 }
@@ -157,7 +163,7 @@ export function table(place, page) {
   selection.onChange(draw);
   work();
   const left = report.scored - ranked.length;
-  const estimated = report.estimate ? `≈ marks estimates: ${report.estimate.told} A node that the estimate underrates by far may be missing among the first.` : "";
+  const estimated = report.estimate ? `≈ marks estimates${node.error ? ", ± their standard errors" : ""}: ${report.estimate.told} A node that the estimate underrates by far may be missing among the first.` : "";
   const fragile = node.fragile ? "Fragile: how many single removals of another node would flip this node’s predicted class." : "";
   const sampled = left ? `This page holds ${number(ranked.length)} of the ${number(report.scored)} nodes: the first ${number(report.first)}, those that are drawn or mentioned, and a sample of the others, under the ranks they have among all.` : "";
   place.append(
@@ -168,7 +174,7 @@ export function table(place, page) {
       { class: "sheet" },
       el(
         "table",
-        {},
+        { class: node.error ? "with-errors" : null },
         el("caption", { class: "hidden" }, "Nodes by influence. Choose a column’s heading to sort by it, a row to see its node’s effect."),
         el("thead", {}, el("tr", {}, heads)),
         body,

@@ -14,8 +14,9 @@ from nora.memory import in_words
 from nora.wording import duration
 
 HIDDEN = 64
-# Multiplications a second in sparse products, forth and back; bytes that edges take in all matrices made.
-SPEED, BYTES_PER_EDGE, BASE = 4e8, 300, 500_000_000
+# Multiplications a second in sparse products, forth and back; bytes that an edge takes in all matrices made
+# of it, and those that libraries take.
+SPEED, BYTES_PER_EDGE, BASE = 4e8, 150, 650_000_000
 BUDGET, WORTH_TELLING = 60.0, 20.0
 
 
@@ -58,13 +59,16 @@ def forecast(data: Data, model: str, epochs: int, classes: int) -> Forecast:
     entries = int(data.x.count_nonzero())
     if entries > 0.1 * nodes * width:
         entries = nodes * width // 8  # a dense product is so much quicker an entry
-    types = 1
+    types, edges = 1, int(data.num_edges)
+    at_once = edges
     if model == "rgcn" and data.get("edge_type") is not None and data.edge_type.numel():
-        types = 1 + int(data.edge_type.max())
-    edges = int(data.num_edges)
+        of_type = data.edge_type.bincount()
+        types, at_once = len(of_type), int(of_type.max())
     work = 3 * types * entries * HIDDEN + 4 * edges * (HIDDEN + classes)
     work += 4 * types * nodes * HIDDEN * (classes + 2)
     epoch = work / SPEED
-    held = 4 * nodes * width * 2 + 12 * entries + BYTES_PER_EDGE * edges
+    # A full pass on a graph without a node: its features are a second copy, and what is sent along edges is
+    # there twice, as it comes and as it is weighed.
+    held = 4 * nodes * width * 2 + 12 * entries + BYTES_PER_EDGE * edges + 8 * HIDDEN * at_once
     held += 4 * nodes * (6 * HIDDEN * max(2, types) + 8 * classes)
     return Forecast(epoch, epochs * epoch + BUDGET, BASE + held)

@@ -24,7 +24,7 @@ from nora.arguments import check_seed, check_whole
 from nora.ingest import Reading, read_graph
 from nora.ingest.limits import memory_limit
 from nora.ingest.reading import Source
-from nora.machine import available_memory, held_memory
+from nora.machine import available_memory, held_memory, release_memory
 from nora.memory import in_words, parse_bytes
 from nora.methods import METHODS
 from nora.models import MODELS
@@ -149,7 +149,7 @@ def analyse(
             **chosen.sizes,
         )
     run = replace(run, inputs=inputs)
-    notes = (*reading.notes, *_about_choice(chosen), *model_notes(run))
+    notes = (*reading.notes, *_about_choice(chosen), *model_notes(run, bool(chosen.reason)))
     shown = len(reading.notes) + len(_about_choice(chosen))
     for note in notes[shown:]:
         tell(f"  · {note}")
@@ -164,6 +164,7 @@ def analyse(
     session.prepared.expect(session.num_nodes + removals_of_page(session))
     with stages.measured("ranking"), _kept(cautions):
         found = session.influence(method, progress=progress, **_room(method, memory))
+        release_memory()  # full passes come next, which take most
         scores = refined(session, found, least=top, progress=progress)
     if "auto" in scores.details:
         tell(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")

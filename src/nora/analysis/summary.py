@@ -86,8 +86,13 @@ def summarise_graph(reading: Reading, directed: bool) -> GraphSummary:
     )
 
 
-def model_notes(run: Run) -> list[str]:
-    """Which of weights, types and labels the model looks at, and which not."""
+def model_notes(run: Run, explained: bool = False) -> list[str]:
+    """Which of weights, types and labels the model looks at, and which not.
+
+    Args:
+        run: The trained run.
+        explained: Whether it has been said already what the model makes of types.
+    """
     takes = inspect.signature(run.model.forward).parameters
     name = run.architecture["name"]
     found = []
@@ -96,7 +101,7 @@ def model_notes(run: Run) -> list[str]:
             f"training ended after {run.metrics['epochs']:,} epochs while it was still improving; more "
             "epochs= may make a better model"
         )
-    if run.data.get("edge_type") is not None and "edge_type" not in takes:
+    if not explained and run.data.get("edge_type") is not None and "edge_type" not in takes:
         found.append(f"{name} does not look at the types of edges; rgcn does (model='rgcn')")
     weight = run.data.get("edge_weight")
     if weight is not None and "edge_weight" not in takes:

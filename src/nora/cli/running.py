@@ -34,7 +34,11 @@ def run(
     ],
     features: Annotated[
         Path | None,
-        typer.Option(readable=False, help="What is known of each node: id, then one column each."),
+        typer.Option(
+            readable=False,
+            help="What is known of each node: id, then one column each; or a list of what is not 0: "
+            "id,feature or id,feature,value; or a matrix (.mtx), a row per node.",
+        ),
     ] = None,
     labels: Annotated[
         Path | None,
@@ -130,7 +134,9 @@ def run(
       nora run --edges follows.csv --directed --task link --also degree
       nora run --edges network.graphml --model sage --encoding random-walk
     """
-    folder = out or Path(f"{edges.stem}-influence")
+    # edges.csv.gz has two endings.
+    name = edges.name if edges.is_dir() else edges.name.removesuffix(".gz").rsplit(".", 1)[0]
+    folder = out or Path(f"{name}-influence")
     check_task(task)
     check_names(model, (method, *(also or ())))
     # typer, too, could ask whether files are readable (`readable=True`), but not say why they are not.

@@ -69,7 +69,8 @@ class Given:
     """
 
     def __init__(self, problem: Problem, graphs: list[Graph], tasks: list[Task]) -> None:
-        self.problem, self.graphs, self.tasks = problem, graphs, tasks
+        # The graphs are looked at once: a plan that kept them would keep their features, too.
+        self.problem = problem
         index = problem.node_index
         counts = [node_index_of(data).counts for data in graphs]
         totals = tuple(sum(each) for each in counts)
@@ -89,15 +90,14 @@ class Given:
         self.features: dict[Any, Value] = {}
         self.of_nodes: list[Value] = []
         self.of_edges: dict[int, tuple[Any, str, Value]] = {}
-        self.known = self._known()
+        self.known = self._known(graphs, tasks)
 
-    def _known(self) -> dict[str, Known]:
+    def _known(self, graphs: list[Graph], tasks: list[Task]) -> dict[str, Known]:
         """What is known of every tensor of the graph."""
         found: dict[str, Known] = {}
-        first = self.graphs[0]
         tensors = [tensors_of(self.problem.asked(data, task)) for data, task in
-                   zip(self.graphs, self.tasks, strict=True)]  # fmt: skip
-        asked = self.problem.asked(first, self.problem.task)
+                   zip(graphs, tasks, strict=True)]  # fmt: skip
+        asked = self.problem.asked(graphs[0], self.problem.task)
         for store in asked.stores:
             key = getattr(store, "_key", None)
             sets = set(edge_set_keys(store)) if self._has_edges(store) else set()
@@ -123,7 +123,7 @@ class Given:
                     self.of_edges[id(own)] = (kind, name, own)
         task = self.problem.task
         if isinstance(task, LinkPrediction):
-            sizes_ = tuple(t.pairs.size(1) for t in self.tasks if isinstance(t, LinkPrediction))
+            sizes_ = tuple(t.pairs.size(1) for t in tasks if isinstance(t, LinkPrediction))
             space = Space("pairs", sizes_, task.pairs, self.all_nodes.size)
             self.spaces.append(space)
             value = Value(space, -1, task.pairs.t())

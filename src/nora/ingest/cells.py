@@ -101,6 +101,10 @@ class Words:
         """The texts as objects."""
         return np.asarray(self.texts.to_numpy(zero_copy_only=False), dtype=object)
 
+    def hold_blanks(self) -> bool:
+        """Whether some cell holds nothing: seen from the texts alone."""
+        return bool(pc.index(self.texts, "").as_py() >= 0)
+
     def blank(self) -> np.ndarray:
         """Mask `[rows]` of the cells that hold nothing."""
         return np.asarray(self.codes == pc.index(self.texts, "").as_py())
@@ -219,6 +223,8 @@ def filled(cells: Cells) -> np.ndarray:
     for at in range(len(cells)):
         if cells.is_text(at):
             words = cells.words(at)
+            if not words.hold_blanks():
+                return np.ones(len(words.codes), dtype=bool)
             mine = ~words.blank()
             found = mine if found is None else found | mine
             if found.all():

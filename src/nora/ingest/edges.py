@@ -268,14 +268,22 @@ def _distinct(
     """
     of_node, of_kind = nodes.bit_length(), kinds.bit_length()
 
+    # In place wherever it can be: a million edges are eight megabytes each time.
     def packed(first: np.ndarray, second: np.ndarray, of: np.ndarray | None) -> np.ndarray:
-        pair = first << of_node | second
-        return pair if of is None else pair << of_kind | of
+        keys = first << of_node
+        keys |= second
+        if of is not None:
+            keys <<= of_kind
+            keys |= of
+        return keys
 
     def apart(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         of = None if kind is None else keys & (1 << of_kind) - 1
-        pair = keys if of is None else keys >> of_kind
-        return np.stack([pair >> of_node, pair & (1 << of_node) - 1]), of
+        ends = np.empty((2, len(keys)), dtype=np.int64)
+        np.right_shift(keys, of_node + (of_kind if kind is not None else 0), out=ends[0])
+        np.right_shift(keys, of_kind if kind is not None else 0, out=ends[1])
+        ends[1] &= (1 << of_node) - 1
+        return ends, of
 
     if 2 * of_node + of_kind + 1 > 63:
         raise ValueError(f"{nodes:,} nodes with {kinds:,} types of edges are more than can be told")
@@ -287,22 +295,35 @@ def _distinct(
         return found, of
     # The last bit tells which way an edge was listed.
     low, high = np.minimum(*index), np.maximum(*index)
-    keys = _sorted_once(packed(low, high, kind) << 1 | (index[0] > index[1]))
+    keys = packed(low, high, kind)
+    keys <<= 1
+    keys |= index[0] > index[1]
+    keys = _sorted_once(keys)
     _tell_repeated(index.shape[1] - len(keys), "", notes)
-    keys = keys >> 1
-    keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
-    (low, high), of = apart(keys)
-    _tell_loops(np.stack([low, high]), notes)
-    back = np.flatnonzero(low != high)
-    other = np.sort(packed(high[back], low[back], None if of is None else of[back]))
-    # Both are sorted: a stable sort merges them.
-    return apart(np.sort(np.concatenate([keys, other]), kind="stable"))
+    keys >>= 1
+    keys = _each_once(keys)
+    ends, of = apart(keys)
+    _tell_loops(ends, notes)
+    other = packed(ends[1], ends[0], of)
+    if (ends[0] == ends[1]).any():
+        other = other[ends[0] != ends[1]]
+    both = np.concatenate([keys, other])
+    both.sort()
+    return apart(both)
 
 
 def _sorted_once(keys: np.ndarray) -> np.ndarray:
-    """Each number once, from the smallest."""
-    keys = np.sort(keys)
-    return keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
+    """Each number once, from the smallest; they are sorted in place."""
+    keys.sort()
+    return _each_once(keys)
+
+
+def _each_once(keys: np.ndarray) -> np.ndarray:
+    """Each of sorted numbers once; themselves where none is there twice."""
+    new = np.empty(len(keys), dtype=bool)
+    new[:1] = True
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    return keys if new.all() else keys[new]
 
 
 def _tell_repeated(repeated: int, added: str, notes: list[str]) -> None:

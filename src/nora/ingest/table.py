@@ -95,7 +95,8 @@ class Table:
 
     def check_filled(self, at: int, what: str) -> None:
         """Raise unless every cell of a column is filled with text that can be shown."""
-        blank = np.flatnonzero(self.words(at).blank())
+        words = self.words(at)
+        blank = np.flatnonzero(words.blank() if words.hold_blanks() else [])
         if blank.size:
             raise ValueError(
                 f"{self.place(int(blank[0]))}: the {what} is blank; fill it in or delete the line"
@@ -266,10 +267,10 @@ def _filled_rows(
     stays = filled(cells) if len(cells) else np.zeros(0, dtype=bool)
     if not len(stays):
         raise ValueError(f"{name} is empty: it has no rows below its header")
+    if stays.all():
+        return Table(name, columns, cells, place, decimal_comma)
     rows = np.flatnonzero(stays)
     if not rows.size:
         raise ValueError(f"{name} is empty: all of its cells are blank")
-    if len(rows) == len(stays):
-        return Table(name, columns, cells, place, decimal_comma)
     kept = cells.rows(rows)
     return Table(name, columns, kept, lambda row: place(int(rows[row])), decimal_comma)

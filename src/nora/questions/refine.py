@@ -58,7 +58,6 @@ def refined(
     """
     if not _can_be_refined(scores):
         return scores
-    deadline = time.perf_counter() + max(SECONDS, SHARE * scores.seconds)
     values = scores.scores.detach().cpu().double().numpy().copy()
     scored = np.flatnonzero(~np.isnan(values))
     exact = np.full(len(values), np.nan)
@@ -68,6 +67,8 @@ def refined(
     bar = progress_bar("the first nodes and a sample, exactly", steps, progress)
     with bar as advance, problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, "exact", first + len(sample))
+        # From here on: of a large graph, the passes that an engine is compared with take longer than that.
+        deadline = time.perf_counter() + max(SECONDS, SHARE * scores.seconds)
 
         def compute(nodes: np.ndarray) -> None:
             for part, found in effects.totals(torch.from_numpy(nodes)):

@@ -51,7 +51,8 @@ def page_contents(subject: Subject, seed: int = 0, run: str | None = None) -> Co
     spread = concentration(subject.influence)
     by_degree = compare(subject.influence, subject.degree)
     by_pagerank = compare(subject.influence, subject.pagerank)
-    picture = drawing(subject, seed)
+    linked = ties(subject.graph.edge_index.cpu().numpy(), subject.num_nodes)
+    picture = drawing(subject, seed, linked)
     drawn = picture["node"]
     most = _most_nodes(subject)
     kept = _kept(subject, drawn, most, seed)
@@ -84,12 +85,16 @@ def page_contents(subject: Subject, seed: int = 0, run: str | None = None) -> Co
         "edges": _edges(subject, position),
     }
     findings = headline_findings(subject, spread, by_degree)
-    value |= _packed(subject, value, kept, position)
+    value |= _packed(subject, value, kept, position, linked)
     return Contents(findings, value, count_edges(subject.graph))
 
 
 def _packed(
-    subject: Subject, value: dict[str, Any], kept: np.ndarray, position: np.ndarray
+    subject: Subject,
+    value: dict[str, Any],
+    kept: np.ndarray,
+    position: np.ndarray,
+    linked: tuple[np.ndarray, np.ndarray],
 ) -> dict[str, Any]:
     """Nodes, ties and effects, as many as fit the page."""
     columns = _columns(subject, kept)
@@ -99,7 +104,7 @@ def _packed(
         pieces["node"] = packed(columns)
     known = {**value, "pieces": pieces, "node": columns if plain else None}
     room = MOST_BYTES - FIXED_BYTES - len(json.dumps(known).encode())
-    source, target = ties(subject.graph.edge_index.cpu().numpy(), subject.num_nodes)
+    source, target = linked
     inside = (position[source] >= 0) & (position[target] >= 0)
     ends = position[source[inside]], position[target[inside]]
     pieces["ties"] = packed_ties(*ends, len(kept), TIES_SHARE * room)

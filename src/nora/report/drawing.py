@@ -23,12 +23,12 @@ INTERESTING = 30
 SMALLEST, LARGEST = 0.004, 0.036
 
 
-def drawing(subject: Subject, seed: int) -> dict[str, Any]:
+def drawing(subject: Subject, seed: int, linked: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
     """Drawn nodes, their places (0 … 10,000), sizes (0 … 1), and the edges among them.
 
-    Edges are positions in the list of drawn nodes.
+    Edges are positions in the list of drawn nodes. `linked` are the graph's `ties`.
     """
-    source, target = ties(subject.graph.edge_index.cpu().numpy(), subject.num_nodes)
+    source, target = linked
     nodes = _chosen(subject, source, target)
     position = np.full(subject.num_nodes, -1)
     position[nodes] = np.arange(len(nodes))

@@ -20,8 +20,9 @@ from nora.questions.session import Session
 LISTED = 100
 # How long the page may take to find them.
 SECONDS = 5.0
-# How many edges go between two looks at the clock: many by the engine, one by full passes.
-AT_ONCE = 1024
+# How many edges go between two looks at the clock: by the engine few at first, each of which may reach a
+# large part of the graph, then more and more; by full passes one.
+AT_FIRST, AT_ONCE = 16, 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,19 +63,20 @@ def first_edges(session: Session, influence: np.ndarray, most: int = LISTED) -> 
     order = at_ends.argsort(descending=True, stable=True)
     found = torch.full((len(order), 2), float("nan"), dtype=torch.double)
     removals = Removals.of_edges(*session.edge_units)
-    deadline = time.perf_counter() + SECONDS
     problem, measuring = measuring_of(session, session.problem(), ["change", "flips"], None)
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, "exact", len(order))
         if effects.engine is not None and why_not_followed(effects.engine, removals):
             effects = replace(effects, engine=None)
-        scored = 0
-        for part in order.split(AT_ONCE if effects.engine is not None else 1):
-            if scored and time.perf_counter() > deadline:
-                break
+        # Comparing with the definition has taken passes: it is done whatever the time.
+        deadline = time.perf_counter() + SECONDS
+        scored, at_once = 0, AT_FIRST if effects.engine is not None else 1
+        while scored < len(order) and not (scored and time.perf_counter() > deadline):
+            part = order[scored : scored + at_once]
             for which, values in sums_of(effects, removals.picked(part), measuring, How()):
                 found[part[which.cpu()]] = values
             scored += len(part)
+            at_once = min(2 * at_once, AT_ONCE) if effects.engine is not None else 1
     change, flips = found.nan_to_num().numpy().T
     first = np.argsort(-change, kind="stable")[:most]
     first = first[change[first] > 0]

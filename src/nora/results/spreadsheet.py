@@ -43,9 +43,10 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
     returns = False
     for column, kind in safe.dtypes.items():
         if kind.kind not in "biufM":
-            safe[column] = safe[column].map(escaped)
+            cells = [escaped(cell) for cell in safe[column].to_numpy(dtype=object)]
+            safe[column] = pd.Series(cells, index=safe.index, dtype=object)
             # By itself, Python's writer leaves a carriage return bare, where readers end the line.
-            returns |= any("\r" in cell for cell in safe[column] if isinstance(cell, str))
+            returns |= any(isinstance(cell, str) and "\r" in cell for cell in cells)
     if returns:
         safe.to_csv(path, index=False, quoting=csv.QUOTE_NONNUMERIC)
     else:
