@@ -134,20 +134,6 @@ def test_when_even_the_sketch_does_not_fit_the_papers_approximation_is_left(
     assert choice.method == "nora"
 
 
-def test_an_estimate_with_error_bars_may_be_late_where_nothing_else_has_any(
-    problem: Problem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    late = dict.fromkeys(module.TOLERANCES, 1000.0) | {0.0: 1000.0, 0.2: 14.0}
-    slow(monkeypatch, late)
-    monkeypatch.setattr(module, "AT_LEAST", 0.0)
-    monkeypatch.setattr(module, "LATE", -0.8)  # three seconds are all there is
-    monkeypatch.setattr(module, "_sketch_seconds", lambda *given: 1000.0)
-    with pytest.warns(UserWarning, match="nothing quicker has error bars"), problem.evaluating():
-        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
-    assert (choice.method, choice.options["tolerance"]) == ("exact", 0.2)
-    assert choice.expected_seconds == 14.0
-
-
 class Centred(nn.Module):
     """Reads a number from a tensor, which nobody can follow."""
 

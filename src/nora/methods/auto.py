@@ -42,9 +42,6 @@ LATE = 0.15
 # Where preparing has used up the budget, removals may still take this share of it: to have prepared for
 # nothing would be worse than to be late.
 AT_LEAST = 0.25
-# An estimate with error bars may take so much of the budget again: others are quicker, but how well they
-# agree with exact is not known.
-RATHER_LATE = 1.0
 VERIFIED = 2
 # A pass that takes longer is not made only to be timed.
 LONG_SECONDS = 0.2
@@ -155,15 +152,12 @@ def _choose(
         return Choice("exact", options, _late("exact", seconds, budget), seconds, 1.0)
     price = f"exact would take {duration(seconds)}"
     deadline = max(start + budget, time.perf_counter() + AT_LEAST * budget) + LATE * budget
-    found, in_time = _tolerable(engine, pilot, seed, deadline - again, price, options)
-    if found is not None and in_time:
+    found = _tolerable(engine, pilot, seed, deadline - again, price, options)
+    if found is not None:
         return found
-    fits = f"no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"
-    if found is not None and found.expected_seconds <= RATHER_LATE * budget:
-        return replace(found, reason=f"{found.reason}; {fits}, and nothing quicker has error bars")
-    price += f", and {fits}"
     left = deadline - time.perf_counter()
     sketch = _sketch_seconds(engine, problem, left)
+    price += f", and no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"
     if sketch <= left:
         return Choice(
             "cauchy",
@@ -219,17 +213,18 @@ def _tolerable(
     deadline: float,
     price: str,
     options: dict[str, Any],
-) -> tuple[Choice | None, bool]:
-    """The finest tolerance that fits, else the coarsest, as far as it agrees with exact; whether it fits."""
-    choice = None
+) -> Choice | None:
+    """The finest tolerance that fits and agrees with exact; None if none does."""
     for tolerance in TOLERANCES:
         seconds, scores = pilot.tried(engine.with_tolerance(tolerance, seed=seed))
         # What estimates are measured by is exact, too.
         seconds += CALIBRATED * pilot.seconds / max(len(engine.problem.nodes), 1)
+        if seconds > deadline - time.perf_counter():
+            continue
         found = pilot.agreement(scores)
         if not found.pearson >= WORTHWHILE:
-            break  # coarser ones agree no better
-        choice = Choice(
+            return None  # coarser ones agree no better
+        return Choice(
             "exact",
             {**options, "tolerance": tolerance},
             f"{price}; with tolerance {tolerance:g}, removals should take {duration(seconds)}, and on "
@@ -239,9 +234,7 @@ def _tolerable(
             found.spearman,
             found.error,
         )
-        if seconds <= deadline - time.perf_counter():
-            return choice, True
-    return choice, False
+    return None
 
 
 def _told(found: Agreement) -> str:
