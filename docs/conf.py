@@ -25,6 +25,7 @@ NAVIGATION = {
         "flips.md",
         "relational.md",
         "large-graphs.md",
+        "prepared.md",
         "outputs.md",
         "explorer.md",
         "projects.md",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nora.questions.influence import influence
     from nora.questions.live import Live
     from nora.questions.pairwise import influence_matrix, influencers
+    from nora.questions.prepare import prepare
     from nora.questions.session import Session
     from nora.questions.top import top
     from nora.questions.what_if import what_if
@@ -88,6 +89,7 @@ _HOME = {
     "rule": "engine",
     "Edits": "problem.edits",
     "Session": "questions.session",
+    "prepare": "questions.prepare",
     "write_report": "report.page",
     "explore": "explorer.explore",
     "analyse": "analysis",
@@ -126,6 +128,7 @@ __all__ = [
     "load_dataset",
     "load_run",
     "merge_checkpoints",
+    "prepare",
     "read_graph",
     "rule",
     "to_networkx",

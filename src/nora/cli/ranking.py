@@ -16,6 +16,7 @@ from nora.cli.arguments import (
     parse_targets,
 )
 from nora.cli.display import Json, print_json, print_table, records, say
+from nora.cli.prepare import Engine, session_of
 from nora.cli.tuning import FOLDER as TUNED
 from nora.cli.tuning import labels_file
 from nora.files import check_folder
@@ -89,6 +90,7 @@ def rank(
         str | None,
         typer.Option(metavar="I/N", help="Only the I-th of N parts, for several processes."),
     ] = None,
+    engine: Engine = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -151,12 +153,12 @@ def rank(
     trained = nora.load_run(run)
     if certify:
         seconds, what_of = 60.0 if budget is None else budget, (measure or ["change"])[0]
-        _certify(trained, run, top, seconds, targets, what_of, out, force, json)
+        _certify(trained, run, engine, top, seconds, targets, what_of, out, force, json)
         return
     options = {**_settings(trained, run, method, tuned, paper), **given}
     try:
         counted = None if targets is None else parse_targets(targets, trained)
-        session = trained.session(targets=counted)
+        session = session_of(trained, run, engine, counted)
         what: dict[str, Any] = {"measure": measure or "change", "by": by, "checkpoint": checkpoint}
         scores: Influence | EdgeInfluence
         if edges:
@@ -184,6 +186,7 @@ def rank(
 def _certify(
     trained: Run,
     run: Path,
+    engine: Path | None,
     k: int,
     budget: float,
     targets: list[str] | None,
@@ -194,7 +197,7 @@ def _certify(
 ) -> None:
     """The top `k` with exact scores and a certificate."""
     counted = None if targets is None else parse_targets(targets, trained)
-    session = trained.session(targets=counted)
+    session = session_of(trained, run, engine, counted)
     found = session.top(min(k, session.num_nodes), budget=budget, measure=measure)
     if out is not None:
         found.save(out, replace=force)

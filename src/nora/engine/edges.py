@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Removals
+from nora.engine.ledger import enter
 from nora.engine.pointers import owner_of
 from nora.sparse import csr_matrix
 
@@ -126,6 +127,9 @@ class Edges:
     own_loops: tuple[Tensor, Tensor] | None = None
     first_loop: int = 0
     comes: Comes | None = None
+
+    def __post_init__(self) -> None:
+        enter("edges", self)
 
     @cached_property
     def _own(self) -> tuple[Tensor, Tensor, Tensor]:

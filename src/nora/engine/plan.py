@@ -21,6 +21,7 @@ from nora.engine.arrivals import Arrivals
 from nora.engine.backends import vectorised
 from nora.engine.changed import Attention, Changed
 from nora.engine.edges import Comes, Edges, Normalise
+from nora.engine.ledger import made_once
 from nora.engine.sampling import unweighted
 from nora.engine.spaces import Space
 from nora.engine.steps.blend import Blend
@@ -235,15 +236,19 @@ class Plan:
             edges: From `plan.edges`.
             plus: What is added to the sum: a value `[N, F]`, or a bias `[F]`.
         """
-        total = edges.total(y.whole())
-        whole = total
-        if edges.normalise != "none":
-            whole = total * edges.left.to(total.dtype).unsqueeze(-1)
-        if isinstance(plus, Value):
-            whole = whole + plus.whole()
-        else:
+
+        def summed() -> tuple[Tensor, Tensor]:
+            total = edges.total(y.whole())
+            whole = total
+            if edges.normalise != "none":
+                whole = total * edges.left.to(total.dtype).unsqueeze(-1)
+            if plus is not None:
+                whole = whole + (plus.whole() if isinstance(plus, Value) else plus.reshape(1, -1))
+            return total, whole
+
+        total, whole = made_once("sum", summed)
+        if not isinstance(plus, Value):
             plus = total[:0] if plus is None else plus.reshape(1, -1)
-            whole = whole + plus if len(plus) else whole
         output = Value(self.all_nodes, 0, whole)
         return self.add(Propagate(edges, y, total, plus, output))
 
@@ -266,12 +271,14 @@ class Plan:
             edges: The edges, with self-loops where the convolution adds them.
             slope: LeakyReLU's negative slope.
         """
-        indptr, source, _ = edges.by_target
-        target = vectorised.owner_of(indptr)
-        score = near.whole()[source] + far.whole()[target]
-        whole, peak, share = vectorised.weigh(
-            score, y.whole()[source], target, self.num_nodes, slope
-        )
+
+        def weighed() -> tuple[Tensor, Tensor, Tensor]:
+            indptr, source, _ = edges.by_target
+            target = vectorised.owner_of(indptr)
+            score = near.whole()[source] + far.whole()[target]
+            return vectorised.weigh(score, y.whole()[source], target, self.num_nodes, slope)
+
+        whole, peak, share = made_once("attention", weighed)
         output = Value(self.all_nodes, 0, whole)
         base = Attention(y.whole(), near.whole(), far.whole(), slope, whole, peak, share)
         return self.add(Attend(edges, [y, near, far], base, output))
@@ -302,7 +309,6 @@ class Plan:
                         waiting.append(source)
         for step in self.steps:
             if id(step.output) not in needed and step.output.step is not None:
-                assert step.output.width >= 0  # looked up while the rows are there
                 step.output.base = None
 
     def hops(self) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,197 @@
+"""A folder of arrays: `.npy` files that are mapped into memory, and a manifest that tells them.
+
+Nothing in it is executed, and no array holds objects. Every file's size and digest is in the manifest, and
+the manifest's own digest is in it too. A folder is written beside its place and moved there when it is whole.
+
+Reading everything to see that nothing was changed would take longer than the work itself where arrays are
+large. So files of up to 32 MB are read in full when a folder is opened; of larger ones the size, both ends
+and 256 blocks in between. `check="all"` reads everything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nora.files import folder_written_atomically, read_json
+
+Check = Literal["quick", "all"]
+MANIFEST = "manifest.json"
+# Grows when an older version could not read what this one writes.
+FORMAT = 1
+READ_IN_FULL, BLOCKS, BLOCK, END = 32 * 2**20, 256, 4096, 2**20
+# Kinds of numbers that NumPy has no name for, as those of the same size that it has.
+_BITS = {"bfloat16": torch.int16}
+
+
+class DamagedError(ValueError):
+    """A folder that is not as it was written; the message says which file, and in what way."""
+
+
+def _file_digest(path: Path, whole: bool) -> str:
+    """Digest of a file, or of both its ends and blocks in between."""
+    total = hashlib.sha256()
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if whole or size <= READ_IN_FULL:
+            while block := file.read(2**22):
+                total.update(block)
+            return total.hexdigest()
+        total.update(file.read(END))
+        step = (size - 2 * END) // BLOCKS
+        for at in range(BLOCKS):
+            file.seek(END + at * step)
+            total.update(file.read(BLOCK))
+        file.seek(size - END)
+        total.update(file.read())
+    return total.hexdigest()
+
+
+def _manifest_digest(manifest: dict[str, Any]) -> str:
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+class Writer:
+    """Writes tensors into a folder, each once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: list[dict[str, Any]] = []
+        self._known: dict[tuple[Any, ...], tuple[int, Tensor]] = {}
+
+    def add(self, tensor: Tensor) -> int:
+        """The number under which a tensor is kept."""
+        tensor = tensor.detach().cpu()
+        key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if tensor.numel() and key in self._known:
+            return self._known[key][0]
+        name = str(tensor.dtype).removeprefix("torch.")
+        plain = tensor.contiguous()
+        array = plain.view(_BITS[name]).numpy() if name in _BITS else plain.numpy()
+        number = len(self.files)
+        path = self.folder / f"{number:04d}.npy"
+        with path.open("wb") as file:
+            np.lib.format.write_array(file, array, allow_pickle=False)
+        self.files.append({"file": path.name, "dtype": name, "shape": list(tensor.shape)})
+        # The tensor is held, so that its memory stays its own.
+        self._known[key] = number, tensor
+        return number
+
+    def finish(self, document: dict[str, Any]) -> None:
+        """Write the manifest: from now on the folder is whole."""
+        for about in self.files:
+            path = self.folder / about["file"]
+            about["bytes"] = path.stat().st_size
+            about["sha256"] = _file_digest(path, True)
+            about["quick"] = _file_digest(path, False)
+        manifest = {"format": FORMAT, **document, "files": self.files}
+        manifest = json.loads(json.dumps(manifest))
+        manifest["sha256"] = _manifest_digest(manifest)
+        (self.folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+
+
+@contextmanager
+def written(folder: Path, replace: bool = False) -> Iterator[Writer]:
+    """A folder that is there when all of it is."""
+    with folder_written_atomically(folder, replace) as temporary:
+        yield Writer(temporary)
+
+
+class Reader:
+    """Reads a folder of arrays.
+
+    Args:
+        folder: Which.
+        check: How much of it is read to see whether it is as it was written.
+
+    Raises:
+        FileNotFoundError: When it is no such folder.
+        DamagedError: When it is not as it was written.
+    """
+
+    def __init__(self, folder: Path, check: Check = "quick") -> None:
+        if check not in ("quick", "all"):
+            raise ValueError(f"check is {check!r}; it must be 'quick' or 'all'")
+        self.folder = folder
+        path = folder / MANIFEST
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{folder} holds no prepared engine: it has no {MANIFEST}. Make one by "
+                "nora.prepare(model, data, folder) or 'nora prepare RUN'"
+            )
+        try:
+            self.manifest: dict[str, Any] = read_json(path)
+            known = isinstance(self.manifest, dict) and "format" in self.manifest
+        except ValueError as error:
+            raise DamagedError(f"{path} is damaged: {error}") from error
+        if not known or "files" not in self.manifest:
+            raise DamagedError(f"{path} is no manifest of a prepared engine")
+        if self.manifest["format"] != FORMAT:
+            raise DamagedError(
+                f"{folder} is in format {self.manifest['format']}, and this version of nora reads format "
+                f"{FORMAT}: prepare it again"
+            )
+        if self.manifest.get("sha256") != _manifest_digest(self.manifest):
+            raise DamagedError(f"{path} is not as it was written: prepare the engine again")
+        self._tensors: dict[int, Tensor] = {}
+        for about in self.manifest["files"]:
+            self._see(about, check == "all")
+
+    def _see(self, about: dict[str, Any], whole: bool) -> None:
+        """Raise unless a file is as it was written."""
+        path = self.folder / Path(about["file"]).name
+        if not path.is_file():
+            raise DamagedError(f"{path} is missing: prepare the engine again")
+        size = path.stat().st_size
+        if size != about["bytes"]:
+            raise DamagedError(
+                f"{path} has {size:,} bytes instead of {about['bytes']:,}: prepare the engine again"
+            )
+        if _file_digest(path, whole) != about["sha256" if whole else "quick"]:
+            raise DamagedError(f"{path} is not as it was written: prepare the engine again")
+
+    @property
+    def bytes(self) -> int:
+        """Size of all arrays."""
+        return sum(about["bytes"] for about in self.manifest["files"])
+
+    def get(self, number: int, private: bool = False) -> Tensor:
+        """A tensor, mapped from its file: what is read of it is read when it is needed.
+
+        Args:
+            number: Which.
+            private: Somebody may write to it, in a copy of his own. Else nobody may.
+        """
+        if number not in self._tensors:
+            about = self.manifest["files"][number]
+            path = self.folder / Path(about["file"]).name
+            mode: Literal["r", "c"] | None = None
+            if about["bytes"] > BLOCK:
+                mode = "c" if private else "r"
+            array = np.load(path, mmap_mode=mode, allow_pickle=False)
+            with _without_warning():
+                found = torch.from_numpy(np.asarray(array))
+            if about["dtype"] in _BITS:
+                found = found.view(getattr(torch, about["dtype"]))
+            if list(found.shape) != about["shape"] or str(found.dtype) != f"torch.{about['dtype']}":
+                raise DamagedError(f"{path} holds another array than the manifest says")
+            self._tensors[number] = found
+        return self._tensors[number]
+
+
+@contextmanager
+def _without_warning() -> Iterator[None]:
+    """torch warns of arrays that cannot be written to: nobody does."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        yield
