@@ -32,6 +32,7 @@ class Checked:
     Attributes:
         prepared: The engine, once it is needed.
         given_task: The task as it was given.
+        given: What else of the arguments another process needs to make the same session.
         folder: Where the engine is kept, if it is: other processes may open it there.
     """
 
@@ -65,6 +66,7 @@ class Checked:
                 )
         self.prepared = Prepared()
         self.given_task: Task = NodeClassification() if task is None else task
+        self.given = {"forward": forward, "transform": transform, "targets": targets}
         self.folder: Path | None = None
         self._restricted = targets is not None
         self._checked = self._seen_again = False

@@ -149,6 +149,7 @@ def keep(
                 "engine": kept_engine(engine, ledger, writer),
             }
             writer.finish(document)
+    session.prepared = prepared
     return path
 
 

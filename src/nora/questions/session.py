@@ -97,6 +97,7 @@ class Session(Checked):
         measure: Asked = "change",
         by: By | None = None,
         key: str | None = None,
+        executor: Any = None,
         progress: bool = True,
         **options: Any,
     ) -> Influence:
@@ -108,11 +109,13 @@ class Session(Checked):
         from nora.questions.node_measures import score_by_measures
 
         if is_definition(measure, by):
-            return score_nodes(self, method, nodes, labels, checkpoint, key, progress, options)
+            return score_nodes(
+                self, method, nodes, labels, checkpoint, key, progress, options, executor
+            )
         if labels is not None:
             raise ValueError("methods that learn from labels tell the change of predictions only")
         return score_by_measures(
-            self, method, nodes, measure, by, checkpoint, key, progress, options
+            self, method, nodes, measure, by, checkpoint, key, progress, options, executor
         )
 
     def edge_influence(
@@ -124,6 +127,7 @@ class Session(Checked):
         by: By | None = None,
         checkpoint: str | Path | None = None,
         key: str | None = None,
+        executor: Any = None,
         progress: bool = True,
         **options: Any,
     ) -> EdgeInfluence:
@@ -133,7 +137,9 @@ class Session(Checked):
         """
         from nora.questions.edge_influence import score_edges
 
-        return score_edges(self, edges, method, measure, by, checkpoint, key, progress, options)
+        return score_edges(
+            self, edges, method, measure, by, checkpoint, key, progress, options, executor
+        )
 
     def what_if(
         self,
@@ -166,6 +172,7 @@ class Session(Checked):
         budget: float = 60.0,
         screen: str = "auto",
         measure: Asked = "change",
+        executor: Any = None,
         progress: bool = True,
     ) -> Top:
         """The `k` most influential nodes with exact scores, and a certificate.
@@ -174,7 +181,7 @@ class Session(Checked):
         """
         from nora.questions.top import certified_top
 
-        return certified_top(self, k, budget, screen, progress, measure)
+        return certified_top(self, k, budget, screen, progress, measure, executor)
 
     def best_group(
         self,
