@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from nora.questions.live import Live
     from nora.questions.pairwise import influence_matrix, influencers
     from nora.questions.prepare import prepare
+    from nora.questions.ray_cluster import RayCluster
     from nora.questions.session import Session
     from nora.questions.top import top
     from nora.questions.what_if import what_if
@@ -90,6 +91,7 @@ _HOME = {
     "Edits": "problem.edits",
     "Session": "questions.session",
     "prepare": "questions.prepare",
+    "RayCluster": "questions.ray_cluster",
     "write_report": "report.page",
     "explore": "explorer.explore",
     "analyse": "analysis",
@@ -110,6 +112,7 @@ __all__ = [
     "NodeClassification",
     "NodeRegression",
     "NoraExplainer",
+    "RayCluster",
     "Run",
     "Session",
     "Top",

@@ -194,7 +194,7 @@ class TestSchedule:
                 waiting.clear()
             return future
 
-        found = list(in_shards(submit, torch.arange(9).split(1), 3))
+        found = list(in_shards(submit, torch.arange(9).split(1), lambda: 3))
         assert len(found) == 9
         assert most == 3
 
@@ -212,7 +212,7 @@ class TestSchedule:
 
         found = []
         with pytest.raises(MissingError) as missing:
-            for which, _ in in_shards(submit, torch.arange(16).split(8), 2, (OSError,)):
+            for which, _ in in_shards(submit, torch.arange(16).split(8), lambda: 2, (OSError,)):
                 found += which.tolist()
         assert missing.value.which.tolist() == [5]
         assert sorted(found) == [n for n in range(16) if n != 5]
@@ -229,7 +229,7 @@ class TestSchedule:
             return future
 
         with pytest.raises(ValueError, match="wrong"):
-            list(in_shards(submit, torch.arange(4).split(1), 4, (OSError,)))
+            list(in_shards(submit, torch.arange(4).split(1), lambda: 4, (OSError,)))
         assert cancelled[0].cancelled()
 
 

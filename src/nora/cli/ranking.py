@@ -15,6 +15,7 @@ from nora.cli.arguments import (
     parse_shard,
     parse_targets,
 )
+from nora.cli.cluster import joined
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.prepare import Engine, session_of
 from nora.cli.tuning import FOLDER as TUNED
@@ -91,6 +92,21 @@ def rank(
         typer.Option(metavar="I/N", help="Only the I-th of N parts, for several processes."),
     ] = None,
     engine: Engine = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Share the work with a Ray cluster: its address, 'auto' for the one that is running, or "
+            "'local' to start one here. For exact values.",
+        ),
+    ] = None,
+    engines: Annotated[
+        str | None,
+        typer.Option(
+            metavar="path|store",
+            help="How a cluster's machines get the engine: from the same path, or through Ray's store.",
+        ),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -102,7 +118,8 @@ def rank(
     class gains or loses (class:NAME).
 
     A long ranking can be kept in a --checkpoint folder and resumed, or cut into --shard parts for
-    several processes or machines and joined with 'nora merge'.
+    several processes or machines and joined with 'nora merge'. With --cluster the machines of a Ray cluster
+    share it; what ends whatever works on it is left out, and the exit status is 3.
 
     \b
     Example:
@@ -114,6 +131,7 @@ def rank(
       nora rank runs/cora-gcn --edges --top 20 --out edges.csv
       nora rank runs/cora-gcn --measure flips --measure accuracy:test --by y
       nora rank runs/cora-gcn --shard 2/8 --checkpoint parts/2
+      nora rank runs/cora-gcn --cluster local --checkpoint parts
     """
     from nora.methods import METHODS
 
@@ -141,6 +159,8 @@ def rank(
         raise ValueError("--shard needs --checkpoint or --out: else its scores would be lost")
     if checkpoint is not None:
         check_folder(checkpoint)
+    if engines is not None and cluster is None:
+        raise ValueError("--engines says how the machines of a --cluster get the engine")
 
     import nora
 
@@ -161,17 +181,19 @@ def rank(
         session = session_of(trained, run, engine, counted)
         what: dict[str, Any] = {"measure": measure or "change", "by": by, "checkpoint": checkpoint}
         scores: Influence | EdgeInfluence
-        if edges:
-            some = None if part is None else _share_of_edges(session, part)
-            scores = session.edge_influence(some, method=method, **what, **options)
-        else:
-            scores = session.influence(
-                method,
-                labels=_labels(run, method, tuned, labels),
-                nodes=_wanted(nodes, part, trained),
-                **what,
-                **options,
-            )
+        with joined(cluster, engines, checkpoint) as executor:
+            what["executor"] = executor
+            if edges:
+                some = None if part is None else _share_of_edges(session, part)
+                scores = session.edge_influence(some, method=method, **what, **options)
+            else:
+                scores = session.influence(
+                    method,
+                    labels=_labels(run, method, tuned, labels),
+                    nodes=_wanted(nodes, part, trained),
+                    **what,
+                    **options,
+                )
     except KeyboardInterrupt:
         if checkpoint is None:
             raise KeyboardInterrupt(

@@ -17,12 +17,14 @@ import torch
 from torch import Tensor
 
 Answer = TypeVar("Answer")
-# What a shard should take; shorter ones are mostly sent to and fro, longer ones are lost with a worker.
+# What a shard should take; shorter ones are mostly sent around, longer ones are lost with a worker.
 SECONDS = 15.0
 # Before anything is known, every worker's share of the work is cut into so many.
 FIRST_PARTS = 32
 # Fewer small removals are not worth sending.
 FEWEST = 16
+# How often it is looked whether there are more workers.
+LOOK_SECONDS = 2.0
 # How much longer than the one before a shard may be.
 GROWTH = 4.0
 
@@ -77,7 +79,7 @@ class MissingError(RuntimeError):
 def in_shards(
     submit: Callable[[Tensor, bool], Future[Answer]],
     shards: Iterable[Tensor],
-    at_once: int,
+    at_once: Callable[[], int],
     lost: tuple[type[BaseException], ...] = (),
 ) -> Iterator[tuple[Tensor, Answer]]:
     """Yield `(which, answer)` as shards finish, with so many under way at a time.
@@ -85,7 +87,7 @@ def in_shards(
     Args:
         submit: Begins the work on a shard; the second argument says whether it has failed before.
         shards: What is to be done, the first first.
-        at_once: How many are under way at most.
+        at_once: How many are under way at most; asked again and again, since workers may come.
         lost: What says that a worker has died over a shard. The shard is then halved, and a single removal
             that ends its worker again is left out.
 
@@ -99,7 +101,7 @@ def in_shards(
     coming = iter(shards)
     try:
         while True:
-            while len(running) < at_once:
+            while len(running) < at_once():
                 if waiting:
                     which, again = waiting.popleft()
                 else:
@@ -109,7 +111,7 @@ def in_shards(
                 running[submit(which, again)] = which, again
             if not running:
                 break
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            done, _ = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
             for future in done:
                 which, again = running.pop(future)
                 try:

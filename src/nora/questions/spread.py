@@ -49,7 +49,9 @@ class IncompleteError(RuntimeError):
 class Cluster(Protocol):
     """An executor that knows more than `concurrent.futures` says: `nora.RayCluster`."""
 
-    lost: tuple[type[BaseException], ...]
+    @property
+    def lost(self) -> tuple[type[BaseException], ...]:
+        """What says that a worker has died."""
 
     def dumps(self, value: Any) -> bytes:
         """An object as bytes, for its workers."""
@@ -121,7 +123,7 @@ class Spread:
         """
         executor, question = self.executor, replace(question, count=len(ids))
         cluster = cast(Cluster, executor) if isinstance(executor, Cluster) else None
-        workers = cluster.workers() if cluster else _workers(executor)
+        workers = cluster.workers if cluster else lambda: _workers(executor)
         sent = _pickled(cluster.dumps if cluster else pickle.dumps, self._parts(question))
         lost = cluster.lost if cluster else ()
         folder = self.session.folder
@@ -131,7 +133,7 @@ class Spread:
         if question.of == "edges":
             removals = Removals.of_edges(*self.session.edge_units).picked(ids)
         cost = self.session.prepared.engine(problem, removals=len(ids)).cost_of(removals)
-        schedule = Schedule(cost, workers)
+        schedule = Schedule(cost, workers())
         digest = hashlib.sha256(sent).hexdigest() + read_json(folder / MANIFEST)["sha256"]
 
         def submit(which: Tensor, again: bool) -> Future[Answered]:
@@ -142,7 +144,8 @@ class Spread:
 
         with cluster.sending(folder) if cluster else nullcontext():
             try:
-                for which, answered in in_shards(submit, parts or schedule, AHEAD * workers, lost):
+                found = in_shards(submit, parts or schedule, lambda: AHEAD * workers(), lost)
+                for which, answered in found:
                     schedule.learn(float(cost[which].sum()), answered.seconds)
                     self._note(answered)
                     yield ids[which], answered.values
