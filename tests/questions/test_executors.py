@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -155,6 +157,67 @@ class TestWhatIsRefused:
         session.folder = tmp_path / "gone"
         with pytest.raises(FileNotFoundError):
             session.influence("exact", executor=pool, progress=False)
+
+
+class TestWhatGoesWrong:
+    def test_two_drivers_on_one_checkpoint(self, pool, run, engine, truth, tmp_path) -> None:
+        asked: dict[str, Any] = {"checkpoint": tmp_path / "parts", "progress": False}
+        first = run.session(engine=engine)
+        first.influence("exact", nodes=[0], executor=pool, **asked)
+        code = f"""
+import fcntl, sys
+handle = open({str(tmp_path / "parts" / ".driver")!r}, "a+")
+fcntl.flock(handle, fcntl.LOCK_EX)
+handle.truncate(0)
+handle.write("process 17 on there")
+handle.flush()
+print("held", flush=True)
+sys.stdin.read()
+"""
+        held = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert held.stdout.readline() == b"held\n"
+        with pytest.raises(BlockingIOError, match="written to by process 17 on there: wait for it"):
+            first.influence("exact", executor=pool, **asked)
+        held.kill()  # whoever is killed holds nothing
+        held.wait()
+        found = first.influence("exact", executor=pool, **asked)
+        assert torch.allclose(found.scores, truth, rtol=1e-6, atol=0)
+
+    def test_a_full_disk_under_a_checkpoint(self, pool, run, engine, tmp_path) -> None:
+        """Files may hold 2 kB from now on: what the system says then is what a full disk says."""
+        code = f"""
+import resource, signal, sys, warnings
+sys.path[:0] = {sys.path!r}
+import nora
+run = nora.train("sage", "polarised", epochs=3, progress=False)
+run.model.double(); run.data.x = run.data.x.double()
+session = run.session(engine={str(engine)!r})
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+try:
+    session.influence("exact", checkpoint={str(tmp_path / "parts")!r}, progress=False)
+except OSError as error:
+    print(error.filename, "|", error.strerror)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+try:
+    nora.prepare(run.model, run.data, {str(tmp_path / "engine")!r}, progress=False)
+except OSError as error:
+    print(error.filename, "|", error.strerror)
+"""
+        told = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        assert len(told) == 2
+        assert str(tmp_path / "parts") in told[0]
+        assert told[1] == f"{tmp_path / 'engine'} | File too large"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["parts"]
+        assert not list((tmp_path / "parts").glob("part-*"))
+
+    def test_a_place_where_nothing_can_be_written(self, run) -> None:
+        with pytest.raises(OSError, match="/proc"):
+            nora.prepare(run.model, run.data, "/proc/engine", run.task, progress=False)
 
 
 class TestSchedule:

@@ -366,7 +366,7 @@ def test_what_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nora.engine.store.np.lib.format.write_array", full)
+    monkeypatch.setattr("nora.engine.store.np.lib.format.write_array_header_1_0", full)
     with pytest.raises(OSError, match="No space left") as failed:
         nora.prepare(patchwork(), camps(), tmp_path / "engine", progress=False)
     assert failed.value.filename == str(tmp_path / "engine")

@@ -81,7 +81,10 @@ class Writer:
         number = len(self.files)
         path = self.folder / f"{number:04d}.npy"
         with path.open("wb") as file:
-            np.lib.format.write_array(file, array, allow_pickle=False)
+            header = np.lib.format.header_data_from_array_1_0(array)
+            np.lib.format.write_array_header_1_0(file, header)
+            # Not by `tofile`, which does not say why it could not write.
+            file.write(array.reshape(-1).view(np.uint8).data)
         self.files.append({"file": path.name, "dtype": name, "shape": list(tensor.shape)})
         # The tensor is held, so that its memory stays its own.
         self._known[key] = number, tensor

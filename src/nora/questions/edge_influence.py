@@ -161,7 +161,9 @@ def score_edges(
         if checkpoint is not None:
             telling = {"edges": True, "tolerance": how.tolerance, **told}
             print_ = fingerprint(problem, method, telling, key)
-            shards = Shards.open(Path(checkpoint), print_, problem, measuring.columns, table)
+            shards = Shards.open(
+                Path(checkpoint), print_, problem, measuring.columns, table, executor is not None
+            )
             todo = shards.unfinished(places)
         values = torch.full((len(table), len(measuring.columns)), float("nan"), dtype=torch.double)
         if len(todo):

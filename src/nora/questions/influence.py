@@ -160,7 +160,8 @@ def score_nodes(
             telling = {key: value for key, value in bound.items() if key not in how}
             asked = fingerprint(problem, entry.name, telling, key)
             columns = ("change", STDERR) if errors else ("change",)
-            shards = Shards.open(path_of(checkpoint, "checkpoint"), asked, problem, columns)
+            place, alone = path_of(checkpoint, "checkpoint"), executor is not None
+            shards = Shards.open(place, asked, problem, columns, alone=alone)
             todo = shards.remaining(problem)
         spread = None if executor is None else _spread(session, executor, todo, bound, key)
         scores, stderr, details = collect(

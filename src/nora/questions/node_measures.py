@@ -54,7 +54,8 @@ def score_by_measures(
         if checkpoint is not None:
             telling = {"tolerance": how.tolerance, **told}
             print_ = fingerprint(problem, method, telling, key)
-            shards = Shards.open(Path(checkpoint), print_, problem, measuring.columns)
+            alone = executor is not None
+            shards = Shards.open(Path(checkpoint), print_, problem, measuring.columns, alone=alone)
             todo = shards.unfinished(todo)
         if len(todo):
             others = None
