@@ -94,7 +94,11 @@ def _advice(error: Exception) -> str | None:
     if isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
     ):
-        return "there is not enough memory for this: free some, or give a smaller graph or model"
+        told = str(error) if isinstance(error, MemoryError) else ""
+        return (
+            told
+            or "there is not enough memory for this: free some, or give a smaller graph or model"
+        )
     # Looked up rather than imported: the module imports torch, and cannot have raised otherwise.
     datasets = sys.modules.get("nora.datasets")
     unavailable = (datasets.DatasetUnavailableError,) if datasets else ()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Removals
-from nora.engine.ledger import enter
+from nora.engine.ledger import enter, moved_all
 from nora.engine.pointers import owner_of
 from nora.sparse import csr_matrix
 
@@ -373,4 +373,4 @@ def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Te
     order = row.argsort(stable=True)
     indptr = torch.zeros(num_nodes + 1, dtype=torch.long, device=row.device)
     indptr[1:] = torch.bincount(row, minlength=num_nodes).cumsum(0)
-    return indptr, column[order].contiguous(), order
+    return moved_all((indptr, column[order].contiguous(), order))

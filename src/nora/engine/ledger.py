@@ -13,14 +13,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
     from nora.engine.trace import Recording
 
 Made = TypeVar("Made", bound=tuple[Tensor, ...])
+# What is smaller may stay in memory.
+LARGE = 2**20
+_MOVE: ContextVar[Callable[[Tensor], Tensor] | None] = ContextVar("move", default=None)
 _OPEN: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
 
 
@@ -102,6 +106,30 @@ def made_once(kind: str, make: Callable[[], Made]) -> Made:
     name = ledger.name(kind)
     if ledger.given is not None and name in ledger.given:
         return ledger.given[name]["made"]
-    found = make()
+    found = moved_all(make())
     ledger.made[name] = found
     return found
+
+
+@contextmanager
+def moving(move: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Move large tensors to disk as soon as they are made: `move` gives back the same, mapped from a file."""
+    token = _MOVE.set(move)
+    try:
+        yield
+    finally:
+        _MOVE.reset(token)
+
+
+def moved(tensor: Tensor) -> Tensor:
+    """A tensor that was just made and will only be read: on disk if it is large and somebody keeps it."""
+    move = _MOVE.get()
+    if move is None or tensor.nbytes < LARGE or tensor.layout != torch.strided:
+        return tensor
+    return move(tensor)
+
+
+def moved_all(tensors: Made) -> Made:
+    """The same for several, of which some may be the same one."""
+    new = {id(tensor): moved(tensor) for tensor in tensors}
+    return cast(Made, tuple(new[id(tensor)] for tensor in tensors))

@@ -18,7 +18,7 @@ from torch import Tensor
 from nora.engine.backends.vectorised import expanded
 from nora.engine.changed import Removals
 from nora.engine.edges import csr
-from nora.engine.ledger import enter
+from nora.engine.ledger import enter, moved
 from nora.engine.pointers import owner_of
 
 
@@ -48,6 +48,9 @@ class Space:
     _kept_sorted: tuple[Tensor, ...] = ()
 
     def __post_init__(self) -> None:
+        self.ends = moved(self.ends)
+        if self.origin is not None:
+            self.origin = moved(self.origin)
         enter("space", self)
 
     @property

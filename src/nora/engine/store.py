@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,20 +62,47 @@ def _manifest_digest(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
+def _place(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
+
+
 class Writer:
     """Writes tensors into a folder, each once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.files: list[dict[str, Any]] = []
+        # Tensors are held, so that their memory stays their own.
         self._known: dict[tuple[Any, ...], tuple[int, Tensor]] = {}
+        self._kept: set[int] = set()
+        self._maps: list[np.memmap] = []
 
     def add(self, tensor: Tensor) -> int:
         """The number under which a tensor is kept."""
         tensor = tensor.detach().cpu()
-        key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
-        if tensor.numel() and key in self._known:
-            return self._known[key][0]
+        key = _place(tensor)
+        if not tensor.numel() or key not in self._known:
+            self._known[key] = self._write(tensor), tensor
+        number = self._known[key][0]
+        self._kept.add(number)
+        return number
+
+    def move(self, tensor: Tensor) -> Tensor:
+        """The same tensor, mapped from a file that it was written to. It is kept if it is added as well."""
+        if str(tensor.dtype).removeprefix("torch.") in _BITS or tensor.requires_grad:
+            return tensor
+        number = self._write(tensor.detach().cpu())
+        array = np.load(self.folder / self.files[number]["file"], mmap_mode="r", allow_pickle=False)
+        self._maps.append(array)
+        for one in self._maps:
+            # What was read of files may go: it is read again where it is needed.
+            one._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+        with _without_warning():
+            found = torch.from_numpy(np.asarray(array))
+        self._known[_place(found)] = number, found
+        return found
+
+    def _write(self, tensor: Tensor) -> int:
         name = str(tensor.dtype).removeprefix("torch.")
         plain = tensor.contiguous()
         array = plain.view(_BITS[name]).numpy() if name in _BITS else plain.numpy()
@@ -86,14 +114,16 @@ class Writer:
             # Not by `tofile`, which does not say why it could not write.
             file.write(array.reshape(-1).view(np.uint8).data)
         self.files.append({"file": path.name, "dtype": name, "shape": list(tensor.shape)})
-        # The tensor is held, so that its memory stays its own.
-        self._known[key] = number, tensor
         return number
 
     def finish(self, document: dict[str, Any]) -> None:
         """Write the manifest: from now on the folder is whole."""
-        for about in self.files:
+        for number, about in enumerate(self.files):
             path = self.folder / about["file"]
+            if number not in self._kept:  # nobody needs it any more
+                path.unlink()
+                about["file"] = ""
+                continue
             about["bytes"] = path.stat().st_size
             about["sha256"] = _file_digest(path, True)
             about["quick"] = _file_digest(path, False)
@@ -148,7 +178,8 @@ class Reader:
             raise DamagedError(f"{path} is not as it was written: prepare the engine again")
         self._tensors: dict[int, Tensor] = {}
         for about in self.manifest["files"]:
-            self._see(about, check == "all")
+            if about["file"]:
+                self._see(about, check == "all")
 
     def _see(self, about: dict[str, Any], whole: bool) -> None:
         """Raise unless a file is as it was written."""
@@ -166,7 +197,7 @@ class Reader:
     @property
     def bytes(self) -> int:
         """Size of all arrays."""
-        return sum(about["bytes"] for about in self.manifest["files"])
+        return sum(about["bytes"] for about in self.manifest["files"] if about["file"])
 
     def get(self, number: int, private: bool = False) -> Tensor:
         """A tensor, mapped from its file: what is read of it is read when it is needed.

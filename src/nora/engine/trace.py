@@ -114,6 +114,11 @@ def trace(problem: Problem, rules: bool = True, ledger: Ledger | None = None) ->
     raise AssertionError
 
 
+def record_on(problem: Problem, data: Graph, task: Task) -> Tape:
+    """The tape of the problem's model on another graph."""
+    return _recorded(problem, data, task, None, {})[0]
+
+
 def retrace(problem: Problem, recording: Recording, ledger: Ledger) -> Plan:
     """The same plan once more: the model runs on the small graphs alone, and rows are those of the ledger.
 

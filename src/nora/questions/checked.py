@@ -82,6 +82,11 @@ class Checked:
         )
 
     @property
+    def unchecked(self) -> Problem:
+        """The question as it was given: nobody has run the model yet."""
+        return self._given
+
+    @property
     def model(self) -> nn.Module:
         """The model."""
         return self._problem.model

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import platform
+import shutil
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,15 @@ from torch import nn
 from nora import __version__
 from nora.arguments import path_of
 from nora.engine.backends.choice import pick_backend
+from nora.engine.forecast import forecast
 from nora.engine.kept import kept_engine, opened_engine
-from nora.engine.ledger import Ledger
+from nora.engine.ledger import Ledger, moving
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
 from nora.engine.store import MANIFEST, Check, Reader, written
 from nora.files import check_folder, read_json
+from nora.machine import available_memory
+from nora.memory import in_words, parse_bytes
 from nora.problem import Transform
 from nora.problem.calling import Forward
 from nora.problem.fingerprint import fingerprint
@@ -31,6 +36,8 @@ from nora.questions.session import Session
 from nora.questions.unchanged import Untouched
 from nora.wording import listed
 
+# Graphs of fewer edges are prepared before a forecast would be made.
+FORECAST_EDGES = 1_000_000
 # Removals that are compared with the definition: whoever opens the engine need not compare any.
 VERIFIED = 8
 REMEDY = "choose another folder, or add replace=True to replace it"
@@ -47,6 +54,7 @@ def prepare(
     forward: Forward | None = None,
     transform: Transform | None = None,
     key: str | None = None,
+    memory: str | float | None = None,
     replace: bool = False,
     progress: bool = True,
 ) -> Path:
@@ -63,6 +71,8 @@ def prepare(
         forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
         transform: `data -> data`, applied to the graph, and again without each node.
         key: A name of your own that stands for what in the model cannot be compared between processes.
+        memory: What preparing may take, `"8GB"`; by default what is free. A graph that needs more, or more
+            disk than there is, is refused before any long work, by a forecast from two small graphs.
         replace: Take the place of an engine that is there.
         progress: Show what is being done.
 
@@ -84,6 +94,7 @@ def prepare(
     path = path_of(folder, "folder")
     check_place(path, replace)
     session = Session(model, data, task, forward=forward, transform=transform, once=True)
+    _check_fits(session, path, None if memory is None else parse_bytes(memory))
     return keep(session, path, key=key, replace=replace, progress=progress)
 
 
@@ -104,6 +115,32 @@ def check_place(path: Path, replace: bool, remedy: str = REMEDY) -> None:
     check_folder(path.absolute().parent)
 
 
+def _check_fits(session: Session, path: Path, memory: int | None) -> None:
+    """Raise where preparing would not fit; small graphs always do."""
+    problem = session.unchecked
+    if problem.edge_index.size(1) < FORECAST_EDGES:
+        return
+    with problem.evaluating(), torch.no_grad():
+        try:
+            needs = forecast(problem)
+        except (
+            Exception
+        ):  # whatever the model's own code raises: the checks that follow say it better
+            return
+    limit = available_memory() if memory is None else memory
+    if limit is not None and needs.memory > limit:
+        allowed = "is free" if memory is None else "is allowed"
+        raise MemoryError(
+            f"preparing needs {needs}, and {in_words(limit)} {allowed}: free some, or say more by memory="
+        )
+    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    free = shutil.disk_usage(there).free
+    if needs.disk > free:
+        raise OSError(
+            errno.ENOSPC, f"preparing needs {needs}, and {in_words(free)} are free there", str(path)
+        )
+
+
 def keep(
     session: Session,
     path: Path,
@@ -121,18 +158,15 @@ def keep(
     prepared.ledger = ledger
     with problem.evaluating():
         asked = fingerprint(problem, "", {}, key)
-        try:
-            with progress_bar("preparing the engine", None, progress):
-                engine = prepared.engine(problem, removals=problem.num_nodes)
-                facts = prepared.verify(engine, VERIFIED, seed=0)
-        except UnsupportedError as reason:
-            raise ValueError(
-                f"there is no engine to keep: {reason}. Every question would run the model itself"
-            ) from reason
-        with (
-            progress_bar("writing the engine", None, progress),
-            written(path, replace or path.exists()) as writer,
-        ):
+        with written(path, replace or path.exists()) as writer:
+            try:
+                with progress_bar("preparing the engine", None, progress), moving(writer.move):
+                    engine = prepared.engine(problem, removals=problem.num_nodes)
+                    facts = prepared.verify(engine, VERIFIED, seed=0)
+            except UnsupportedError as reason:
+                raise ValueError(
+                    f"there is no engine to keep: {reason}. Every question would run the model itself"
+                ) from reason
             document = {
                 "nora": __version__,
                 "python": ".".join(platform.python_version_tuple()[:2]),

@@ -14,7 +14,7 @@ from torch import Tensor
 from nora.engine.backends.backend import Backend
 from nora.engine.changed import Changed, Removals
 from nora.engine.edges import Edges, Ties
-from nora.engine.ledger import enter
+from nora.engine.ledger import enter, moved
 from nora.engine.spaces import Space
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Value:
         found = self.step.whole(*(value.whole() for value in self.step.inputs))
         self.like = found.new_empty(0, *found.shape[1:])
         if self.stored:
-            self.base = found
+            self.base = found = moved(found)
         return found
 
     def at(self, rows: Tensor) -> Tensor:
