@@ -26,6 +26,7 @@ NAVIGATION = {
         "relational.md",
         "large-graphs.md",
         "prepared.md",
+        "hundred-million-nodes.md",
         "outputs.md",
         "explorer.md",
         "projects.md",

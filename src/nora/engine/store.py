@@ -94,13 +94,16 @@ class Writer:
         number = self._write(tensor.detach().cpu())
         array = np.load(self.folder / self.files[number]["file"], mmap_mode="r", allow_pickle=False)
         self._maps.append(array)
-        for one in self._maps:
-            # What was read of files may go: it is read again where it is needed.
-            one._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+        self.release()
         with _without_warning():
             found = torch.from_numpy(np.asarray(array))
         self._known[_place(found)] = number, found
         return found
+
+    def release(self) -> None:
+        """Let go of what was read of files: it is read again where it is needed."""
+        for one in self._maps:
+            one._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
     def _write(self, tensor: Tensor) -> int:
         name = str(tensor.dtype).removeprefix("torch.")

@@ -162,6 +162,7 @@ def keep(
             try:
                 with progress_bar("preparing the engine", None, progress), moving(writer.move):
                     engine = prepared.engine(problem, removals=problem.num_nodes)
+                    writer.release()  # passes of the model want the memory
                     facts = prepared.verify(engine, VERIFIED, seed=0)
             except UnsupportedError as reason:
                 raise ValueError(
@@ -183,7 +184,7 @@ def keep(
                 "engine": kept_engine(engine, ledger, writer),
             }
             writer.finish(document)
-    session.prepared = prepared
+    session.prepared, prepared.ledger = prepared, None  # it holds all that was made on the way
     return path
 
 
