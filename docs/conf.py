@@ -25,6 +25,8 @@ NAVIGATION = {
         "flips.md",
         "relational.md",
         "large-graphs.md",
+        "prepared.md",
+        "hundred-million-nodes.md",
         "outputs.md",
         "explorer.md",
         "projects.md",

@@ -58,6 +58,7 @@ WITHOUT_CODE = {
         "command-line",
         "coverage",
         "glossary",
+        "hundred-million-nodes",
         "mathematics",
         "projects",
         "tested-versions",

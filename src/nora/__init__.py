@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from nora.questions.influence import influence
     from nora.questions.live import Live
     from nora.questions.pairwise import influence_matrix, influencers
+    from nora.questions.prepare import prepare
+    from nora.questions.ray_cluster import RayCluster
     from nora.questions.session import Session
     from nora.questions.top import top
     from nora.questions.what_if import what_if
@@ -88,6 +90,8 @@ _HOME = {
     "rule": "engine",
     "Edits": "problem.edits",
     "Session": "questions.session",
+    "prepare": "questions.prepare",
+    "RayCluster": "questions.ray_cluster",
     "write_report": "report.page",
     "explore": "explorer.explore",
     "analyse": "analysis",
@@ -108,6 +112,7 @@ __all__ = [
     "NodeClassification",
     "NodeRegression",
     "NoraExplainer",
+    "RayCluster",
     "Run",
     "Session",
     "Top",
@@ -126,6 +131,7 @@ __all__ = [
     "load_dataset",
     "load_run",
     "merge_checkpoints",
+    "prepare",
     "read_graph",
     "rule",
     "to_networkx",

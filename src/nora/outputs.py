@@ -26,7 +26,8 @@ from nora.files import check_folder, check_regular, read_json
 from nora.wording import listed
 
 TABLES = (".csv", ".parquet")
-# What a run holds; `tuned` is what 'nora tune' has found for it.
+# What a run holds; `tuned` is what 'nora tune' has found for it, `engine` what 'nora prepare' has made.
+ENGINE = "engine"
 RUN_FILES = (
     "run.json",
     "model.safetensors",
@@ -34,6 +35,7 @@ RUN_FILES = (
     "dataset.safetensors",
     "dataset.json",
     "tuned",
+    ENGINE,
 )
 
 

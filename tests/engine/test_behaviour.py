@@ -14,7 +14,7 @@ from nora.engine.backends.choice import pick_backend
 from nora.engine.changed import Removals
 from nora.engine.chunks import Chunks
 from nora.engine.engine import Engine
-from nora.engine.steps.step import Tally
+from nora.engine.tally import Tally
 from nora.problem import build_problem
 
 

@@ -25,8 +25,8 @@ from nora.engine.engine import Engine
 from nora.engine.linear import Linearised
 from nora.engine.plan import Plan
 from nora.engine.steps.reduce import Scatter
-from nora.engine.steps.step import Tally
 from nora.engine.steps.sums import Attend, Propagate
+from nora.engine.tally import Tally
 from nora.engine.trace import trace
 from nora.methods.cauchy import calibrated, cauchy_scale
 from nora.problem import Problem, build_problem

@@ -20,6 +20,7 @@ from nora.cli.experiments import reproduce
 from nora.cli.explore import explore
 from nora.cli.flipping import flip
 from nora.cli.grouping import group
+from nora.cli.prepare import prepare
 from nora.cli.ranking import merge, rank
 from nora.cli.relations import who
 from nora.cli.removal import what_if
@@ -86,6 +87,7 @@ for command in (
     example,
     explore,
     train,
+    prepare,
     rank,
     what_if,
     who,

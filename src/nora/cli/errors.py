@@ -2,6 +2,7 @@
 
     2    the user can mend it, and one line on standard error says how: a wrong argument, a missing
          file, a full disk, too little memory, an extra that is not installed
+    3    some of the work could not be done, the rest is: `nora.cli.cluster`
     1    a bug of ours: Python's traceback, and a line that asks to report it
     130  interrupted
 
@@ -33,7 +34,13 @@ from nora.cli.flags import flags_of, in_flags
 # Click's UsageError, whether typer brings its own copy of click or depends on it.
 USAGE_ERROR: Any = typer.BadParameter.__base__
 # Packages that are there on demand, with the extra that brings them.
-EXTRAS = {"ogb": "ogb", "optuna": "tune", "starlette": "explore", "uvicorn": "explore"}
+EXTRAS = {
+    "ogb": "ogb",
+    "optuna": "tune",
+    "starlette": "explore",
+    "uvicorn": "explore",
+    "ray": "ray",
+}
 RAISE = dis.opmap["RAISE_VARARGS"]
 
 
@@ -87,7 +94,11 @@ def _advice(error: Exception) -> str | None:
     if isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
     ):
-        return "there is not enough memory for this: free some, or give a smaller graph or model"
+        told = str(error) if isinstance(error, MemoryError) else ""
+        return (
+            told
+            or "there is not enough memory for this: free some, or give a smaller graph or model"
+        )
     # Looked up rather than imported: the module imports torch, and cannot have raised otherwise.
     datasets = sys.modules.get("nora.datasets")
     unavailable = (datasets.DatasetUnavailableError,) if datasets else ()

@@ -15,7 +15,9 @@ from nora.cli.arguments import (
     parse_shard,
     parse_targets,
 )
+from nora.cli.cluster import joined
 from nora.cli.display import Json, print_json, print_table, records, say
+from nora.cli.prepare import Engine, session_of
 from nora.cli.tuning import FOLDER as TUNED
 from nora.cli.tuning import labels_file
 from nora.files import check_folder
@@ -89,6 +91,22 @@ def rank(
         str | None,
         typer.Option(metavar="I/N", help="Only the I-th of N parts, for several processes."),
     ] = None,
+    engine: Engine = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Share the work with a Ray cluster: its address, 'auto' for the one that is running, or "
+            "'local' to start one here. For exact values.",
+        ),
+    ] = None,
+    engines: Annotated[
+        str | None,
+        typer.Option(
+            metavar="path|store",
+            help="How a cluster's machines get the engine: from the same path, or through Ray's store.",
+        ),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -100,7 +118,8 @@ def rank(
     class gains or loses (class:NAME).
 
     A long ranking can be kept in a --checkpoint folder and resumed, or cut into --shard parts for
-    several processes or machines and joined with 'nora merge'.
+    several processes or machines and joined with 'nora merge'. With --cluster the machines of a Ray cluster
+    share it; what ends whatever works on it is left out, and the exit status is 3.
 
     \b
     Example:
@@ -112,6 +131,7 @@ def rank(
       nora rank runs/cora-gcn --edges --top 20 --out edges.csv
       nora rank runs/cora-gcn --measure flips --measure accuracy:test --by y
       nora rank runs/cora-gcn --shard 2/8 --checkpoint parts/2
+      nora rank runs/cora-gcn --cluster local --checkpoint parts
     """
     from nora.methods import METHODS
 
@@ -139,6 +159,8 @@ def rank(
         raise ValueError("--shard needs --checkpoint or --out: else its scores would be lost")
     if checkpoint is not None:
         check_folder(checkpoint)
+    if engines is not None and cluster is None:
+        raise ValueError("--engines says how the machines of a --cluster get the engine")
 
     import nora
 
@@ -151,25 +173,27 @@ def rank(
     trained = nora.load_run(run)
     if certify:
         seconds, what_of = 60.0 if budget is None else budget, (measure or ["change"])[0]
-        _certify(trained, run, top, seconds, targets, what_of, out, force, json)
+        _certify(trained, run, engine, top, seconds, targets, what_of, out, force, json)
         return
     options = {**_settings(trained, run, method, tuned, paper), **given}
     try:
         counted = None if targets is None else parse_targets(targets, trained)
-        session = trained.session(targets=counted)
+        session = session_of(trained, run, engine, counted)
         what: dict[str, Any] = {"measure": measure or "change", "by": by, "checkpoint": checkpoint}
         scores: Influence | EdgeInfluence
-        if edges:
-            some = None if part is None else _share_of_edges(session, part)
-            scores = session.edge_influence(some, method=method, **what, **options)
-        else:
-            scores = session.influence(
-                method,
-                labels=_labels(run, method, tuned, labels),
-                nodes=_wanted(nodes, part, trained),
-                **what,
-                **options,
-            )
+        with joined(cluster, engines, checkpoint) as executor:
+            what["executor"] = executor
+            if edges:
+                some = None if part is None else _share_of_edges(session, part)
+                scores = session.edge_influence(some, method=method, **what, **options)
+            else:
+                scores = session.influence(
+                    method,
+                    labels=_labels(run, method, tuned, labels),
+                    nodes=_wanted(nodes, part, trained),
+                    **what,
+                    **options,
+                )
     except KeyboardInterrupt:
         if checkpoint is None:
             raise KeyboardInterrupt(
@@ -184,6 +208,7 @@ def rank(
 def _certify(
     trained: Run,
     run: Path,
+    engine: Path | None,
     k: int,
     budget: float,
     targets: list[str] | None,
@@ -194,7 +219,7 @@ def _certify(
 ) -> None:
     """The top `k` with exact scores and a certificate."""
     counted = None if targets is None else parse_targets(targets, trained)
-    session = trained.session(targets=counted)
+    session = session_of(trained, run, engine, counted)
     found = session.top(min(k, session.num_nodes), budget=budget, measure=measure)
     if out is not None:
         found.save(out, replace=force)

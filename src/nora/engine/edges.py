@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Removals
+from nora.engine.ledger import enter, moved_all
 from nora.engine.pointers import owner_of
 from nora.sparse import csr_matrix
 
@@ -131,6 +132,9 @@ class Edges:
     own_loops: tuple[Tensor, Tensor] | None = None
     first_loop: int = 0
     comes: Comes | None = None
+
+    def __post_init__(self) -> None:
+        enter("edges", self)
 
     @cached_property
     def _own(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -374,4 +378,4 @@ def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Te
     order = row.argsort(stable=True)
     indptr = torch.zeros(num_nodes + 1, dtype=torch.long, device=row.device)
     indptr[1:] = torch.bincount(row, minlength=num_nodes).cumsum(0)
-    return indptr, column[order].contiguous(), order
+    return moved_all((indptr, column[order].contiguous(), order))

@@ -13,7 +13,7 @@ from nora.engine.edits import as_removals, why_not
 from nora.engine.engine import Engine, summed_in
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
-from nora.engine.steps.step import Tally
+from nora.engine.tally import Tally
 from nora.memory import parse_bytes
 from nora.problem import Problem
 from nora.problem.edit_resolution import Resolved

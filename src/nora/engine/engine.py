@@ -20,10 +20,12 @@ from nora.engine.changed import Changed, Removals
 from nora.engine.chunks import Chunks
 from nora.engine.edges import csr
 from nora.engine.items import changes, worth_of_predictions
+from nora.engine.ledger import Ledger
 from nora.engine.plan import Plan, UnsupportedError, same
 from nora.engine.rules import rule_for
 from nora.engine.sampling import Sampling, Worth, worth_of
-from nora.engine.steps.step import EVERYWHERE, Chunk, Tally
+from nora.engine.steps.step import EVERYWHERE, Chunk
+from nora.engine.tally import Tally
 from nora.engine.trace import decodes, trace
 from nora.machine import usable_cores
 from nora.problem import Problem
@@ -43,7 +45,7 @@ def summed_in(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype in FLOATS else torch.float32
 
 
-def _followed(problem: Problem) -> Plan:
+def _followed(problem: Problem, ledger: Ledger | None) -> Plan:
     """The model's plan, seen to give what the model gives; by rules where they do."""
     output = problem.output()
     if decodes(problem) and not problem.direct:
@@ -51,7 +53,7 @@ def _followed(problem: Problem) -> Plan:
         more = () if problem.task.relation is None else (problem.task.relation,)
         output = problem.task.decoder(output, problem.task.pairs, *more)
     for rules in (True, False):
-        plan = trace(problem, rules)
+        plan = trace(problem, rules, ledger)
         try:
             plan.finish()
         except Exception as error:  # a step that does not run must not end the user's run
@@ -105,10 +107,12 @@ class Engine:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @staticmethod
-    def prepare(problem: Problem, backend: Backend) -> Engine:
-        """Trace the model and compute everything that is shared by all removals."""
+    def prepare(problem: Problem, backend: Backend, ledger: Ledger | None = None) -> Engine:
+        """Trace the model and compute what all removals share; a ledger takes note of it."""
         with torch.no_grad():
-            plan = _followed(problem)
+            plan = _followed(problem, ledger)
+            if ledger is None:  # else rows may lie in files
+                plan.settle()
             before = problem.predict()
         return Engine(problem, plan, before, backend)
 

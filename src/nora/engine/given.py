@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -50,13 +52,41 @@ def with_own_memory(data: Graph) -> Graph:
     return new
 
 
+@dataclass(frozen=True)
+class Extent:
+    """How large a graph is that the model is recorded on.
+
+    Attributes:
+        counts: Nodes of every type.
+        shapes: The shape of every tensor, by its name.
+        entries: How many entries a sparse one has.
+        pairs: How many pairs the task asks about on it.
+    """
+
+    counts: tuple[int, ...]
+    shapes: dict[str, tuple[int, ...]]
+    entries: dict[str, int]
+    pairs: int
+
+    @staticmethod
+    def of(problem: Problem, data: Graph, task: Task) -> Extent:
+        """The extent of a graph with a task."""
+        tensors = tensors_of(problem.asked(data, task))
+        sparse = {name: t for name, t in tensors.items() if t.layout != torch.strided}
+        return Extent(
+            tuple(node_index_of(data).counts),
+            {name: tuple(tensor.shape) for name, tensor in tensors.items()},
+            {name: matrix_entries(tensor)[0].size(1) for name, tensor in sparse.items()},
+            task.pairs.size(1) if isinstance(task, LinkPrediction) else 0,
+        )
+
+
 class Given:
     """The spaces of a graph, and what is known of its tensors.
 
     Args:
         problem: The question.
-        graphs: The graphs the model is recorded on, the asked one first.
-        tasks: The task on each of them.
+        extents: How large the graphs are that the model is recorded on, the asked one first.
 
     Attributes:
         all_nodes: The nodes of all types.
@@ -68,11 +98,10 @@ class Given:
         of_edges: What is said of the graph's own edges: by the value's id, its edge type, name and value.
     """
 
-    def __init__(self, problem: Problem, graphs: list[Graph], tasks: list[Task]) -> None:
-        # The graphs are looked at once: a plan that kept them would keep their features, too.
-        self.problem = problem
+    def __init__(self, problem: Problem, extents: Sequence[Extent]) -> None:
+        self.problem, self.extents = problem, extents
         index = problem.node_index
-        counts = [node_index_of(data).counts for data in graphs]
+        counts = [extent.counts for extent in extents]
         totals = tuple(sum(each) for each in counts)
         # Where weights go by node id, a removed node stays and loses its edges.
         stay = problem.by_id
@@ -86,28 +115,26 @@ class Given:
                 label = f"nodes of type {kind!r}"
                 self.nodes[kind] = nodes_of(label, index.starts[kind], sizes, index.total, stay)
         self.spaces: list[Space] = []
-        self.edges = EdgeLookup(graphs[0])
+        self.edges = EdgeLookup(problem.data)
         self.features: dict[Any, Value] = {}
         self.of_nodes: list[Value] = []
         self.of_edges: dict[int, tuple[Any, str, Value]] = {}
-        self.known = self._known(graphs, tasks)
+        self.known = self._known()
 
-    def _known(self, graphs: list[Graph], tasks: list[Task]) -> dict[str, Known]:
+    def _known(self) -> dict[str, Known]:
         """What is known of every tensor of the graph."""
         found: dict[str, Known] = {}
-        tensors = [tensors_of(self.problem.asked(data, task)) for data, task in
-                   zip(graphs, tasks, strict=True)]  # fmt: skip
-        asked = self.problem.asked(graphs[0], self.problem.task)
+        asked = self.problem.asked(self.problem.data, self.problem.task)
         for store in asked.stores:
             key = getattr(store, "_key", None)
             sets = set(edge_set_keys(store)) if self._has_edges(store) else set()
-            spaces = {name: self._edge_space(store, name, tensors) for name in sorted(sets)
+            spaces = {name: self._edge_space(store, name) for name in sorted(sets)
                       if isinstance(store[name], Tensor)}  # fmt: skip
             for name, value in store.items():
                 if not isinstance(value, Tensor):
                     continue
                 full = f"{key}/{name}"
-                sizes = [tuple(t[full].shape) for t in tensors]
+                sizes = [extent.shapes[full] for extent in self.extents]
                 if name in spaces and value.layout == torch.strided and value.size(0) == 2:
                     found[full] = Tracked(Value(spaces[name], -1, value.t()), Layout(1), "id")
                 elif name in spaces:
@@ -123,7 +150,7 @@ class Given:
                     self.of_edges[id(own)] = (kind, name, own)
         task = self.problem.task
         if isinstance(task, LinkPrediction):
-            sizes_ = tuple(t.pairs.size(1) for t in tasks if isinstance(t, LinkPrediction))
+            sizes_ = tuple(extent.pairs for extent in self.extents)
             space = Space("pairs", sizes_, task.pairs, self.all_nodes.size)
             self.spaces.append(space)
             value = Value(space, -1, task.pairs.t())
@@ -144,7 +171,7 @@ class Given:
         starts = self.problem.node_index.starts
         return starts[key[0]], starts[key[2]]
 
-    def _edge_space(self, store: Any, name: str, tensors: list[dict[str, Tensor]]) -> Space:
+    def _edge_space(self, store: Any, name: str) -> Space:
         """The rows of one edge set."""
         full = f"{getattr(store, '_key', None)}/{name}"
         value = store[name]
@@ -155,12 +182,12 @@ class Given:
         if value.layout != torch.strided:
             row, column = matrix_entries(value)[0]  # transposed: rows are targets
             ends = torch.stack([column + first, row + second])
-            sizes = tuple(matrix_entries(t[full])[0].size(1) for t in tensors)
+            sizes = tuple(extent.entries[full] for extent in self.extents)
         elif "adj" in name:
             raise UnsupportedError(f"data.{name} is a dense matrix, which is not followed")
         else:
             ends = torch.stack([value[0] + first, value[1] + second])
-            sizes = tuple(t[full].size(1) for t in tensors)
+            sizes = tuple(extent.shapes[full][1] for extent in self.extents)
         origin = self._numbers(store, name, value)
         if "hyperedge" in name:
             ends, origin = ends[:1], None

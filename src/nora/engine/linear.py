@@ -24,7 +24,8 @@ from torch import Tensor
 from nora.engine.changed import Changed, Removals
 from nora.engine.engine import Engine
 from nora.engine.plan import UnsupportedError, same
-from nora.engine.steps.step import Chunk, Step, Tally
+from nora.engine.steps.step import Chunk, Step
+from nora.engine.tally import Tally
 from nora.engine.trace import decodes
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.sparse import csr_matrix

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from nora.engine.given import Given
+from nora.engine.ledger import open_ledger
 from nora.engine.plan import Plan, UnsupportedError
 from nora.engine.rules import rule_for
 from nora.engine.spaces import Space
@@ -20,7 +21,8 @@ from nora.engine.tape.kinds.structure import SIZED_BY_LARGEST
 from nora.engine.tape.modules import DEFINITIONS, follow_call, result_of
 from nora.engine.tape.program import lay_side_by_side
 from nora.engine.tape.record import record
-from nora.engine.tape.tape import Call, Ref
+from nora.engine.tape.sizes import sizes_of, with_sizes
+from nora.engine.tape.tape import Call, Ref, Tape
 from nora.engine.tape.tracked import Known, Layout, Matrix, Tracked, Uniform
 from nora.problem import Problem
 from nora.stacklevel import warn
@@ -29,6 +31,9 @@ from nora.stacklevel import warn
 REPLACEABLE = (
     "forward", "message", "aggregate", "update", "propagate", "message_and_aggregate", "edge_update",
 )  # fmt: skip
+
+# Rows on which a map is recorded again, where its tapes on all of them are known.
+FEW_ROWS = 5
 
 
 def watched_modules(problem: Problem, rules: bool) -> dict[str, nn.Module]:
@@ -299,20 +304,10 @@ class Pieces:
     def _mapped(self, function: Callable[..., Tensor], values: tuple[Value, ...]) -> Value:
         """A map of somebody else's, followed operation by operation."""
         space = values[0].space
-        whole = [value.whole() for value in values]
-        tapes = []
-        counts = []
-        for rows in (
-            whole,
-            [w[: max(1, len(w) // 2)] for w in whole],
-            [torch.cat([w, w[:3]]) for w in whole],
-        ):
-            rows = [row.clone() for row in rows]
-            inputs = {str(k): row for k, row in enumerate(rows)}
-            tapes.append(record(partial(function, *rows), inputs))
-            counts.append(len(rows[0]))
-        rowed = Space(space.label, tuple(counts), space.ends, space.num_nodes)
-        twins = [Value(rowed, v.depth, w) for v, w in zip(values, whole, strict=True)]
+        counts = (space.size, max(1, space.size // 2), space.size + min(3, space.size))
+        tapes = _map_recorded(function, values, counts)
+        rowed = Space(space.label, counts, space.ends, space.num_nodes)
+        twins = [Value(rowed, v.depth, v.whole()) for v in values]
         given: dict[str, Known] = {str(k): Tracked(t, Layout(0)) for k, t in enumerate(twins)}
         inner = Walk(lay_side_by_side(tapes), [], [rowed], given, space.num_nodes)
         inner.go()
@@ -328,6 +323,28 @@ class Pieces:
                 step.output.space = space
             self.walk.steps.append(step)
         return real.get(id(found.value), found.value)
+
+
+def _map_recorded(
+    function: Callable[..., Tensor], values: Sequence[Value], counts: tuple[int, ...]
+) -> list[Tape]:
+    """The tapes of a map on so many rows, the first of which are all there are."""
+
+    def recorded(count: int) -> Tape:
+        rows = [value.whole() for value in values]
+        rows = [torch.cat([row, row[: max(count - len(row), 0)]])[:count] for row in rows]
+        return record(partial(function, *rows), {str(k): row for k, row in enumerate(rows)})
+
+    ledger = open_ledger()
+    if ledger is None:
+        return [recorded(count) for count in counts]
+    name = ledger.name("map")
+    if ledger.gives and name in ledger.notes:
+        few = recorded(min(counts[0], FEW_ROWS))
+        return [with_sizes(few, sizes) for sizes in ledger.notes[name]]
+    tapes = [recorded(count) for count in counts]
+    ledger.notes[name] = [sizes_of(tape) for tape in tapes]
+    return tapes
 
 
 class _NoRuleError(Exception):

@@ -21,12 +21,13 @@ from nora.engine.arrivals import Arrivals
 from nora.engine.backends import pages, vectorised
 from nora.engine.changed import Attention, Changed
 from nora.engine.edges import Comes, Edges, Normalise
+from nora.engine.ledger import made_once
 from nora.engine.sampling import unweighted
 from nora.engine.spaces import Space
 from nora.engine.steps.blend import Blend
 from nora.engine.steps.following import Following, following
 from nora.engine.steps.grouped import by_group
-from nora.engine.steps.moves import ptr_of
+from nora.engine.steps.moves import really_changed
 from nora.engine.steps.step import Chunk, Rows, Step, Value
 from nora.engine.steps.sums import Attend, Propagate
 from nora.engine.steps.together import put_together, used
@@ -236,15 +237,19 @@ class Plan:
             edges: From `plan.edges`.
             plus: What is added to the sum: a value `[N, F]`, or a bias `[F]`.
         """
-        total = edges.total(y.whole())
-        whole = total
-        if edges.normalise != "none":
-            whole = total * edges.left.to(total.dtype).unsqueeze(-1)
-        if isinstance(plus, Value):
-            whole = whole + plus.whole()
-        else:
+
+        def summed() -> tuple[Tensor, Tensor]:
+            total = edges.total(y.whole())
+            whole = total
+            if edges.normalise != "none":
+                whole = total * edges.left.to(total.dtype).unsqueeze(-1)
+            if plus is not None:
+                whole = whole + (plus.whole() if isinstance(plus, Value) else plus.reshape(1, -1))
+            return total, whole
+
+        total, whole = made_once("sum", summed)
+        if not isinstance(plus, Value):
             plus = total[:0] if plus is None else plus.reshape(1, -1)
-            whole = whole + plus if len(plus) else whole
         output = Value(self.all_nodes, 0, whole)
         return self.add(Propagate(edges, y, total, plus, output))
 
@@ -267,12 +272,14 @@ class Plan:
             edges: The edges, with self-loops where the convolution adds them.
             slope: LeakyReLU's negative slope.
         """
-        indptr, source, _ = edges.by_target
-        target = vectorised.owner_of(indptr)
-        score = near.whole()[source] + far.whole()[target]
-        whole, peak, share = vectorised.weigh(
-            score, y.whole()[source], target, self.num_nodes, slope
-        )
+
+        def weighed() -> tuple[Tensor, Tensor, Tensor]:
+            indptr, source, _ = edges.by_target
+            target = vectorised.owner_of(indptr)
+            score = near.whole()[source] + far.whole()[target]
+            return vectorised.weigh(score, y.whole()[source], target, self.num_nodes, slope)
+
+        whole, peak, share = made_once("attention", weighed)
         output = Value(self.all_nodes, 0, whole)
         base = Attention(y.whole(), near.whole(), far.whole(), slope, whole, peak, share)
         return self.add(Attend(edges, [y, near, far], base, output))
@@ -303,12 +310,13 @@ class Plan:
                         waiting.append(source)
         for step in self.steps:
             if id(step.output) not in needed and step.output.step is not None:
-                assert step.output.width >= 0  # looked up while the rows are there
                 step.output.base = None
-        for value in needed.values():
-            pages.settle(value.base)
+
+    def settle(self) -> None:
+        """Put original rows, which are read in no order, into large pages of memory."""
         for step in self.steps:
-            pages.settle(getattr(step, "total", None))
+            for rows in (step.output.base, getattr(step, "total", None)):
+                pages.settle(rows)
 
     def hops(self) -> tuple[Tensor, Tensor]:
         """Where a change can arrive in one hop, `[M]` each: nodes it comes from, nodes it reaches."""
@@ -344,7 +352,7 @@ class Plan:
                     done |= {id(one) for one in then.steps}
                 for value, changed in zip(values, made, strict=True):
                     if value.space.global_ and len(changed):
-                        changed = _really_changed(value, changed)
+                        changed = really_changed(value, changed)
                     rows[id(value)] = changed
                     chunk.tally.bytes += changed.rows.nbytes + 4 * changed.node.nbytes
                     if seen is not None:
@@ -366,17 +374,6 @@ class Plan:
         for key, at in last.items():
             ends[at].append(key)
         return ends[:-1]
-
-
-def _really_changed(value: Value, changed: Changed) -> Changed:
-    """Without what came out as it was: a maximum that is still there changes nobody."""
-    base = value.at(changed.node)
-    same = (changed.rows == base) | ((changed.rows != changed.rows) & (base != base))
-    keep = ~(same.flatten(1).all(dim=1) if same.dim() > 1 else same)
-    if bool(keep.all()):
-        return changed
-    count = len(changed.ptr) - 1
-    return Changed(ptr_of(changed.removal[keep], count), changed.node[keep], changed.rows[keep])
 
 
 def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:

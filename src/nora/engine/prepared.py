@@ -7,6 +7,7 @@ from typing import Any
 from nora.engine import verification
 from nora.engine.backends.choice import BackendName, pick_backend
 from nora.engine.engine import Engine
+from nora.engine.ledger import Ledger
 from nora.engine.plan import UnsupportedError
 from nora.engine.verification import is_worth_preparing, removals_to_verify, verify_engine
 from nora.problem import Problem
@@ -18,15 +19,21 @@ class Prepared:
     Questions share it that differ in the nodes removed, the predictions and classes that count, or the
     known influences. Why a model cannot be followed is kept, too, so that this is found out once.
 
+    Args:
+        engine: An engine that is there already.
+        facts: What comparing it with the definition has shown.
+
     Attributes:
         preparations: How often an engine was made: 0 or 1.
+        ledger: Takes note of what an engine is made of, for whoever wants to keep it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine | None = None, facts: dict[str, Any] | None = None) -> None:
         self.preparations = 0
-        self._engine: Engine | None = None
+        self.ledger: Ledger | None = None
+        self._engine = engine
         self._refusal: UnsupportedError | None = None
-        self._facts: dict[str, Any] = {}
+        self._facts: dict[str, Any] = dict(facts or {})
         self._passed = self._expected = 0
 
     @property
@@ -70,7 +77,7 @@ class Prepared:
         if self._engine is None:
             self.preparations += 1
             try:
-                self._engine = Engine.prepare(problem, functions)
+                self._engine = Engine.prepare(problem, functions, self.ledger)
             except UnsupportedError as reason:
                 self._refusal = reason
                 raise

@@ -18,6 +18,7 @@ from torch import Tensor
 from nora.engine.backends.vectorised import expanded
 from nora.engine.changed import Removals
 from nora.engine.edges import csr
+from nora.engine.ledger import enter, moved
 from nora.engine.pointers import owner_of
 
 
@@ -43,6 +44,14 @@ class Space:
     global_: bool = False
     origin: Tensor | None = None
     _sorted: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
+    # The same from disk: of which index each is, is seen by what it holds.
+    _kept_sorted: tuple[Tensor, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.ends = moved(self.ends)
+        if self.origin is not None:
+            self.origin = moved(self.origin)
+        enter("space", self)
 
     @property
     def size(self) -> int:
@@ -82,6 +91,11 @@ class Space:
         Sorted once: layers one after the other read, and reduce to, the same nodes along the same edges.
         """
         if id(index) not in self._sorted:
+            kept = self._kept_sorted
+            for at in range(0, len(kept), 3):
+                if torch.equal(kept[at + 2], index):
+                    self._sorted[id(index)] = kept[at], kept[at + 1], index
+                    return kept[at], kept[at + 1]
             indptr, _, place = csr(index, index, self.size)
             # The index is kept, so that its id stays its own.
             self._sorted[id(index)] = indptr, place, index

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nora.engine.given import PAIRS, RELATION, Given, tensors_of, with_own_memory
+from nora.engine.given import PAIRS, RELATION, Extent, Given, tensors_of, with_own_memory
+from nora.engine.ledger import Ledger
 from nora.engine.pieces import Pieces, watched_modules
 from nora.engine.plan import Plan, UnsupportedError
 from nora.engine.recordings import samples, with_pairs, without_hub
@@ -22,8 +25,9 @@ from nora.engine.spaces import Space
 from nora.engine.steps.step import Value
 from nora.engine.tape import kinds
 from nora.engine.tape.follow import Walk
-from nora.engine.tape.program import CoincidenceError, lay_side_by_side
+from nora.engine.tape.program import CoincidenceError, Program, lay_side_by_side
 from nora.engine.tape.record import record
+from nora.engine.tape.sizes import Sizes, sizes_of, with_sizes
 from nora.engine.tape.tape import Ref, Tape, TooLongError
 from nora.engine.tape.tracked import Layout, Matrix, Uniform
 from nora.engine.templates import Templates
@@ -39,12 +43,30 @@ assert kinds  # importing them enters them
 DRAWS = 3
 
 
-def trace(problem: Problem, rules: bool = True) -> Plan:
+@dataclass(frozen=True)
+class Recording:
+    """What is left of the passes that were recorded, to follow the model again without making the large ones.
+
+    Attributes:
+        rules: Whether convolutions that have a rule are followed by it.
+        extents: How large every recorded graph is, the asked one first.
+        sizes: The numbers on the tapes of all but the small graphs.
+        samples: The small graphs, with the task on each.
+    """
+
+    rules: bool
+    extents: list[Extent]
+    sizes: list[Sizes]
+    samples: list[tuple[Graph, Task]]
+
+
+def trace(problem: Problem, rules: bool = True, ledger: Ledger | None = None) -> Plan:
     """The plan of the problem's model on its graph; call it in eval mode, without gradients.
 
     Args:
         problem: The question.
         rules: Follow convolutions that have a rule by it.
+        ledger: Takes note of what is made, and of the recording.
 
     Raises:
         UnsupportedError: When the model cannot be followed; the message names where.
@@ -78,21 +100,48 @@ def trace(problem: Problem, rules: bool = True) -> Plan:
         del tapes[len(given) :]
         graphs = [*given, *samples(problem, draw)]
         recorded(graphs[len(given) :])
+        extents = [Extent.of(problem, data, task) for data, task, _ in graphs]
         try:
-            return _followed(problem, graphs, tapes)
+            plan = _followed(problem, extents, tapes, ledger)
+            if ledger is not None:
+                sizes = [sizes_of(tape) for tape in tapes[: len(given)]]
+                small = [(data, task) for data, task, _ in graphs[len(given) :]]
+                ledger.recording = Recording(rules, extents, sizes, small)
+            return plan
         except CoincidenceError:
             if draw == DRAWS - 1:
                 raise
     raise AssertionError
 
 
+def record_on(problem: Problem, data: Graph, task: Task) -> Tape:
+    """The tape of the problem's model on another graph."""
+    return _recorded(problem, data, task, None, {})[0]
+
+
+def retrace(problem: Problem, recording: Recording, ledger: Ledger) -> Plan:
+    """The same plan once more: the model runs on the small graphs alone, and rows are those of the ledger.
+
+    Raises:
+        OtherTapeError: When the model does something else than was recorded.
+    """
+    watched = watched_modules(problem, recording.rules and not problem.by_id)
+    problem.run(problem.asked(*recording.samples[0]))  # the first pass is made on copies
+    small = [_recorded(problem, data, task, None, watched)[0] for data, task in recording.samples]
+    large = [with_sizes(small[0], sizes) for sizes in recording.sizes]
+    return _followed(problem, recording.extents, [*large, *small], ledger)
+
+
 def _followed(
-    problem: Problem, graphs: list[tuple[Graph, Task, int | None]], tapes: list[Tape]
+    problem: Problem, extents: list[Extent], tapes: list[Tape], ledger: Ledger | None
 ) -> Plan:
     """The plan of what the tapes have in common."""
-    program = lay_side_by_side(tapes)
-    data, tasks, _ = zip(*graphs, strict=True)
-    given = Given(problem, list(data), list(tasks))
+    with nullcontext() if ledger is None else ledger.walking():
+        return _walked(problem, extents, lay_side_by_side(tapes))
+
+
+def _walked(problem: Problem, extents: list[Extent], program: Program) -> Plan:
+    given = Given(problem, extents)
     known = {name: given.known[name] for name in program.inputs}
     walk = Walk(program, given.spaces, list(given.nodes.values()), known, given.all_nodes.size)
     pieces = Pieces(walk, given)

@@ -64,6 +64,7 @@ class Lab:
         share: Share of the nodes whose true influence methods may see.
         seed: Seed of splits, weights and of the labelled sample.
         progress: Show progress bars inside steps.
+        executor: Who computes the true influences, as in `nora.influence`.
     """
 
     cache: Path
@@ -75,6 +76,7 @@ class Lab:
     share: float = 0.1
     seed: int = 0
     progress: bool = False
+    executor: Any = None
     _loaded: dict[str, tuple[Dataset, str]] = field(default_factory=dict, repr=False)
     _code: dict[tuple[Any, ...], str] = field(default_factory=dict, repr=False)
 
@@ -221,6 +223,7 @@ class Lab:
             method,
             run.task,
             labels=self.labels(cell, cycle) if needs else None,
+            executor=self.executor if method == TRUTH else None,
             progress=self.progress,
             **options,
         )

@@ -24,7 +24,7 @@ from nora.engine.linear import Linearised
 from nora.engine.pilot import Agreement, Pilot
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
-from nora.engine.steps.step import Tally
+from nora.engine.tally import Tally
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts
 from nora.problem import Problem

@@ -26,7 +26,7 @@ from nora.engine.changed import Removals
 from nora.engine.linear import Gradients, Linearised
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
-from nora.engine.steps.step import Tally
+from nora.engine.tally import Tally
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts, Part
 from nora.methods.brute import brute

@@ -64,7 +64,11 @@ def _task_facts(task: Task) -> dict[str, Any]:
 
 
 def fingerprint(
-    problem: Problem, method: str, options: Mapping[str, Any], key: str | None = None
+    problem: Problem,
+    method: str,
+    options: Mapping[str, Any],
+    key: str | None = None,
+    graph: str | None = None,
 ) -> dict[str, Any]:
     """What a score depends on, piece by piece, so that a mismatch can be named.
 
@@ -74,6 +78,7 @@ def fingerprint(
         options: Its options, without those that change only how the work is done.
         key: A name of the caller's own that stands for what cannot be read, e.g. an open file that
             a model holds.
+        graph: The graph's digest, where it is known: reading a large one takes a while.
 
     Raises:
         UnknownContentError: When something cannot be read and there is no `key`.
@@ -90,7 +95,7 @@ def fingerprint(
     return {
         "version": __version__,
         "model": piece(model=problem.model, **called),
-        "graph": piece(data=problem.data),
+        "graph": piece(data=problem.data) if graph is None else graph,
         # A model that brings its own decoder is told of already.
         "task": content_digest(asked, {id(problem.model): "the model"}, key),
         "targets": "all" if problem.targets is None else piece(targets=problem.targets),

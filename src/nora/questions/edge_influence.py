@@ -31,6 +31,8 @@ from nora.questions.measured import (
     why_not_followed,
 )
 from nora.questions.session import Session
+from nora.questions.spread import kept_for, spread_out
+from nora.questions.workers import Question
 from nora.results.checkpoint import Shards, begun_with
 from nora.results.edge_influence import EdgeInfluence
 
@@ -49,6 +51,7 @@ def edge_influence(
     transform: Transform | None = None,
     checkpoint: str | Path | None = None,
     key: str | None = None,
+    executor: Any = None,
     progress: bool = True,
     **options: Any,
 ) -> EdgeInfluence:
@@ -73,6 +76,7 @@ def edge_influence(
         transform: As in `influence`.
         checkpoint: Folder for finished parts; a second call with the same input resumes there.
         key: As in `influence`.
+        executor: Who does the work, as in `influence`; `auto` is then `exact`.
         progress: Show a progress bar.
         **options: `tolerance`, `memory` and `workers`, as of the method `exact`; with `auto` a `budget` in
             seconds (60 by default) in place of the tolerance.
@@ -98,6 +102,7 @@ def edge_influence(
         by=by,
         checkpoint=checkpoint,
         key=key,
+        executor=executor,
         progress=progress,
         **options,
     )
@@ -113,8 +118,11 @@ def score_edges(
     key: str | None,
     progress: bool,
     options: dict[str, Any],
+    executor: Any = None,
 ) -> EdgeInfluence:
     """See `edge_influence`."""
+    if executor is not None and method == "auto":
+        method = "exact"
     chooses = method == "auto"
     how = How.given(
         options, "edge_influence with method='auto'" if chooses else "edge_influence", chooses
@@ -136,7 +144,7 @@ def score_edges(
     told = asked_for(measuring, measure, by, key)
     facts: dict[str, Any] = {}
     removals = Removals.of_edges(*session.edge_units)
-    with problem.evaluating(), torch.no_grad():
+    with problem.evaluating(), torch.no_grad(), kept_for(session, executor, key):
         shards, todo = None, places
         if how.budget is not None:
             effects = prepared_effects(session, problem, method, len(places), how)
@@ -153,16 +161,22 @@ def score_edges(
         if checkpoint is not None:
             telling = {"edges": True, "tolerance": how.tolerance, **told}
             print_ = fingerprint(problem, method, telling, key)
-            shards = Shards.open(Path(checkpoint), print_, problem, measuring.columns, table)
+            shards = Shards.open(
+                Path(checkpoint), print_, problem, measuring.columns, table, executor is not None
+            )
             todo = shards.unfinished(places)
         values = torch.full((len(table), len(measuring.columns)), float("nan"), dtype=torch.double)
         if len(todo):
             removals = removals.picked(todo)
+            others = None
+            if executor is not None:
+                question = Question("edges", measure, by, how.memory)
+                others = spread_out(session, executor, method, how, question, todo, problem, key)
             effects = prepared_effects(session, problem, method, len(todo), how)
             facts |= _fallback(session, effects, removals)
             label = f"{method}: removing edges"
             for ids, found in collected(
-                effects, removals, todo, measuring, how, shards, label, progress
+                effects, removals, todo, measuring, how, shards, label, progress, others
             ):
                 values[ids] = found.double()
         if shards is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from nora.arguments import check_options, path_of
 from nora.engine.prepared import Prepared
+from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodEntry, Part
 from nora.problem import Problem, Transform
 from nora.problem.calling import Forward
@@ -44,6 +46,7 @@ def influence(
     measure: Asked = "change",
     by: By | None = None,
     key: str | None = None,
+    executor: Any = None,
     progress: bool = True,
     **options: Any,
 ) -> Influence:
@@ -76,6 +79,9 @@ def influence(
             node: every measure gets a column per group, `change of left`.
         key: A name of your own that stands for what in the model cannot be compared between two calls,
             e.g. an open file; a checkpoint asks for it then.
+        executor: Who does the work, for exact values: None for threads of this process, a
+            `concurrent.futures.ProcessPoolExecutor` or the like, or a `nora.RayCluster`. `auto` is then
+            `exact`, and `memory` is that of each process.
         progress: Show a progress bar.
         **options: The method's own options.
 
@@ -102,6 +108,7 @@ def influence(
         measure=measure,
         by=by,
         key=key,
+        executor=executor,
         progress=progress,
         **options,
     )
@@ -116,10 +123,13 @@ def score_nodes(
     key: str | None,
     progress: bool,
     options: dict[str, Any],
+    executor: Any = None,
 ) -> Influence:
     """See `influence`."""
-    entry = METHODS[method]
+    entry = METHODS["exact" if executor is not None and method == "auto" else method]
     bound = bind_options(entry, options)
+    if executor is not None:
+        _check_spread(entry, bound, executor)
     check_labels(entry, labels is not None)
     if session.restricted and not entry.facts.uses_targets:
         raise ValueError(
@@ -134,7 +144,7 @@ def score_nodes(
         _check_direct(entry, problem)
     start = time.perf_counter()
     chosen: dict[str, Any] = {}
-    with problem.evaluating():
+    with problem.evaluating(), _kept_for(session, executor, key):
         if entry.facts.chooses:
             with progress_bar(f"{method}: preparing, trying what fits", None, progress):
                 entry, bound, chosen = _choose(entry, problem, session.prepared, bound, checkpoint)
@@ -150,9 +160,13 @@ def score_nodes(
             telling = {key: value for key, value in bound.items() if key not in how}
             asked = fingerprint(problem, entry.name, telling, key)
             columns = ("change", STDERR) if errors else ("change",)
-            shards = Shards.open(path_of(checkpoint, "checkpoint"), asked, problem, columns)
+            place, alone = path_of(checkpoint, "checkpoint"), executor is not None
+            shards = Shards.open(place, asked, problem, columns, alone=alone)
             todo = shards.remaining(problem)
-        scores, stderr, details = collect(entry, todo, bound, session.prepared, shards, progress)
+        spread = None if executor is None else _spread(session, executor, todo, bound, key)
+        scores, stderr, details = collect(
+            entry, todo, bound, session.prepared, shards, progress, spread
+        )
         if shards is not None:
             scores = shards.scores()
             stderr = shards.values()[:, 1] if errors else None
@@ -175,6 +189,40 @@ def score_nodes(
         names=session.names,
         node_types=problem.node_index.sizes(),
     )
+
+
+def _check_spread(entry: MethodEntry, bound: dict[str, Any], executor: Any) -> None:
+    """Raise unless an executor can do the work."""
+    from nora.questions.spread import check_executor
+
+    check_executor(executor)
+    if entry.name != "exact" or bound["tolerance"]:
+        raise ValueError(
+            "executor= is for exact values, method='exact' without a tolerance: what else there is takes one "
+            "process no longer"
+        )
+    if bound["workers"] is not None:
+        raise ValueError("workers= is for threads: an executor has its own number of processes")
+
+
+def _kept_for(session: Session, executor: Any, key: str | None) -> AbstractContextManager[None]:
+    from nora.questions.spread import kept_for
+
+    return kept_for(session, executor, key)
+
+
+def _spread(
+    session: Session, executor: Any, problem: Problem, bound: dict[str, Any], key: str | None
+) -> Generator[Part, None, dict[str, Any]]:
+    """Yield the exact influence of nodes as others compute it."""
+    from nora.questions.spread import Spread
+    from nora.questions.workers import Question
+
+    spread = Spread(session, executor, key)
+    question = Question("nodes", memory=parse_bytes(bound["memory"]))
+    for ids, values in spread.answers(question, problem.nodes, problem):
+        yield ids, values[:, 0]
+    return spread.facts()
 
 
 def _choose(
@@ -238,12 +286,16 @@ def collect(
     prepared: Prepared | None = None,
     shards: Shards | None = None,
     progress: bool = False,
+    result: Iterator[Part] | None = None,
 ) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
     """Scores, their standard errors if the method tells any, and facts about the run.
 
-    Every finished part is kept at once, so that an interruption loses little.
+    Every finished part is kept at once, so that an interruption loses little. `result` are the method's parts
+    where others compute them.
     """
-    if entry.facts.uses_engine:
+    if result is not None:
+        pass
+    elif entry.facts.uses_engine:
         result = entry.value(problem, prepared or Prepared(), **options)
     else:
         result = entry.value(problem, **options)

@@ -182,6 +182,7 @@ def collected(
     shards: Shards | None,
     label: str,
     progress: bool,
+    others: Iterator[tuple[Tensor, Tensor]] | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield `(ids, values [m, columns])` of every finished part, which is kept at once.
 
@@ -194,14 +195,20 @@ def collected(
         shards: Where finished parts are kept; None for nowhere.
         label: What the progress bar says.
         progress: Whether to show one.
+        others: The finished parts, where others compute them.
     """
+
+    def here() -> Iterator[tuple[Tensor, Tensor]]:
+        for which, values in sums_of(effects, removals, measuring, how):
+            yield ids[which], values
+
     with progress_bar(label, len(removals), progress) as advance:
         try:
-            for which, values in sums_of(effects, removals, measuring, how):
+            for done, values in here() if others is None else others:
                 if shards is not None:
-                    shards.add(ids[which], values)
-                advance(len(which))
-                yield ids[which], values
+                    shards.add(done, values)
+                advance(len(done))
+                yield done, values
         finally:
             if shards is not None:
                 shards.flush()

@@ -14,6 +14,8 @@ from nora.problem.fingerprint import fingerprint
 from nora.problem.measuring import Asked, By
 from nora.problem.node_index import Nodes
 from nora.questions.measured import How, asked_for, collected, measuring_of, prepared_effects
+from nora.questions.spread import kept_for, spread_out
+from nora.questions.workers import Question
 from nora.results.checkpoint import Shards
 from nora.results.influence import Influence
 
@@ -31,6 +33,7 @@ def score_by_measures(
     key: str | None,
     progress: bool,
     options: dict[str, Any],
+    executor: Any = None,
 ) -> Influence:
     """See `nora.influence`."""
     METHODS[method]  # a slip in the name has its own answer
@@ -46,18 +49,23 @@ def score_by_measures(
     start = time.perf_counter()
     shape = (problem.num_nodes, len(measuring.columns))
     values = torch.full(shape, float("nan"), dtype=torch.double)
-    with problem.evaluating(), torch.no_grad():
+    with problem.evaluating(), torch.no_grad(), kept_for(session, executor, key):
         shards, todo = None, problem.nodes
         if checkpoint is not None:
             telling = {"tolerance": how.tolerance, **told}
             print_ = fingerprint(problem, method, telling, key)
-            shards = Shards.open(Path(checkpoint), print_, problem, measuring.columns)
+            alone = executor is not None
+            shards = Shards.open(Path(checkpoint), print_, problem, measuring.columns, alone=alone)
             todo = shards.unfinished(todo)
         if len(todo):
+            others = None
+            if executor is not None:
+                question = Question("nodes", measure, by, how.memory)
+                others = spread_out(session, executor, method, how, question, todo, problem, key)
             effects = prepared_effects(session, problem, method, len(todo), how)
             removals, label = Removals.single(todo), f"{method}: removing nodes"
             for ids, found in collected(
-                effects, removals, todo, measuring, how, shards, label, progress
+                effects, removals, todo, measuring, how, shards, label, progress, others
             ):
                 values[ids] = found.double()
         if shards is not None:

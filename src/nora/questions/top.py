@@ -10,7 +10,7 @@ until no node that is left could enter the top `k`, or the budget ends.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,6 @@ from torch import Tensor, nn
 
 from nora.arguments import check_number, check_whole
 from nora.engine.backends.choice import FLOATS
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
 from nora.engine.engine import Engine
 from nora.engine.steps.step import EVERYWHERE
@@ -34,8 +33,10 @@ from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.progress import progress_bar
 from nora.questions.influence import bind_options, collect
-from nora.questions.measured import How, one_measure, sums_of
+from nora.questions.measured import How, one_measure, totals_of
 from nora.questions.session import Session
+from nora.questions.spread import Spread, kept_for
+from nora.questions.workers import Question
 from nora.results.top import Top
 
 # Refined between two looks at the clock.
@@ -58,6 +59,7 @@ def top(
     transform: Transform | None = None,
     screen: str = "auto",
     measure: Asked = "change",
+    executor: Any = None,
     progress: bool = True,
 ) -> Top:
     """The `k` most influential nodes with exact scores, and a certificate.
@@ -77,6 +79,7 @@ def top(
         measure: What is summed over the predictions that change, one of those of `nora.influence`. Those that
             may be negative are ranked by size. Where a prediction's value has no bound (`loss`, a function)
             nothing is certain before all nodes are scored.
+        executor: Who does the refining, as in `influence`; screening is done here.
         progress: Show progress bars.
 
     Returns:
@@ -93,11 +96,19 @@ def top(
     session = Session(
         model, data, task, forward=forward, transform=transform, targets=targets, once=True
     )
-    return session.top(k, budget=budget, screen=screen, measure=measure, progress=progress)
+    return session.top(
+        k, budget=budget, screen=screen, measure=measure, executor=executor, progress=progress
+    )
 
 
 def certified_top(
-    session: Session, k: int, budget: float, screen: str, progress: bool, measure: Asked = "change"
+    session: Session,
+    k: int,
+    budget: float,
+    screen: str,
+    progress: bool,
+    measure: Asked = "change",
+    executor: Any = None,
 ) -> Top:
     """See `top`."""
     check_whole("k", k)
@@ -112,7 +123,7 @@ def certified_top(
     name, what = next(iter(measuring.measures.items()))
     largest = None if measuring.definition else what.largest
     exact = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
-    with problem.evaluating(), torch.no_grad():
+    with problem.evaluating(), torch.no_grad(), kept_for(session, executor):
         effects = Effects.prepare(problem, session.prepared, "exact", problem.num_nodes)
         bound = reach_bound(problem, effects.engine, largest)
         screen, screened, error, screening = _screened(session, asked, screen, effects, progress)
@@ -121,12 +132,16 @@ def certified_top(
         order = order.nan_to_num(0.0).argsort(descending=True)
         deadline = time.perf_counter() + budget
         with progress_bar("top: refining", problem.num_nodes, progress) as advance:
-            for part in order.split(AT_ONCE if effects.engine is not None else 1):
-                for nodes, scores in _totals(effects, part, measuring):
-                    exact[nodes] = scores.cpu().double()
-                advance(len(part))
+            if executor is None:
+                refined = _here(effects, order, measuring)
+            else:
+                refined = _by_others(session, executor, order, problem, measure)
+            for nodes, scores in refined:
+                exact[nodes] = scores.cpu().double()
+                advance(len(nodes))
                 ended = time.perf_counter() >= deadline and int((~exact.isnan()).sum()) >= k
                 if ended or _settled(exact.abs(), bound, k):
+                    refined.close()
                     break
     left = exact.isnan()
     rest = float(bound[left].max()) if bool(left.any()) else 0.0
@@ -160,15 +175,24 @@ def _confidence(exact: Tensor, screened: Tensor, error: Tensor | None, k: int) -
     return float(np.clip(1 - exceeds.sum(), 0.0, 1.0))
 
 
-def _totals(
-    effects: Effects, nodes: Tensor, measuring: Measuring
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield `(nodes, sums)` part by part, every node removed by itself."""
-    if measuring.definition:
-        yield from effects.totals(nodes)
-        return
-    for which, values in sums_of(effects, Removals.single(nodes), measuring, How()):
-        yield nodes[which], values[:, 0]
+def _here(
+    effects: Effects, order: Tensor, measuring: Measuring
+) -> Generator[tuple[Tensor, Tensor], None, None]:
+    """Yield nodes and their sums, part after part, every node removed by itself."""
+    for nodes in order.split(AT_ONCE if effects.engine is not None else 1):
+        parts = list(totals_of(effects, nodes, None if measuring.definition else measuring))
+        ids, sums = zip(*parts, strict=True)
+        yield torch.cat(ids), torch.cat(sums)
+
+
+def _by_others(
+    session: Session, executor: Any, order: Tensor, problem: Problem, measure: Asked
+) -> Generator[tuple[Tensor, Tensor], None, None]:
+    """The same as an executor computes them, part after part."""
+    places = list(torch.arange(len(order)).split(AT_ONCE))
+    question = Question("nodes", measure, None, How().memory)
+    for nodes, values in Spread(session, executor).answers(question, order, problem, places):
+        yield nodes, values[:, 0]
 
 
 def _screened(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nora.engine.given import tensors_of
 from nora.problem import Problem
 from nora.problem.fingerprint import fingerprint
 
@@ -31,3 +32,16 @@ class Stamp:
                 f"the {' and the '.join(changed)} has changed since this session was made, and what is "
                 "prepared is that of before: make a new nora.Session(model, data)"
             )
+
+
+class Untouched(Stamp):
+    """The same for a graph that is mapped from a folder: it is not read again for every question.
+
+    Whether one of its tensors was written to is told by torch, which counts that.
+    """
+
+    def _content(self) -> dict[str, Any]:
+        found = fingerprint(self._problem, "", {}, key="session", graph="in a folder")
+        tensors = tensors_of(self._problem.data)
+        found["graph"] = [(name, id(one), one._version) for name, one in tensors.items()]
+        return found

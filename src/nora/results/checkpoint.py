@@ -33,6 +33,8 @@ from nora.results.tables import UNREADABLE, check_count
 
 SECONDS_PER_SHARD = 10.0
 EDGES = "edges.parquet"
+# Who has others work on it, and writes what they find.
+DRIVER = ".driver"
 # The column of standard errors, beside measures.
 STDERR = "stderr"
 
@@ -45,6 +47,7 @@ class Shards:
     manifest: dict[str, Any]
     _pending: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     _since: float = field(default_factory=time.monotonic)
+    _alone: Any = None
 
     @staticmethod
     def open(
@@ -53,6 +56,7 @@ class Shards:
         problem: Problem,
         columns: Sequence[str] = ("change",),
         edges: pd.DataFrame | None = None,
+        alone: bool = False,
     ) -> Shards:
         """Start or continue a run; a folder that belongs to another run is refused.
 
@@ -62,6 +66,7 @@ class Shards:
             problem: The question.
             columns: The measures that every removal has; the first is the influence.
             edges: All edges of the graph, where edges are removed instead of nodes.
+            alone: Refuse a folder that another such driver is writing to: both would have the same done.
         """
         manifest = {
             "format": FORMAT,
@@ -91,7 +96,7 @@ class Shards:
         if edges is not None and not (folder / EDGES).exists():
             with written_atomically(folder / EDGES) as temporary:
                 edges.to_parquet(temporary, index=False)
-        return Shards(folder, manifest)
+        return Shards(folder, manifest, _alone=_held(folder) if alone else None)
 
     @property
     def columns(self) -> list[str]:
@@ -141,6 +146,29 @@ class Shards:
     def values(self) -> Tensor:
         """The same for all columns, `[nodes or edges, columns]`."""
         return read_scores([self.folder], self.manifest)
+
+
+def _held(folder: Path) -> Any:
+    """A lock on a folder, for as long as what is returned is there; a killed process has none."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has none
+        return None
+    handle = (folder / DRIVER).open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.seek(0)
+        who = handle.read().strip() or "another process"
+        handle.close()
+        raise BlockingIOError(
+            f"{folder} is being written to by {who}: wait for it, or use another folder and join both with "
+            "nora.merge_checkpoints"
+        ) from None
+    handle.truncate(0)
+    handle.write(f"process {os.getpid()} on {platform.node()}")
+    handle.flush()
+    return handle
 
 
 def begun_with(folder: Path) -> tuple[str, dict[str, Any]] | None:

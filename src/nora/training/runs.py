@@ -108,10 +108,11 @@ class Run:
             "inputs": list(self.inputs),
         }
 
-    def session(self, *, targets: Any = None) -> Session:
+    def session(self, *, targets: Any = None, engine: str | Path | None = None) -> Session:
         """A session about this run's model, graph and task, which knows the names of nodes and classes.
 
-        Measures of some nodes only may name those of the split, e.g. `loss:test`.
+        Measures of some nodes only may name those of the split, e.g. `loss:test`. `engine` is a folder that
+        `nora.prepare` made for this run's model, graph and task.
 
         Example:
             >>> import nora
@@ -121,15 +122,15 @@ class Run:
         """
         from nora.questions.session import Session
 
-        return Session(
-            self.model,
-            self.data,
-            self.task,
-            targets=targets,
-            names=self.dataset.node_names,
-            class_names=self.dataset.class_names,
-            masks=self._masks(),
-        )
+        about: dict[str, Any] = {
+            "targets": targets,
+            "names": self.dataset.node_names,
+            "class_names": self.dataset.class_names,
+            "masks": self._masks(),
+        }
+        if engine is not None:
+            return Session.open(engine, self.model, self.task, data=self.data, **about)
+        return Session(self.model, self.data, self.task, **about)
 
     def _masks(self) -> dict[str, Tensor]:
         """Masks of the split's nodes, where it is one of nodes."""

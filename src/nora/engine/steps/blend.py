@@ -13,11 +13,16 @@ import torch
 from torch import Tensor
 
 from nora.engine.changed import Changed
+from nora.engine.ledger import made_once
 from nora.engine.pointers import owner_of
 from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Value
 
 # From the values' means over all nodes `[…, K, F]` to their weights `[…, K]`.
 Weights = Callable[[Tensor], Tensor]
+
+
+def _sums(values: Sequence[Value]) -> Tensor:
+    return torch.stack([value.whole().sum(dim=0, dtype=torch.double) for value in values])
 
 
 class Blend(Step):
@@ -30,11 +35,11 @@ class Blend(Step):
 
     def __init__(self, weights: Weights, inputs: Sequence[Value]) -> None:
         self.weights = weights
-        whole = self.whole(*(value.whole() for value in inputs))
+        (whole,) = made_once("blend", lambda: (self.whole(*(value.whole() for value in inputs)),))
         output = Value(inputs[0].space, EVERYWHERE, whole)
         super().__init__(inputs, output)
         # Sums over all nodes lose digits that single rows would show.
-        self.sums = torch.stack([v.whole().sum(dim=0, dtype=torch.double) for v in inputs])
+        (self.sums,) = made_once("blend", lambda: (_sums(inputs),))
 
     def settle(self) -> None:
         """All rows change, wherever it begins."""

@@ -181,3 +181,14 @@ def filled(value: Value, changed: Changed, removal: Tensor, row: Tensor) -> Tens
         rows = rows.clone() if any(stride == 0 for stride in rows.stride()) else rows
         rows[there] = changed.rows[order[at[there]]]
     return rows
+
+
+def really_changed(value: Value, changed: Changed) -> Changed:
+    """Without what came out as it was: a maximum that is still there changes nobody."""
+    base = value.at(changed.node)
+    same = (changed.rows == base) | ((changed.rows != changed.rows) & (base != base))
+    keep = ~(same.flatten(1).all(dim=1) if same.dim() > 1 else same)
+    if bool(keep.all()):
+        return changed
+    count = len(changed.ptr) - 1
+    return Changed(ptr_of(changed.removal[keep], count), changed.node[keep], changed.rows[keep])

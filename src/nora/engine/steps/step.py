@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,9 @@ from torch import Tensor
 from nora.engine.backends.backend import Backend
 from nora.engine.changed import Changed, Removals
 from nora.engine.edges import Edges, Ties
+from nora.engine.ledger import enter, moved
 from nora.engine.spaces import Space
+from nora.engine.tally import Tally
 
 if TYPE_CHECKING:
     from nora.engine.arrivals import Arrivals
@@ -38,6 +41,8 @@ class Value:
         base: Original rows `[size, …]`, once they are computed and as long as they are needed.
         step: What makes them; None for what was given.
         stored: Whether all rows are kept where any are needed; else they are made anew where asked for.
+        kept: The same rows from disk, for when they are asked for.
+        like: No rows, but their shape `[0, …]` and type, once these are known.
     """
 
     space: Space
@@ -45,7 +50,13 @@ class Value:
     base: Tensor | None = None
     step: Step | None = None
     stored: bool = True
-    _width: int = -1
+    kept: Tensor | None = None
+    like: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.base is not None:
+            self.like = self.base.new_empty(0, *self.base.shape[1:])
+        enter("value", self)
 
     @property
     def static(self) -> bool:
@@ -55,48 +66,33 @@ class Value:
     @property
     def width(self) -> int:
         """Numbers per row."""
-        if self._width < 0:
-            self._width = self.at(torch.zeros(min(1, self.space.size), dtype=torch.long)).numel()
-        return self._width
+        if self.like is None:
+            self.like = self.at(torch.zeros(min(1, self.space.size), dtype=torch.long))[:0].clone()
+        return math.prod(self.like.shape[1:]) if self.space.size else 0
 
     def whole(self) -> Tensor:
         """All original rows."""
+        if self.base is None:
+            self.base = self.kept
         if self.base is not None:
             return self.base
         assert self.step is not None, "given rows are never freed"
         found = self.step.whole(*(value.whole() for value in self.step.inputs))
+        self.like = found.new_empty(0, *found.shape[1:])
         if self.stored:
-            self.base = found
+            self.base = found = moved(found)
         return found
 
     def at(self, rows: Tensor) -> Tensor:
         """Some original rows."""
         if self.base is not None:
             return self.base[rows]
+        if self.like is not None and not rows.numel():
+            return self.like
         if self.stored:
             return self.whole()[rows]
         assert self.step is not None
         return self.step.at(rows)
-
-
-@dataclass
-class Tally:
-    """What a chunk took, and what pruning left out.
-
-    Attributes:
-        bytes: Memory of all changed rows on the way.
-        mass: L1 mass of message changes, in typical messages.
-        pruned: The part of it that was not propagated.
-    """
-
-    bytes: int = 0
-    mass: float = 0.0
-    pruned: float = 0.0
-
-    @property
-    def share(self) -> float:
-        """Share of the mass that was not propagated."""
-        return self.pruned / self.mass if self.mass > 0 else 0.0
 
 
 class Passing(Protocol):
@@ -272,6 +268,7 @@ class Step(ABC):
         self.inputs = tuple(inputs)
         self.output = output
         output.step = self
+        enter("step", self)
 
     @abstractmethod
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:

@@ -12,6 +12,7 @@ from torch import Tensor
 from nora.engine.backends.vectorised import weigh
 from nora.engine.changed import Arriving, Attention, Changed, Reach, Sums, units
 from nora.engine.edges import Edges
+from nora.engine.ledger import made_once
 from nora.engine.pointers import owner_of
 from nora.engine.sampling import folded, messages_that_count, thinned, weighted_alike
 from nora.engine.steps.dense import propagate_everywhere
@@ -39,6 +40,12 @@ def _reached(
     return replace(reach, also=slot[: len(node)]), tied
 
 
+def _sizes(y: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+    """One over the usual size of each column, and the size of each sum in these units."""
+    unit = units(y)
+    return unit, total.abs() @ unit
+
+
 class Propagate(Step):
     """`out_k = left_k Σ_{j→k} weight_jk right_j y_j + plus_k`: corrected, never summed anew.
 
@@ -60,8 +67,7 @@ class Propagate(Step):
         self.edges = edges
         self.total = total
         self.added = plus
-        self.unit = units(y.whole())
-        self.size = total.abs() @ self.unit
+        self.unit, self.size = made_once("sizes", lambda: _sizes(y.whole(), total))
 
     @cached_property
     def typical(self) -> float:

@@ -1,0 +1,69 @@
+"""`nora prepare`, and the engines that other commands open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nora.cli.arguments import Force
+from nora.cli.display import Json, print_json, say
+from nora.outputs import ENGINE
+
+if TYPE_CHECKING:
+    from nora import Run, Session
+
+Engine = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="An engine that 'nora prepare' made; RUN/engine where that is there."
+    ),
+]
+
+
+def prepare(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where to; RUN/engine if unsaid.")
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Prepare the exact engine of a run once, and keep it on disk.
+
+    Ranking the run, also by several processes at a time, then opens what is there instead of preparing it
+    anew. It is compared with full passes of the model before it is kept.
+
+    \b
+    Example:
+      nora prepare runs/cora-gcn
+      nora rank runs/cora-gcn --method exact --shard 1/2 --checkpoint parts/1
+      nora prepare runs/cora-gcn --out /scratch/engine
+      nora rank runs/cora-gcn --engine /scratch/engine
+    """
+    import nora
+    from nora.engine.store import Reader
+    from nora.questions.prepare import check_place
+
+    folder = run / ENGINE if out is None else out
+    check_place(folder, force, "choose another out=, or add force=True to replace it")
+    trained = nora.load_run(run)
+    nora.prepare(trained.model, trained.data, folder, trained.task, replace=force)
+    kept = Reader(folder)
+    if json:
+        print_json({"run": str(run), "out": str(folder), "bytes": kept.bytes})
+        return
+    say(
+        f"The engine of {kept.manifest['num_nodes']:,} nodes and {kept.manifest['num_edges']:,} edges is in "
+        f"{folder}: {kept.bytes / 1e6:,.1f} MB, compared with {kept.manifest['verified']['verified']} full "
+        "passes"
+    )
+
+
+def session_of(trained: Run, run: Path, engine: Path | None, targets: Any = None) -> Session:
+    """A session of a run, with the engine that is kept for it, if one is."""
+    folder = run / ENGINE if engine is None else engine
+    if engine is None and not folder.exists():
+        return trained.session(targets=targets)
+    return trained.session(targets=targets, engine=folder)

@@ -1,0 +1,25 @@
+"""What chunks of removals take, and what they leave out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Tally:
+    """What a chunk took, and what pruning left out.
+
+    Attributes:
+        bytes: Memory of all changed rows on the way.
+        mass: L1 mass of message changes, in typical messages.
+        pruned: The part of it that was not propagated.
+    """
+
+    bytes: int = 0
+    mass: float = 0.0
+    pruned: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Share of the mass that was not propagated."""
+        return self.pruned / self.mass if self.mass > 0 else 0.0

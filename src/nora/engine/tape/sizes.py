@@ -1,0 +1,87 @@
+"""The numbers on a tape: what is left of a pass over a large graph when the pass is not made again.
+
+A model does the same operations on a small graph as on a large one; only sizes differ. So its tape on the
+large graph is its tape on a small one with other numbers in it. Only these are kept: which operations there
+are always comes from the model itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from nora.engine.tape.tape import Tape
+from nora.engine.tape.trees import leaves, mapped
+
+Sizes = dict[str, Any]
+
+
+class OtherTapeError(ValueError):
+    """The numbers are those of another model's tape."""
+
+
+def sizes_of(tape: Tape) -> Sizes:
+    """Every number on a tape, in order, as JSON can hold it."""
+    return {
+        "operations": [
+            [
+                op.name,
+                _numbers((op.args, op.kwargs)),
+                [list(s) for s in op.shapes],
+                _number(op.result),
+            ]
+            for op in tape.ops
+        ],
+        "calls": [[call.name, _numbers((call.args, call.kwargs))] for call in tape.calls],
+    }
+
+
+def with_sizes(tape: Tape, sizes: Sizes) -> Tape:
+    """The tape with other numbers.
+
+    Raises:
+        OtherTapeError: When they were read off a tape of other operations.
+    """
+    operations, calls = sizes["operations"], sizes["calls"]
+    if len(operations) != len(tape.ops) or len(calls) != len(tape.calls):
+        raise OtherTapeError(
+            f"{len(operations)} operations and {len(calls)} calls are known, {len(tape.ops)} and "
+            f"{len(tape.calls)} are made"
+        )
+    new = []
+    for op, (name, numbers, shapes, result) in zip(tape.ops, operations, strict=True):
+        if name != op.name or [len(s) for s in shapes] != [len(s) for s in op.shapes]:
+            raise OtherTapeError(f"{op.name} at {op.line} is known as {name}")
+        args, kwargs = _with_numbers((op.args, op.kwargs), numbers, op.name)
+        new.append(
+            replace(
+                op,
+                args=args,
+                kwargs=kwargs,
+                shapes=tuple(tuple(shape) for shape in shapes),
+                result=op.result if result is None else result,
+            )
+        )
+    called = []
+    for call, (name, numbers) in zip(tape.calls, calls, strict=True):
+        if name != call.name:
+            raise OtherTapeError(f"the call of {call.name} is known as one of {name}")
+        args, kwargs = _with_numbers((call.args, call.kwargs), numbers, name)
+        called.append(replace(call, args=args, kwargs=kwargs))
+    return replace(tape, ops=new, calls=called)
+
+
+def _number(leaf: Any) -> int | float | None:
+    plain = isinstance(leaf, int | float) and not isinstance(leaf, bool)
+    return leaf if plain else None
+
+
+def _numbers(tree: Any) -> list[int | float]:
+    return [leaf for leaf in leaves(tree) if _number(leaf) is not None]
+
+
+def _with_numbers(tree: Any, numbers: list[int | float], where: str) -> Any:
+    if len(_numbers(tree)) != len(numbers):
+        raise OtherTapeError(f"{where} takes another number of sizes than is known")
+    left = iter(numbers)
+    return mapped(lambda leaf: leaf if _number(leaf) is None else next(left), tree)

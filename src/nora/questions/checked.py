@@ -1,0 +1,201 @@
+"""A model and a graph, checked once and prepared once: what every question stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nora.engine.prepared import Prepared
+from nora.problem import Problem, Transform, build_problem
+from nora.problem.calling import Forward
+from nora.problem.checks import check_deterministic, check_model
+from nora.problem.edge_lookup import EdgeLookup, EdgeType
+from nora.problem.edit_resolution import Resolved
+from nora.problem.edits import Edits
+from nora.problem.known_influences import Labels, label_tensor
+from nora.problem.node_index import Graph, NodeIndex, Nodes
+from nora.problem.task import Task
+from nora.problem.tasks.node_classification import NodeClassification
+from nora.questions.naming import Naming
+from nora.questions.unchanged import Stamp
+
+
+class Checked:
+    """What a `Session` knows of its model and graph; its arguments are told there.
+
+    Attributes:
+        prepared: The engine, once it is needed.
+        given_task: The task as it was given.
+        given: What else of the arguments another process needs to make the same session.
+        folder: Where the engine is kept, if it is: other processes may open it there.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: Graph,
+        task: Task | None = None,
+        *,
+        forward: Forward | None = None,
+        transform: Transform | None = None,
+        targets: Nodes | None = None,
+        names: Sequence[str] | None = None,
+        class_names: Sequence[str] | None = None,
+        masks: Mapping[str, Tensor] | None = None,
+        once: bool = False,
+    ) -> None:
+        self._problem = build_problem(
+            model, data, task, None, targets, forward, transform=transform
+        )
+        self.names = None if names is None else tuple(map(str, names))
+        if self.names is not None and len(self.names) != self._problem.num_nodes:
+            raise ValueError(f"{len(self.names)} names for {self._problem.num_nodes} nodes")
+        self.class_names = None if class_names is None else tuple(map(str, class_names))
+        self.masks = dict(masks or {})
+        for name, mask in self.masks.items():
+            if mask.dtype != torch.bool or mask.shape != (self._problem.num_nodes,):
+                raise ValueError(
+                    f"masks: {name!r} must be a mask of {self._problem.num_nodes} nodes, got "
+                    f"{mask.dtype} of shape {list(mask.shape)}"
+                )
+        self.prepared = Prepared()
+        self.given_task: Task = NodeClassification() if task is None else task
+        self.given = {"forward": forward, "transform": transform, "targets": targets}
+        self.folder: Path | None = None
+        self._restricted = targets is not None
+        self._checked = self._seen_again = False
+        # As it was given: what is found out about it later is no change.
+        self._given = self._problem
+        self._stamp: Stamp | None = None if once else Stamp(self._problem)
+
+    def __repr__(self) -> str:
+        problem = self._problem
+        return (
+            f"Session({type(problem.model).__name__}, {problem.num_nodes} nodes, "
+            f"task={problem.task.name!r})"
+        )
+
+    @property
+    def unchecked(self) -> Problem:
+        """The question as it was given: nobody has run the model yet."""
+        return self._given
+
+    @property
+    def model(self) -> nn.Module:
+        """The model."""
+        return self._problem.model
+
+    @property
+    def data(self) -> Graph:
+        """The graph."""
+        return self._problem.data
+
+    @property
+    def task(self) -> Task:
+        """What is predicted; its nodes are by global ids (see `nora.problem.node_index`)."""
+        return self._problem.task
+
+    @property
+    def node_index(self) -> NodeIndex:
+        """How the graph's nodes are numbered."""
+        return self._problem.node_index
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the graph."""
+        return self._problem.num_nodes
+
+    @property
+    def restricted(self) -> bool:
+        """Whether only the change of some predictions counts."""
+        return self._restricted
+
+    @cached_property
+    def _naming(self) -> Naming:
+        return Naming(None if self.node_index.types else self.names)
+
+    def ids(self, nodes: Any) -> Nodes:
+        """Nodes as given, names replaced by ids."""
+        return self._naming.ids(nodes)
+
+    def problem(
+        self,
+        nodes: Nodes | None = None,
+        labels: Labels | None = None,
+        *,
+        uses_model: bool = True,
+        again: bool = True,
+    ) -> Problem:
+        """The question, checked.
+
+        Args:
+            nodes: The nodes to remove, one at a time; all by default.
+            labels: True influences of some nodes.
+            uses_model: Whether the model is run at all; it is checked only then.
+            again: Whether the model must have been run twice already, to see that it is deterministic; a
+                method that does so itself need not ask for it.
+        """
+        if self._stamp is not None:
+            self._stamp.check()
+        index = self._problem.node_index
+        asked = self._problem.nodes if nodes is None else index.ids(self.ids(nodes))
+        if not asked.numel():
+            raise ValueError("nodes= names no node: give some, or leave it out to ask about all")
+        known = None if labels is None else label_tensor(labels, index)
+        if uses_model:
+            self._check(replace(self._problem, nodes=asked), again)
+        return replace(self._problem, nodes=asked, labels=known)
+
+    def _check(self, problem: Problem, again: bool) -> None:
+        """Run the model where nobody has yet, and keep what was found out about it."""
+        if not self._checked:
+            found = check_model(problem, again)
+            self._problem = replace(found, nodes=self._problem.nodes)
+            self._checked, self._seen_again = True, again
+        elif again and not self._seen_again:
+            with self._problem.evaluating(), torch.no_grad():
+                check_deterministic(self._problem)
+            self._seen_again = True
+
+    def seen_again(self) -> None:
+        """A method has run the model on the graph once more, and found the same."""
+        self._seen_again = True
+
+    def adopt(self, problem: Problem, prepared: Prepared, stamp: Stamp, folder: Path) -> None:
+        """Take over what was found out and prepared before, and is kept in a folder."""
+        self._problem = self._given = problem
+        self.prepared, self._stamp, self.folder = prepared, stamp, folder
+        self._checked = self._seen_again = True
+
+    @cached_property
+    def edges(self) -> EdgeLookup:
+        """The graph's edges, by their ends and by number."""
+        return EdgeLookup(self.data)
+
+    @cached_property
+    def every_edge(self) -> dict[EdgeType, Tensor]:
+        """All edges as people name them, by type `[2, k]`: undirected ones once."""
+        return self.edges.every()
+
+    @cached_property
+    def edge_units(self) -> tuple[Tensor, Tensor]:
+        """The numbers of each of them: `ptr [k+1]`, `number`."""
+        return self.edges.units(self.every_edge)
+
+    def resolved(self, edits: Edits) -> Resolved:
+        """What edits mean for this graph, names replaced by ids; raises when they contradict it."""
+        return self._naming.edits(edits).resolved(self.data, self.edges)
+
+    def named_edges(self, edges: Any) -> dict[EdgeType, Tensor]:
+        """Edges of the graph as given, by type, names of their ends replaced by ids.
+
+        Raises:
+            ValueError: When one is not there.
+        """
+        return self.edges.named(self._naming.edges(edges))

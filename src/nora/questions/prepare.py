@@ -1,0 +1,248 @@
+"""An engine that is prepared once and kept in a folder, for any process to open."""
+
+from __future__ import annotations
+
+import errno
+import platform
+import shutil
+from dataclasses import replace as changed
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from nora import __version__
+from nora.arguments import path_of
+from nora.engine.backends.choice import pick_backend
+from nora.engine.forecast import forecast
+from nora.engine.kept import kept_engine, opened_engine
+from nora.engine.ledger import Ledger, moving
+from nora.engine.plan import UnsupportedError
+from nora.engine.prepared import Prepared
+from nora.engine.store import MANIFEST, Check, Reader, written
+from nora.files import check_folder, read_json
+from nora.machine import available_memory
+from nora.memory import in_words, parse_bytes
+from nora.problem import Transform
+from nora.problem.calling import Forward
+from nora.problem.fingerprint import fingerprint
+from nora.problem.graph_arrays import graph_document, graph_of
+from nora.problem.node_index import Graph
+from nora.problem.task import Task
+from nora.problem.task_arrays import task_document, task_of
+from nora.progress import progress_bar
+from nora.questions.session import Session
+from nora.questions.unchanged import Untouched
+from nora.wording import listed
+
+# Graphs of fewer edges are prepared before a forecast would be made.
+FORECAST_EDGES = 1_000_000
+# Removals that are compared with the definition: whoever opens the engine need not compare any.
+VERIFIED = 8
+REMEDY = "choose another folder, or add replace=True to replace it"
+# What must be the same as when it was prepared.
+COMPARED = ("model", "graph", "task")
+
+
+def prepare(
+    model: nn.Module,
+    data: Graph,
+    folder: str | Path,
+    task: Task | None = None,
+    *,
+    forward: Forward | None = None,
+    transform: Transform | None = None,
+    key: str | None = None,
+    memory: str | float | None = None,
+    replace: bool = False,
+    progress: bool = True,
+) -> Path:
+    """Prepare the exact engine and keep it in a folder, which `nora.Session.open` opens in about a second.
+
+    The folder holds the graph and everything that is computed once, as arrays that are mapped into memory:
+    processes on one machine share them. It holds no code, and no weights: whoever opens it has the model.
+
+    Args:
+        model: A trained PyTorch Geometric model; left exactly as found.
+        data: The graph.
+        folder: Where to; it must not be there yet.
+        task: What is predicted; node classification from logits by default.
+        forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
+        transform: `data -> data`, applied to the graph, and again without each node.
+        key: A name of your own that stands for what in the model cannot be compared between processes.
+        memory: What preparing may take, `"8GB"`; by default what is free. A graph that needs more, or more
+            disk than there is, is refused before any long work, by a forecast from two small graphs.
+        replace: Take the place of an engine that is there.
+        progress: Show what is being done.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: When the model cannot be followed, so that there is nothing to keep.
+
+    Example:
+        >>> import nora, tempfile
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     folder = nora.prepare(run.model, run.data, f"{place}/engine", progress=False)
+        ...     session = nora.Session.open(folder, run.model)
+        ...     session.what_if(0).removed
+        (0,)
+    """
+    path = path_of(folder, "folder")
+    check_place(path, replace)
+    session = Session(model, data, task, forward=forward, transform=transform, once=True)
+    _check_fits(session, path, None if memory is None else parse_bytes(memory))
+    return keep(session, path, key=key, replace=replace, progress=progress)
+
+
+def check_place(path: Path, replace: bool, remedy: str = REMEDY) -> None:
+    """Raise before any work where the folder could not be written."""
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"{path} is a file; name a folder")
+    if path.exists() and any(path.iterdir()):
+        if not replace:
+            raise FileExistsError(f"{path} exists already; {remedy}")
+        if not (path / MANIFEST).is_file() or "engine" not in read_json(path / MANIFEST):
+            raise FileExistsError(f"{path} holds no prepared engine, so it is not replaced")
+        own = [file.name for file in path.iterdir() if file.suffix != ".npy"]
+        if others := [name for name in own if name != MANIFEST]:
+            raise FileExistsError(
+                f"{path} holds files of yours ({listed(others, 3)}), so it is not replaced"
+            )
+    check_folder(path.absolute().parent)
+
+
+def _check_fits(session: Session, path: Path, memory: int | None) -> None:
+    """Raise where preparing would not fit; small graphs always do."""
+    problem = session.unchecked
+    if problem.edge_index.size(1) < FORECAST_EDGES:
+        return
+    with problem.evaluating(), torch.no_grad():
+        try:
+            needs = forecast(problem)
+        except (
+            Exception
+        ):  # whatever the model's own code raises: the checks that follow say it better
+            return
+    limit = available_memory() if memory is None else memory
+    if limit is not None and needs.memory > limit:
+        allowed = "is free" if memory is None else "is allowed"
+        raise MemoryError(
+            f"preparing needs {needs}, and {in_words(limit)} {allowed}: free some, or say more by memory="
+        )
+    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    free = shutil.disk_usage(there).free
+    if needs.disk > free:
+        raise OSError(
+            errno.ENOSPC, f"preparing needs {needs}, and {in_words(free)} are free there", str(path)
+        )
+
+
+def keep(
+    session: Session,
+    path: Path,
+    *,
+    key: str | None = None,
+    replace: bool = False,
+    progress: bool = False,
+) -> Path:
+    """Prepare a session's engine and write it; see `prepare`."""
+    if session.problem(again=False).device.type != "cpu":
+        raise ValueError("an engine is kept for the CPU: move the model and the graph there first")
+    with progress_bar("checking the model", None, progress):
+        problem = session.problem()
+    prepared, ledger = Prepared(), Ledger()
+    prepared.ledger = ledger
+    with problem.evaluating():
+        asked = fingerprint(problem, "", {}, key)
+        with written(path, replace or path.exists()) as writer:
+            try:
+                with progress_bar("preparing the engine", None, progress), moving(writer.move):
+                    engine = prepared.engine(problem, removals=problem.num_nodes)
+                    writer.release()  # passes of the model want the memory
+                    facts = prepared.verify(engine, VERIFIED, seed=0)
+            except UnsupportedError as reason:
+                raise ValueError(
+                    f"there is no engine to keep: {reason}. Every question would run the model itself"
+                ) from reason
+            document = {
+                "nora": __version__,
+                "python": ".".join(platform.python_version_tuple()[:2]),
+                "torch": torch.__version__,
+                "fingerprint": {name: asked[name] for name in ("model", "graph", "task", "key")},
+                "model": type(problem.model).__name__,
+                "num_nodes": problem.num_nodes,
+                "num_edges": problem.edge_index.size(1),
+                "graph": graph_document(problem.data, writer.add),
+                "task": task_document(session.given_task, writer.add),
+                "output": writer.add(problem.output()),
+                "by_id": problem.by_id,
+                "verified": facts,
+                "engine": kept_engine(engine, ledger, writer),
+            }
+            writer.finish(document)
+    session.prepared, prepared.ledger = prepared, None  # it holds all that was made on the way
+    return path
+
+
+def opened(
+    folder: str | Path,
+    model: nn.Module,
+    task: Task | None = None,
+    *,
+    data: Graph | None = None,
+    check: Check = "quick",
+    key: str | None = None,
+    **about: Any,
+) -> Session:
+    """See `Session.open`."""
+    path = path_of(folder, "folder")
+    reader = Reader(path, check)
+    manifest = reader.manifest
+    if "engine" not in manifest:
+        raise ValueError(f"{path} holds no prepared engine")
+    if manifest["nora"] != __version__:
+        raise ValueError(
+            f"{path} was prepared by nora {manifest['nora']}, and this is {__version__}: prepare it again"
+        )
+    if task is None and manifest["task"] is None:
+        raise ValueError(
+            f"{path} was prepared for a task with code of its own, which no folder holds: pass task="
+        )
+
+    def give(number: int) -> torch.Tensor:
+        return reader.get(number, private=True)
+
+    task = task_of(manifest["task"], give) if task is None else task
+    # Not that of the caller: the folder's is mapped, and one for all processes.
+    session = Session(model, graph_of(manifest["graph"], give), task, once=True, **about)
+    problem = changed(
+        session._problem, by_id=manifest["by_id"], original=reader.get(manifest["output"])
+    )
+    asked = fingerprint(problem if data is None else changed(problem, data=data), "", {}, key,
+                        graph=manifest["fingerprint"]["graph"] if data is None else None)  # fmt: skip
+    _same_question(path, manifest, asked)
+    functions = pick_backend("auto", problem, problem.num_nodes)
+    with problem.evaluating():
+        engine = opened_engine(problem, functions, manifest["engine"], reader)
+    session.adopt(problem, Prepared(engine, manifest["verified"]), Untouched(problem), path)
+    return session
+
+
+def _same_question(path: Path, manifest: dict[str, Any], asked: dict[str, Any]) -> None:
+    kept = manifest["fingerprint"]
+    differs = [name for name in COMPARED if kept[name] != asked[name]]
+    if not differs:
+        return
+    here = ".".join(platform.python_version_tuple()[:2])
+    hint = ""
+    if here != manifest["python"]:
+        hint = f". It was prepared with Python {manifest['python']}, whose code has other digests"
+    which = "model, or the way it is called," if differs[0] == "model" else differs[0]
+    raise ValueError(
+        f"{path} was prepared for another {which} ({manifest['model']}, {manifest['num_nodes']:,} "
+        f"nodes): open it with the one it was prepared for, or prepare it again{hint}"
+    )

@@ -1,0 +1,234 @@
+"""Many machines: shards as tasks of Ray.
+
+Plain tasks rather than actors: a task whose worker or machine dies is done again somewhere else, by Ray
+itself, and machines that join get their share. Each process opens an engine once and keeps it. Extra `[ray]`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nora.engine.store import MANIFEST
+from nora.files import folder_written_atomically, read_json
+from nora.memory import parse_bytes
+from nora.questions.workers import Answered, answer
+
+Engines = Literal["path", "store"]
+# Workers' output is theirs, and what Ray says of itself nobody has asked for.
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+# How long a cluster has to answer at all.
+ANSWER_SECONDS = 5.0
+# How long the number of CPUs is taken for known.
+LOOKED_UP_SECONDS = 1.0
+
+
+class RayCluster:
+    """Machines that share the work of `nora.influence(…, executor=nora.RayCluster())`.
+
+    Args:
+        address: `auto` for the cluster that is running, `local` to start one on this machine, or the address
+            of one, `10.0.0.1:6379`. Where this process is connected already, `auto` is that cluster.
+        engines: How engines reach the workers: `path`, the folder is at the same place on every machine, or
+            `store`, sent through Ray's object store and kept in each machine's temporary folder. By default
+            `path` where there is one machine, else `store`.
+        memory: What a task needs; Ray starts no more of them on a machine than fit.
+        retries: How often Ray does a shard again whose worker has died. A shard that has failed that often
+            is cut in two, and a single removal that ends its worker once more is left out.
+
+    Example:
+        >>> import nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> with nora.RayCluster("local") as cluster:  # doctest: +SKIP
+        ...     scores = run.influence(executor=cluster)
+    """
+
+    def __init__(
+        self,
+        address: str = "auto",
+        *,
+        engines: Engines | None = None,
+        memory: str | float = "1GB",
+        retries: int = 2,
+    ) -> None:
+        if engines not in (None, "path", "store"):
+            raise ValueError(f"engines is {engines!r}; it must be 'path' or 'store'")
+        if retries < 0:
+            raise ValueError(f"retries must not be negative, got {retries}")
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        self._ray = _ray()
+        self.engines, self.memory, self.retries = engines, parse_bytes(memory), retries
+        self._started = not self._ray.is_initialized()
+        if self._started:
+            _connect(self._ray, address)
+        elif address not in ("auto", self._ray.get_runtime_context().gcs_address):
+            raise ValueError(
+                f"this process is connected to another cluster than {address}: call ray.shutdown() first"
+            )
+        self._cpus, self._looked = 0, 0.0
+        self._task = self._ray.remote(num_cpus=1, memory=self.memory)(_answered)
+        self._parts: dict[str, Any] = {}
+        self._where: dict[str, Any] = {}
+        self._running: dict[Any, Future[Any]] = {}
+
+    @property
+    def lost(self) -> tuple[type[BaseException], ...]:
+        """What Ray says when a worker has died over a task."""
+        errors = self._ray.exceptions
+        return errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError
+
+    def __enter__(self) -> RayCluster:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started here ends."""
+        if self._started and self._ray.is_initialized():
+            self._ray.shutdown()
+
+    def workers(self) -> int:
+        """How many CPUs there are now: machines may join and leave."""
+        if time.monotonic() - self._looked > LOOKED_UP_SECONDS:
+            self._cpus = int(self._ray.cluster_resources().get("CPU", 0))
+            self._looked = time.monotonic()
+        return max(self._cpus, 1)
+
+    def dumps(self, value: Any) -> bytes:
+        """An object as bytes, functions of a notebook included."""
+        return bytes(self._ray.cloudpickle.dumps(value))
+
+    @contextmanager
+    def sending(self, folder: Path) -> Iterator[None]:
+        """Tasks may be begun for the engine in this folder; those that nobody waits for are ended."""
+        self._check_fits()
+        self._where = self._sent(folder)
+        try:
+            yield
+        finally:
+            for ref, future in self._running.items():
+                if not future.done():
+                    with suppress(Exception):  # what is over need not be ended
+                        self._ray.cancel(ref, force=False)
+            self._running.clear()
+            self._parts.clear()
+            self._where = {}
+
+    def _check_fits(self) -> None:
+        """Raise where a task would wait for ever."""
+        alive = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        able = [one for one in alive if one.get("CPU", 0) >= 1]
+        if not able:
+            raise ValueError("the cluster has no CPU: add a machine that has one")
+        most = max(one.get("memory", 0) for one in able)
+        if most < self.memory:
+            raise ValueError(
+                f"no machine of the cluster has {self.memory / 1e9:.1f} GB for a task, the largest has "
+                f"{most / 1e9:.1f} GB: say memory= less, or add a machine"
+            )
+
+    def _sent(self, folder: Path) -> dict[str, Any]:
+        """Where workers find the engine."""
+        machines = {node["NodeManagerAddress"] for node in self._ray.nodes() if node["Alive"]}
+        engines = self.engines or ("path" if len(machines) == 1 else "store")
+        where: dict[str, Any] = {
+            "path": str(folder),
+            "digest": read_json(folder / MANIFEST)["sha256"],
+        }
+        if engines == "store":
+            files = sorted(file for file in folder.iterdir() if file.is_file())
+            # In lists, so that Ray brings a worker only what it asks for.
+            where["files"] = {
+                file.name: [self._ray.put(np.fromfile(file, dtype=np.uint8))] for file in files
+            }
+        return where
+
+    def begin(self, parts: bytes, digest: str, ids: Tensor, again: bool) -> Future[Answered]:
+        """Begin the work on a shard."""
+        if digest not in self._parts:
+            self._parts[digest] = self._ray.put(parts)
+        task = self._task.options(max_retries=min(self.retries, 1) if again else self.retries)
+        ref = task.remote(self._parts[digest], digest, self._where, ids.numpy())
+        future: Future[Answered] = ref.future()
+        self._running = {ref_: one for ref_, one in self._running.items() if not one.done()}
+        self._running[ref] = future
+        return future
+
+
+def _ray() -> Any:
+    import ray
+    import ray.cloudpickle
+
+    return ray
+
+
+def _connect(ray: Any, address: str) -> None:
+    """Connect to a cluster, or start one; what fails is told in a line."""
+    if address == "local":
+        # Else a task that needs too much memory would be tried for ever.
+        os.environ.setdefault("RAY_task_oom_retries", "2")
+        ray.init(address="local", include_dashboard=False, **QUIET)
+        return
+    try:
+        _check_answers(address)
+        ray.init(address=address, **QUIET)
+    except (OSError, RuntimeError, ValueError) as error:
+        told = "no Ray cluster is running here" if address == "auto" else f"no cluster at {address}"
+        raise ConnectionError(
+            f"{told}: start one by 'ray start --head', or say 'local' to have one started"
+        ) from error
+
+
+def _check_answers(address: str) -> None:
+    """Raise where nobody answers: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and "/" not in host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS).close()
+
+
+def _answered(parts: bytes, digest: str, where: dict[str, Any], ids: np.ndarray) -> Answered:
+    """What a worker does; see `nora.questions.workers.answer`."""
+    folder = _fetched(where) if "files" in where else Path(where["path"])
+    if not (folder / MANIFEST).is_file():
+        raise FileNotFoundError(
+            f"{folder} is not there on {socket.gethostname()}: put the engine on a shared file system, or "
+            "say engines='store' to have it sent"
+        )
+    if read_json(folder / MANIFEST)["sha256"] != where["digest"]:
+        raise ValueError(f"{folder} on {socket.gethostname()} is another engine than the driver's")
+    return answer(parts, digest, folder, torch.from_numpy(ids.copy()))
+
+
+def _fetched(where: dict[str, Any]) -> Path:
+    """The engine's folder on this machine; the first worker here writes it."""
+    import ray
+
+    place = Path(tempfile.gettempdir()) / f"nora-engines-{os.getuid()}"
+    place.mkdir(mode=0o700, exist_ok=True)
+    if place.stat().st_uid != os.getuid():
+        raise PermissionError(f"{place} belongs to somebody else")
+    folder = place / where["digest"][:32]
+    if not folder.exists():
+        with suppress(FileExistsError), folder_written_atomically(folder) as temporary:
+            for name, (ref,) in where["files"].items():
+                ray.get(ref).tofile(temporary / Path(name).name)
+    return folder

@@ -1,0 +1,231 @@
+"""A question that several processes or machines share: shards out, answers in.
+
+Every process opens the engine from its folder. A session that has none on disk is kept in a temporary folder
+for as long as the question takes. The driver alone writes checkpoints.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, cast, runtime_checkable
+
+from torch import Tensor
+
+from nora.engine.changed import Removals
+from nora.engine.schedule import MissingError, Schedule, in_shards
+from nora.engine.store import MANIFEST
+from nora.files import read_json
+from nora.machine import usable_cores
+from nora.problem import Problem
+from nora.questions.measured import How
+from nora.questions.session import Session
+from nora.questions.workers import Answered, Question, answer, session_parts
+from nora.stacklevel import warn
+
+# Shards that wait for each worker, so that none waits for the driver.
+AHEAD = 2
+
+
+class IncompleteError(RuntimeError):
+    """All that could be computed is; some removals end whatever works on them.
+
+    Attributes:
+        missing: The nodes by global ids, or the places of edges.
+    """
+
+    def __init__(self, message: str, missing: Tensor) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
+@runtime_checkable
+class Cluster(Protocol):
+    """An executor that knows more than `concurrent.futures` says: `nora.RayCluster`."""
+
+    @property
+    def lost(self) -> tuple[type[BaseException], ...]:
+        """What says that a worker has died."""
+
+    def dumps(self, value: Any) -> bytes:
+        """An object as bytes, for its workers."""
+
+    def workers(self) -> int:
+        """How many shards it works on at a time."""
+
+    def sending(self, folder: Path) -> Any:
+        """A context in which `begin` can be called for this engine."""
+
+    def begin(self, parts: bytes, digest: str, ids: Tensor, again: bool) -> Future[Answered]:
+        """Begin the work on a shard."""
+
+
+def check_executor(executor: Any) -> None:
+    """Raise unless an executor can be used."""
+    if executor is None or isinstance(executor, Cluster):
+        return
+    if isinstance(executor, ThreadPoolExecutor):
+        raise TypeError(
+            "executor= is for processes and machines: leave it out for threads (workers= says how many)"
+        )
+    if not isinstance(executor, Executor):
+        raise TypeError(
+            "executor must be a concurrent.futures.Executor, such as a ProcessPoolExecutor, or a "
+            f"nora.RayCluster; got {type(executor).__name__}"
+        )
+
+
+@dataclass
+class Spread:
+    """A session whose questions an executor answers.
+
+    Attributes:
+        session: The session.
+        executor: Who works.
+        key: As in `nora.influence`.
+        fallbacks: Why full passes were taken, if any were.
+        shards: How many shards were done.
+    """
+
+    session: Session
+    executor: Any
+    key: str | None = None
+    fallbacks: list[str] = field(default_factory=list)
+    shards: int = 0
+
+    def facts(self) -> dict[str, Any]:
+        """What to say of it."""
+        told: dict[str, Any] = {"executor": type(self.executor).__name__, "shards": self.shards}
+        if self.fallbacks:
+            told["fallback"] = self.fallbacks[0]
+        return told
+
+    def answers(
+        self,
+        question: Question,
+        ids: Tensor,
+        problem: Problem,
+        parts: list[Tensor] | None = None,
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield `(ids, values [n, columns])` as shards finish.
+
+        Args:
+            question: What is asked.
+            ids: Nodes, or places of edges.
+            problem: The question, of which the engine tells what each removal costs.
+            parts: Places in `ids` of shards that are given, instead of those that a schedule cuts.
+        """
+        executor, question = self.executor, replace(question, count=len(ids))
+        cluster = cast(Cluster, executor) if isinstance(executor, Cluster) else None
+        workers = cluster.workers if cluster else lambda: _workers(executor)
+        sent = _pickled(cluster.dumps if cluster else pickle.dumps, self._parts(question))
+        lost = cluster.lost if cluster else ()
+        folder = self.session.folder
+        assert folder is not None, "see kept_for"
+        folder = folder.absolute()
+        removals = Removals.single(ids)
+        if question.of == "edges":
+            removals = Removals.of_edges(*self.session.edge_units).picked(ids)
+        cost = self.session.prepared.engine(problem, removals=len(ids)).cost_of(removals)
+        schedule = Schedule(cost, workers())
+        digest = hashlib.sha256(sent).hexdigest() + read_json(folder / MANIFEST)["sha256"]
+
+        def submit(which: Tensor, again: bool) -> Future[Answered]:
+            if cluster:
+                return cluster.begin(sent, digest, ids[which], again)
+            future = executor.submit(answer, sent, digest, folder, ids[which])
+            return cast("Future[Answered]", future)
+
+        with cluster.sending(folder) if cluster else nullcontext():
+            try:
+                found = in_shards(submit, parts or schedule, lambda: AHEAD * workers(), lost)
+                for which, answered in found:
+                    schedule.learn(float(cost[which].sum()), answered.seconds)
+                    self._note(answered)
+                    yield ids[which], answered.values
+            except MissingError as missing:
+                gone = ids[missing.which].sort().values
+                raise IncompleteError(_told(gone, question.of, str(missing)), gone) from missing
+            except BrokenExecutor as error:
+                raise RuntimeError(
+                    "a worker process has ended (killed, or out of memory), and with it the executor: make a "
+                    "new one and ask again; with checkpoint= finished parts are kept"
+                ) from error
+
+    def _note(self, answered: Answered) -> None:
+        self.shards += 1
+        if answered.fallback and not self.fallbacks:
+            warn(f"exact falls back to brute force: {answered.fallback}", RuntimeWarning)
+        self.fallbacks += [answered.fallback] if answered.fallback else []
+
+    def _parts(self, question: Question) -> dict[str, Any]:
+        return {**session_parts(self.session), "key": self.key, "question": question}
+
+
+def spread_out(
+    session: Session,
+    executor: Any,
+    method: str,
+    how: How,
+    question: Question,
+    ids: Tensor,
+    problem: Problem,
+    key: str | None,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield `(ids, values [n, columns])` as others compute them; see `Spread.answers`."""
+    check_executor(executor)
+    if method != "exact" or how.tolerance:
+        raise ValueError("executor= is for exact values: method='exact' without a tolerance")
+    if how.workers is not None:
+        raise ValueError("workers= is for threads: an executor has its own number of processes")
+    return Spread(session, executor, key).answers(question, ids, problem)
+
+
+@contextmanager
+def kept_for(session: Session, executor: Any, key: str | None = None) -> Iterator[None]:
+    """The session's engine on disk for as long as an executor is asked; as it is without one."""
+    if executor is None or session.folder is not None:
+        yield
+        return
+    check_executor(executor)
+    from nora.questions.prepare import keep
+
+    with tempfile.TemporaryDirectory(prefix="nora-engine-") as place:
+        session.folder = keep(session, Path(place) / "engine", key=key)
+        try:
+            yield
+        finally:
+            session.folder = None
+
+
+def _told(missing: Tensor, of: str, why: str) -> str:
+    some = ", ".join(map(str, missing[:5].tolist())) + (" …" if len(missing) > 5 else "")
+    return (
+        f"{len(missing)} of the {of} are missing: the process that removes them ends every time ({why}). "
+        f"They are {some}; the others are done, and with checkpoint= they are kept"
+    )
+
+
+def _workers(executor: Executor) -> int:
+    return int(getattr(executor, "_max_workers", 0) or usable_cores())
+
+
+def _pickled(dumps: Callable[[Any], bytes], parts: dict[str, Any]) -> bytes:
+    """A session as bytes; what cannot be sent is named."""
+    try:
+        return dumps(parts)
+    except Exception as error:  # whatever an object's own code raises
+        for name, part in parts.items():
+            try:
+                dumps(part)
+            except Exception:
+                raise TypeError(
+                    f"{name} cannot be sent to another process ({error}): define it at the top of a module"
+                ) from error
+        raise

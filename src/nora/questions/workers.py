@@ -1,0 +1,118 @@
+"""What a process does that helps with a question: it opens the engine, once, and removes its shard."""
+
+from __future__ import annotations
+
+import pickle
+import time
+import warnings
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from nora.engine.backends.choice import pick_backend
+from nora.engine.changed import Removals
+from nora.methods import METHODS
+from nora.problem.measuring import is_definition
+from nora.questions.influence import bind_options, collect
+from nora.questions.measured import How, measuring_of, prepared_effects, sums_of
+from nora.questions.session import Session
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a worker.
+
+    Attributes:
+        of: What is removed.
+        measure, by: What is summed, as in `nora.influence`.
+        memory: What the removals in work may take, in bytes.
+        count: How many removals are asked about in all: how they are computed depends on it, and must not
+            depend on how they are cut.
+    """
+
+    of: Literal["nodes", "edges"]
+    measure: Any = "change"
+    by: Any = None
+    memory: int = 2 * 10**9
+    count: int = 1
+
+
+class Answered(NamedTuple):
+    """What a worker found: values `[n, columns]`, why a full pass was taken if one was, and seconds."""
+
+    values: Tensor
+    fallback: str
+    seconds: float
+
+
+# Sessions that a process keeps open.
+KEPT = 2
+_OPEN: OrderedDict[str, tuple[Session, Question]] = OrderedDict()
+
+
+def session_parts(session: Session) -> dict[str, Any]:
+    """What another process needs to open the same session, beside the folder."""
+    return {
+        "model": session.model,
+        "task": session.given_task,
+        "class_names": session.class_names,
+        "masks": session.masks,
+        **session.given,
+    }
+
+
+def opened_here(parts: bytes, digest: str, folder: Path) -> tuple[Session, Question]:
+    """The session of a folder in this process, and what is asked; opened when it is first asked for."""
+    if digest not in _OPEN:
+        torch.set_num_threads(1)  # there are as many processes as are wanted
+        given = pickle.loads(parts)
+        model, task, question = (given.pop(name) for name in ("model", "task", "question"))
+        _OPEN[digest] = Session.open(folder, model, task, **given), question
+    _OPEN.move_to_end(digest)
+    while len(_OPEN) > KEPT:
+        _OPEN.popitem(last=False)
+    return _OPEN[digest]
+
+
+def answer(parts: bytes, digest: str, folder: Path, ids: Tensor) -> Answered:
+    """What the removal of each of these nodes or edges changes.
+
+    Args:
+        parts: The driver's own session and what it asks, pickled.
+        digest: Names them: the same session is opened once.
+        folder: The engine.
+        ids: Nodes by global ids, or places in the list of all edges.
+    """
+    session, question = opened_here(parts, digest, folder)
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the driver says why
+        values, fallback = _sums(session, question, ids)
+    return Answered(values, fallback, time.perf_counter() - start)
+
+
+def _sums(session: Session, question: Question, ids: Tensor) -> tuple[Tensor, str]:
+    if question.of == "nodes" and is_definition(question.measure, question.by):
+        problem = replace(session.problem(), nodes=ids.sort().values)
+        entry = METHODS["exact"]
+        backend = pick_backend("auto", problem, question.count).__name__.rpartition(".")[2]
+        how_ = {"memory": question.memory, "workers": 1, "verify": 0, "backend": backend}
+        options = bind_options(entry, how_)
+        with problem.evaluating():
+            scores, _, facts = collect(entry, problem, options, session.prepared)
+        return scores[ids].unsqueeze(1), str(facts.get("fallback", ""))
+    how = How(memory=question.memory, workers=1)
+    problem, measuring = measuring_of(session, session.problem(), question.measure, question.by)
+    removals = Removals.single(ids)
+    if question.of == "edges":
+        removals = Removals.of_edges(*session.edge_units).picked(ids)
+    found = torch.full((len(ids), len(measuring.columns)), float("nan"), dtype=torch.double)
+    with problem.evaluating(), torch.no_grad():
+        effects = prepared_effects(session, problem, "exact", question.count, how)
+        for which, values in sums_of(effects, removals, measuring, how):
+            found[which] = values.double()
+    return found, ""

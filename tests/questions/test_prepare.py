@@ -1,0 +1,493 @@
+"""An engine that was kept and opened again gives the same numbers, or is refused by name and reason."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import SAGEConv
+
+import hetero_graphs
+import nora
+from engine.test_models_as_written import (
+    LINKS,
+    NODES,
+    RELATIONAL,
+    TYPED,
+    WEIGHTED,
+    restless,
+)
+from engine.test_relational import RELATIONS, twitter
+from graphs import GRAPHS, two_camps
+from networks import Centred, network, patchwork
+from nora.engine.forecast import forecast
+from nora.engine.store import MANIFEST, _manifest_digest
+from nora.models.timme import TIMME
+from nora.problem import build_problem
+
+
+def both(model: nn.Module, data: Any, place: Path, task: Any = None) -> tuple[Tensor, Tensor]:
+    """Scores by an engine that was prepared here, and by one that was opened."""
+    folder = nora.prepare(model, data, place / "engine", task, progress=False)
+    session = nora.Session.open(folder, model, task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # nothing may fall back
+        found = session.influence("exact", progress=False)
+        here = nora.influence(model, data, "exact", task, progress=False)
+    assert session.prepared.preparations == 0
+    assert found.details["backend"] == here.details["backend"]
+    return found.scores, here.scores
+
+
+@pytest.fixture(autouse=True)
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tensors go to disk as soon as they are made, as only large ones do otherwise."""
+    monkeypatch.setattr("nora.engine.ledger.LARGE", 1)
+
+
+def hundred() -> Data:
+    """A hundred nodes, followers and loops, larger than the samples a model is recorded on."""
+    random = torch.Generator().manual_seed(5)
+    edges = torch.randint(100, (2, 300), generator=random)
+    return Data(x=torch.randn(100, 4, generator=random).double(), edge_index=edges)
+
+
+# What `exact` does not follow on this graph: there is nothing to keep.
+FALLS_BACK = ("egc", "label-spreading", "dna", "linkx")
+
+
+@pytest.mark.parametrize("kind", [*NODES, *RELATIONAL, *WEIGHTED])
+def test_what_was_kept_gives_the_same_scores(kind: str, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    data, model = hundred(), restless({**NODES, **RELATIONAL, **WEIGHTED}[kind]())
+    if kind == "linkx":  # has weights for six nodes
+        data.x, data.edge_index = data.x[:6], data.edge_index % 6
+    if kind in RELATIONAL:
+        data.edge_type = torch.arange(300) % 2
+    if kind in WEIGHTED:
+        data.edge_weight = torch.linspace(0.2, 2, 300).double()
+    try:
+        found, here = both(model, data, tmp_path)
+    except ValueError as refusal:
+        assert "no engine to keep" in str(refusal)
+        assert kind in FALLS_BACK
+        return
+    # How rows lie in memory may decide over the last digit.
+    assert torch.allclose(found, here, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", LINKS)
+def test_links_are_kept_with_their_pairs(kind: str, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    data, model = hundred(), restless(LINKS[kind][0]())
+    pairs = torch.randint(100, (2, 40))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)
+    found, here = both(model, data, tmp_path, nora.LinkPrediction(pairs))
+    assert torch.equal(found, here)
+    again = nora.Session.open(tmp_path / "engine", model)
+    assert torch.equal(again.task.pairs, pairs)
+
+
+@pytest.mark.parametrize("kind", TYPED)
+def test_node_types_are_kept(kind: str, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    data, model = hetero_graphs.library((30, 60, 20), 90), restless(TYPED[kind]())
+    found, here = both(model, data, tmp_path, nora.NodeClassification(node_type="paper"))
+    assert torch.equal(found, here)
+    assert isinstance(nora.Session.open(tmp_path / "engine", model).data, HeteroData)
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+def test_every_kind_of_graph_is_kept(kind: str, tmp_path: Path) -> None:
+    data = GRAPHS[kind]()
+    data.x = data.x.double()
+    if "edge_weight" in data:
+        data.edge_weight = data.edge_weight.double()
+    found, here = both(network("gcn"), data, tmp_path)
+    assert torch.equal(found, here)
+
+
+def test_relations_and_blends_are_kept(tmp_path: Path) -> None:
+    data = twitter(60, 150, 0)
+    model = TIMME(60, 2, relations=RELATIONS, hidden_channels=5).eval()
+    found, here = both(model, data, tmp_path)
+    assert torch.equal(found, here)
+
+
+def camps() -> Data:
+    data = two_camps()
+    data.x, data.y = data.x.double(), torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
+    return data
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> tuple[Path, nn.Module]:
+    """An engine on disk, and its model."""
+    model = patchwork()
+    return nora.prepare(model, camps(), tmp_path / "engine", progress=False), model
+
+
+def test_an_opened_session_answers_every_question_alike(engine) -> None:
+    folder, model = engine
+    opened, fresh = nora.Session.open(folder, model), nora.Session(model, camps())
+    for session in (opened, fresh):
+        session.prepared.expect(1000)
+    edits = {"remove_edges": [(3, 4)], "add_edges": [(0, 7)]}
+    for asked in (
+        {"remove": 3},
+        edits,
+        {"features": {2: torch.ones(3).double()}},
+    ):
+        one, other = opened.what_if(**asked), fresh.what_if(**asked)
+        assert torch.equal(one.after.nan_to_num(), other.after.nan_to_num())
+        assert one.fallback == other.fallback
+    kept, made = opened.edge_influence(progress=False), fresh.edge_influence(progress=False)
+    assert torch.equal(kept.scores, made.scores)
+    assert opened.top(3, progress=False).nodes == fresh.top(3, progress=False).nodes
+    assert opened.flip(3, progress=False).removed == fresh.flip(3, progress=False).removed
+    measures = {"measure": ["loss", "flips"], "by": "y"}
+    kept_, made_ = (s.influence("exact", progress=False, **measures) for s in (opened, fresh))
+    assert torch.equal(kept_.scores, made_.scores)
+    assert kept_.columns.keys() == made_.columns.keys()
+    estimate = {"tolerance": 0.1, "seed": 3}
+    kept_, made_ = (s.influence("exact", progress=False, **estimate) for s in (opened, fresh))
+    assert torch.equal(kept_.scores, made_.scores)
+    assert opened.prepared.preparations == 0
+
+
+def test_targets_and_names_are_said_when_it_is_opened(engine) -> None:
+    folder, model = engine
+    names = [f"node {k}" for k in range(8)]
+    opened = nora.Session.open(folder, model, targets=[0, 1], names=names)
+    truth = nora.influence(model, camps(), "brute", targets=[0, 1], progress=False)
+    found = opened.influence("exact", progress=False)
+    assert torch.allclose(found.scores, truth.scores)
+    assert opened.what_if("node 3").removed == (3,)
+
+
+def test_a_checkpoint_goes_on_with_an_opened_engine(engine, tmp_path: Path) -> None:
+    folder, model = engine
+    parts = tmp_path / "parts"
+    nora.influence(model, camps(), "exact", nodes=[0, 1], checkpoint=parts, progress=False)
+    opened = nora.Session.open(folder, model)
+    whole = opened.influence("exact", checkpoint=parts, progress=False)
+    truth = nora.influence(model, camps(), "brute", progress=False)
+    assert torch.allclose(whole.scores, truth.scores)
+
+
+def test_another_process_opens_it_without_copying_the_graph(tmp_path: Path) -> None:
+    run = nora.train("sage", "polarised", epochs=2, progress=False)
+    run.save(tmp_path / "run")
+    folder = nora.prepare(run.model, run.data, tmp_path / "engine", run.task, progress=False)
+    code = f"""
+import nora, torch
+run = nora.load_run({str(tmp_path / "run")!r})
+session = nora.Session.open({str(folder)!r}, run.model)
+print(session.influence("exact", nodes=[5, 7], progress=False).scores[[5, 7]].tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    truth = nora.influence(run.model, run.data, "exact", nodes=[5, 7], progress=False)
+    assert json.loads(done.stdout) == pytest.approx(truth.scores[[5, 7]].tolist(), rel=1e-6)
+
+
+def refused(folder: Path, model: nn.Module, words: str, **more: Any) -> None:
+    with pytest.raises(ValueError, match=words):
+        nora.Session.open(folder, model, **more)
+
+
+def test_every_damaged_byte_is_noticed(engine) -> None:
+    folder, model = engine
+    files = sorted(folder.glob("*.npy"))
+    assert len(files) > 10
+    for file in files[::4]:
+        whole = file.read_bytes()
+        for damaged in (
+            whole[: len(whole) // 2],
+            whole[:-1] + bytes([whole[-1] ^ 1]),
+            whole + b"\0",
+            b"",
+        ):
+            file.write_bytes(damaged)
+            refused(folder, model, file.name)
+        file.unlink()
+        refused(folder, model, f"{file.name} is missing")
+        file.write_bytes(whole)
+    nora.Session.open(folder, model, check="all")
+
+
+def test_large_files_are_looked_at_in_parts_or_in_full(engine, monkeypatch) -> None:
+    monkeypatch.setattr("nora.engine.store.READ_IN_FULL", 1000)
+    monkeypatch.setattr("nora.engine.store.END", 64)
+    monkeypatch.setattr("nora.engine.store.BLOCKS", 2)
+    monkeypatch.setattr("nora.engine.store.BLOCK", 8)
+    model = network("gcn")
+    data = hundred()
+    data.x = data.x[:, :3]
+    folder = nora.prepare(model, data, engine[0].with_name("larger"), progress=False)
+    files = json.loads((folder / MANIFEST).read_text())["files"]
+    rows = max(
+        (f for f in files if f["file"] and f["dtype"] == "float64"), key=lambda f: f["bytes"]
+    )
+    file = folder / rows["file"]
+    whole = bytearray(file.read_bytes())
+    whole[210] ^= 1
+    file.write_bytes(whole)
+    nora.Session.open(folder, model)
+    refused(folder, model, "not as it was written", check="all")
+    whole[-1] ^= 1
+    file.write_bytes(whole)
+    refused(folder, model, "not as it was written")
+
+
+def test_a_manifest_that_was_changed_is_refused(engine) -> None:
+    folder, model = engine
+    path = folder / MANIFEST
+    text = path.read_text()
+    manifest = json.loads(text)
+    manifest["num_nodes"] += 1
+    path.write_text(json.dumps(manifest))
+    refused(folder, model, "not as it was written")
+    path.write_text(text[:-100])
+    refused(folder, model, "damaged")
+    path.write_text("[]")
+    refused(folder, model, "no manifest")
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="holds no prepared engine"):
+        nora.Session.open(folder, model)
+
+
+def rewritten(folder: Path, **facts: Any) -> None:
+    """A manifest that says something else, and is consistent with itself."""
+    path = folder / MANIFEST
+    manifest = {**json.loads(path.read_text()), **facts}
+    manifest["sha256"] = _manifest_digest(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def test_another_version_is_refused(engine) -> None:
+    folder, model = engine
+    rewritten(folder, nora="0.0.1")
+    refused(folder, model, r"prepared by nora 0\.0\.1")
+    rewritten(folder, format=99)
+    refused(folder, model, "format 99")
+
+
+def test_another_model_is_refused(engine) -> None:
+    folder, model = engine
+    refused(folder, patchwork(seed=3), "another model")
+    refused(folder, network("gcn"), "another model")
+    with torch.no_grad():
+        model.shared.bias[0] += 1e-6
+    refused(folder, model, "another model")
+
+
+def test_another_task_or_call_is_refused(engine) -> None:
+    folder, model = engine
+    refused(folder, model, "another task", task=nora.NodeRegression())
+    refused(folder, model, "way it is called", forward=lambda m, d: m(d.x, d.edge_index) * 2)
+
+
+def test_a_plan_of_other_steps_is_refused(engine) -> None:
+    folder, model = engine
+    kept = json.loads((folder / MANIFEST).read_text())["engine"]
+    kept["plan"][0][0] = "SomethingElse"
+    rewritten(folder, engine=kept)
+    refused(folder, model, "not those that were kept")
+    kept["recording"]["sizes"][0]["operations"].pop()
+    rewritten(folder, engine=kept)
+    refused(folder, model, "does something else")
+
+
+class Trap:
+    def __reduce__(self):
+        return (Path.touch, (Path("trap"),))
+
+
+def test_nothing_in_it_is_executed(engine, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder, model = engine
+    manifest = json.loads((folder / MANIFEST).read_text())
+    file = folder / manifest["files"][0]["file"]
+    np.save(file, np.array([Trap()], dtype=object), allow_pickle=True)
+    assert pickle.dumps(Trap())[:2] in file.read_bytes()
+    from nora.engine.store import _file_digest
+
+    files = manifest["files"]
+    files[0] |= {
+        "bytes": file.stat().st_size,
+        "sha256": _file_digest(file, True),
+        "quick": _file_digest(file, False),
+    }
+    rewritten(folder, files=files)
+    with pytest.raises(ValueError, match="Object arrays"):
+        nora.Session.open(folder, model)
+    assert not Path("trap").exists()
+
+
+def test_files_outside_of_the_folder_are_not_read(engine) -> None:
+    folder, model = engine
+    files = json.loads((folder / MANIFEST).read_text())["files"]
+    outside = folder.parent / files[0]["file"]
+    (folder / files[0]["file"]).rename(outside)
+    files[0]["file"] = f"../{files[0]['file']}"
+    rewritten(folder, files=files)
+    refused(folder, model, "is missing")
+
+
+def test_writing_into_an_opened_graph_is_noticed_and_stays_here(engine) -> None:
+    folder, model = engine
+    opened = nora.Session.open(folder, model)
+    opened.data.x[0] = 5
+    with pytest.raises(RuntimeError, match="graph has changed"):
+        opened.influence("exact", progress=False)
+    assert torch.equal(nora.Session.open(folder, model, check="all").data.x, camps().x)
+
+
+def test_nothing_is_overwritten_unasked(engine) -> None:
+    folder, model = engine
+    with pytest.raises(FileExistsError, match="exists already"):
+        nora.prepare(model, camps(), folder, progress=False)
+    nora.prepare(model, camps(), folder, replace=True, progress=False)
+    other = folder.with_name("mine")
+    other.mkdir()
+    (other / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="holds no prepared engine"):
+        nora.prepare(model, camps(), other, replace=True, progress=False)
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"notes\.txt"):
+        nora.prepare(model, camps(), folder, replace=True, progress=False)
+    with pytest.raises(NotADirectoryError):
+        nora.prepare(model, camps(), other / "notes.txt", progress=False)
+
+
+def test_what_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("nora.engine.store.np.lib.format.write_array_header_1_0", full)
+    with pytest.raises(OSError, match="No space left") as failed:
+        nora.prepare(patchwork(), camps(), tmp_path / "engine", progress=False)
+    assert failed.value.filename == str(tmp_path / "engine")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_cannot_be_followed_has_no_engine_to_keep(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no engine to keep"):
+        nora.prepare(Centred(), camps(), tmp_path / "engine", progress=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_graph_with_what_no_array_holds_is_refused_by_name(tmp_path: Path) -> None:
+    data = camps()
+    data.story = object()
+    with pytest.raises(TypeError, match=r"data\.story is a object"):
+        nora.prepare(patchwork(), data, tmp_path / "engine", progress=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_plain_facts_about_a_graph_are_kept(tmp_path: Path) -> None:
+    data = camps()
+    data.title, data.sizes, data.table = "two camps", (4, 4), np.arange(3)
+    model = patchwork()
+    opened = nora.Session.open(
+        nora.prepare(model, data, tmp_path / "engine", progress=False), model
+    )
+    assert (opened.data.title, opened.data.sizes) == ("two camps", (4, 4))
+    assert np.array_equal(opened.data.table, np.arange(3))
+
+
+class TestForecast:
+    @pytest.fixture(autouse=True)
+    def always(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("nora.questions.prepare.FORECAST_EDGES", 0)
+
+    def test_it_is_about_right(self, tmp_path: Path) -> None:
+        random = torch.Generator().manual_seed(0)
+        edges = torch.randint(20_000, (2, 200_000), generator=random)
+        data = Data(x=torch.randn(20_000, 64, generator=random), edge_index=edges)
+        for name in ("sage", "gcn"):
+            model = nora.build_model(name, 64, 16, hidden_channels=64, num_layers=3).eval()
+            problem = build_problem(model, data)
+            with problem.evaluating(), torch.no_grad():
+                needs = forecast(problem)
+            folder = nora.prepare(model, data, tmp_path / name, progress=False)
+            size = sum(file.stat().st_size for file in folder.iterdir())
+            assert 0.5 * size < needs.disk < 2 * size
+            # A message per edge is what a pass of the model takes.
+            assert 200_000 * 64 * 4 < needs.of_model < 4 * 200_000 * 64 * 4
+            assert needs.of_model < needs.memory
+
+    def test_what_does_not_fit_is_refused_before_any_work(self, tmp_path, monkeypatch) -> None:
+        ran: list[int] = []
+        model = network("gcn")
+        model.register_forward_pre_hook(lambda module, given: ran.append(len(given[0])))
+        data = hundred()
+        data.x = data.x[:, :3]
+        with pytest.raises(MemoryError, match="1 KB is allowed"):
+            nora.prepare(model, data, tmp_path / "engine", memory=1000, progress=False)
+        assert 100 not in ran  # only small graphs
+        full = shutil._ntuple_diskusage(1000, 1000, 0)  # type: ignore[attr-defined]
+        monkeypatch.setattr("nora.questions.prepare.shutil.disk_usage", lambda _: full)
+        with pytest.raises(OSError, match="on disk") as told:
+            nora.prepare(model, data, tmp_path / "engine", progress=False)
+        assert told.value.filename == str(tmp_path / "engine")
+        assert not list(tmp_path.iterdir())
+
+
+class Decoder(nn.Module):
+    def forward(self, z: Tensor, pairs: Tensor) -> Tensor:
+        return (z[pairs[0]] - z[pairs[1]]).sum(dim=-1)
+
+
+def test_a_task_with_code_of_its_own_is_said_when_it_is_opened(tmp_path: Path) -> None:
+    task = nora.LinkPrediction(torch.tensor([[0, 1], [5, 6]]), decoder=Decoder())
+    model = network("gcn")
+    folder = nora.prepare(model, camps(), tmp_path / "engine", task, progress=False)
+    refused(folder, model, "pass task=")
+    opened = nora.Session.open(folder, model, task)
+    truth = nora.influence(model, camps(), "brute", task, progress=False)
+    assert torch.allclose(opened.influence("exact", progress=False).scores, truth.scores)
+
+
+class ById(nn.Module):
+    """Rows of its own for every node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.rows = nn.Parameter(torch.randn(8, 3).double())
+        self.conv = SAGEConv(3, 3).double()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x + self.rows, edge_index)
+
+
+def test_weights_by_node_id_are_kept_as_such(tmp_path: Path) -> None:
+    model = ById()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        folder = nora.prepare(model, camps(), tmp_path / "engine", progress=False)
+        opened = nora.Session.open(folder, model)
+        found = opened.influence("exact", progress=False)
+        truth = nora.influence(model, camps(), "brute", progress=False)
+    assert found.details["removal"] == "isolated"
+    assert torch.allclose(found.scores, truth.scores)
+
+
+def test_it_can_be_moved(engine) -> None:
+    folder, model = engine
+    moved = Path(shutil.move(folder, folder.with_name("elsewhere")))
+    nora.Session.open(moved, model, check="all")
