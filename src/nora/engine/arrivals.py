@@ -195,7 +195,7 @@ class Arrivals:
         """The edges of a convolution that come: `removal`, `source`, `target`, `weight`; see `Comes`."""
         space = comes.space
         removal = self.removal(space)
-        source, target = (self._global(space, ends) for ends in comes.ends)
+        source, target = (self._global(space, comes.ends, side) for side in (0, 1))
         weight = None
         if comes.weight is not None:
             weight = self._beside(comes.weight, space).reshape(-1)
@@ -214,17 +214,14 @@ class Arrivals:
                 raise CannotComeError("what is said of edges stands in another order")
         return self.rows(value)
 
-    def _global(self, space: Space, ends: Tensor) -> Tensor:
+    def _global(self, space: Space, ends: Tensor, side: int) -> Tensor:
+        """Where the new rows of a space begin or end, by what its other rows do; `ends` is `[2, rows]`."""
         parts = []
         for one in self.gained:
-            template = self.templates.of(one.key).ends
             for rows in self.templates.slots(space, one.key):
-                named = ends[rows]
-                which = next((at for at in (0, 1) if torch.equal(named, template[at])), None)
-                if which is None:
-                    raise CannotComeError("it is not known where a new edge leads")
+                which = self.templates.side(rows, ends, side, one.key)
                 parts.append((one.source, one.target)[which])
-        return torch.cat(parts) if parts else ends[:0]
+        return torch.cat(parts) if parts else ends[side, :0]
 
     def seeds(self, steps: Sequence[Step]) -> dict[int, Changed]:
         """New rows of all that is given, by the value's id."""

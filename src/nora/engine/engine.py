@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from nora.engine.backends.backend import Backend
 from nora.engine.backends.choice import FLOATS
+from nora.engine.backends.pages import copied
 from nora.engine.backends.vectorised import owner_of
 from nora.engine.changed import Changed, Removals
 from nora.engine.chunks import Chunks
@@ -282,7 +283,7 @@ class Engine:
         with torch.no_grad():
             changed = self.changed_output(removals, exactly=True)
             _, item, after = self.changed_items(removals, changed)
-        result = self.before.clone()
+        result = copied(self.before)
         result[item] = after
         return result
 

@@ -92,6 +92,17 @@ class Templates:
         what, which = self._found[known][:2]
         return what, which
 
+    def side(self, rows: Tensor, ends: Tensor, side: int, key: Any) -> int:
+        """Which end of a type's edges `ends[side]` has at their rows: 0 is where they start."""
+        known = ("side", id(rows), id(ends), side)
+        if known not in self._found:
+            named, own = ends[side][rows], self.of(key).ends
+            which = next((at for at in (0, 1) if torch.equal(named, own[at])), None)
+            if which is None:
+                raise CannotComeError("it is not known where a new edge leads")
+            self._found[known] = (which, rows, ends)
+        return int(self._found[known][0])
+
     def _named(self, named: Tensor, space: Space, key: Any) -> tuple[str, Any]:
         for at, slot in enumerate(self.slots(space, key)):
             if torch.equal(named, slot):

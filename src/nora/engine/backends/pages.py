@@ -25,6 +25,13 @@ def room(*shape: int, dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(np.empty(shape, dtype=torch.empty(0, dtype=dtype).numpy().dtype))
 
 
+def copied(rows: Tensor) -> Tensor:
+    """A copy of rows."""
+    if rows.device.type != "cpu" or rows.dtype == torch.bfloat16:
+        return rows.clone()
+    return room(*rows.shape, dtype=rows.dtype).copy_(rows)
+
+
 def settle(rows: Tensor | None) -> None:
     """Put rows that are there to stay into large pages: a hint, which changes none of them."""
     advise = _advise()
