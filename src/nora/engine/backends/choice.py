@@ -15,6 +15,8 @@ from nora.stacklevel import warn
 BackendName = Literal["auto", "compiled", "vectorised"]
 # Below this many (nodes × edges), loading the compiled loops costs more than they save.
 COMPILE_ABOVE = 10_000_000
+# Preparing a graph of so many nodes and edges takes far longer than loading the loops.
+LARGE_GRAPH = 1_000_000
 # What the compiled loops are compiled for.
 FLOATS = (torch.float32, torch.float64)
 
@@ -35,7 +37,8 @@ def pick_backend(name: BackendName, problem: Problem, removals: int) -> Backend:
     plain = all(
         x.dtype in FLOATS for x in features if isinstance(x, Tensor) and x.is_floating_point()
     )
-    large = plain and removals * (edge_index.size(1) + problem.num_nodes) > COMPILE_ABOVE
+    size = edge_index.size(1) + problem.num_nodes
+    large = plain and (removals * size > COMPILE_ABOVE or size > LARGE_GRAPH)
     if name == "vectorised" or (name == "auto" and not (on_cpu and large)):
         return vectorised
     missing = _why_no_numba()
