@@ -90,3 +90,42 @@ def test_huge_messages_that_cancel_leave_nothing_behind_when_they_go_together(na
     after = call(copy.deepcopy(model).double(), by_hand.without(precise, [0, 1])[0]).softmax(-1)
     truth = float((before - after).abs().sum())
     assert found.total == pytest.approx(truth, rel=1e-4)
+
+
+class Read(nn.Module):
+    """Sums that are read with the same weight in every column."""
+
+    def __init__(self, conv: nn.Module) -> None:
+        super().__init__()
+        self.conv, self.out = conv, nn.Linear(WIDTH, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.out(self.conv(x, edge_index) / 10)
+
+
+@pytest.mark.parametrize("backend", ["compiled", "vectorised"])
+@pytest.mark.parametrize("name", ["by a rule", "along the tape", "with weights"])
+def test_a_sum_that_loses_what_was_huge_in_a_column_of_huge_numbers(
+    name: str, backend: str
+) -> None:
+    torch.manual_seed(0)
+    nodes, few = 400, 20
+    x = torch.randn(nodes, WIDTH)
+    x[few:, 0] = 1e7  # as usual: only a small group has no such numbers
+    group = torch.combinations(torch.arange(few)).t()
+    rest = torch.randint(few, nodes, (2, 1600))
+    heard = torch.tensor([[50] * 5, [3, 4, 5, 6, 7]])
+    data = Data(x=x, edge_index=torch.cat([group, group.flip(0), rest, heard], dim=1))
+    model = Read(alike(LAYERS[name]())).eval()
+    asked = torch.zeros(nodes, dtype=torch.bool)
+    asked[50] = True
+    targets = torch.arange(nodes) < few
+    found = nora.influence(
+        model, data, "exact", nodes=asked, targets=targets, progress=False, backend=backend
+    )
+    without, _ = by_hand.without(data, [50])
+    with torch.no_grad():
+        before = model(data.x, data.edge_index).softmax(-1)[:few]
+        after = model(without.x, without.edge_index).softmax(-1)[:few]
+    truth = float((before - after).abs().sum())
+    assert float(found.scores[50]) == pytest.approx(truth, abs=1e-5)

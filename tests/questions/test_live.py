@@ -428,3 +428,48 @@ def test_what_cannot_be_kept_current_is_refused() -> None:
         next(model.parameters()).add_(1)
     with pytest.raises(RuntimeError, match="has changed since"):
         live.apply(nora.Edits(remove=2))
+
+
+CITES = ("paper", "cites", "paper")
+
+
+class Citing(torch.nn.Module):
+    """Papers hear those that cite them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.HeteroConv({CITES: pyg.SAGEConv(3, 2).double()})
+
+    def forward(self, x_dict, edge_index_dict):
+        return self.conv(x_dict, edge_index_dict)
+
+
+@pytest.mark.parametrize("renew_after", [1, 64])
+def test_typed_edges_that_happen_to_have_their_reverse_still_go_one_way(renew_after: int) -> None:
+    torch.manual_seed(0)
+    model, data = Citing().eval(), HeteroData()
+    data["paper"].x = torch.randn(6, 3).double()
+    data[CITES].edge_index = torch.tensor([[0, 1, 1, 4, 5], [1, 0, 2, 5, 4]])
+    live = nora.Live(model, data, renew_after=renew_after)
+    row = torch.ones(3).double()
+    live.apply(nora.Edits(remove_edges={CITES: [(1, 2)]}))  # what is left is symmetric
+    live.apply(nora.Edits(features={("paper", 0): row}))
+    live.apply(nora.Edits(remove_edges={CITES: [(0, 1)]}, add_edges={CITES: [(2, 3)]}))
+    edges = torch.tensor([[1, 4, 5, 2], [0, 5, 4, 3]])
+    x = data["paper"].x.clone()
+    x[0] = row
+    with torch.no_grad():
+        truth = model({"paper": x}, {CITES: edges})["paper"].softmax(dim=1)
+    torch.testing.assert_close(live.predictions, truth, rtol=1e-12, atol=1e-12)
+
+
+def test_nodes_with_one_number_each_may_come_in_several_edits() -> None:
+    torch.manual_seed(0)
+    model = nora.build_model("timme", 10, 2, relations=["f"], hidden_channels=4).eval()
+    data = HeteroData()
+    data["user"].x = torch.arange(5)
+    data["user", "f", "user"].edge_index = torch.tensor([[0, 1], [1, 2]])
+    live = nora.Live(model, data)
+    live.apply(nora.Edits(add_nodes={"user": torch.tensor([5, 6])}))
+    live.apply(nora.Edits(add_nodes={"user": torch.tensor([7])}))
+    assert live.data["user"].x.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]

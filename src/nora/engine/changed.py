@@ -31,6 +31,16 @@ def units(sent: Tensor) -> Tensor:
     return unit.clamp(max=min(1e30, torch.finfo(unit.dtype).max))
 
 
+def scales(sent: Tensor) -> Tensor:
+    """By what rows of messages `[N, F]` are measured, `[2, F]`: in units of their columns, and as they are.
+
+    Whether a column's digits matter depends on what reads it. Weights that even columns out miss the digits
+    of small ones; weights that are all alike miss those of a sum that has lost what was huge in it.
+    """
+    unit = units(sent)
+    return torch.stack([unit, torch.ones_like(unit)])
+
+
 @dataclass(frozen=True, eq=False)
 class Gained:
     """Edges of one type that come, by removal: those of removal `i` are `ptr[i]:ptr[i+1]`.
@@ -219,8 +229,8 @@ class Sums:
     Attributes:
         y: What nodes send `[N, F]`.
         total: The sums without `left` `[N, F]`.
-        unit: One over the usual size of each column of `y` `[F]`; see `units`.
-        size: `Σ|total|` of each node `[N]`, in these units.
+        unit: By what rows are measured, `[2, F]`; see `scales`.
+        size: `Σ|total|` of each node by that, `[N, 2]`.
         plus: What is added: `[N, F]`, one row `[1, F]` for all, or none `[0, F]`.
         whole: The step's output `[N, F]`.
     """

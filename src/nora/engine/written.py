@@ -239,7 +239,7 @@ class Written:
         A sum that was corrected many times, or is small beside what it was or what is added to it, has lost
         digits; a short one costs nothing.
         """
-        node, edges, unit = new.node, step.edges, step.unit
+        node, edges, unit = new.node, step.edges, step.unit.t()
         plus = step.inputs[1].whole()[node] if isinstance(step.added, Value) else step.added
         left = edges.left[node]
         rest = new.rows - plus if len(plus) else new.rows
@@ -248,10 +248,10 @@ class Written:
         times = self.corrected.setdefault(id(step), torch.zeros(edges.num_nodes, dtype=torch.uint8))
         times[node] += 1
         few = edges.by_target[0][node + 1] - edges.by_target[0][node] <= FEW
-        sure = (times[node] < CORRECTIONS) & ~few & size.isfinite()
-        sure &= size >= LOST_DIGITS * step.size[node]
+        sure = (times[node] < CORRECTIONS) & ~few & size.isfinite().all(dim=1)
+        sure &= (size >= LOST_DIGITS * step.size[node]).all(dim=1)
         if len(plus):
-            sure &= rest.abs() @ unit >= LOST_DIGITS * (plus.abs() @ unit)
+            sure &= (rest.abs() @ unit >= LOST_DIGITS * (plus.abs() @ unit)).all(dim=1)
         size = torch.maximum(size, step.size[node])
         anew = (~sure).nonzero().flatten()
         total[anew] = _sum_anew(step, node[anew])

@@ -81,6 +81,19 @@ class TypedEdges:
         return same and bool(self.holds(self.edges.cpu().flip(0)).all())
 
 
+@dataclass(frozen=True)
+class Ways:
+    """Which edges of a graph are one thing with their reverse.
+
+    Attributes:
+        paired: Edge types whose edges all have their reverse among them.
+        mirrors: Edge types that hold the reverse of another's edges.
+    """
+
+    paired: frozenset[EdgeType]
+    mirrors: dict[EdgeType, EdgeType]
+
+
 class EdgeLookup:
     """All edges of a graph.
 
@@ -111,6 +124,21 @@ class EdgeLookup:
             self.types[edge_type] = TypedEdges(edge_type, edges, sizes, start)
             start += edges.size(1)
         self.total = start
+        self._ways: Ways | None = None
+
+    @property
+    def ways(self) -> Ways:
+        """Which edges are one thing with their reverse; see `keep`."""
+        paired = frozenset(one for one in self.types if self.paired(one))
+        return Ways(paired, self.mirrors)
+
+    def keep(self, ways: Ways) -> None:
+        """Take edges for one thing with their reverse where those of another graph are.
+
+        A graph that changes may come to have every edge's reverse, and is no undirected one for that.
+        """
+        self._ways = ways
+        self.__dict__["mirrors"] = ways.mirrors
 
     @cached_property
     def mirrors(self) -> dict[EdgeType, EdgeType]:
@@ -184,9 +212,12 @@ class EdgeLookup:
 
     def paired(self, edge_type: EdgeType, said: bool | None = None) -> bool:
         """Whether an edge of this type is one thing with its reverse; `said` decides where it is given."""
-        own = self.types[edge_type]
         same = edge_type is None or edge_type[0] == edge_type[2]
-        return same and (own.undirected if said is None else said)
+        if said is not None:
+            return same and said
+        if self._ways is not None:
+            return edge_type in self._ways.paired
+        return same and self.types[edge_type].undirected
 
     def mirror(self, edge_type: EdgeType, said: bool | None = None) -> EdgeType:
         """The edge type that holds the reverse of this one's edges, if one does."""

@@ -150,4 +150,6 @@ def _stacked(first: Any, second: Any) -> Any:
     if isinstance(first, Mapping) or isinstance(second, Mapping):
         raise TypeError("give the new nodes of both edits in the same form")
     rows = [torch.as_tensor(part) for part in (first, second)]
+    if all(part.dim() == 1 for part in rows) and len(rows[0]) != len(rows[1]):
+        return torch.cat(rows)  # no rows of features, then, but a number for every node
     return torch.cat([part.unsqueeze(0) if part.dim() == 1 else part for part in rows])

@@ -22,6 +22,7 @@ from nora.engine.written import Written
 from nora.problem import Transform
 from nora.problem.calling import Forward
 from nora.problem.content import content_digest
+from nora.problem.edge_lookup import Ways
 from nora.problem.edge_sets import Kind, node_counts
 from nora.problem.edit_resolution import Resolved
 from nora.problem.edited import After, predict_after
@@ -124,11 +125,13 @@ class Live:
         self._made = {"forward": forward, "transform": transform}
         self._model, self._task, self._renew_after = model, task, renew_after
         data = data.clone()  # nobody else changes it
+        self._ways: Ways | None = None
         session = self._session(data)
         if session.task.item != "node":
             raise ValueError("Live keeps predictions of nodes current; the task predicts links")
         self._kind = self._predicted_kind(session)
-        self._both_ways = None if isinstance(data, HeteroData) else session.edges.paired(None)
+        self._ways = session.edges.ways  # of the first graph, whatever becomes of it
+        self._both_ways = None if isinstance(data, HeteroData) else None in self._ways.paired
         place = {kind: torch.arange(count) for kind, count in node_counts(data).items()}
         problem = session.problem()
         if problem.by_id:
@@ -244,7 +247,10 @@ class Live:
         return content_digest({"model": self._model, **self._made}, key="live")
 
     def _session(self, data: Graph) -> Session:
-        return Session(self._model, data, self._task, **self._made)  # type: ignore[arg-type]
+        session = Session(self._model, data, self._task, **self._made)  # type: ignore[arg-type]
+        if self._ways is not None:
+            session.edges.keep(self._ways)
+        return session
 
     @staticmethod
     def _predicted_kind(session: Session) -> Kind:
@@ -345,9 +351,8 @@ class Live:
         with written.engine.problem.evaluating(), torch.no_grad():
             item, after = written.after(change, write)
         new = torch.arange(len(state.predictions), len(now))
-        rows = torch.cat(
-            [state.predictions, written.now(new)]
-        )  # one that hears nobody may not change
+        # One that hears nobody may not change.
+        rows = torch.cat([state.predictions, written.now(new)])
         known = item < len(now)
         rows[item[known]] = after[known]
         rows[now < 0] = float("nan")

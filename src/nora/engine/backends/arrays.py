@@ -119,7 +119,7 @@ class News(NamedTuple):
 class Terms(NamedTuple):
     """The numbers of a weighted sum, before and where they changed; weights are none or one per edge.
 
-    `unit` is one over the usual size of each column of `y`, `size` how large its rows are by that.
+    `unit` is by what rows are measured (`scales`), `size` how large those of `y` are by that.
     """
 
     y: np.ndarray

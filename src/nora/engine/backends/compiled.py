@@ -186,7 +186,7 @@ def propagate(
     """See `Backend.propagate`."""
     count, width, dtype = len(reach.node), base.y.size(1), base.y.dtype
     change = room(len(reach.source), width, dtype=dtype).numpy()
-    sizes = torch.empty(len(reach.source), dtype=dtype).numpy()
+    sizes = torch.empty(len(reach.source), 2, dtype=dtype).numpy()
     senders, arrays, reached = _senders(*sources[1:]), _sums(base), _reached(reach)
     y_rows, more = _flat(rows), NewRows(plus.node.numpy(), _flat(plus.rows))
     csr, unit, doubtful = edges.arrays, arrays.unit, tied.clone().numpy()
@@ -195,7 +195,7 @@ def propagate(
 
     narrow = width * dtype.itemsize <= NARROW_BYTES
     size = count if narrow or then is None else max(64, BLOCK_BYTES // (width * dtype.itemsize))
-    masses = torch.empty(min(size, count), dtype=dtype).numpy()
+    masses = torch.empty(min(size, count), 2, dtype=dtype).numpy()
     rows_then = room(min(size, count), width, dtype=dtype)
     if not narrow:
         arriving = loops.by_slot(reached.slot, reached.edge_ptr, count, len(csr.weight) > 0)

@@ -25,26 +25,26 @@ def message_change(senders, right, y, y_rows, size):
 
 
 @jit_sums
-def size_of(rows, at, unit):
-    """`Σ|row|` in units of its columns."""
+def size_of(rows, at, unit, scale):
+    """`Σ|row|` in one of two units."""
     size = rows.dtype.type(0)
     for f in range(rows.shape[1]):
-        size += unit[f] * abs(rows[at, f])
+        size += unit[scale, f] * abs(rows[at, f])
     return size
 
 
 @jit_sums
-def size_of_sum(a, at, b, place, unit):
-    """`Σ|a + b|` of two rows in units of their columns."""
+def size_of_sum(a, at, b, place, unit, scale):
+    """`Σ|a + b|` of two rows in one of two units."""
     size = a.dtype.type(0)
     for f in range(a.shape[1]):
-        size += unit[f] * abs(a[at, f] + b[place, f])
+        size += unit[scale, f] * abs(a[at, f] + b[place, f])
     return size
 
 
 @jit
 def message_changes(senders, right, y, y_rows, unit, change, sizes):
-    """What every source sends differently, `[S, F]`, and how large that is `[S]`."""
+    """What every source sends differently, `[S, F]`, and how large that is `[S, 2]`."""
     source, row, scale = senders
     width = y.shape[1]
     for s in range(len(source)):
@@ -57,7 +57,8 @@ def message_changes(senders, right, y, y_rows, unit, change, sizes):
         else:
             for f in range(width):
                 change[s, f] = (new - old) * y[j, f]
-        sizes[s] = size_of(change, s, unit)
+        for unit_ in range(2):
+            sizes[s, unit_] = size_of(change, s, unit, unit_)
 
 
 @jit
@@ -73,21 +74,24 @@ def gather(csr, source, arriving, change, sizes, rows, out, masses):
     width = change.shape[1]
     for t in range(first, last):
         to = t - first
-        mass = change.dtype.type(0)
+        mass, plain = change.dtype.type(0), change.dtype.type(0)
         for f in range(width):
             out[to, f] = 0
         for at in range(ptr[t], ptr[t + 1]):
             s = sender[at]
             if weighted:
                 w = change.dtype.type(weight[indptr[source[s]] + position[at]])
-                mass += abs(w) * sizes[s]
+                mass += abs(w) * sizes[s, 0]
+                plain += abs(w) * sizes[s, 1]
                 for f in range(width):
                     out[to, f] += w * change[s, f]
             else:
-                mass += sizes[s]
+                mass += sizes[s, 0]
+                plain += sizes[s, 1]
                 for f in range(width):
                     out[to, f] += change[s, f]
-        masses[to] = mass
+        masses[to, 0] = mass
+        masses[to, 1] = plain
 
 
 @jit
@@ -100,18 +104,21 @@ def scatter(csr, source, reached, change, sizes, out, masses):
     out[:] = 0
     masses[:] = 0
     for s in range(len(source)):
-        first, row, size = indptr[source[s]] - edge_ptr[s], change[s], sizes[s]
+        first, row = indptr[source[s]] - edge_ptr[s], change[s]
+        size, plain = sizes[s, 0], sizes[s, 1]
         for at in range(edge_ptr[s], edge_ptr[s + 1]):
             t = slot[at]
             if t < 0:
                 continue
             if weighted:
                 w = change.dtype.type(weight[first + at])
-                masses[t] += abs(w) * size
+                masses[t, 0] += abs(w) * size
+                masses[t, 1] += abs(w) * plain
                 for f in range(width):
                     out[t, f] += w * row[f]
             else:
-                masses[t] += size
+                masses[t, 0] += size
+                masses[t, 1] += plain
                 for f in range(width):
                     out[t, f] += row[f]
 
@@ -129,14 +136,15 @@ def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful)
     width = out.shape[1]
     for t in range(first, last):
         k, to = node[t], t - first
-        mass = masses[to]
-        # What is small beside the sum leaves most of it; only else is the sum itself looked at.
-        # Nothing is known of what is beyond all numbers.
-        small = np.isfinite(size[k]) and mass <= 0.5 * size[k]
-        doubtful[t] |= not small and not (
-            np.isfinite(size[k] + mass)
-            and size_of_sum(total, k, out, to, unit) >= digits * (size[k] + mass)
-        )
+        for scale in range(2):
+            was, mass = size[k, scale], masses[to, scale]
+            # What is small beside the sum leaves most of it; only else is the sum itself looked at.
+            # Nothing is known of what is beyond all numbers.
+            small = np.isfinite(was) and mass <= 0.5 * was
+            doubtful[t] |= not small and not (
+                np.isfinite(was + mass)
+                and size_of_sum(total, k, out, to, unit, scale) >= digits * (was + mass)
+            )
         factor = out.dtype.type(new_left[t])
         if new_left[t] == left[k]:
             for f in range(width):

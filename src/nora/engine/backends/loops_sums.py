@@ -114,7 +114,8 @@ def corrections(c, ways, news, terms, marks, corrected, rows, mass):
         if y_slot[j] >= 0 or p < 0 or not corrected[p]:
             continue
         change = w_rows[q] - w[e]
-        mass[p] += abs(change) * size[j]
+        mass[p, 0] += abs(change) * size[j, 0]
+        mass[p, 1] += abs(change) * size[j, 1]
         for f in range(y.shape[1]):
             rows[p, f] += change * y[j, f]
     for at in range(lost_ptr[c], lost_ptr[c + 1]):
@@ -123,9 +124,23 @@ def corrections(c, ways, news, terms, marks, corrected, rows, mass):
         if p < 0 or not corrected[p]:
             continue
         old = w[e] if weighted else one
-        mass[p] += abs(old) * size[j]
+        mass[p, 0] += abs(old) * size[j, 0]
+        mass[p, 1] += abs(old) * size[j, 1]
         for f in range(y.shape[1]):
             rows[p, f] -= old * y[j, f]
+
+
+@jit
+def all_there(rows, p, total, t, unit, mass, digits):
+    """Whether a corrected row has kept the digits of what it was made of."""
+    for scale in range(2):
+        left, was = 0.0, mass[p, scale]
+        for f in range(rows.shape[1]):
+            left += unit[scale, f] * abs(rows[p, f])
+            was += unit[scale, f] * abs(total[t, f])
+        if not left >= digits * was:
+            return False
+    return True
 
 
 @jit
@@ -138,7 +153,7 @@ def weighted_sums(ways, news, terms, few, digits, reached, touched, marks, rows)
     ptr, node = reached
     slot, y_slot, w_slot, lost = marks
     corrected = np.zeros(len(node), dtype=np.bool_)
-    mass = np.zeros(len(node))
+    mass = np.zeros((len(node), 2))
     for c in range(len(ptr) - 1):
         for at in range(lost_ptr[c], lost_ptr[c + 1]):
             lost[lost_edge[at]] = True
@@ -159,13 +174,8 @@ def weighted_sums(ways, news, terms, few, digits, reached, touched, marks, rows)
         for p in range(ptr[c], ptr[c + 1]):
             t = node[p]
             slot[t] = -1
-            if corrected[p]:
-                left, was = 0.0, mass[p]
-                for f in range(rows.shape[1]):
-                    left += unit[f] * abs(rows[p, f])
-                    was += unit[f] * abs(total[t, f])
-                if not left >= digits * was:
-                    sum_anew(t, ways, terms, marks, rows[p])
+            if corrected[p] and not all_there(rows, p, total, t, unit, mass, digits):
+                sum_anew(t, ways, terms, marks, rows[p])
         for at in range(lost_ptr[c], lost_ptr[c + 1]):
             lost[lost_edge[at]] = False
         for q in range(w_ptr[c], w_ptr[c + 1]):

@@ -174,8 +174,9 @@ def _corrected(
         position = torch.arange(len(owner), device=y.device) - reach.edge_ptr[owner] + first[owner]
         change = change * edges.weight_by_source[position[arrives]].to(y.dtype).unsqueeze(-1)
     total = base.total[reach.node].index_add_(0, reach.slot[arrives], change)
-    size = base.size[reach.node].index_add_(0, reach.slot[arrives], change.abs() @ base.unit)
-    doubtful = ~(size.isfinite() & (total.abs() @ base.unit >= LOST_DIGITS * size))
+    size = base.size[reach.node].index_add_(0, reach.slot[arrives], change.abs() @ base.unit.t())
+    left = total.abs() @ base.unit.t()
+    doubtful = ~(size.isfinite() & (left >= LOST_DIGITS * size)).all(dim=1)
     out = total * reach.left.to(y.dtype).unsqueeze(-1)
     if len(base.plus):
         out += base.plus[reach.node] if len(base.plus) > 1 else base.plus

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.vectorised import expanded, find
-from nora.engine.changed import LOST_DIGITS, Changed, Removals, units
+from nora.engine.changed import LOST_DIGITS, Changed, Removals, scales
 from nora.engine.spaces import Space
 from nora.engine.steps.moves import filled, ptr_of, sorted_by_removal
 from nora.engine.steps.step import EVERYWHERE, Chunk, Move, Step, Value
@@ -190,14 +190,14 @@ class Scatter(Step):
         return rows
 
     def _sizes(self, rows: Tensor) -> Tensor:
-        """How large rows are: by column where there are few, else in all, in units of the columns."""
+        """How large rows are: by column where there are few, else in all; see `scales`."""
         flat = _flat(rows).abs()
-        return flat.double() if flat.size(1) <= 4 else (flat @ self._unit).double().unsqueeze(1)
+        return flat.double() if flat.size(1) <= 4 else (flat @ self._unit.t()).double()
 
     @cached_property
     def _unit(self) -> Tensor:
         size = self._source.space.size
-        return units(_flat(self._source.at(torch.arange(0, size, max(1, size // 1000)))))
+        return scales(_flat(self._source.at(torch.arange(0, size, max(1, size // 1000)))))
 
     def _anew(self, chunk: Chunk, pairs: Pairs, source: Changed, start: Changed) -> Tensor:
         """Everything that goes to the given rows, reduced from scratch."""

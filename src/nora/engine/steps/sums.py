@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.vectorised import weigh
-from nora.engine.changed import Arriving, Attention, Changed, Reach, Sums, units
+from nora.engine.changed import Arriving, Attention, Changed, Reach, Sums, scales
 from nora.engine.edges import Edges
 from nora.engine.ledger import made_once
 from nora.engine.pointers import owner_of
@@ -41,9 +41,9 @@ def _reached(
 
 
 def _sizes(y: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
-    """One over the usual size of each column, and the size of each sum in these units."""
-    unit = units(y)
-    return unit, total.abs() @ unit
+    """By what rows are measured, and the size of each sum by that."""
+    unit = scales(y)
+    return unit, total.abs() @ unit.t()
 
 
 class Propagate(Step):

@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nora.engine.changed import Changed, units
+from nora.engine.changed import Changed, scales
 from nora.engine.steps.moves import Gather, ptr_of
 from nora.engine.steps.reduce import FEW, LOST_DIGITS, Scatter
 from nora.engine.steps.step import Chunk, Step, Value
@@ -55,10 +55,10 @@ class WeightedSum(Step):
 
     @cached_property
     def units(self) -> tuple[Tensor, Tensor]:
-        """One over the usual size of each column that is read, and the size of each row that is read."""
+        """By what rows are measured, and the size of each row that is read by that."""
         y = self.inputs[0].whole().flatten(1)
-        unit = units(y)
-        return unit, y.abs() @ unit
+        unit = scales(y)
+        return unit, y.abs() @ unit.t()
 
     def _plain(self) -> bool:
         rows = self.output.whole()
