@@ -96,6 +96,26 @@ def test_the_reverse_that_pyg_made_is_scored_with_the_original() -> None:
     assert one.scores[0] == every["a", "to", "b", 2, 3]
 
 
+def test_a_typed_edge_is_named_in_either_direction_where_all_have_their_reverse() -> None:
+    data = HeteroData()
+    data["a"].x = torch.randn(4, 3).double()
+    data["a", "knows", "a"].edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    data["a", "follows", "a"].edge_index = torch.tensor([[0, 3], [2, 1]])
+
+    class Heard(torch.nn.Module):
+        def forward(self, x_dict: dict, edge_index_dict: dict) -> torch.Tensor:
+            x = x_dict["a"]
+            for source, target in edge_index_dict.values():
+                x = x.index_add(0, target, x[source])
+            return x
+
+    scores = nora.edge_influence(Heard(), data, progress=False)
+    assert scores["a", "knows", "a", 2, 1] == scores["a", "knows", "a", 1, 2] > 0
+    assert scores["a", "follows", "a", 0, 2] > 0
+    with pytest.raises(KeyError, match="has no score"):
+        scores["a", "follows", "a", 2, 0]
+
+
 def test_links_and_targets_and_classes() -> None:
     data, model = double(two_camps()), network()
     task = nora.LinkPrediction(some_pairs(data))

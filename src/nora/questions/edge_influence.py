@@ -207,6 +207,9 @@ def _fallback(session: Session, effects: Effects, removals: Removals) -> dict[st
 def _details(session: Session) -> dict[str, Any]:
     both_ways = all(session.edges.paired(kind) for kind in session.edges.types)
     details: dict[str, Any] = {"undirected": both_ways}
+    typed = [kind for kind in session.edges.types if kind is not None]
+    if typed:  # by the type of both ends and the relation
+        details["both_ways"] = [list(kind[:2]) for kind in typed if session.edges.paired(kind)]
     if session.task.counted_classes is not None:
         details["classes"] = list(session.task.counted_classes)
     return details

@@ -29,7 +29,8 @@ class EdgeInfluence(Scored):
     """One influence score per edge, with how it was made.
 
     `scores[3, 17]` is the score of an edge, in an undirected graph in either direction; where edges have
-    types `scores["author", "writes", "paper", 3, 17]`.
+    types `scores["author", "writes", "paper", 3, 17]`, in either direction where every edge of the type
+    has its reverse.
 
     Attributes:
         edges: One row per scored edge: `source`, `target`; with edge types `source_type`, `source`,
@@ -120,8 +121,10 @@ class EdgeInfluence(Scored):
         if self.keys == TYPED:
             given = (given[0], given[3], given[1], given[2], given[4])
         ways = [given]
-        if self.details.get("undirected"):
+        if self.keys == PLAIN and self.details.get("undirected"):
             ways.append(given[::-1])
+        elif self.keys == TYPED and list(given[::2][:2]) in self.details.get("both_ways", ()):
+            ways.append((given[0], given[4], given[2], given[3], given[1]))
         for way in ways:
             here = np.ones(len(self), dtype=bool)
             for key, value in zip(self.keys, way, strict=True):
