@@ -66,7 +66,7 @@ def test_blocks_give_what_steps_give_one_after_the_other(
     model = Stack(conv, width, weighted, twice).double().eval()
     problem = build_problem(model, data)
     engine = Engine.prepare(problem, pick_backend(backend, problem, NODES))
-    assert engine.plan.following, "nothing is handed on"
+    assert engine.plan.course.following, "nothing is handed on"
     removals = Removals.single(torch.arange(NODES))
     with torch.no_grad():
         at_once = engine.plan.run(Chunk(removals, NODES, engine.backend))
@@ -83,7 +83,7 @@ def test_what_others_read_too_is_not_handed_on(data: Data) -> None:
     plan = Engine.prepare(
         build_problem(model, data), pick_backend("vectorised", build_problem(model, data), 1)
     ).plan
-    for then in plan.following.values():
+    for then in plan.course.following.values():
         inside = {id(then.start), *(id(step.output) for step in then.steps)}
         kept = {id(value) for value in then.made}
         for step in plan.steps:

@@ -7,12 +7,13 @@ notes the step, so that the steps can later be run on changed rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import add_remaining_self_loops, add_self_loops, remove_self_loops
@@ -20,15 +21,13 @@ from torch_geometric.utils import add_remaining_self_loops, add_self_loops, remo
 from nora.engine.arrivals import Arrivals
 from nora.engine.backends import pages, vectorised
 from nora.engine.changed import Attention, Changed
+from nora.engine.course import Course
 from nora.engine.edges import Comes, Edges, Normalise
 from nora.engine.ledger import made_once
-from nora.engine.sampling import unweighted
 from nora.engine.spaces import Space
 from nora.engine.steps.blend import Blend
-from nora.engine.steps.following import Following, following
 from nora.engine.steps.grouped import by_group
-from nora.engine.steps.moves import really_changed
-from nora.engine.steps.step import Chunk, Rows, Step, Value
+from nora.engine.steps.step import Chunk, Form, Rows, Step, Value
 from nora.engine.steps.sums import Attend, Propagate
 from nora.engine.steps.together import put_together, used
 from nora.engine.steps.weighted import summed_at_once
@@ -100,7 +99,14 @@ class Plan:
         if not is_linear(function) and not _ours(function):
             return self._follow(function, values)
         output = Value(values[0].space, max(value.depth for value in values))
-        self.steps.append(Rows(function, list(values), output))
+        form: Form = "affine" if is_linear(function) else ""
+        self.steps.append(Rows(function, list(values), output, form))
+        return output
+
+    def linear(self, weight: Tensor, x: Value) -> Value:
+        """`x W^T`, for a weight `[F_out, F_in]`."""
+        output = Value(x.space, x.depth)
+        self.steps.append(Rows(lambda rows: F.linear(rows, weight), [x], output, "affine"))
         return output
 
     def knows(self, edge_index: Tensor, space: Space) -> None:
@@ -329,51 +335,19 @@ class Plan:
 
     def run(self, chunk: Chunk, seen: dict[int, Changed] | None = None) -> Changed:
         """Changed rows of the output for a chunk of removals; of every value in `seen`, by its id."""
-        nothing = chunk.nothing()
-        edited: Any = chunk.removals.features
-        rows = {id(self.features[kind]): changed for kind, changed in edited.items()}
+        edited = bool(chunk.removals.features)
+        rows = {id(self.features[kind]): c for kind, c in chunk.removals.features.items()}
         if chunk.removals.gained:
             arrivals = Arrivals(self.templates, chunk.removals.gained, len(chunk.removals))
             chunk = replace(chunk, arrivals=arrivals)
             rows |= arrivals.seeds(self.steps)
             edited = True
-        done: set[int] = set()
-        for step, finished in zip(self.steps, self._finished(), strict=True):
-            if id(step) not in done and (edited or not step.output.static):
-                inputs = [rows.get(id(value), nothing) for value in step.inputs]
-                if chunk.draws is not None and not step.samples:
-                    inputs = list(unweighted(step, inputs))
-                then = self.following.get(id(step)) if seen is None else None
-                values: Sequence[Value] = (step.output,) if then is None else then.made
-                if then is None:
-                    made: Sequence[Changed] = [step.changed(chunk, inputs)]
-                else:
-                    made = step.passed_on(chunk, inputs, then) or [nothing] * len(values)
-                    done |= {id(one) for one in then.steps}
-                for value, changed in zip(values, made, strict=True):
-                    if value.space.global_ and len(changed):
-                        changed = really_changed(value, changed)
-                    rows[id(value)] = changed
-                    chunk.tally.bytes += changed.rows.nbytes + 4 * changed.node.nbytes
-                    if seen is not None:
-                        seen[id(value)] = changed
-            for key in finished:
-                rows.pop(key, None)
-        return rows.get(id(self.output), nothing)
+        return self.course.run(chunk, rows, edited, seen)
 
     @cached_property
-    def following(self) -> dict[int, Following]:
-        """See `following.following`."""
-        return following(self.steps, self.output)
-
-    def _finished(self) -> list[list[int]]:
-        """For every step, the values nobody reads after it."""
-        last = {id(value): at for at, step in enumerate(self.steps) for value in step.inputs}
-        last[id(self.output)] = len(self.steps)
-        ends: list[list[int]] = [[] for _ in range(len(self.steps) + 1)]
-        for key, at in last.items():
-            ends[at].append(key)
-        return ends[:-1]
+    def course(self) -> Course:
+        """How chunks go through the steps."""
+        return Course.of(self.steps, self.output)
 
 
 def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from nora.engine.plan import Plan, UnsupportedError
@@ -25,7 +24,7 @@ def timme(plan: Plan, conv: Any, x: Value, edge_indices: Any) -> Value:
         if conv.lin is None:
             return plan.rows(lambda rows: rows[:, number], x)
         weight = conv.lin.weight[number * width : (number + 1) * width]
-        return plan.rows(lambda rows: F.linear(rows, weight), x)
+        return plan.linear(weight, x)
 
     results = []
     for number, edge_index in enumerate(edges):

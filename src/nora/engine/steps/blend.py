@@ -1,13 +1,13 @@
 """Values mixed by weights that depend on the whole graph: a removal changes every node a little.
 
 The weights follow from each value's mean over all nodes. The means are corrected for the rows that
-changed and for those that went; every row then is the same sum with new weights: one dense product for a
-whole chunk, and a correction where rows of the mixed values themselves have changed.
+changed and for those that went; every row then is the same sum with new weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch import Tensor
 from nora.engine.changed import Changed
 from nora.engine.ledger import made_once
 from nora.engine.pointers import owner_of
+from nora.engine.steps.mixture import Mixer, Mixture, Still, keys, summed
 from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Value
 
 # From the values' means over all nodes `[…, K, F]` to their weights `[…, K]`.
@@ -51,32 +52,58 @@ class Blend(Step):
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Every row that is left, with the new weights."""
-        removals, n, width = chunk.removals, chunk.num_nodes, self.output.width
-        count, like = len(removals), self.inputs[0].whole()
+        mixer = Blended(self, [Still(value) for value in self.inputs])
+        pairs = zip(mixer.inputs, inputs, strict=True)
+        return mixer.mixed(chunk, [Mixture.of_changed(*pair) for pair in pairs]).spread(chunk)
+
+
+class Blended(Mixer):
+    """The output moves along the values that are mixed, and along whatever these move along."""
+
+    step: Blend
+
+    def __init__(self, step: Blend, inputs: Sequence[Mixer | Still]) -> None:
+        super().__init__(step, inputs, len(inputs) + sum(one.count for one in inputs))
+
+    def blocks(self) -> Iterator[Tensor]:
+        """See `Mixer.blocks`."""
+        yield from self._kept
+
+    @cached_property
+    def _kept(self) -> list[Tensor]:
+        # Nothing is copied: these are the inputs' own.
+        own = [value.whole().unsqueeze(0) for value in self.step.inputs]
+        return own + [block for one in self.inputs for block in one.kept]
+
+    @cached_property
+    def _sums(self) -> list[Tensor]:
+        """Each input's directions summed over all nodes `[J, F]`, float64."""
+        like = self.step.sums[:1, :0].new_zeros(0, self.value.width)
+        return [
+            torch.cat([like, *(block.sum(dim=1, dtype=torch.double) for block in one.kept)])
+            for one in self.inputs
+        ]
+
+    def mixed(self, chunk: Chunk, inputs: Sequence[Mixture]) -> Mixture:
+        """New weights from corrected means; what lies apart is mixed by them."""
+        step, removals, n = self.step, chunk.removals, chunk.num_nodes
+        like = self.value.whole()
         gone = owner_of(removals.ptr)
         left = n - (removals.ptr[1:] - removals.ptr[:-1])
-        sums = self.sums.expand(count, -1, -1).clone()
-        deltas = []
-        for k, (value, changed) in enumerate(zip(self.inputs, inputs, strict=True)):
-            whole = value.whole()
-            sums[:, k].index_add_(0, gone, -whole[removals.node].double())
-            if len(changed):
-                delta = changed.rows - whole[changed.node]
-                sums[:, k].index_add_(0, changed.removal, delta.double())
-                deltas.append((k, changed, delta))
-        means = sums / left.clamp(min=1).view(-1, 1, 1)
-        weight = self.weights(means).to(like.dtype)
-        rows = like.new_zeros(count, n * width)
-        for k, value in enumerate(self.inputs):
-            rows.addmm_(weight[:, k : k + 1], value.whole().reshape(1, -1))
-        rows = rows.view(count * n, width)
-        for k, changed, delta in deltas:
-            at = changed.removal * n + changed.node
-            rows.index_add_(0, at, delta * weight[changed.removal, k].unsqueeze(-1))
-        keep = torch.ones(count * n, dtype=torch.bool, device=rows.device)
-        keep[gone * n + removals.node] = False
-        node = torch.arange(n, device=rows.device).repeat(count)[keep]
-        chunk.tally.bytes += rows.nbytes + sum(delta.nbytes for _, _, delta in deltas)
-        ptr = torch.zeros(count + 1, dtype=torch.long, device=rows.device)
-        ptr[1:] = left.cumsum(0)
-        return Changed(ptr, node, rows[keep])
+        sums = step.sums.expand(len(removals), -1, -1).clone()
+        for k, (mixture, along) in enumerate(zip(inputs, self._sums, strict=True)):
+            apart = mixture.apart
+            sums[:, k] += mixture.shift @ along
+            sums[:, k].index_add_(0, gone, -mixture.at(gone, removals.node).double())
+            sums[:, k].index_add_(0, apart.removal, apart.rows.double())
+        weight = step.weights(sums / left.clamp(min=1).view(-1, 1, 1))
+        moved = [weight - step.weights(step.sums / n)]
+        parts = []
+        for k, mixture in enumerate(inputs):
+            apart, mine = mixture.apart, weight[:, k : k + 1]
+            moved.append(mine * mixture.shift)
+            if len(apart):
+                rows = apart.rows * mine[apart.removal].to(like.dtype)
+                parts.append((keys(apart, n), rows))
+        chunk.tally.bytes += sum(rows.nbytes for _, rows in parts)
+        return Mixture(self, torch.cat(moved, dim=1), summed(chunk, parts, like[:0]))

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 2**19
 # What is made of a block of rows.
 Then = Callable[[Tensor], tuple[Tensor, ...]]
+# What is known of a map of rows.
+Form = Literal["", "affine", "relu"]
 # The depth of a value that changes at every node, however far it is from the removed one.
 EVERYWHERE = 1_000_000
 
@@ -329,15 +331,27 @@ class Step(ABC):
 
 
 class Rows(Step):
-    """A map that treats every row by itself."""
+    """A map that treats every row by itself.
+
+    Args:
+        function: From rows of the inputs to rows of the output.
+        inputs: The values it reads.
+        output: The value it makes.
+        form: What is known of the function: `affine` in all inputs together, or `relu`.
+    """
 
     rowwise = True
 
     def __init__(
-        self, function: Callable[..., Tensor], inputs: Sequence[Value], output: Value
+        self,
+        function: Callable[..., Tensor],
+        inputs: Sequence[Value],
+        output: Value,
+        form: Form = "",
     ) -> None:
         super().__init__(inputs, output)
         self.function = function
+        self.form = form
 
     def changed(self, chunk: Chunk, inputs: Sequence[Changed]) -> Changed:
         """Apply the map to the changed rows, a block at a time so that they stay in cache."""
@@ -388,4 +402,5 @@ class Rows(Step):
             made = first(*(rows[at] for at in of_inner))
             return second(*(made if at is None else rows[at] for at in of_outer))
 
-        return Rows(function, inputs, self.output)
+        both: Form = "affine" if inner.form == self.form == "affine" else ""
+        return Rows(function, inputs, self.output, both)

@@ -13,7 +13,7 @@ from torch import Tensor
 from nora.engine.spaces import Space, joined
 from nora.engine.steps.moves import Concat, Gather
 from nora.engine.steps.reduce import Reduce, Scatter, depth_after
-from nora.engine.steps.step import Rows, Step, Value
+from nora.engine.steps.step import Form, Rows, Step, Value
 from nora.engine.tape.program import Step as TapeStep
 from nora.engine.tape.tape import Ref
 from nora.engine.tape.tensors import Tensors
@@ -143,6 +143,8 @@ class Builder(Tensors):
             numel = _numel(step.shapes[place], layout)
             made = self.rows(function, *(found.value for found in inputs), numel=numel)
             self.known[number] = Tracked(made, layout, ids)
+            if isinstance(made.step, Rows) and func is None:
+                made.step.form = _form(step.name, given, slots)
             if step.name == "mul" and len(inputs) == 2 and layout == Layout(0):
                 self._note_scaling(made, inputs)
 
@@ -246,6 +248,16 @@ class Builder(Tensors):
             index = torch.zeros(space.size, dtype=torch.long)
             self.named[key] = Tracked(self.scattered(ones, index, start, "sum", True), Layout(None))
         return self.named[key]
+
+
+def _form(name: str, args: Mapping[str, Any], slots: Mapping[int, Any]) -> Form:
+    """What is known of an operation as a map of rows; see `Rows`."""
+    if name == "relu":
+        return "relu"
+    if name in ("mm", "addmm"):
+        by = args.get("mat2")
+        return "affine" if isinstance(by, Ref) and isinstance(slots[by.id], Tensor) else ""
+    return "affine" if name in ("add", "sub") else ""
 
 
 class _Slot:

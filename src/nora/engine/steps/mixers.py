@@ -1,0 +1,272 @@
+"""Which steps keep the form of a mixture, and how: ReLU, linear maps, sums over neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from nora.engine.backends.vectorised import expanded
+from nora.engine.changed import Changed, Sums
+from nora.engine.pointers import owner_of
+from nora.engine.steps.blend import Blend, Blended
+from nora.engine.steps.mixture import Mixer, Mixture, Still, keys, summed
+from nora.engine.steps.step import Chunk, Rows, Step, Value
+from nora.engine.steps.sums import Propagate
+
+# Directions of one step may take so much memory; where they would take more, all rows are computed.
+MOST_BYTES = 2**30
+# Rows of pairs that are looked at at once.
+PAIRS = 2**15
+# A sign turns only where a row moves by more than its entry: a little less, for rounding.
+SURELY = 1.001
+# Entries of a matrix are read off at this size, where no bias costs digits.
+LARGE = 2.0**20
+
+
+class Rectified(Mixer):
+    """ReLU: it moves as before where no sign turns."""
+
+    step: Rows
+
+    def __init__(self, step: Rows, inputs: Sequence[Mixer | Still]) -> None:
+        super().__init__(step, inputs, inputs[0].count)
+
+    @cached_property
+    def _positive(self) -> Tensor:
+        return self.step.inputs[0].whole() > 0
+
+    @cached_property
+    def _reach(self) -> Tensor:
+        """How far each entry moves, per unit of shift, `[N, F]`."""
+        square = torch.zeros_like(self.step.inputs[0].whole())
+        for block in self.inputs[0].kept:
+            for direction in block:
+                square.addcmul_(direction, direction)
+        return square.sqrt_()
+
+    @cached_property
+    def _nearest(self) -> tuple[Tensor, Tensor]:
+        """The least shift that may turn a sign in each row, ascending, and the rows."""
+        before = self.step.inputs[0].whole().abs() / self._reach  # 0 / 0: it never moves
+        before = torch.where(self._reach > 0, before, torch.inf)
+        nearest = before.flatten(1).amin(dim=1).double()
+        return nearest.sort()
+
+    def blocks(self) -> Iterator[Tensor]:
+        """See `Mixer.blocks`."""
+        for block in self.inputs[0].blocks():
+            yield block * self._positive
+
+    def at(self, mixture: Mixture, removal: Tensor, node: Tensor) -> Tensor:
+        """See `Mixer.at`."""
+        return mixture.of[0].at(removal, node) * self._positive[node]
+
+    def mixed(self, chunk: Chunk, inputs: Sequence[Mixture]) -> Mixture:
+        """Rows in which a sign turns lie apart, and those that did before."""
+        (mixture,) = inputs
+        n, apart = chunk.num_nodes, mixture.apart
+        size = mixture.shift.norm(dim=1) * SURELY
+        parts = [(keys(apart, n), self._those_apart(mixture, size))] if len(apart) else []
+        parts += self._turned(chunk, mixture, size)
+        apart = summed(chunk, parts, self.step.inputs[0].whole()[:0])
+        return Mixture(self, mixture.shift, apart, tuple(inputs))
+
+    def _those_apart(self, mixture: Mixture, size: Tensor) -> Tensor:
+        """What lay apart, rectified."""
+        apart = mixture.apart
+        original, positive = self.step.inputs[0].whole()[apart.node], self._positive[apart.node]
+        new = original + apart.rows
+        far = self._reach[apart.node] * size[apart.removal].to(new.dtype).unsqueeze(-1)
+        sure = (torch.where(positive, new, -new) >= far).all(dim=1)
+        rows = apart.rows * positive
+        which = (~sure).nonzero().flatten()
+        for some in which.split(PAIRS):
+            moved = mixture.at(apart.removal[some], apart.node[some])
+            rows[some] = (moved + apart.rows[some]).relu() - moved * positive[some]
+        return rows
+
+    def _turned(
+        self, chunk: Chunk, mixture: Mixture, size: Tensor
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Rows of others in which a sign turns: pairs, and how far they lie apart."""
+        n, removals = chunk.num_nodes, chunk.removals
+        nearest, order = self._nearest
+        counts = torch.searchsorted(nearest, size, right=True)
+        counts[size == 0] = 0
+        removal = torch.arange(len(counts), device=order.device).repeat_interleave(counts)
+        start = counts.cumsum(0) - counts
+        node = order[torch.arange(len(removal), device=order.device) - start[removal]]
+        known = torch.zeros(len(removals) * n, dtype=torch.bool, device=order.device)
+        known[keys(mixture.apart, n)] = True
+        known[owner_of(removals.ptr) * n + removals.node] = True
+        key = removal * n + node
+        key = key[~known[key]]
+        for some in key.split(PAIRS):
+            node = some % n
+            moved = mixture.at(some // n, node)
+            positive = self._positive[node]
+            turned = ((moved > 0) != positive).any(dim=1)
+            moved, positive = moved[turned], positive[turned]
+            yield some[turned], moved.relu() - moved * positive
+
+
+class Mapped(Mixer):
+    """A map that is linear in all its inputs together, but for a constant."""
+
+    step: Rows
+
+    def __init__(self, step: Rows, inputs: Sequence[Mixer | Still]) -> None:
+        super().__init__(step, inputs, sum(one.count for one in inputs))
+
+    @cached_property
+    def _matrices(self) -> list[Tensor]:
+        """What each input is multiplied by `[F_in, F_out]`."""
+        none = [value.at(torch.zeros(0, dtype=torch.long)) for value in self.step.inputs]
+        found = []
+        for at, one in enumerate(none):
+            wide = one.size(1)
+            zeros = [other.new_zeros(wide + 1, other.size(1)) for other in none]
+            zeros[at][:wide] = LARGE * torch.eye(wide, dtype=one.dtype, device=one.device)
+            rows = self.step.function(*zeros)
+            found.append((rows[:wide] - rows[wide:]) / LARGE)
+        return found
+
+    def blocks(self) -> Iterator[Tensor]:
+        """See `Mixer.blocks`."""
+        for one, matrix in zip(self.inputs, self._matrices, strict=True):
+            for block in one.blocks():
+                yield block @ matrix
+
+    def at(self, mixture: Mixture, removal: Tensor, node: Tensor) -> Tensor:
+        """See `Mixer.at`."""
+        return self.step.function(*(one.at(removal, node) for one in mixture.of))
+
+    def mixed(self, chunk: Chunk, inputs: Sequence[Mixture]) -> Mixture:
+        """What lies apart is mapped, too."""
+        shift = torch.cat([mixture.shift for mixture in inputs], dim=1)
+        parts = [
+            (keys(mixture.apart, chunk.num_nodes), mixture.apart.rows @ matrix)
+            for mixture, matrix in zip(inputs, self._matrices, strict=True)
+            if len(mixture.apart)
+        ]
+        if len(parts) == 1:  # the same pairs
+            apart = next(mixture.apart for mixture in inputs if len(mixture.apart))
+            apart = Changed(apart.ptr, apart.node, parts[0][1])
+        else:
+            assert self.value.like is not None
+            apart = summed(chunk, parts, self.value.like)
+        return Mixture(self, shift, apart, tuple(inputs))
+
+
+class Passed(Mixer):
+    """Sums and means over neighbours: what lies apart is passed on, and what the removed sent is missing."""
+
+    step: Propagate
+
+    def __init__(self, step: Propagate, inputs: Sequence[Mixer | Still]) -> None:
+        super().__init__(step, inputs, inputs[0].count)
+
+    @cached_property
+    def _nothing(self) -> Sums:
+        """The same sums where all send nothing: what lies apart is added to that."""
+        zeros = torch.zeros_like(self.value.whole())
+        size = zeros.new_zeros(len(zeros), 2)
+        return Sums(zeros, zeros, torch.ones_like(self.step.unit), size, zeros[:0], zeros)
+
+    def can(self, chunk: Chunk) -> bool:
+        """Only removed nodes: edges that go or come by themselves are not seen to."""
+        return not len(chunk.ties(self.step.edges))
+
+    def blocks(self) -> Iterator[Tensor]:
+        """See `Mixer.blocks`."""
+        edges = self.step.edges
+        left = edges.left.to(self.value.whole().dtype).unsqueeze(-1)
+        for block in self.inputs[0].blocks():
+            for direction in block:
+                yield (edges.total(direction) * left).unsqueeze(0)
+
+    def mixed(self, chunk: Chunk, inputs: Sequence[Mixture]) -> Mixture:
+        """See `Passed`."""
+        (mixture,) = inputs
+        edges, removals, n = self.step.edges, chunk.removals, chunk.num_nodes
+        backend, ties = chunk.backend, chunk.ties(edges)
+        # What the removed ones sent, and to whom.
+        indptr, target, _ = edges.by_source
+        owner, position, _ = expanded(indptr, removals.node)
+        removal = owner_of(removals.ptr)[owner]
+        gone = torch.zeros(len(removals) * n, dtype=torch.bool, device=target.device)
+        gone[owner_of(removals.ptr) * n + removals.node] = True
+        key = removal * n + target[position]
+        stays = ~gone[key]
+        owner, position = owner[stays], position[stays]
+        pairs, to = key[stays].unique(return_inverse=True)
+        ptr = torch.zeros_like(removals.ptr)
+        ptr[1:] = torch.bincount(pairs // n, minlength=len(removals)).cumsum(0)
+        sources = backend.find_sources(edges, removals, mixture.apart, ties)
+        reach = backend.expand(edges, removals, sources, (ptr, pairs % n), ties)
+        sure = torch.zeros(len(reach.node), dtype=torch.bool, device=target.device)
+        none = Changed(torch.zeros_like(ptr), ptr[:0], self._nothing.y[:0])
+        base = self._nothing
+        (rows,) = backend.propagate(
+            edges, sources, reach, sure, base, mixture.apart.rows, none, ties, None
+        )
+        made = Mixture(self, mixture.shift, Changed(reach.ptr, reach.node, rows))
+        sent = mixture.at(owner_of(removals.ptr), removals.node)[owner]
+        if edges.weight_by_source is not None:
+            sent = sent * edges.weight_by_source[position].to(sent.dtype).unsqueeze(-1)
+        left = reach.left[reach.also]
+        lost = torch.zeros_like(rows[:0]).new_zeros(len(pairs), rows.size(1))
+        lost.index_add_(0, to, sent)
+        grown = (left / edges.left[pairs % n] - 1).to(rows.dtype).unsqueeze(-1)
+        change = grown * made.at(pairs // n, pairs % n)
+        change -= lost * left.to(rows.dtype).unsqueeze(-1)
+        rows.index_add_(0, reach.also, change)
+        chunk.tally.bytes += 4 * reach.slot.nbytes + rows.nbytes
+        return made
+
+
+def mixers(steps: Sequence[Step]) -> dict[int, Mixer]:
+    """How the output of each step moves as a whole, where it does, by the step's id."""
+    moving: dict[int, Mixer] = {}
+    found: dict[int, Mixer] = {}
+    for step in steps:
+        inputs = [moving.get(id(value)) or Still(value) for value in step.inputs]
+        mixer = _mixer(step, inputs)
+        if mixer is not None and _bytes(mixer) <= MOST_BYTES:
+            found[id(step)] = moving[id(step.output)] = mixer
+    return found
+
+
+def _bytes(mixer: Mixer) -> float:
+    value = mixer.value
+    size = 4 if value.like is None else value.like.element_size()
+    return float(mixer.count) * value.space.size * value.width * size
+
+
+def _mixer(step: Step, inputs: Sequence[Mixer | Still]) -> Mixer | None:
+    if isinstance(step, Blend):
+        return Blended(step, inputs)
+    if not any(one.count for one in inputs) or not all(_plain(v) for v in _read(step)):
+        return None
+    if isinstance(step, Rows) and step.form == "relu":
+        return Rectified(step, inputs)
+    if isinstance(step, Rows) and step.form == "affine":
+        return Mapped(step, inputs)
+    if isinstance(step, Propagate) and len(inputs) == 1:
+        added = isinstance(step.added, Tensor) and len(step.added)
+        if not added and step.edges.normalise in ("none", "mean"):
+            return Passed(step, inputs)
+    return None
+
+
+def _read(step: Step) -> list[Value]:
+    return [*step.inputs, step.output]
+
+
+def _plain(value: Value) -> bool:
+    """Rows of numbers `[N, F]`."""
+    value.width  # noqa: B018  tells `like`
+    return value.like is not None and value.like.dim() == 2 and value.like.is_floating_point()
