@@ -13,6 +13,7 @@ from nora.engine.changed import Removals
 from nora.engine.engine import Engine
 from nora.engine.steps import mixers
 from nora.engine.steps.mixers import Mapped, Passed, Rectified
+from nora.engine.steps.step import Chunk
 from nora.models.timme import TIMME, TIMMEConv
 from nora.problem import build_problem
 
@@ -72,7 +73,9 @@ def test_predictions_after_removals(seed: int, backend: object) -> None:
     assert {Rectified, Mapped, Passed} <= kinds
     groups = [[v] for v in range(min(n, 12))] + [[0, 1, 2], [n - 1, 1], list(range(1, n - 1))]
     ptr = torch.tensor([0, *(len(group) for group in groups)]).cumsum(0)
-    changed = engine.changed_output(Removals(ptr, torch.tensor(sum(groups, []))))
+    changed = engine.changed_output(
+        Removals(ptr, torch.tensor([v for group in groups for v in group]))
+    )
     for at, gone in enumerate(groups):
         expected, left = without(model, data, gone)
         span = slice(int(changed.ptr[at]), int(changed.ptr[at + 1]))
@@ -86,17 +89,13 @@ def test_signs_that_turn_are_seen() -> None:
     """In a small graph with large weights, many signs turn far from the removed node."""
     data, model = network(40, 1.0, 7), model_of(40, 7)
     engine = engine_of(model, data, vectorised)
-    seen: dict[int, object] = {}
-    turned = 0
-    steps = [s for s in engine.plan.steps if id(s) in engine.plan.course.mixers]
-    relu = next(s for s in steps if isinstance(engine.plan.course.mixers[id(s)], Rectified))
-    from nora.engine.steps.step import Chunk
-
+    course, seen = engine.plan.course, {}
+    relu = next(s for s in course.steps if isinstance(course.mixers.get(id(s)), Rectified))
     with torch.no_grad():
         engine.plan.run(Chunk(Removals.single(torch.arange(40)), 40, vectorised), seen)
     changed = seen[id(relu.inputs[0])]
-    turned = ((changed.rows > 0) != (relu.inputs[0].whole()[changed.node] > 0)).any(dim=1).sum()
-    assert int(turned) > 40
+    turned = (changed.rows > 0) != (relu.inputs[0].whole()[changed.node] > 0)
+    assert int(turned.any(dim=1).sum()) > 40
 
 
 def test_without_room_for_directions(monkeypatch: pytest.MonkeyPatch) -> None:

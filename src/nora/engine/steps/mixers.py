@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,8 +17,8 @@ from nora.engine.steps.mixture import Mixer, Mixture, Still, keys, summed
 from nora.engine.steps.step import Chunk, Rows, Step, Value
 from nora.engine.steps.sums import Propagate
 
-# Directions of one step may take so much memory; where they would take more, all rows are computed.
-MOST_BYTES = 2**30
+# Directions of all steps may take so much memory; behind those that would take more, all rows are computed.
+MOST_BYTES = 2**31
 # Rows of pairs that are looked at at once.
 PAIRS = 2**15
 # A sign turns only where a row moves by more than its entry: a little less, for rounding.
@@ -192,55 +193,72 @@ class Passed(Mixer):
         """See `Passed`."""
         (mixture,) = inputs
         edges, removals, n = self.step.edges, chunk.removals, chunk.num_nodes
-        backend, ties = chunk.backend, chunk.ties(edges)
-        # What the removed ones sent, and to whom.
-        indptr, target, _ = edges.by_source
-        owner, position, _ = expanded(indptr, removals.node)
-        removal = owner_of(removals.ptr)[owner]
-        gone = torch.zeros(len(removals) * n, dtype=torch.bool, device=target.device)
-        gone[owner_of(removals.ptr) * n + removals.node] = True
-        key = removal * n + target[position]
-        stays = ~gone[key]
-        owner, position = owner[stays], position[stays]
-        pairs, to = key[stays].unique(return_inverse=True)
-        ptr = torch.zeros_like(removals.ptr)
-        ptr[1:] = torch.bincount(pairs // n, minlength=len(removals)).cumsum(0)
+        backend, ties, base = chunk.backend, chunk.ties(edges), self._nothing
+        missing = self._missing(chunk)
+        heard = torch.zeros_like(removals.ptr)
+        heard[1:] = torch.bincount(missing.pairs // n, minlength=len(removals)).cumsum(0)
         sources = backend.find_sources(edges, removals, mixture.apart, ties)
-        reach = backend.expand(edges, removals, sources, (ptr, pairs % n), ties)
-        sure = torch.zeros(len(reach.node), dtype=torch.bool, device=target.device)
-        none = Changed(torch.zeros_like(ptr), ptr[:0], self._nothing.y[:0])
-        base = self._nothing
+        reach = backend.expand(edges, removals, sources, (heard, missing.pairs % n), ties)
+        sure = torch.zeros(len(reach.node), dtype=torch.bool, device=heard.device)
+        none = Changed(torch.zeros_like(heard), heard[:0], base.y[:0])
         (rows,) = backend.propagate(
             edges, sources, reach, sure, base, mixture.apart.rows, none, ties, None
         )
         made = Mixture(self, mixture.shift, Changed(reach.ptr, reach.node, rows))
-        sent = mixture.at(owner_of(removals.ptr), removals.node)[owner]
+        # Who heard a removed node no longer does, and is divided by less.
+        sent = mixture.at(owner_of(removals.ptr), removals.node)[missing.sender]
         if edges.weight_by_source is not None:
-            sent = sent * edges.weight_by_source[position].to(sent.dtype).unsqueeze(-1)
+            weight = edges.weight_by_source[missing.edge]
+            sent = sent * weight.to(sent.dtype).unsqueeze(-1)
+        lost = rows.new_zeros(len(missing.pairs), rows.size(1)).index_add_(0, missing.to, sent)
         left = reach.left[reach.also]
-        lost = torch.zeros_like(rows[:0]).new_zeros(len(pairs), rows.size(1))
-        lost.index_add_(0, to, sent)
-        grown = (left / edges.left[pairs % n] - 1).to(rows.dtype).unsqueeze(-1)
-        change = grown * made.at(pairs // n, pairs % n)
-        change -= lost * left.to(rows.dtype).unsqueeze(-1)
-        rows.index_add_(0, reach.also, change)
+        grown = (left / edges.left[missing.pairs % n] - 1).to(rows.dtype).unsqueeze(-1)
+        change = grown * made.at(missing.pairs // n, missing.pairs % n)
+        rows.index_add_(0, reach.also, change - lost * left.to(rows.dtype).unsqueeze(-1))
         chunk.tally.bytes += 4 * reach.slot.nbytes + rows.nbytes
         return made
+
+    def _missing(self, chunk: Chunk) -> _Missing:
+        """The edges from removed nodes to those who are left."""
+        removals, n = chunk.removals, chunk.num_nodes
+        indptr, target, _ = self.step.edges.by_source
+        removal = owner_of(removals.ptr)
+        sender, edge, _ = expanded(indptr, removals.node)
+        gone = torch.zeros(len(removals) * n, dtype=torch.bool, device=target.device)
+        gone[removal * n + removals.node] = True
+        key = removal[sender] * n + target[edge]
+        stays = ~gone[key]
+        pairs, to = key[stays].unique(return_inverse=True)
+        return _Missing(sender[stays], edge[stays], pairs, to)
+
+
+class _Missing(NamedTuple):
+    """Edges that are missing: the place of the removed node each comes from, the edge's place in `by_source`;
+    the pairs (removal, node) they lead to, as `keys`, and the place of each edge's among these."""
+
+    sender: Tensor
+    edge: Tensor
+    pairs: Tensor
+    to: Tensor
 
 
 def mixers(steps: Sequence[Step]) -> dict[int, Mixer]:
     """How the output of each step moves as a whole, where it does, by the step's id."""
     moving: dict[int, Mixer] = {}
     found: dict[int, Mixer] = {}
+    taken = 0.0
     for step in steps:
         inputs = [moving.get(id(value)) or Still(value) for value in step.inputs]
         mixer = _mixer(step, inputs)
-        if mixer is not None and _bytes(mixer) <= MOST_BYTES:
+        if mixer is not None and taken + _bytes(mixer) <= MOST_BYTES:
+            taken += _bytes(mixer)
             found[id(step)] = moving[id(step.output)] = mixer
     return found
 
 
 def _bytes(mixer: Mixer) -> float:
+    if isinstance(mixer, Blended):  # which keeps what others have
+        return 0.0
     value = mixer.value
     size = 4 if value.like is None else value.like.element_size()
     return float(mixer.count) * value.space.size * value.width * size
@@ -249,7 +267,7 @@ def _bytes(mixer: Mixer) -> float:
 def _mixer(step: Step, inputs: Sequence[Mixer | Still]) -> Mixer | None:
     if isinstance(step, Blend):
         return Blended(step, inputs)
-    if not any(one.count for one in inputs) or not all(_plain(v) for v in _read(step)):
+    if not any(one.count for one in inputs) or not all(map(_plain, (*step.inputs, step.output))):
         return None
     if isinstance(step, Rows) and step.form == "relu":
         return Rectified(step, inputs)
@@ -260,10 +278,6 @@ def _mixer(step: Step, inputs: Sequence[Mixer | Still]) -> Mixer | None:
         if not added and step.edges.normalise in ("none", "mean"):
             return Passed(step, inputs)
     return None
-
-
-def _read(step: Step) -> list[Value]:
-    return [*step.inputs, step.output]
 
 
 def _plain(value: Value) -> bool:
