@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from nora.cli.arguments import Force
-from nora.cli.display import Json, print_json, print_table, say
+from nora.cli.display import Json, print_json, print_wide_table, say
 from nora.files import check_folder
 from nora.outputs import check_file
 
 # Longer tables are for the files.
 SHOWN_ROWS = 40
+# Columns that say what a row is about.
+KEYS = ("dataset", "model", "task", "cell", "method", "compared", "rank", "node", "top")
 
 
 def reproduce(
@@ -46,6 +48,12 @@ def reproduce(
         typer.Option(min=0.0, max=1.0, metavar="X", help="Share of nodes methods may learn from."),
     ] = 0.1,
     seed: Annotated[int, typer.Option(help="Seed of splits, weights and labelled nodes.")] = 0,
+    finished: Annotated[
+        bool,
+        typer.Option(
+            "--finished", help="Do no work; tell of the cells that are finished, and which are not."
+        ),
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -59,6 +67,7 @@ def reproduce(
       nora reproduce list
       nora reproduce citation --datasets cora --models gcn --profile quick
       nora reproduce stability --datasets cora,citeseer
+      nora reproduce citation --profile paper --finished --out results/paper
     """
     from nora.experiments import RECIPES
 
@@ -109,6 +118,8 @@ def reproduce(
     for key, value in chosen.items():
         command += [f"--{key}", ",".join(value)]
     command += ["--cycles", str(lab.cycles), "--share", f"{share:g}", "--seed", str(seed)]
+    if finished:
+        command.append("--finished")
     try:
         report = conduct(
             experiment,
@@ -116,6 +127,7 @@ def reproduce(
             out,
             shlex.join(command),
             say=(lambda _: None) if json else (lambda text: typer.echo(text, err=True)),
+            finished=finished,
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
@@ -127,7 +139,7 @@ def reproduce(
     say(report.title)
     for heading, table in report.tables:
         if len(table) <= SHOWN_ROWS:
-            print_table(table, heading)
+            print_wide_table(table, heading, KEYS)
     say(f"Written: {out / experiment}.md, .json" + (" and .png" if report.figure else ""))
 
 

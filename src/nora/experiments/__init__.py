@@ -23,13 +23,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What a recipe found: tables with headings, a chart, and what a reader must know."""
+    """What a recipe found.
+
+    Attributes:
+        title: What is asked.
+        text: What a reader must know.
+        tables: Tables to read, with headings.
+        figure: A chart.
+        facts: What else the record says of how it was made.
+        raw: Tables for programs, which only the JSON file has.
+    """
 
     title: str
     text: str
     tables: Sequence[tuple[str, pd.DataFrame]]
     figure: Figure | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    raw: Sequence[tuple[str, pd.DataFrame]] = ()
 
 
 class Recipe(Protocol):
@@ -46,11 +56,17 @@ class Recipe(Protocol):
 
 @dataclass(frozen=True)
 class RecipeFacts:
-    """What a recipe runs over when nobody says."""
+    """What a recipe runs over when nobody says.
+
+    Attributes:
+        datasets, models, tasks: Their names.
+        cell_by_cell: No row of its tables needs two cells, so that it can tell of some of them.
+    """
 
     datasets: tuple[str, ...] = ("cora", "citeseer", "pubmed")
     models: tuple[str, ...] = ("gcn", "sage", "gat", "gcnii")
     tasks: tuple[str, ...] = ("node", "link")
+    cell_by_cell: bool = False
 
 
 RECIPES: Registry[type[Recipe], RecipeFacts] = Registry("experiment", __name__, RecipeFacts())

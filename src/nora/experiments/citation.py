@@ -8,11 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.charts import dots
 from nora.experiments.kept import keep, kept
 from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.single import SAYS, single_tables
 from nora.results.agreement import evaluate
 
 COMPARED = ("nora", "nora-t1", "nora-t2", "mask", "predict-n", "predict-e")
@@ -67,7 +68,7 @@ def evaluation_steps(lab: Lab, methods: tuple[str, ...]) -> list[Step]:
     return [
         Step(
             f"evaluate {method} on {cell}",
-            _path(lab, cell, method).exists,
+            _path(lab, cell, method),
             partial(rows_of, lab, cell, method),
         )
         for cell in lab.cells
@@ -108,7 +109,33 @@ def tuned_table(lab: Lab, methods: tuple[str, ...]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["cell", "method", "options", "pearson on labels"])
 
 
-@RECIPES.register("citation", "the main table: all methods × datasets × models × tasks")
+def quality_table(lab: Lab) -> pd.DataFrame:
+    """How good the trained models are: their metric on the test nodes or links, and epochs."""
+    rows = []
+    for cell in lab.cells:
+        found = pd.DataFrame([lab.run(cell, cycle).metrics for cycle in range(lab.cycles)])
+        metric = next(name for name in found.columns if name.startswith("test_"))
+        rows.append(
+            {
+                "dataset": cell.dataset,
+                "model": cell.model,
+                "task": cell.task,
+                "hidden": lab.profile.training(cell)["hidden_channels"],
+                "metric": metric.removeprefix("test_"),
+                "mean": found[metric].mean(),
+                "lowest": found[metric].min(),
+                "highest": found[metric].max(),
+                "epochs": found["epochs"].mean(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+@RECIPES.register(
+    "citation",
+    "the main table: all methods × datasets × models × tasks",
+    RecipeFacts(cell_by_cell=True),
+)
 class Citation:
     """Pearson of every method in every cell, beside the paper's."""
 
@@ -125,23 +152,27 @@ class Citation:
         found = evaluated(lab, methods)
         intervals = found[found["metric"] == "pearson"]
         width = (intervals["high"] - intervals["low"]).groupby(intervals["method"]).mean()
+        expected, cells, every = single_tables(lab, methods)
         return Report(
             title="How well does each method agree with the truth?",
             text=(
-                f"Pearson correlation with the exact influence on the nodes a method has not seen "
-                f"({1 - lab.share:.0%} of them); scores and truth are averaged over {lab.cycles} "
-                "models, one per cyclic split. In brackets: the difference to the paper's figure. "
-                + lab.profile.caption
+                f"{SAYS}Pearson correlation with the exact influence on the nodes a method has not seen "
+                f"({1 - lab.share:.0%} of them); in the averages, scores and truth are averaged "
+                f"over {lab.cycles} models, one per cyclic split. In brackets: the difference to the "
+                "paper's figure. " + lab.profile.caption
             ),
             tables=[
+                expected,
                 ("Means over all cells", means_table(found, methods)),
+                cells,
                 ("Pearson in every cell (difference to the paper)", pearson_table(found, methods)),
+                ("How good are the models?", quality_table(lab)),
                 (
                     "Mean width of the 95 % bootstrap interval of Pearson",
                     width.rename("width").loc[list(methods)].reset_index(),
                 ),
                 ("Tuned options", tuned_table(lab, COMPARED)),
-                ("Everything", found),
             ],
+            raw=[("Everything", found), every],
             figure=dots(intervals, COMPARED),
         )

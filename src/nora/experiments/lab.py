@@ -45,11 +45,24 @@ TRUTH = "exact"
 
 @dataclass(frozen=True)
 class Step:
-    """One piece of work of an experiment's plan."""
+    """One piece of work of an experiment's plan, and where what comes of it is kept."""
 
     label: str
-    done: Callable[[], bool]
+    path: Path
     do: Callable[[], Any]
+
+    def done(self) -> bool:
+        """Whether it has been done."""
+        return self.path.exists()
+
+    @property
+    def kind(self) -> str:
+        """What is done, whatever it is done on: steps of a kind take about as long.
+
+        >>> Step("tune mask on cora-gcn-node", Path("a"), print).kind
+        'tune mask'
+        """
+        return self.label.partition(" on ")[0] if " on " in self.label else self.label.split()[0]
 
 
 @dataclass(frozen=True)
@@ -65,6 +78,7 @@ class Lab:
         seed: Seed of splits, weights and of the labelled sample.
         progress: Show progress bars inside steps.
         executor: Who computes the true influences, as in `nora.influence`.
+        only: Run over these cells alone, of those that datasets, models and tasks make; None for all.
     """
 
     cache: Path
@@ -77,18 +91,20 @@ class Lab:
     seed: int = 0
     progress: bool = False
     executor: Any = None
+    only: Sequence[Cell] | None = None
     _loaded: dict[str, tuple[Dataset, str]] = field(default_factory=dict, repr=False)
     _code: dict[tuple[Any, ...], str] = field(default_factory=dict, repr=False)
 
     @cached_property
     def cells(self) -> list[Cell]:
         """All cells, in the order of the paper's tables."""
-        return [
+        every = [
             Cell(dataset, model, task)
             for dataset in self.datasets
             for model in self.models
             for task in self.tasks
         ]
+        return every if self.only is None else [cell for cell in every if cell in self.only]
 
     def dataset(self, name: str) -> Dataset:
         """A dataset, loaded once."""
@@ -260,7 +276,7 @@ class Lab:
     def training_steps(self, cells: Sequence[Cell], hidden: int | None = None) -> list[Step]:
         """Train the cells' models."""
         return [
-            _step(
+            Step(
                 f"train {cell} cycle {cycle}",
                 self._run_path(cell, cycle, hidden),
                 partial(self.run, cell, cycle, hidden),
@@ -278,14 +294,14 @@ class Lab:
             for method in methods:
                 if _learns(method):
                     steps.append(
-                        _step(
+                        Step(
                             f"tune {method} on {cell}",
                             self._tuned_path(cell, method),
                             partial(self.tuned, cell, method),
                         )
                     )
                 steps += [
-                    _step(
+                    Step(
                         f"{method} on {cell} cycle {cycle}",
                         self._score_path(cell, cycle, method, hidden),
                         partial(self.scores, cell, cycle, method, hidden),
@@ -304,7 +320,3 @@ def _trained_as(cell: Cell) -> Cell:
 def _learns(method: str) -> bool:
     """Whether a method has options that are found from labels."""
     return METHODS[method].facts.tunable
-
-
-def _step(label: str, path: Path, do: Callable[[], Any]) -> Step:
-    return Step(label, path.exists, do)
