@@ -12,7 +12,7 @@ from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.charts import dots
 from nora.experiments.kept import keep, kept
-from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.lab import TRUTH, Lab, Step, in_file
 from nora.experiments.single import SAYS, single_tables
 from nora.results.agreement import evaluate
 
@@ -21,10 +21,15 @@ YARDSTICKS = ("degree", "pagerank", "random")
 RESAMPLES = 200
 
 
+def methods_of(lab: Lab) -> tuple[str, ...]:
+    """All methods of the main table; those that were asked for stand first."""
+    return tuple(dict.fromkeys((*lab.methods, *COMPARED, *YARDSTICKS)))
+
+
 def _path(lab: Lab, cell: Cell, method: str) -> Path:
     agreement = lab.code("nora.results.agreement")
     facts = lab.cell_facts(cell, method, resamples=RESAMPLES, agreement=agreement)
-    return lab.path("evaluated", f"{cell}-{method}", facts, ".json")
+    return lab.path("evaluated", f"{cell}-{in_file(method)}", facts, ".json")
 
 
 def rows_of(lab: Lab, cell: Cell, method: str) -> list[dict[str, Any]]:
@@ -134,7 +139,7 @@ def quality_table(lab: Lab) -> pd.DataFrame:
 @RECIPES.register(
     "citation",
     "the main table: all methods × datasets × models × tasks",
-    RecipeFacts(cell_by_cell=True),
+    RecipeFacts(cell_by_cell=True, takes_methods=True),
 )
 class Citation:
     """Pearson of every method in every cell, beside the paper's."""
@@ -142,13 +147,13 @@ class Citation:
     @staticmethod
     def plan(lab: Lab) -> list[Step]:
         """See `Recipe.plan`."""
-        methods = (*COMPARED, *YARDSTICKS)
+        methods = methods_of(lab)
         return [*plan_for(lab, methods), *evaluation_steps(lab, methods)]
 
     @staticmethod
     def report(lab: Lab) -> Report:
         """See `Recipe.report`."""
-        methods = (*COMPARED, *YARDSTICKS)
+        methods = methods_of(lab)
         found = evaluated(lab, methods)
         intervals = found[found["metric"] == "pearson"]
         width = (intervals["high"] - intervals["low"]).groupby(intervals["method"]).mean()
@@ -174,5 +179,5 @@ class Citation:
                 ("Tuned options", tuned_table(lab, COMPARED)),
             ],
             raw=[("Everything", found), every],
-            figure=dots(intervals, COMPARED),
+            figure=dots(intervals, tuple(dict.fromkeys((*lab.methods, *COMPARED)))),
         )

@@ -131,6 +131,8 @@ def write_report(name: str, report: Report, about: dict[str, Any], out: Path) ->
         if report.figure is not None:
             picture = files.enter_context(written_atomically(out / f"{name}.png"))
             save_figure(report.figure, picture)
+        for ending, write in report.files.items():
+            write(files.enter_context(written_atomically(out / f"{name}{ending}")), about)
 
 
 def markdown(table: pd.DataFrame) -> str:

@@ -78,6 +78,7 @@ class Lab:
         seed: Seed of splits, weights and of the labelled sample.
         progress: Show progress bars inside steps.
         executor: Who computes the true influences, as in `nora.influence`.
+        methods: Further methods to compare, by their names in `METHODS`.
         only: Run over these cells alone, of those that datasets, models and tasks make; None for all.
     """
 
@@ -91,6 +92,7 @@ class Lab:
     seed: int = 0
     progress: bool = False
     executor: Any = None
+    methods: Sequence[str] = ()
     only: Sequence[Cell] | None = None
     _loaded: dict[str, tuple[Dataset, str]] = field(default_factory=dict, repr=False)
     _code: dict[tuple[Any, ...], str] = field(default_factory=dict, repr=False)
@@ -133,10 +135,14 @@ class Lab:
     def method_code(self, method: str) -> str:
         """Digest of the code that a method's scores depend on, tuning and labels included."""
         entry = METHODS[method]
+        # A method of somebody else's stands in a package of theirs, all of which may have a say.
+        home = method.partition(":")[0] if ":" in method else entry.value.__module__
+        package = home.partition(".")[0]
+        within = SCORING if package == "nora" else (*SCORING, package)
         if not _learns(method):
-            return self.code(entry.value)
+            return self.code(home, within=within)
         search = [SEARCHES[method].value] if entry.facts.own_search else []
-        return self.code(entry.value, METHODS[TRUTH].value, "nora.tuning.tune", *search)
+        return self.code(home, METHODS[TRUTH].value, "nora.tuning.tune", *search, within=within)
 
     def _training_code(self, cell: Cell) -> str:
         # Every way to fit: which one a model takes is found by looking at the model.
@@ -223,7 +229,7 @@ class Lab:
 
     def _score_path(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Path:
         facts = self.score_facts(cell, cycle, method, hidden)
-        return self.path("scores", f"{cell}-cycle{cycle}-{method}", facts, ".parquet")
+        return self.path("scores", f"{cell}-cycle{cycle}-{in_file(method)}", facts, ".parquet")
 
     def scores(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Influence:
         """A method's scores on one cycle's model, with tuned options where it has any."""
@@ -243,6 +249,10 @@ class Lab:
             progress=self.progress,
             **options,
         )
+        if (
+            not found.scores.isfinite().all()
+        ):  # or the nodes would not count, and it would seem better
+            raise ValueError(f"the scores of {method!r} on {cell} cycle {cycle} are not all finite")
         found.save(path)
         return found
 
@@ -256,7 +266,7 @@ class Lab:
 
     def _tuned_path(self, cell: Cell, method: str) -> Path:
         facts = self.score_facts(cell, 0, method)
-        return self.path("tuned", f"{cell}-{method}", facts, ".json")
+        return self.path("tuned", f"{cell}-{in_file(method)}", facts, ".json")
 
     def tuned(self, cell: Cell, method: str) -> Tuned:
         """A method's options, found from the labelled nodes alone."""
@@ -315,6 +325,15 @@ def _trained_as(cell: Cell) -> Cell:
     """The cell whose run this one shares: a model that learns both tasks at once is trained once."""
     both = "task" in MODELS[cell.model].facts.needs
     return replace(cell, task="node") if both else cell
+
+
+def in_file(method: str) -> str:
+    """A method's name as a part of a file's.
+
+    >>> in_file("my_package:my_method")
+    'my_package.my_method'
+    """
+    return method.replace(":", ".")
 
 
 def _learns(method: str) -> bool:

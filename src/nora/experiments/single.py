@@ -15,8 +15,8 @@ from torch import Tensor
 from nora.experiments.lab import TRUTH, Lab
 from nora.results.agreement import agreement
 
-# Their scores are in the influence's own units; the others' only rank.
-MAGNITUDE = ("cauchy", "predict-n", "predict-e")
+# Their scores rank nodes in units of their own; other methods' are estimates of the influence itself.
+RANK = ("nora", "nora-t1", "nora-t2", "mask", "degree", "pagerank", "random")
 METRICS = ("pearson", "spearman", "top_1%", "top_3%", "top_10%", "median error")
 EXPECTED = "One model: what to expect (mean, range over models)"
 # What a table of averages must say of itself.
@@ -49,7 +49,7 @@ def one_by_one(lab: Lab, methods: tuple[str, ...]) -> pd.DataFrame:
             for cycle, found in enumerate(lab.all_scores(cell, method)):
                 scores, truth = found.scores[unseen], truths[cycle]
                 where = {"dataset": cell.dataset, "model": cell.model, "task": cell.task}
-                error = median_error(scores, truth) if method in MAGNITUDE else float("nan")
+                error = float("nan") if method in RANK else median_error(scores, truth)
                 rows.append(
                     {
                         **where,
@@ -67,7 +67,7 @@ def expected_table(found: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for method, models in found.groupby("method", sort=False):
         row: dict[str, Any] = {"method": method, "models": len(models)}
-        rows.append(row | {metric: _range(models[metric]) for metric in METRICS})
+        rows.append(row | {metric: spread_in_words(models[metric]) for metric in METRICS})
     return pd.DataFrame(rows)
 
 
@@ -77,7 +77,7 @@ def cells_table(found: pd.DataFrame, metric: str = "pearson") -> pd.DataFrame:
     for cell, models in found.groupby(WHERE, sort=False):
         row: dict[str, Any] = dict(zip(WHERE, cell, strict=True))
         for method, mine in models.groupby("method", sort=False):
-            row[str(method)] = _range(mine[metric])
+            row[str(method)] = spread_in_words(mine[metric])
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -92,10 +92,10 @@ def single_tables(lab: Lab, methods: tuple[str, ...]) -> list[tuple[str, pd.Data
     ]
 
 
-def _range(values: pd.Series) -> str:
+def spread_in_words(values: pd.Series) -> str:
     """Mean and range in words.
 
-    >>> _range(pd.Series([0.8, 0.9])), _range(pd.Series([float("nan")]))
+    >>> spread_in_words(pd.Series([0.8, 0.9])), spread_in_words(pd.Series([float("nan")]))
     ('0.850 (0.800 to 0.900)', '–')
     """
     known = values.dropna()
