@@ -61,6 +61,7 @@ WITHOUT_CODE = {
         "glossary",
         "hundred-million-nodes",
         "mathematics",
+        "paper",
         "projects",
         "tested-versions",
         "troubleshooting",

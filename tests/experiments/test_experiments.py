@@ -157,6 +157,22 @@ class TestConduct:
         assert "(2 left, about " in said[2]
         assert "left" not in said[4]
 
+    @pytest.mark.parametrize(
+        ("dataset", "name"),
+        [("karate", "citation"), pytest.param("cora", "ablation", marks=pytest.mark.data)],
+    )
+    def test_with_everything_deleted_the_command_gives_the_same_tables(
+        self, dataset: str, name: str, tmp_path: Path
+    ) -> None:
+        found = []
+        for _ in range(2):
+            cell = karate(tmp_path / "cache", datasets=(dataset,), cycles=1)
+            conduct(name, cell, tmp_path / "results", "again", progress=False)
+            found.append(strict(tmp_path / "results" / f"{name}.json")["tables"])
+            shutil.rmtree(tmp_path / "results")
+            shutil.rmtree(tmp_path / "cache")
+        assert found[0] == found[1]
+
     @pytest.mark.parametrize("name", RAN)
     def test_every_recipe_runs_and_gives_full_tables(
         self, name: str, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

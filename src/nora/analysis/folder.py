@@ -31,6 +31,9 @@ FILES = {
     ABOUT: "how all this came about: files, seeds, versions, notes, times",
 }
 
+# Of these, what is there only where several models were trained.
+OF_SEVERAL = ("models.csv", "agreement.csv", "stability.png")
+
 
 def check_results(folder: Path, force: bool, inputs: Inputs | None = None) -> None:
     """Raise unless results can go to `folder`: replacing deletes, so only ever what we have made.
