@@ -156,44 +156,60 @@ def why_below() -> Iterator[str]:
     yield "### Why `nora` is below the paper"
     yield ""
     yield (
-        f"On {len(rows)} cells at the paper's sizes ([table](../results/paper/tuning.md)), with options "
-        f"found in other ways: here {mean['here']:.3f}, the paper {mean['paper']:.3f}. On ten other samples "
-        f"of labelled nodes of the same size {mean['other samples']:.3f} on average. With the options that the paper published "
-        f"{mean['published options']:.3f}. With the best that the search can find when it sees the truth of all "
-        f"nodes, which nobody may, {mean['bound']:.3f}. {WHY['tuning']}"
+        f"On {len(rows)} cells at the paper's sizes ([table](../results/paper/tuning.md)): the paper "
+        f"{mean['paper']:.3f}, here {mean['here']:.3f}. The same protocol with three other samples of labelled nodes, each "
+        f"measured on the nodes it does not label: {mean['other samples, their own nodes']:.3f} on average. Their options "
+        f"on the nodes of the main table: {mean['other samples']:.3f}. The options that the paper published, there: "
+        f"{mean['published options']:.3f}. The best that the search finds when it sees the truth of all nodes, which "
+        f"nobody may: {mean['bound']:.3f}. {WHY['tuning']}"
     )
     yield ""
 
 
-def compared(
-    name: str, heading: str, text: str, bounds: tuple[float, float], unit: str
-) -> Iterator[str]:
-    """A table whose rows have a figure here and one in the paper, with a verdict each."""
+def figures_of(name: str) -> dict[tuple[str, ...], tuple[float | None, float | None]]:
+    """Ours and the paper's figure of every row of a result's one table, by what the row is about."""
     document = results(name)
+    if document is None:
+        return {}
+    (rows,) = document["tables"].values()
+    here, paper = (next(key for key in rows[0] if word in key) for word in ("here", "paper"))
+    about = [key for key in rows[0] if key not in (here, paper, "difference")]
+    return {tuple(str(one[key]) for key in about): (one[here], one[paper]) for one in rows}
+
+
+def compared(name: str, heading: str, text: str, bounds: tuple[float, float]) -> Iterator[str]:
+    """A table whose rows have a figure here and one in the paper, with a verdict each."""
+    small, full = figures_of(name), figures_of(f"paper/{name}")
     yield f"## {heading}"
     yield ""
-    yield f"{text} ([table](../results/{name}.md))."
+    links = f"[hidden sizes cut to 128](../results/{name}.md)"
+    if full:
+        links += f", [paper's sizes](../results/paper/{name}.md)"
+    yield f"{text} ({links}). The verdict is on the paper's sizes where they are finished."
     yield ""
-    if document is None:
-        return
-    (rows,) = (one for key, one in document["tables"].items() if "One model" not in key)
-    told = [
-        key
-        for key in rows[0]
-        if key not in ("difference",) and "here" not in key and "paper" not in key
-    ]
-    here_at, paper_at = (next(key for key in rows[0] if word in key) for word in ("here", "paper"))
-    yield from table(*told, f"paper{unit}", f"here{unit}", "verdict")
-    for one in rows:
-        here, paper = one[here_at], one[paper_at]
-        known = here is not None and paper is not None
+    (cut, whole) = (_cycles(one) for one in (name, f"paper/{name}"))
+    blank = [""] * (len(next(iter(small))) - 1)
+    yield from table(
+        "", *blank, "paper", f"hidden sizes cut{cut}", f"paper's sizes{whole}", "verdict"
+    )
+    for about, (here, paper) in small.items():
+        larger = full.get(about, (None, None))[0]
+        best = here if larger is None else larger
+        known = best is not None and paper is not None
         yield row(
-            *(str(one[key]) for key in told),
-            "–" if paper is None else f"{paper:.3f}".removesuffix("0"),
-            "–" if here is None else f"{here:.3f}".removesuffix("0"),
-            verdict(here, paper, bounds) if known else "–",
-        )
+            *about, _shown(paper), _shown(here), _shown(larger),
+            verdict(best, paper, bounds) if known else "–",
+        )  # fmt: skip
     yield ""
+
+
+def _cycles(name: str) -> str:
+    document = results(name)
+    return "" if document is None else f", {document['about']['cycles']} cycles"
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}" if abs(value) < 1 else f"{value:.1f}"
 
 
 def labels() -> Iterator[str]:
@@ -271,15 +287,14 @@ def told_verdict(key: str) -> str:
     if key.startswith("pearson "):
         _, profile, method = key.split()
         here, paper = paired(pearsons(results(profile)), method)
-        return f"**{verdict(fmean(here), fmean(paper))}**" if here else "–"
+        if not here:
+            return "–"
+        words = [verdict(a, b) for a, b in zip(here, paper, strict=True)]
+        cells = ", ".join(f"{words.count(word)} {mark}" for word, mark in MARKS.items())
+        return f"**{verdict(fmean(here), fmean(paper))}** on average; cells: {cells}"
     name, column = key.split()
-    document = results(name)
-    assert document is not None
-    (rows,) = document["tables"].values()
-    here_at, paper_at = (next(one for one in rows[0] if word in one) for word in ("here", "paper"))
-    pairs = [
-        (one[here_at], one[paper_at]) for one in rows if None not in (one[here_at], one[paper_at])
-    ]
+    best = figures_of(name) | figures_of(f"paper/{name}")
+    pairs = [(here, paper) for here, paper in best.values() if None not in (here, paper)]
     bounds = PERCENT if column == "percent" else CORRELATION
     words = [verdict(here, paper, bounds) for here, paper in pairs]
     counts = {word: words.count(word) for word in MARKS if word in words}
@@ -297,17 +312,14 @@ def page() -> str:
         *compared(
             "stability",
             "Stability",
-            "Mean Pearson between the exact influences of models that differ in hidden size, and between "
-            f"architectures; {(results('stability') or {'about': {'cycles': 0}})['about']['cycles']} cycles",
+            "Mean Pearson between the exact influences of models that differ in hidden size, and between architectures",
             CORRELATION,
-            "",
         ),
         *compared(
             "skew",
             "How uneven is influence?",
             "Percent of all influence that the first nodes have, averaged over cycles and models",
             PERCENT,
-            " (%)",
         ),
         *labels(),
         *times(),

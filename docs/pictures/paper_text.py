@@ -7,7 +7,7 @@ HEAD = """# The paper, table by table
 
 Every table and figure of *Fast Inference of Removal-Based Node Influence* (WWW 2024), ours beside it, with a verdict in
 one word. **reproduced**: within 0.015 of the paper's correlation (one point of its percentages), higher or lower;
-**close**: within 0.05 (five points); **differs**: further, and why; **not possible here**, and why. Verdicts and figures
+**close**: within 0.05 (five points); **differs**: further, and why (`=`, `≈` and `≠` for single cells); **not possible here**, and why. Verdicts and figures
 are written by `python docs/pictures/paper.py` from the files in [results](../results/README.md).
 
 """
