@@ -40,6 +40,8 @@ NAVIGATION = {
     "Choose": [
         "which-method.md",
         "How well does each do? <methods.md>",
+        "benchmark.md",
+        "paper.md",
         "trust.md",
         "coming-from.md",
     ],
@@ -59,7 +61,13 @@ NAVIGATION = {
         "../CONTRIBUTING.md",
     ],
     "Measured": [
+        "How each result was made <../results/README.md>",
         "Agreement, all cells <../results/citation.md>",
+        "Paper's sizes: agreement <../results/paper/citation.md>",
+        "Paper's sizes: sketch <../results/paper/sketch.md>",
+        "Paper's sizes: tuning <../results/paper/tuning.md>",
+        "Paper's sizes: skew <../results/paper/skew.md>",
+        "Paper's sizes: the truth, a benchmark <../results/paper/truth.md>",
         "Sketch beside NORA <../results/sketch.md>",
         "Parts of NORA <../results/ablation.md>",
         "Share of labels <../results/labels.md>",
@@ -99,6 +107,7 @@ include_patterns = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "results/*.md",
+    "results/paper/*.md",
     "benchmarks/*.md",
 ]
 exclude_patterns = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import groupby
@@ -60,6 +61,7 @@ WITHOUT_CODE = {
         "glossary",
         "hundred-million-nodes",
         "mathematics",
+        "paper",
         "projects",
         "tested-versions",
         "troubleshooting",
@@ -72,6 +74,8 @@ def test_every_python_block_runs(page, tmp_path, monkeypatch, unregistered_after
     if page == "docs/own-data.md":  # it reads files of the reader's own
         ok("example", tmp_path / "files")
         tmp_path /= "files"
+    if page == "docs/benchmark.md":
+        shutil.copy(ROOT / "results" / "paper" / "truth.parquet", tmp_path)
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(
         r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL

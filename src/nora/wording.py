@@ -117,6 +117,20 @@ def cell(value: Any) -> str:
     return str(value)
 
 
+def fixed(value: Any) -> str:
+    """A value in a table of results: three digits after the point, unknown numbers as a dash.
+
+    >>> fixed(0.9), fixed(12345.6), fixed(float("nan")), fixed("a"), fixed(-0.0001)
+    ('0.900', '12,346', '–', 'a', '0.000')
+    """
+    if not isinstance(value, float):
+        return str(value)
+    if math.isnan(value):
+        return "–"
+    text = f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
+    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
+
+
 def sentence(text: str) -> str:
     """A remark for readers of a page: whole sentences, no advice on flags and parameters.
 

@@ -146,6 +146,27 @@ class TestReproduce:
         assert document(*asked, "--force")["title"] == "What do NORA's two parts contribute?"
         assert (out / "ablation.json").read_bytes() == written
 
+    def test_no_name_is_cut_at_80_columns(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        asked = ["reproduce", "ablation", *QUICK, "--cycles", 1, "--cache", tmp_path / "cache"]
+        text = run(*asked, "--out", tmp_path / "out").stdout
+        shown, _, _ = text.partition("Written: ")
+        assert max(len(line) for line in shown.splitlines()) <= 80
+        written = json.loads((tmp_path / "out" / "ablation.json").read_text(encoding="utf-8"))
+        for heading, table in written["tables"].items():
+            if "every model" in heading:
+                assert heading not in text
+                continue
+            for name in [*table[0], *(str(row.get("method", "")) for row in table)]:
+                assert name in text
+        # Of one cell and cycle, mean and range are the same number.
+        row = written["tables"]["One model: what to expect (mean, range over models)"][0]
+        assert row["pearson"] in text
+        mean = written["tables"]["Means over all cells"][0]["pearson"]
+        assert row["pearson"] == f"{mean:.3f} ({mean:.3f} to {mean:.3f})"
+
     def test_an_interruption_says_where_finished_work_is(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -177,6 +198,8 @@ class TestReproduce:
             (["skew", "--tasks", "edge"], "it takes node, link or node,link"),
             (["skew", "--cycles", "6"], "--cycles"),
             (["skew", "--datasets", " ,"], "no name is given"),
+            (["skew", "--finished"], "puts cells together"),
+            (["citation", "--datasets", "karate", "--finished"], "none of 8 cells is finished"),
         ],
     )
     def test_bad_input_is_refused_before_any_work(

@@ -62,7 +62,12 @@ class TestConduct:
         written = {path.suffix for path in (tmp_path / "one").iterdir()}
         assert written == {".json", ".md", ".png"}
         document = strict(tmp_path / "one" / "citation.json")
-        means, cells, widths, tuned, everything = document["tables"].values()
+        expected, means, _, cells, quality, widths, tuned, everything, single = document[
+            "tables"
+        ].values()
+        assert [row["models"] for row in expected] == [2] * len(expected)
+        assert [row["metric"] for row in quality] == ["accuracy"]
+        assert len(single) == 2 * len(expected)
         assert {row["method"] for row in tuned} == set(COMPARED)
         methods = [*COMPARED, *YARDSTICKS]
         assert [row["method"] for row in means] == methods
@@ -123,6 +128,51 @@ class TestConduct:
         assert done == ["train", "influence", "train", "influence"]
         assert (tmp_path / "out" / "skew.json").exists()
 
+    def test_finished_cells_are_told_alone_and_the_missing_ones_by_name(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        both = karate(tmp_path / "cache", models=("gcn", "sage"), cycles=1)
+        with pytest.raises(ValueError, match="none of 2 cells is finished"):
+            conduct("ablation", both, tmp_path / "out", "again", progress=False, finished=True)
+        conduct("ablation", replace(both, models=("gcn",)), tmp_path / "one", "again", False)
+        both.run(Cell("karate", "sage", "node"), 0)  # begun, not finished
+
+        forbid(monkeypatch, "train", "influence", "tune_problems")
+        conduct("ablation", both, tmp_path / "out", "again", progress=False, finished=True)
+        one, some = (strict(tmp_path / name / "ablation.json") for name in ("one", "out"))
+        assert some["tables"] == one["tables"]
+        assert some["about"]["missing"] == ["karate-sage-node"]
+        text = (tmp_path / "out" / "ablation.md").read_text(encoding="utf-8")
+        assert "Not finished, and not counted: karate-sage-node." in text
+        with pytest.raises(ValueError, match="skew puts cells together"):
+            conduct("skew", both, tmp_path / "no", "again", progress=False, finished=True)
+
+    def test_what_is_left_is_told_after_every_step(self, tmp_path: Path) -> None:
+        said: list[str] = []
+        small = karate(tmp_path / "cache", models=("gcn", "sage"), cycles=1)
+        conduct("skew", small, tmp_path / "out", "again", False, said.append)
+        assert said[0] == "skew: 4 steps, 0 of them done before"
+        assert said[1].startswith("[1/4] train karate-gcn-node cycle 0: ")
+        assert "(3 left, at least " in said[1]  # nothing is known of `exact` yet
+        assert "(2 left, about " in said[2]
+        assert "left" not in said[4]
+
+    @pytest.mark.parametrize(
+        ("dataset", "name"),
+        [("karate", "citation"), pytest.param("cora", "ablation", marks=pytest.mark.data)],
+    )
+    def test_with_everything_deleted_the_command_gives_the_same_tables(
+        self, dataset: str, name: str, tmp_path: Path
+    ) -> None:
+        found = []
+        for _ in range(2):
+            cell = karate(tmp_path / "cache", datasets=(dataset,), cycles=1)
+            conduct(name, cell, tmp_path / "results", "again", progress=False)
+            found.append(strict(tmp_path / "results" / f"{name}.json")["tables"])
+            shutil.rmtree(tmp_path / "results")
+            shutil.rmtree(tmp_path / "cache")
+        assert found[0] == found[1]
+
     @pytest.mark.parametrize("name", RAN)
     def test_every_recipe_runs_and_gives_full_tables(
         self, name: str, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -132,7 +182,11 @@ class TestConduct:
         assert report.tables
         assert all(len(table) for _, table in report.tables)
         document = strict(tmp_path / f"{name}.json")
-        assert list(document["tables"]) == [heading for heading, _ in report.tables]
+        shown = [heading for heading, _ in (*report.tables, *report.raw)]
+        assert list(document["tables"]) == shown
+        about = document["about"]
+        assert (about["seconds"] > 0, about["machine"]["cores"] > 0) == (True, True)
+        assert f"commit {about['commit']}" in (tmp_path / f"{name}.md").read_text("utf-8")
         assert (tmp_path / f"{name}.png").exists() == (report.figure is not None)
         assert report.title in (tmp_path / f"{name}.md").read_text(encoding="utf-8")
 
@@ -148,7 +202,8 @@ class TestRecipes:
 
     def test_more_labels_are_really_used(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(label_usage, "SHARES", SHARES)
-        table = RECIPES["labels"].value.report(lab).tables[0][1]
+        (_, single), (_, table), *_ = RECIPES["labels"].value.report(lab).tables
+        assert single["method"].tolist() == list(label_usage.METHODS_SHOWN)
         assert table["method"].tolist() == list(label_usage.METHODS_SHOWN)
         for share in (0.2, 0.5):
             here = replace(lab, share=share)
@@ -156,6 +211,11 @@ class TestRecipes:
             scores, truth = here.all_scores(CELL, "nora"), here.all_scores(CELL, TRUTH)
             found = evaluate(scores, truth, seen=here.labelled(CELL), resamples=0)
             assert table[f"{share:.0%}"][0] == pytest.approx(found.loc["pearson", "value"])
+            alone = [
+                evaluate(a, b, seen=here.labelled(CELL), resamples=0).loc["pearson", "value"]
+                for a, b in zip(scores, truth, strict=True)
+            ]
+            assert single[f"{share:.0%}"][0] == pytest.approx(np.mean(alone))
 
     def test_the_case_study_calls_nodes_by_name_and_ranks_them_by_truth(
         self, tmp_path: Path

@@ -47,7 +47,9 @@ def test_the_table_has_all_methods_both_tasks_and_the_models_quality(
 ) -> None:
     conduct("twitter", lab, tmp_path, "nora reproduce twitter", progress=False)
     tables = json.loads((tmp_path / "twitter.json").read_text())["tables"]
-    agreement, means, models, shares, tuned, everything = tables.values()
+    expected, agreement, means, _, models, shares, tuned, everything, single = tables.values()
+    assert [row["method"] for row in expected] == list(METHODS)
+    assert len(single) == len(METHODS) * 2 * 2  # tasks and cycles
     assert {(row["task"], row["method"]) for row in agreement} == {
         (task, method) for task in ("node", "link") for method in METHODS
     }

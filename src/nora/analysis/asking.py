@@ -33,6 +33,7 @@ def write_page(analysis: Analysis, path: Path, folder: Path) -> None:
         model_name=run.architecture["name"],
         run=str(folder / "run"),
         session=analysis.session,
+        stability=analysis.stability,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,16 @@ def check_names(model: str | None, methods: Iterable[str]) -> None:
         MODELS.check(model)
     for name in methods:
         METHODS.check(name)
+
+
+def check_models(model: str | None, models: Sequence[str]) -> None:
+    """Raise where one architecture is named, and several, or one of them twice."""
+    if model is not None and models:
+        raise ValueError("model= names one architecture and models= several: give one of them")
+    if len(set(models)) < len(models):
+        raise ValueError(
+            f"models= names one twice: {', '.join(models)}; for other seeds give repeats="
+        )
 
 
 def check_task(task: str | None) -> None:

@@ -22,11 +22,17 @@ FILES = {
     "scores.csv.meta.json": "how these scores were made",
     "scores.parquet": "the same table for programs",
     "effects": "for the first nodes, who changes without them",
+    "models.csv": "every model that was trained: how good it is, and how far it agrees with the others",
+    "agreement.csv": "every two of these models: correlations, and how many of the first nodes they share",
+    "stability.png": "the first nodes by every model",
     "graph.graphml": "the graph with the scores, for Gephi, Cytoscape, NetworkX",
     "graph.gexf": "the same for Gephi",
     "run": "the trained model and its graph, for 'nora what-if' and 'nora rank'",
     ABOUT: "how all this came about: files, seeds, versions, notes, times",
 }
+
+# Of these, what is there only where several models were trained.
+OF_SEVERAL = ("models.csv", "agreement.csv", "stability.png")
 
 
 def check_results(folder: Path, force: bool, inputs: Inputs | None = None) -> None:

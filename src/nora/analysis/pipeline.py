@@ -14,9 +14,10 @@ from typing import Any
 
 import pandas as pd
 
-from nora.analysis.checks import check_files, check_task
+from nora.analysis.checks import check_files, check_models, check_task
 from nora.analysis.forecast import Forecast, forecast
 from nora.analysis.model_choice import ModelChoice, choose_model
+from nora.analysis.repeats import repeated
 from nora.analysis.result import Analysis
 from nora.analysis.stages import Stages
 from nora.analysis.summary import model_notes, summarise_graph
@@ -47,6 +48,8 @@ def analyse(
     labels: Source | None = None,
     *,
     model: str | None = None,
+    models: str | Sequence[str] = (),
+    repeats: int = 1,
     task: str | None = None,
     directed: bool = False,
     encoding: str = "auto",
@@ -74,6 +77,9 @@ def analyse(
         labels: The classes to predict: `id`, `label`; blank is unknown.
         model: A name from `nora models`; by default, and for `auto`, `rgcn` for typed edges where that
             fits, else `gcn`: the choice is told with its reason.
+        models: Several architectures in place of `model`: the first is told of, the others are compared.
+        repeats: How many models of each architecture are trained, with seeds that follow `seed`. With more
+            than one model, `Analysis.stability` tells how far the ranking holds for the others.
         task: `node` (predict labels) or `link` (predict edges); by default `node` if there are labels.
         directed: Edges go from source to target only.
         encoding: Features for nodes without any: `auto`, `degree`, `onehot`, `random`, `random-walk`,
@@ -99,15 +105,18 @@ def analyse(
         (7, 2, 'link')
     """
     tell = tell or (lambda text: log.info(text.strip()))
-    ignore, also = _several(ignore), _several(also)
+    ignore, also, models = _several(ignore), _several(also), _several(models)
     check_task(task)
     check_seed(seed)
     check_whole("epochs", epochs, 1)
     given = {"edges": edges, "features": features, "labels": labels}
     check_files(**given)
     _check_methods(method, also)
-    if model not in (None, "auto"):
-        MODELS[model]
+    check_models(model, models)
+    check_whole("repeats", repeats, 1)
+    for name in (model, *models):
+        if name not in (None, "auto"):
+            MODELS[name]
     check_whole("top", top, 1)
 
     stages, cautions = Stages(progress), []
@@ -125,7 +134,8 @@ def analyse(
         )
         inputs = tuple(_identity(role, one) for role, one in given.items() if one is not None)
     task = _task(reading, task)
-    chosen = choose_model(model, reading.dataset)
+    choices = [choose_model(name, reading.dataset) for name in models or (model,)]
+    chosen = choices[0]
     model = chosen.name
     graph = summarise_graph(reading, directed)
     tell(f"Read {'edges' if isinstance(edges, pd.DataFrame) else Path(edges).name}: {graph}.")
@@ -135,8 +145,9 @@ def analyse(
         tell(f"  · model {model}: {chosen.reason}")
     expected = forecast(reading.dataset.data, model, epochs, reading.dataset.num_classes or 64)
     _check_memory(expected, memory)
+    many = repeats * len(choices)
     if expected.long:
-        tell(f"\nThis will take {expected}.")
+        tell(f"\nThis will take {expected}{f', {many} times' if many > 1 else ''}.")
 
     with stages.measured("training"):
         run = train(
@@ -170,6 +181,30 @@ def analyse(
         tell(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
     with stages.measured("other methods"), _kept(cautions):
         others = tuple(session.influence(name, progress=progress) for name in also)
+    stability = None
+    if many > 1:
+        tell(
+            f"\nTraining {many - 1} other model{'s' * (many > 2)}, to see whether the ranking holds:"
+        )
+        with stages.measured("other models"), _kept(cautions):
+            stability = repeated(
+                run,
+                trust,
+                scores,
+                reading.dataset,
+                choices,
+                repeats,
+                top,
+                method=method,
+                options=_room(method, memory),
+                epochs=epochs,
+                progress=progress,
+                tell=tell,
+            )
+        tell(stability.finding)
+        if stability.caution:
+            cautions.append(stability.caution)
+            warnings.warn(stability.caution, UserWarning, stacklevel=2)
     first = scores.top(top)["node"].tolist()
     effects = []
     with stages.shown("effects", len(first)) as advance:
@@ -184,11 +219,14 @@ def analyse(
         others=others,
         effects=tuple(effects),
         trust=trust,
+        stability=stability,
         notes=notes,
         warnings=tuple(cautions),
         options={
             "task": task,
             "model": model,
+            "models": [one.name for one in choices],
+            "repeats": repeats,
             "directed": directed,
             "encoding": reading.encoding,
             "ignore": ignore,

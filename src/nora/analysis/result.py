@@ -17,6 +17,7 @@ from nora.questions.session import Session
 from nora.results.effect import Effect
 from nora.results.exactness import method_name
 from nora.results.influence import Influence
+from nora.results.stability import Stability
 from nora.training.runs import Run
 from nora.training.trust import Trust
 
@@ -42,6 +43,7 @@ class Analysis:
         seconds: How long each stage took.
         memory: The most bytes held during each stage.
         computing: Seconds of all cores together that each stage took.
+        stability: How far the ranking holds for other seeds and architectures, where some were asked for.
 
     Example:
         >>> import nora
@@ -68,6 +70,7 @@ class Analysis:
     seconds: Mapping[str, float]
     memory: Mapping[str, int] = field(default_factory=dict)
     computing: Mapping[str, float] = field(default_factory=dict)
+    stability: Stability | None = None
 
     def __repr__(self) -> str:
         best = self.top(NAMED_IN_REPR)
@@ -79,6 +82,7 @@ class Analysis:
             f"Analysis of {self.graph}",
             f"  the model ({self.run.architecture['name']}) {self.trust.finding}",
             f"  most influential ({method_name(self.scores)}): {first}",
+            *([f"  {self.stability.finding}"] if self.stability is not None else []),
             *(f"  warning: {text}" for text in self.warnings),
         ]
         return "\n".join(lines)

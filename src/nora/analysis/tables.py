@@ -46,6 +46,10 @@ def scores_table(analysis: Analysis, degree: Mapping[int, int]) -> pd.DataFrame:
         frame = scores.to_frame().set_index("node").loc[table["node"]]
         table[f"influence_{scores.method}"] = frame["influence"].to_numpy()
         table[f"rank_{scores.method}"] = frame["rank"].to_numpy()
+    if analysis.stability is not None:
+        held = analysis.stability.to_frame().set_index("node").loc[table["node"]]
+        for name in held.columns:
+            table[name] = held[name].to_numpy()
     table.insert(0, "id", table["name"])
     return _at_the_end(table.sort_values("rank").reset_index(drop=True), "node", "name")
 

@@ -23,6 +23,7 @@ from nora.progress import Advance
 from nora.results.exactness import method_name
 from nora.results.export import to_networkx, write_graph
 from nora.results.influence import Influence
+from nora.results.plots.style import save_figure
 from nora.results.spreadsheet import write_csv
 from nora.results.tables import write_table
 from nora.strict_json import json_text
@@ -50,6 +51,10 @@ def write_results(analysis: Analysis, folder: Path, progress: bool) -> None:
                 name = effect_file(rank, scores.names or (), effect.removed[0])
                 write_csv(changes(effect, dataset.class_names), new / "effects" / name)
                 advance(1)
+            if analysis.stability is not None:
+                write_csv(analysis.stability.models(), new / "models.csv")
+                write_csv(analysis.stability.agreement(), new / "agreement.csv")
+                save_figure(analysis.stability.plot(), new / "stability.png")
             _write_graph(analysis, table, new, advance)
         with stages.shown("writing the report"):
             write_page(analysis, new / "report.html", folder)
@@ -101,11 +106,27 @@ def describe(analysis: Analysis, stages: Stages) -> dict[str, Any]:
             "weak": trust.weak,
             "reason": trust.reason,
         },
+        "stability": _stability(analysis),
         "method": _method(scores),
         "also": [_method(other) for other in analysis.others],
         "seconds": stages.seconds,
         "computing_seconds": stages.computing,
         "peak_bytes": stages.memory,
+    }
+
+
+def _stability(analysis: Analysis) -> dict[str, Any] | None:
+    found = analysis.stability
+    if found is None:
+        return None
+    pairs = found.agreement()
+    return {
+        "verdict": found.verdict,
+        "finding": found.finding,
+        "first": found.k,
+        "models": [asdict(member) for member in found.members],
+        "spearman": float(pairs["spearman"].mean()),
+        "shared": float(pairs["shared"].mean()),
     }
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nora.strict_json import json_text
-from nora.wording import cell
+from nora.wording import cell, fixed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,18 +46,61 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def print_table(frame: pd.DataFrame, title: str = "") -> None:
     """Print a frame; numbers to the right, and every name in full."""
+    if title:
+        say(title)  # not the table's own title, which would wrap at the table's width
+    numeric = {str(column) for column, kind in frame.dtypes.items() if kind.kind in "iuf"}
+    _print_texts(frame.rename(columns=str).map(cell), numeric)
+
+
+def print_wide_table(frame: pd.DataFrame, title: str, keys: Sequence[str]) -> None:
+    """Print a frame that may be wider than the terminal: columns that do not fit go below.
+
+    Args:
+        frame: Texts, or numbers that are shown with three digits after the point.
+        title: Its heading.
+        keys: Columns that say what a row is about, and are repeated.
+    """
+    say(title)
+    numeric = {str(column) for column, kind in frame.dtypes.items() if kind.kind in "iuf"}
+    texts = frame.rename(columns=str).map(fixed)
+    widths = {
+        name: max(len(name), *(len(text) for text in texts[name]), 1) for name in texts.columns
+    }
+    for columns in column_blocks(widths, keys, _console().width):
+        _print_texts(texts[columns], numeric)
+
+
+def column_blocks(widths: Mapping[str, int], keys: Sequence[str], room: int) -> list[list[str]]:
+    """Columns in blocks that fit a width, each beginning with the key columns.
+
+    >>> column_blocks({"method": 6, "pearson": 7, "spearman": 8}, ["method"], 26)
+    [['method', 'pearson'], ['method', 'spearman']]
+    """
+    repeated = [name for name in widths if name in keys]
+    space, edges = 3, 1  # between columns, and around the table
+    taken = edges + sum(widths[name] + space for name in repeated)
+    blocks, used = [list(repeated)], taken
+    for name in widths:
+        if name in repeated:
+            continue
+        if used + widths[name] + space > room and len(blocks[-1]) > len(repeated):
+            blocks.append(list(repeated))
+            used = taken
+        blocks[-1].append(name)
+        used += widths[name] + space
+    return blocks
+
+
+def _print_texts(texts: pd.DataFrame, numeric: set[str]) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    if title:
-        say(title)  # not the table's own title, which would wrap at the table's width
     table = Table(box=box.SIMPLE_HEAD)
-    for column, kind in frame.dtypes.items():
-        numeric = kind.kind in "iuf"
-        table.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
-    for row in frame.itertuples(index=False):
-        table.add_row(*(Text(cell(value)) for value in row))
+    for name in texts.columns:
+        table.add_column(name, justify="right" if name in numeric else "left", overflow="fold")
+    for row in texts.itertuples(index=False):
+        table.add_row(*(Text(text) for text in row))
     _console().print(table)
 
 

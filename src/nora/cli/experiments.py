@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from nora.cli.arguments import Force
-from nora.cli.display import Json, print_json, print_table, say
+from nora.cli.display import Json, print_json, print_wide_table, say
 from nora.files import check_folder
 from nora.outputs import check_file
 
 # Longer tables are for the files.
 SHOWN_ROWS = 40
+# Columns that say what a row is about.
+KEYS = ("dataset", "model", "task", "cell", "method", "cycle", "compared", "rank", "node", "top")
 
 
 def reproduce(
@@ -41,11 +43,25 @@ def reproduce(
     cache: Annotated[
         Path | None, typer.Option(help="Folder for finished work; a per-user one by default.")
     ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLACE",
+            help="A method of your own, package.module:function, or a name from 'nora methods', as a row "
+            "beside the others; may be given several times.",
+        ),
+    ] = None,
     share: Annotated[
         float,
         typer.Option(min=0.0, max=1.0, metavar="X", help="Share of nodes methods may learn from."),
     ] = 0.1,
     seed: Annotated[int, typer.Option(help="Seed of splits, weights and labelled nodes.")] = 0,
+    finished: Annotated[
+        bool,
+        typer.Option(
+            "--finished", help="Do no work; tell of the cells that are finished, and which are not."
+        ),
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -59,6 +75,8 @@ def reproduce(
       nora reproduce list
       nora reproduce citation --datasets cora --models gcn --profile quick
       nora reproduce stability --datasets cora,citeseer
+      nora reproduce citation --profile paper --finished --out results/paper
+      nora reproduce citation --datasets cora --method my_package:my_method
     """
     from nora.experiments import RECIPES
 
@@ -68,7 +86,7 @@ def reproduce(
         print_entries(RECIPES.told())
         return
     RECIPES.check(experiment)
-    for ending in (".md", ".json", ".png"):
+    for ending in (".md", ".json", ".png", ".parquet"):
         check_file(out / f"{experiment}{ending}", force)
 
     from nora.datasets import DATASETS, cache_folder
@@ -93,6 +111,12 @@ def reproduce(
             raise ValueError(f"--tasks names {name!r}; it takes node, link or node,link")
     if not 0 < share < 1:
         raise ValueError(f"--share must lie between 0 and 1, got {share:g}")
+    if method and not entry.facts.takes_methods:
+        takers = ", ".join(one.name for one in RECIPES if one.facts.takes_methods)
+        raise ValueError(f"{experiment} compares no further methods; --method is for {takers}")
+    from nora.experiments.stranger import method_named
+
+    own = tuple(dict.fromkeys(method_named(text) for text in method or ()))
     kept = cache or cache_folder() / "experiments"
     check_folder(kept)
     lab = Lab(
@@ -104,11 +128,16 @@ def reproduce(
         cycles=cycles or size.cycles,
         share=share,
         seed=seed,
+        methods=own,
     )
     command = ["nora", "reproduce", experiment, "--profile", profile]
     for key, value in chosen.items():
         command += [f"--{key}", ",".join(value)]
     command += ["--cycles", str(lab.cycles), "--share", f"{share:g}", "--seed", str(seed)]
+    for text in method or ():
+        command += ["--method", text]
+    if finished:
+        command.append("--finished")
     try:
         report = conduct(
             experiment,
@@ -116,6 +145,7 @@ def reproduce(
             out,
             shlex.join(command),
             say=(lambda _: None) if json else (lambda text: typer.echo(text, err=True)),
+            finished=finished,
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
@@ -127,8 +157,9 @@ def reproduce(
     say(report.title)
     for heading, table in report.tables:
         if len(table) <= SHOWN_ROWS:
-            print_table(table, heading)
-    say(f"Written: {out / experiment}.md, .json" + (" and .png" if report.figure else ""))
+            print_wide_table(table, heading, KEYS)
+    endings = [".md", ".json", *([".png"] if report.figure else []), *report.files]
+    say(f"Written: {out / experiment}{', '.join(endings)}")
 
 
 def _names(text: str | None, default: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.analysis.checks import check_files, check_names, check_task
+from nora.analysis.checks import check_files, check_models, check_names, check_task
 from nora.analysis.folder import ABOUT, FILES, check_results
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.flags import flags_of, in_flags
@@ -50,6 +50,21 @@ def run(
             help="A name from 'nora models'.", show_default="auto: rgcn for typed edges, else gcn"
         ),
     ] = None,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Several, with commas: the first is told of, and compared with the others.",
+        ),
+    ] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Train so many models of each kind, to see whether the ranking holds.",
+        ),
+    ] = 1,
     task: Annotated[
         str | None,
         typer.Option(
@@ -133,12 +148,16 @@ def run(
                --labels demo-data/labels.csv --out demo-results
       nora run --edges follows.csv --directed --task link --also degree
       nora run --edges network.graphml --model sage --encoding random-walk
+      nora run --edges edges.csv --labels labels.csv --models gcn,sage,gat --repeats 3
     """
     # edges.csv.gz has two endings.
     name = edges.name if edges.is_dir() else edges.name.removesuffix(".gz").rsplit(".", 1)[0]
     folder = out or Path(f"{name}-influence")
     check_task(task)
-    check_names(model, (method, *(also or ())))
+    kinds = [name.strip() for name in (models or "").split(",") if name.strip()]
+    check_models(model, kinds)
+    for kind in (model, *kinds):
+        check_names(kind, (method, *(also or ())))
     # typer, too, could ask whether files are readable (`readable=True`), but not say why they are not.
     check_files(edges, features, labels)
     check_results(folder, force, read_from(edges, features, labels))
@@ -156,6 +175,8 @@ def run(
         features,
         labels,
         model=model,
+        models=kinds,
+        repeats=repeats,
         task=task,
         directed=directed,
         encoding=encoding,
@@ -197,6 +218,14 @@ def _finish(analysis: Analysis, folder: Path, as_json: bool) -> None:
         exactly = f"{len(known['nodes']):,} nodes in all"
         say(f"These and others, {exactly}, are computed exactly; the rest is estimated.")
         say(f"{accuracy_text(known)}\n")
+    if analysis.stability is not None:
+        held = analysis.stability
+        shown = held.to_frame(held.first)
+        shown.insert(0, "name", [held.name(node) for node in held.first])
+        kept = ["name", "influence_mean", "influence_spread", f"times_in_top_{held.k}"]
+        print_table(
+            shown[kept].head(SHOWN), f"By {len(held.members)} models: the ranking {held.verdict}"
+        )
     say(f"In {folder}:")
     width = max(map(len, FILES))
     for name, what in FILES.items():

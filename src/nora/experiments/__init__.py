@@ -7,7 +7,7 @@ tables and chart from what the steps have left in the lab's cache.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from nora.registry import Registry
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -23,13 +25,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What a recipe found: tables with headings, a chart, and what a reader must know."""
+    """What a recipe found.
+
+    Attributes:
+        title: What is asked.
+        text: What a reader must know.
+        tables: Tables to read, with headings.
+        figure: A chart.
+        facts: What else the record says of how it was made.
+        raw: Tables for programs, which only the JSON file has.
+        files: Further files by their names' endings: functions that write them, from a path and from what
+            the record says.
+    """
 
     title: str
     text: str
     tables: Sequence[tuple[str, pd.DataFrame]]
     figure: Figure | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    raw: Sequence[tuple[str, pd.DataFrame]] = ()
+    files: Mapping[str, Callable[[Path, dict[str, Any]], None]] = field(default_factory=dict)
 
 
 class Recipe(Protocol):
@@ -46,11 +61,19 @@ class Recipe(Protocol):
 
 @dataclass(frozen=True)
 class RecipeFacts:
-    """What a recipe runs over when nobody says."""
+    """What a recipe runs over when nobody says.
+
+    Attributes:
+        datasets, models, tasks: Their names.
+        cell_by_cell: No row of its tables needs two cells, so that it can tell of some of them.
+        takes_methods: Methods of somebody else's can stand in its tables.
+    """
 
     datasets: tuple[str, ...] = ("cora", "citeseer", "pubmed")
     models: tuple[str, ...] = ("gcn", "sage", "gat", "gcnii")
     tasks: tuple[str, ...] = ("node", "link")
+    cell_by_cell: bool = False
+    takes_methods: bool = False
 
 
 RECIPES: Registry[type[Recipe], RecipeFacts] = Registry("experiment", __name__, RecipeFacts())

@@ -8,11 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.charts import dots
 from nora.experiments.kept import keep, kept
-from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.lab import TRUTH, Lab, Step, in_file
+from nora.experiments.single import SAYS, single_tables
 from nora.results.agreement import evaluate
 
 COMPARED = ("nora", "nora-t1", "nora-t2", "mask", "predict-n", "predict-e")
@@ -20,10 +21,15 @@ YARDSTICKS = ("degree", "pagerank", "random")
 RESAMPLES = 200
 
 
+def methods_of(lab: Lab) -> tuple[str, ...]:
+    """All methods of the main table; those that were asked for stand first."""
+    return tuple(dict.fromkeys((*lab.methods, *COMPARED, *YARDSTICKS)))
+
+
 def _path(lab: Lab, cell: Cell, method: str) -> Path:
     agreement = lab.code("nora.results.agreement")
     facts = lab.cell_facts(cell, method, resamples=RESAMPLES, agreement=agreement)
-    return lab.path("evaluated", f"{cell}-{method}", facts, ".json")
+    return lab.path("evaluated", f"{cell}-{in_file(method)}", facts, ".json")
 
 
 def rows_of(lab: Lab, cell: Cell, method: str) -> list[dict[str, Any]]:
@@ -67,7 +73,7 @@ def evaluation_steps(lab: Lab, methods: tuple[str, ...]) -> list[Step]:
     return [
         Step(
             f"evaluate {method} on {cell}",
-            _path(lab, cell, method).exists,
+            _path(lab, cell, method),
             partial(rows_of, lab, cell, method),
         )
         for cell in lab.cells
@@ -108,40 +114,70 @@ def tuned_table(lab: Lab, methods: tuple[str, ...]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["cell", "method", "options", "pearson on labels"])
 
 
-@RECIPES.register("citation", "the main table: all methods × datasets × models × tasks")
+def quality_table(lab: Lab) -> pd.DataFrame:
+    """How good the trained models are: their metric on the test nodes or links, and epochs."""
+    rows = []
+    for cell in lab.cells:
+        found = pd.DataFrame([lab.run(cell, cycle).metrics for cycle in range(lab.cycles)])
+        metric = next(name for name in found.columns if name.startswith("test_"))
+        rows.append(
+            {
+                "dataset": cell.dataset,
+                "model": cell.model,
+                "task": cell.task,
+                "hidden": lab.profile.training(cell)["hidden_channels"],
+                "metric": metric.removeprefix("test_"),
+                "mean": found[metric].mean(),
+                "lowest": found[metric].min(),
+                "highest": found[metric].max(),
+                "epochs": found["epochs"].mean(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+@RECIPES.register(
+    "citation",
+    "the main table: all methods × datasets × models × tasks",
+    RecipeFacts(cell_by_cell=True, takes_methods=True),
+)
 class Citation:
     """Pearson of every method in every cell, beside the paper's."""
 
     @staticmethod
     def plan(lab: Lab) -> list[Step]:
         """See `Recipe.plan`."""
-        methods = (*COMPARED, *YARDSTICKS)
+        methods = methods_of(lab)
         return [*plan_for(lab, methods), *evaluation_steps(lab, methods)]
 
     @staticmethod
     def report(lab: Lab) -> Report:
         """See `Recipe.report`."""
-        methods = (*COMPARED, *YARDSTICKS)
+        methods = methods_of(lab)
         found = evaluated(lab, methods)
         intervals = found[found["metric"] == "pearson"]
         width = (intervals["high"] - intervals["low"]).groupby(intervals["method"]).mean()
+        expected, cells, every = single_tables(lab, methods)
         return Report(
             title="How well does each method agree with the truth?",
             text=(
-                f"Pearson correlation with the exact influence on the nodes a method has not seen "
-                f"({1 - lab.share:.0%} of them); scores and truth are averaged over {lab.cycles} "
-                "models, one per cyclic split. In brackets: the difference to the paper's figure. "
-                + lab.profile.caption
+                f"{SAYS}Pearson correlation with the exact influence on the nodes a method has not seen "
+                f"({1 - lab.share:.0%} of them); in the averages, scores and truth are averaged "
+                f"over {lab.cycles} models, one per cyclic split. In brackets: the difference to the "
+                "paper's figure. " + lab.profile.caption
             ),
             tables=[
+                expected,
                 ("Means over all cells", means_table(found, methods)),
+                cells,
                 ("Pearson in every cell (difference to the paper)", pearson_table(found, methods)),
+                ("How good are the models?", quality_table(lab)),
                 (
                     "Mean width of the 95 % bootstrap interval of Pearson",
                     width.rename("width").loc[list(methods)].reset_index(),
                 ),
                 ("Tuned options", tuned_table(lab, COMPARED)),
-                ("Everything", found),
             ],
-            figure=dots(intervals, COMPARED),
+            raw=[("Everything", found), every],
+            figure=dots(intervals, tuple(dict.fromkeys((*lab.methods, *COMPARED)))),
         )

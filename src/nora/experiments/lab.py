@@ -45,11 +45,24 @@ TRUTH = "exact"
 
 @dataclass(frozen=True)
 class Step:
-    """One piece of work of an experiment's plan."""
+    """One piece of work of an experiment's plan, and where what comes of it is kept."""
 
     label: str
-    done: Callable[[], bool]
+    path: Path
     do: Callable[[], Any]
+
+    def done(self) -> bool:
+        """Whether it has been done."""
+        return self.path.exists()
+
+    @property
+    def kind(self) -> str:
+        """What is done, whatever it is done on: steps of a kind take about as long.
+
+        >>> Step("tune mask on cora-gcn-node", Path("a"), print).kind
+        'tune mask'
+        """
+        return self.label.partition(" on ")[0] if " on " in self.label else self.label.split()[0]
 
 
 @dataclass(frozen=True)
@@ -65,6 +78,8 @@ class Lab:
         seed: Seed of splits, weights and of the labelled sample.
         progress: Show progress bars inside steps.
         executor: Who computes the true influences, as in `nora.influence`.
+        methods: Further methods to compare, by their names in `METHODS`.
+        only: Run over these cells alone, of those that datasets, models and tasks make; None for all.
     """
 
     cache: Path
@@ -77,18 +92,21 @@ class Lab:
     seed: int = 0
     progress: bool = False
     executor: Any = None
+    methods: Sequence[str] = ()
+    only: Sequence[Cell] | None = None
     _loaded: dict[str, tuple[Dataset, str]] = field(default_factory=dict, repr=False)
     _code: dict[tuple[Any, ...], str] = field(default_factory=dict, repr=False)
 
     @cached_property
     def cells(self) -> list[Cell]:
         """All cells, in the order of the paper's tables."""
-        return [
+        every = [
             Cell(dataset, model, task)
             for dataset in self.datasets
             for model in self.models
             for task in self.tasks
         ]
+        return every if self.only is None else [cell for cell in every if cell in self.only]
 
     def dataset(self, name: str) -> Dataset:
         """A dataset, loaded once."""
@@ -117,10 +135,14 @@ class Lab:
     def method_code(self, method: str) -> str:
         """Digest of the code that a method's scores depend on, tuning and labels included."""
         entry = METHODS[method]
+        # A method of somebody else's stands in a package of theirs, all of which may have a say.
+        home = method.partition(":")[0] if ":" in method else entry.value.__module__
+        package = home.partition(".")[0]
+        within = SCORING if package == "nora" else (*SCORING, package)
         if not _learns(method):
-            return self.code(entry.value)
+            return self.code(home, within=within)
         search = [SEARCHES[method].value] if entry.facts.own_search else []
-        return self.code(entry.value, METHODS[TRUTH].value, "nora.tuning.tune", *search)
+        return self.code(home, METHODS[TRUTH].value, "nora.tuning.tune", *search, within=within)
 
     def _training_code(self, cell: Cell) -> str:
         # Every way to fit: which one a model takes is found by looking at the model.
@@ -207,7 +229,7 @@ class Lab:
 
     def _score_path(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Path:
         facts = self.score_facts(cell, cycle, method, hidden)
-        return self.path("scores", f"{cell}-cycle{cycle}-{method}", facts, ".parquet")
+        return self.path("scores", f"{cell}-cycle{cycle}-{in_file(method)}", facts, ".parquet")
 
     def scores(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Influence:
         """A method's scores on one cycle's model, with tuned options where it has any."""
@@ -227,6 +249,10 @@ class Lab:
             progress=self.progress,
             **options,
         )
+        if (
+            not found.scores.isfinite().all()
+        ):  # or the nodes would not count, and it would seem better
+            raise ValueError(f"the scores of {method!r} on {cell} cycle {cycle} are not all finite")
         found.save(path)
         return found
 
@@ -240,7 +266,7 @@ class Lab:
 
     def _tuned_path(self, cell: Cell, method: str) -> Path:
         facts = self.score_facts(cell, 0, method)
-        return self.path("tuned", f"{cell}-{method}", facts, ".json")
+        return self.path("tuned", f"{cell}-{in_file(method)}", facts, ".json")
 
     def tuned(self, cell: Cell, method: str) -> Tuned:
         """A method's options, found from the labelled nodes alone."""
@@ -260,7 +286,7 @@ class Lab:
     def training_steps(self, cells: Sequence[Cell], hidden: int | None = None) -> list[Step]:
         """Train the cells' models."""
         return [
-            _step(
+            Step(
                 f"train {cell} cycle {cycle}",
                 self._run_path(cell, cycle, hidden),
                 partial(self.run, cell, cycle, hidden),
@@ -278,14 +304,14 @@ class Lab:
             for method in methods:
                 if _learns(method):
                     steps.append(
-                        _step(
+                        Step(
                             f"tune {method} on {cell}",
                             self._tuned_path(cell, method),
                             partial(self.tuned, cell, method),
                         )
                     )
                 steps += [
-                    _step(
+                    Step(
                         f"{method} on {cell} cycle {cycle}",
                         self._score_path(cell, cycle, method, hidden),
                         partial(self.scores, cell, cycle, method, hidden),
@@ -301,10 +327,15 @@ def _trained_as(cell: Cell) -> Cell:
     return replace(cell, task="node") if both else cell
 
 
+def in_file(method: str) -> str:
+    """A method's name as a part of a file's.
+
+    >>> in_file("my_package:my_method")
+    'my_package.my_method'
+    """
+    return method.replace(":", ".")
+
+
 def _learns(method: str) -> bool:
     """Whether a method has options that are found from labels."""
     return METHODS[method].facts.tunable
-
-
-def _step(label: str, path: Path, do: Callable[[], Any]) -> Step:
-    return Step(label, path.exists, do)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.charts import bars
 from nora.experiments.citation import COMPARED, plan_for
@@ -58,7 +58,11 @@ def measure(lab: Lab, cell: Cell) -> dict[str, Any]:
     return row
 
 
-@RECIPES.register("time", "what every method costs, side by side; needs a quiet machine")
+@RECIPES.register(
+    "time",
+    "what every method costs, side by side; needs a quiet machine",
+    RecipeFacts(cell_by_cell=True),
+)
 class RunningTime:
     """Seconds per method and cell, and how many times faster than brute force."""
 
@@ -66,7 +70,7 @@ class RunningTime:
     def plan(lab: Lab) -> list[Step]:
         """See `Recipe.plan`."""
         timings = [
-            Step(f"time {cell}", _path(lab, cell).exists, partial(measure, lab, cell))
+            Step(f"time {cell}", _path(lab, cell), partial(measure, lab, cell))
             for cell in lab.cells
         ]
         return plan_for(lab, METHODS_TIMED[1:]) + timings

@@ -19,6 +19,7 @@ from nora.experiments.citation import (
     tuned_table,
 )
 from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.single import SAYS, single_tables
 from nora.experiments.skew import SHARES, top_share
 
 # Where everybody changes with every removal, the sketch costs as much as `exact` per node, and more.
@@ -101,22 +102,25 @@ class Twitter:
         """See `Recipe.report`."""
         methods = compared(lab)
         found = evaluated(lab, methods)
+        expected, cells, every = single_tables(lab, methods)
         return Report(
             title="Twitter: how well does each method agree with the truth?",
             text=(
-                "TIMME trained on parties and links together. Correlation with the exact influence on "
-                f"the {1 - lab.share:.0%} of the users a method has not seen, averaged over "
+                f"{SAYS}TIMME trained on parties and links together. Correlation with the exact influence on "
+                f"the {1 - lab.share:.0%} of the users a method has not seen, in the averages over "
                 f"{lab.cycles} models, one per cyclic split. The paper's figures are on its larger "
                 "graphs P50 and P_20_50, not on this one: other users, of whom most are no "
                 "politicians. " + caption(lab)
             ),
             tables=[
+                expected,
                 ("Agreement, beside the paper's Pearson", beside_the_paper(found)),
                 ("Means over both tasks", means_table(found, methods)),
+                cells,
                 ("How good are the models?", quality(lab)),
                 ("Share of the most influential users", shares(lab)),
                 ("Tuned options", tuned_table(lab, COMPARED)),
-                ("Everything", found),
             ],
+            raw=[("Everything", found), every],
             figure=dots(found[found["metric"] == "pearson"], methods[:-1]),
         )

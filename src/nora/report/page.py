@@ -27,9 +27,11 @@ from nora.report.contents import Contents, page_contents
 from nora.report.findings import Finding
 from nora.report.provenance import provenance
 from nora.report.quality import quality, trust_in
+from nora.report.stability import stability_section
 from nora.report.subject import Subject, gather
 from nora.results.exactness import is_exact, method_name
 from nora.results.influence import Influence
+from nora.results.stability import Stability
 from nora.templates import render
 from nora.training.trust import Trust
 from nora.wording import count, duration, number, sentence
@@ -63,6 +65,7 @@ def write_report(
     run: str | None = None,
     session: Session | None = None,
     trust: Trust | None = None,
+    stability: Stability | None = None,
 ) -> Path:
     """Write one self-contained page: findings, ranking, the graph, and what each removal changes.
 
@@ -94,6 +97,8 @@ def write_report(
         run: The folder of the trained run, for the commands that the page suggests.
         session: A session of this model, graph and task, so that nothing is prepared again.
         trust: The verdict on the model (`nora.training.trust.assess(run)`); of `metrics` by default.
+        stability: Influences of other models trained on the same data: the page tells how far the ranking
+            holds for them.
 
     Returns:
         The path.
@@ -124,7 +129,8 @@ def write_report(
     metrics = metrics or {}
     trust = trust_in(subject, metrics) if trust is None else trust
     weak = [trust.caution] if trust is not None and trust.weak else []
-    told = dict.fromkeys((*warnings, *weak))  # the caller may warn of the same
+    shaky = [stability.caution] if stability is not None and stability.caution else []
+    told = dict.fromkeys((*warnings, *weak, *shaky))  # the caller may warn of the same
     headline = _headline(subject, contents.findings)
     title = title or ""
     page = render(
@@ -139,6 +145,7 @@ def write_report(
         findings=contents.findings,
         subject=subject,
         first_nodes=_first_nodes(subject),
+        stability=None if stability is None else stability_section(stability, subject),
         provenance=provenance(
             subject, metrics, notes, seed, model_name, len(contents.value["effects"]["of"])
         ),

@@ -1,0 +1,371 @@
+"""Writes the page of verdicts, `docs/paper.md`, and the list of results, `results/README.md`.
+
+    python docs/pictures/paper.py
+
+Figures come from `results/` and from the paper's own (`paper.json` of `nora.experiments`); only the reasons
+are written by hand, in `paper_text.py`.
+"""
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from paper_text import CHOICES, HEAD, SAID, SUMMARY, WHY
+
+from nora.experiments import lookup, published
+
+ROOT = Path(__file__).parents[2]
+METHODS = ("nora", "nora-t1", "nora-t2", "mask", "predict-n", "predict-e")
+# Differences that count as none, and as small: of correlations, and of percentages.
+CORRELATION, PERCENT = (0.015, 0.05), (1.0, 5.0)
+MARKS = {"reproduced": "=", "close": "≈", "differs": "≠"}
+
+
+def results(name: str) -> dict[str, Any] | None:
+    """A result's document; None where it has not been made."""
+    path = ROOT / "results" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def verdict(here: float, paper: float, bounds: tuple[float, float] = CORRELATION) -> str:
+    """One word.
+
+    >>> verdict(0.9, 0.91), verdict(0.9, 0.94), verdict(0.9, 0.7)
+    ('reproduced', 'close', 'differs')
+    """
+    off = abs(here - paper) + 0.0  # NaN is neither
+    return "reproduced" if off <= bounds[0] else "close" if off <= bounds[1] else "differs"
+
+
+def pearsons(document: dict[str, Any] | None) -> dict[tuple[str, ...], float]:
+    """Pearson by task, dataset, model and method."""
+    rows = [] if document is None else document["tables"]["Everything"]
+    return {
+        (row["task"], row["dataset"], row["model"], row["method"]): row["value"]
+        for row in rows
+        if row["metric"] == "pearson"
+    }
+
+
+def row(*cells: str) -> str:
+    """A row of a table."""
+    return "| " + " | ".join(cells) + " |"
+
+
+def table(*columns: str) -> list[str]:
+    """The head of a table."""
+    return [row(*columns), "|" + "---|" * len(columns)]
+
+
+def paired(found: dict[tuple[str, ...], float], method: str) -> tuple[list[float], list[float]]:
+    """Pearsons here and in the paper, of the cells that both have."""
+    figures = published()["pearson"]
+    pairs = [
+        (value, lookup(figures, *key))
+        for key, value in found.items()
+        if key[3] == method and lookup(figures, *key) == lookup(figures, *key)
+    ]
+    return [here for here, _ in pairs], [paper for _, paper in pairs]
+
+
+def means(found: dict[tuple[str, ...], float], method: str) -> str:
+    """`0.901 → 0.907` and a verdict, over the cells that both have; a dash where there are none."""
+    here, paper = paired(found, method)
+    if not here:
+        return "–"
+    return f"{fmean(paper):.3f} → {fmean(here):.3f}, **{verdict(fmean(here), fmean(paper))}**"
+
+
+def agreement() -> Iterator[str]:
+    """The main table."""
+    compact, full = pearsons(results("citation")), pearsons(results("paper/citation"))
+    figures = published()["pearson"]
+    cells = len({key[:3] for key in full})
+    yield "## Agreement with the truth"
+    yield ""
+    yield (
+        "Pearson on the nodes that were not labelled, scores and truth averaged over five models: the "
+        f"paper's figure → ours. At the paper's sizes {cells} of 24 cells on the citation graphs are finished "
+        "([table](../results/paper/citation.md), which also tells what *one* model gets); with hidden sizes "
+        "cut to 128 all are ([table](../results/citation.md))."
+    )
+    yield ""
+    yield from table(
+        "method", f"paper's sizes, {cells} cells", "hidden sizes cut to 128, 24 cells", "why"
+    )
+    for method in METHODS:
+        yield row(f"`{method}`", means(full, method), means(compact, method), WHY[method])
+    yield ""
+    yield (
+        "Every cell; `=` reproduced, `≈` close, `≠` differs; * with hidden sizes cut to 128, where the "
+        "paper's size is not finished:"
+    )
+    yield ""
+    yield from table("task", "dataset", "model", *METHODS)
+    for task, datasets in figures.items():
+        for dataset, models in datasets.items():
+            for model, of in models.items():
+                shown = []
+                for method in METHODS:
+                    key = (task, dataset, model, method)
+                    here = full.get(key, compact.get(key))
+                    if here is None:
+                        shown.append(f"{of[method]:.3f} → –")
+                        continue
+                    star = "" if key in full else "*"
+                    mark = MARKS[verdict(here, of[method])]
+                    shown.append(f"{of[method]:.3f} → {here:.3f}{star} {mark}")
+                yield row(task, dataset, model, *shown)
+    yield ""
+    yield f"ogbn-arxiv: **not possible here**: {WHY['ogbn-arxiv']}"
+    yield ""
+    yield f"P50 and P_20_50: **not possible here**: {WHY['p50']} On PureP ([table](../results/twitter.md)):"
+    yield ""
+    document = results("twitter")
+    if document is not None:
+        yield from table(
+            "method", "node, PureP", "link, PureP", "paper's P50 / P_20_50, node", "link"
+        )
+        found = pearsons(document)
+        for method in METHODS:
+            beside = [
+                " / ".join(
+                    f"{lookup(figures, task, name, 'timme', method):.3f}"
+                    for name in ("p50", "p_20_50")
+                )
+                for task in ("node", "link")
+            ]
+            here = [f"{found[task, 'pure-p', 'timme', method]:.3f}" for task in ("node", "link")]
+            yield row(f"`{method}`", *here, *beside)
+        yield ""
+    yield from why_below()
+
+
+def why_below() -> Iterator[str]:
+    """What was found out about cells below the paper."""
+    document = results("paper/tuning")
+    if document is None:
+        return
+    rows = document["tables"]["Every cell"]
+    mean = {one["options"]: one["pearson"] for one in document["tables"]["Means over the cells"]}
+    sample = (mean["other samples, their own nodes"] - mean["here"]) / (
+        mean["paper"] - mean["here"]
+    )
+    yield "### Why `nora` is below the paper"
+    yield ""
+    yield (
+        f"On {len(rows)} cells at the paper's sizes ([table](../results/paper/tuning.md)): the paper "
+        f"{mean['paper']:.3f}, here {mean['here']:.3f}. The same protocol with three other samples of labelled nodes, each "
+        f"measured on the nodes it does not label: {mean['other samples, their own nodes']:.3f} on average. Their options "
+        f"on the nodes of the main table: {mean['other samples']:.3f}. The options that the paper published, there: "
+        f"{mean['published options']:.3f}. The best that the search finds when it sees the truth of all nodes, which "
+        f"nobody may: {mean['bound']:.3f}. So {sample:.0%} of the gap is "
+        f"this one sample of labelled nodes, and no options of the search close it: {mean['paper'] - mean['bound']:.3f} are "
+        f"left. {WHY['tuning']}"
+    )
+    yield ""
+
+
+def figures_of(name: str) -> dict[tuple[str, ...], tuple[float | None, float | None]]:
+    """Ours and the paper's figure of every row of a result's one table, by what the row is about."""
+    document = results(name)
+    if document is None:
+        return {}
+    (rows,) = document["tables"].values()
+    here, paper = (next(key for key in rows[0] if word in key) for word in ("here", "paper"))
+    about = [key for key in rows[0] if key not in (here, paper, "difference")]
+    return {tuple(str(one[key]) for key in about): (one[here], one[paper]) for one in rows}
+
+
+def compared(name: str, heading: str, text: str, bounds: tuple[float, float]) -> Iterator[str]:
+    """A table whose rows have a figure here and one in the paper, with a verdict each."""
+    small, full = figures_of(name), figures_of(f"paper/{name}")
+    yield f"## {heading}"
+    yield ""
+    links = f"[hidden sizes cut to 128](../results/{name}.md)"
+    if full:
+        links += f", [paper's sizes](../results/paper/{name}.md)"
+    yield f"{text} ({links}). The verdict is on the paper's sizes where they are finished."
+    yield ""
+    (cut, whole) = (_cycles(one) for one in (name, f"paper/{name}"))
+    blank = [""] * (len(next(iter(small))) - 1)
+    yield from table(
+        "", *blank, "paper", f"hidden sizes cut{cut}", f"paper's sizes{whole}", "verdict"
+    )
+    for about, (here, paper) in small.items():
+        larger = full.get(about, (None, None))[0]
+        best = here if larger is None else larger
+        known = best is not None and paper is not None
+        yield row(
+            *about, _shown(paper), _shown(here), _shown(larger),
+            verdict(best, paper, bounds) if known else "–",
+        )  # fmt: skip
+    yield ""
+
+
+def _cycles(name: str) -> str:
+    document = results(name)
+    return "" if document is None else f", {document['about']['cycles']} cycles"
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}" if abs(value) < 1 else f"{value:.1f}"
+
+
+def labels() -> Iterator[str]:
+    """Label usage."""
+    document = results("labels")
+    yield "## Do more labels help?"
+    yield ""
+    yield f"**not possible here** on the paper's graph: {WHY['ogbn-arxiv']} On the cells named, with the"
+    yield "question the same ([table](../results/labels.md)):"
+    yield ""
+    if document is None:
+        return
+    shown = list(document["tables"]["Mean over the cells"][0])[1:]
+    yield from table("where", "method", *shown)
+    cells = ", ".join(
+        dict.fromkeys(
+            one["cell"] for one in document["tables"]["Pearson by share of labelled nodes"]
+        )
+    )
+    for one in document["tables"]["The paper, ogbn-arxiv"]:
+        yield row(
+            f"paper, {one['cell']}", f"`{one['method']}`", *(f"{one[key]:.3f}" for key in shown)
+        )
+    for one in document["tables"]["Mean over the cells"]:
+        yield row(f"here, {cells}", f"`{one['method']}`", *(f"{one[key]:.3f}" for key in shown))
+    yield ""
+
+
+def times() -> Iterator[str]:
+    """Running time."""
+    document = results("time")
+    yield "## Running time"
+    yield ""
+    yield (
+        "**not possible here**: the paper timed brute force on a GPU, and there is none. Seconds of brute force and how "
+        "many times faster each is, in one process on one machine ([table](../results/time.md)); cells that are not in "
+        "it have not been timed yet:"
+    )
+    yield ""
+    if document is None:
+        return
+    yield from table("cell", "paper's brute force, GPU", "brute force here", "`exact`", "`nora`")
+    rows = {one["cell"]: one for one in document["tables"]["Seconds to score all nodes"]}
+    for task, datasets in published()["brute_seconds_gpu"].items():
+        for dataset, models in datasets.items():
+            for model, seconds in models.items():
+                one = rows.get(f"{dataset}-{model}-{task}")
+                here = (
+                    ("–", "–", "–")
+                    if one is None
+                    else (
+                        f"{one['brute (extrapolated)']:,.0f} s",
+                        f"{one['brute / exact']:,.0f} times faster",
+                        f"{one['brute / nora']:,.0f} times faster",
+                    )
+                )
+                yield row(f"{dataset}-{model}-{task}", f"{seconds:,.0f} s", *here)
+    yield ""
+
+
+def summary() -> Iterator[str]:
+    """One line for every table and figure."""
+    yield "## In short"
+    yield ""
+    yield from table("in the paper", "verdict", "ours")
+    for what, key, ours in SUMMARY:
+        yield row(what, told_verdict(key), ours)
+    yield ""
+
+
+def told_verdict(key: str) -> str:
+    """The verdict on a table or a figure: of its figures' mean, or in words where it cannot be."""
+    if key in SAID:
+        return SAID[key]
+    if key.startswith("pearson "):
+        _, profile, method = key.split()
+        here, paper = paired(pearsons(results(profile)), method)
+        if not here:
+            return "–"
+        words = [verdict(a, b) for a, b in zip(here, paper, strict=True)]
+        cells = ", ".join(f"{words.count(word)} {mark}" for word, mark in MARKS.items())
+        return f"**{verdict(fmean(here), fmean(paper))}** on average; cells: {cells}"
+    name, column = key.split()
+    best = figures_of(name) | figures_of(f"paper/{name}")
+    pairs = [(here, paper) for here, paper in best.values() if None not in (here, paper)]
+    bounds = PERCENT if column == "percent" else CORRELATION
+    words = [verdict(here, paper, bounds) for here, paper in pairs]
+    counts = {word: words.count(word) for word in MARKS if word in words}
+    worst = list(counts)[-1]
+    return (
+        f"**{worst}**" if len(counts) == 1 else "; ".join(f"{n} **{w}**" for w, n in counts.items())
+    )
+
+
+def page() -> str:
+    """`docs/paper.md`."""
+    lines = [
+        *summary(),
+        *agreement(),
+        *compared(
+            "stability",
+            "Stability",
+            "Mean Pearson between the exact influences of models that differ in hidden size, and between architectures",
+            CORRELATION,
+        ),
+        *compared(
+            "skew",
+            "How uneven is influence?",
+            "Percent of all influence that the first nodes have, averaged over cycles and models",
+            PERCENT,
+        ),
+        *labels(),
+        *times(),
+    ]
+    return HEAD + "\n".join(lines) + "\n" + CHOICES.rstrip() + "\n"
+
+
+def index() -> str:
+    """`results/README.md`."""
+    lines = [
+        "# How each result was made",
+        "",
+        "Written by the commands themselves into every file (`about`); this list by `python docs/pictures/paper.py`. The same",
+        "command gives the same figures, but for those that are times; seconds are of all parts, on one core or more of the",
+        "machine. Files without a commit were made before results said it.",
+        "",
+        *table("file", "command", "commit", "seconds of work", "machine"),
+    ]
+    for path in sorted((ROOT / "results").rglob("*.json")):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        about = document.get("about", document)
+        machine = about.get("machine")
+        size = "–" if machine is None else f"{machine['cores']} cores, {machine['memory_gb']} GB"
+        if machine is None and "cores" in about:
+            size = f"{about['cores']} cores"
+        seconds = f"{about['seconds']:,.0f}" if "seconds" in about else "–"
+        name = path.relative_to(ROOT / "results").as_posix()
+        lines.append(
+            row(
+                f"[{name}]({name})",
+                f"`{about['command']}`",
+                str(about.get("commit") or "–"),
+                seconds,
+                size,
+            )
+        )
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"docs/paper.md": page, "results/README.md": index}
+
+if __name__ == "__main__":
+    for name, made in PAGES.items():
+        (ROOT / name).write_text(made(), encoding="utf-8")

@@ -1,0 +1,104 @@
+"""What a user with one model gets: every metric on each cycle's model by itself, not on their average.
+
+Averages over five models are smoother than any of them, and so are their scores: a method that is a little
+off in other places on each model agrees better with the mean truth than with the truth of one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from nora.experiments.lab import TRUTH, Lab
+from nora.results.agreement import agreement
+
+# Their scores rank nodes in units of their own; other methods' are estimates of the influence itself.
+RANK = ("nora", "nora-t1", "nora-t2", "mask", "degree", "pagerank", "random")
+METRICS = ("pearson", "spearman", "top_1%", "top_3%", "top_10%", "median error")
+EXPECTED = "One model: what to expect (mean, range over models)"
+# What a table of averages must say of itself.
+SAYS = "A user has one model: what to expect of it stands first, and the averages after it. "
+WHERE = ["dataset", "model", "task"]
+
+
+def median_error(scores: Tensor, truth: Tensor) -> float:
+    """Median of `|score / truth − 1|` over nodes whose removal changes something.
+
+    >>> import torch
+    >>> round(median_error(torch.tensor([1.1, 2.0, 9.0]), torch.tensor([1.0, 4.0, 0.0])), 6)
+    0.3
+    """
+    counted = truth > 0
+    if not counted.any():
+        return float("nan")
+    ratio = scores[counted].double() / truth[counted].double()
+    return float(np.median((ratio - 1).abs().numpy()))
+
+
+def one_by_one(lab: Lab, methods: tuple[str, ...]) -> pd.DataFrame:
+    """One row per cell, method and model, with every metric on the nodes that were not labelled."""
+    rows: list[dict[str, Any]] = []
+    for cell in lab.cells:
+        unseen = np.ones(int(lab.dataset(cell.dataset).data.num_nodes or 0), dtype=bool)
+        unseen[lab.labelled(cell).numpy()] = False
+        truths = [found.scores[unseen] for found in lab.all_scores(cell, TRUTH)]
+        for method in methods:
+            for cycle, found in enumerate(lab.all_scores(cell, method)):
+                scores, truth = found.scores[unseen], truths[cycle]
+                where = {"dataset": cell.dataset, "model": cell.model, "task": cell.task}
+                error = float("nan") if method in RANK else median_error(scores, truth)
+                rows.append(
+                    {
+                        **where,
+                        "method": method,
+                        "cycle": cycle,
+                        **agreement(scores, truth),
+                        "median error": error,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def expected_table(found: pd.DataFrame) -> pd.DataFrame:
+    """Per method, the mean of each metric over all models, and its range."""
+    rows = []
+    for method, models in found.groupby("method", sort=False):
+        row: dict[str, Any] = {"method": method, "models": len(models)}
+        rows.append(row | {metric: spread_in_words(models[metric]) for metric in METRICS})
+    return pd.DataFrame(rows)
+
+
+def cells_table(found: pd.DataFrame, metric: str = "pearson") -> pd.DataFrame:
+    """Per cell and method, the mean of a metric over the cell's models, and its range."""
+    rows = []
+    for cell, models in found.groupby(WHERE, sort=False):
+        row: dict[str, Any] = dict(zip(WHERE, cell, strict=True))
+        for method, mine in models.groupby("method", sort=False):
+            row[str(method)] = spread_in_words(mine[metric])
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def single_tables(lab: Lab, methods: tuple[str, ...]) -> list[tuple[str, pd.DataFrame]]:
+    """What to expect, the same in every cell, and every model."""
+    found = one_by_one(lab, methods)
+    return [
+        (EXPECTED, expected_table(found)),
+        ("One model: Pearson in every cell (mean, range)", cells_table(found)),
+        ("One model: every model", found),
+    ]
+
+
+def spread_in_words(values: pd.Series) -> str:
+    """Mean and range in words.
+
+    >>> spread_in_words(pd.Series([0.8, 0.9])), spread_in_words(pd.Series([float("nan")]))
+    ('0.850 (0.800 to 0.900)', '–')
+    """
+    known = values.dropna()
+    if known.empty:
+        return "–"
+    return f"{known.mean():.3f} ({known.min():.3f} to {known.max():.3f})"
