@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from nora.engine.given import PAIRS, RELATION, Extent, Given, tensors_of, with_own_memory
-from nora.engine.ledger import Ledger
+from nora.engine.ledger import Ledger, moved
 from nora.engine.pieces import Pieces, watched_modules
 from nora.engine.plan import Plan, UnsupportedError
 from nora.engine.recordings import samples, with_pairs, without_hub
@@ -198,7 +198,8 @@ def _recorded(
     start = time.perf_counter()
     tape = record(run, inputs, watched)
     if gone is not None and gone not in problem.checked_removals:
-        problem.checked_removals[gone] = CheckedRemoval(made[0], time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        problem.checked_removals[gone] = CheckedRemoval(moved(made[0]), seconds)
     return tape, made[0]
 
 

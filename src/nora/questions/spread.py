@@ -26,7 +26,7 @@ from nora.machine import usable_cores
 from nora.problem import Problem
 from nora.questions.measured import How
 from nora.questions.session import Session
-from nora.questions.workers import Answered, Question, answer, session_parts
+from nora.questions.workers import Answered, Question, answer_in_pool, session_parts
 from nora.stacklevel import warn
 
 # Shards that wait for each worker, so that none waits for the driver.
@@ -139,7 +139,7 @@ class Spread:
         def submit(which: Tensor, again: bool) -> Future[Answered]:
             if cluster:
                 return cluster.begin(sent, digest, ids[which], again)
-            future = executor.submit(answer, sent, digest, folder, ids[which])
+            future = executor.submit(answer_in_pool, sent, digest, folder, ids[which])
             return cast("Future[Answered]", future)
 
         with cluster.sending(folder) if cluster else nullcontext():

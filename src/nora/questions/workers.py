@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import pickle
+import threading
 import time
 import warnings
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from functools import cache
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -93,6 +98,30 @@ def answer(parts: bytes, digest: str, folder: Path, ids: Tensor) -> Answered:
         warnings.simplefilter("ignore", RuntimeWarning)  # the driver says why
         values, fallback = _sums(session, question, ids)
     return Answered(values, fallback, time.perf_counter() - start)
+
+
+def answer_in_pool(parts: bytes, digest: str, folder: Path, ids: Tensor) -> Answered:
+    """The same in a process of a pool, which must not go on once its driver is gone."""
+    _end_with_the_driver()
+    return answer(parts, digest, folder, ids)
+
+
+@cache
+def _end_with_the_driver() -> None:
+    """End this process when the one that started it does.
+
+    A pool's processes wait for work on a pipe that they hold open themselves: after a `kill -9` of their
+    driver they would wait for ever, with all their memory.
+    """
+    driver = multiprocessing.parent_process()
+    if driver is None:  # not of Python's own pools
+        return
+
+    def watch() -> None:
+        wait([driver.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, name="nora-driver", daemon=True).start()
 
 
 def _sums(session: Session, question: Question, ids: Tensor) -> tuple[Tensor, str]:
