@@ -303,12 +303,21 @@ def _large(folder: str) -> tuple[Any, Any]:
 
 def prepare_large(folder: str) -> dict[str, Any]:
     import nora
+    from nora.engine.forecast import forecast
 
     model, data = _large(folder)
     engine = Path(folder) / "engine"
+    problem = nora.Session(model, data, once=True).unchecked
+    with problem.evaluating(), torch.no_grad():
+        told = forecast(problem)
     seconds, _ = timed(lambda: nora.prepare(model, data, engine, memory="8GB", progress=False))
     size = sum(file.stat().st_size for file in engine.iterdir())
-    return {**seconds, "peak_bytes": peak_bytes(), "engine_bytes": size}
+    return {
+        **seconds,
+        "peak_bytes": peak_bytes(),
+        "engine_bytes": size,
+        "forecast": {"memory": told.memory, "disk": told.disk},
+    }
 
 
 def ask_large(folder: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`python -m soak.shared`: kill -9 of drivers and workers where processes or a cluster share a run, counted.
+"""`python -m soak.shared pool`, `ray`: kill -9 of drivers and workers of a run that is shared, counted.
 
 A run with a checkpoint is killed at random moments and started again, up to nine times, until it is left to
 end. Of five kills four hit the driver and one a worker. Status 1 when a finished part is lost or has changed,
@@ -37,7 +37,7 @@ from nora.results import checkpoint
 from soak.child import HANGS_AFTER, Child, End, ended, forked
 from soak.counts import Counts
 
-EXECUTORS = ("pool", "ray")
+VICTIMS = ("driver", "worker")
 NODES, EDGES = 2_500, 30_000
 # A run is left to end after so many kills at most; of so many kills one hits a worker.
 MOST_KILLS, WORKERS_TURN = 9, 5
@@ -149,7 +149,7 @@ class Shared:
             found.problems.append(f"{label}: the last start failed: {end.told[-500:]}")
         self._compare(label, kept, finished(parts))
         if self._check(label, parts, whole=True):
-            found.counts[f"{self.name}: a last start ends well"] += 1
+            found.counts["a last start ends well"] += 1
         found.trials += 1
         shutil.rmtree(parts)
 
@@ -164,9 +164,9 @@ class Shared:
             self._count(whom, hit, before)
             end = ended(child)
             if end.status == 0:
-                counts[f"{name}: a run did without the killed worker"] += hit
+                counts["a run did without the killed worker"] += hit
             elif name == "pool" and ENDED_WORKER in end.told:
-                counts["pool: the driver says that a worker has ended"] += 1
+                counts["the driver says that a worker has ended"] += 1
             else:
                 self.found.problems.append(f"{label}: after a worker's death: {end.told[-500:]}")
             return end
@@ -186,10 +186,10 @@ class Shared:
         return None if hit else end
 
     def _count(self, whom: str, hit: bool, done: int) -> None:
-        name, counts = self.name, self.found.counts
-        counts[f"{name}: kill -9 of a {whom}"] += hit
-        counts[f"{name}: ended before the kill, or no worker yet"] += not hit
-        counts[f"{name}: kills with some nodes finished and some not"] += hit and 0 < done < NODES
+        counts = self.found.counts
+        counts[f"kill -9 of a {whom}"] += hit
+        counts["ended before the kill, or no worker yet"] += not hit
+        counts["kills with some nodes finished and some not"] += hit and 0 < done < NODES
 
     def _values(self, parts: Path) -> pd.DataFrame:
         frames = [pd.read_parquet(file) for file in finished(parts)]
@@ -266,30 +266,23 @@ def ray_workers(cluster: int) -> list[int]:
 def main(arguments: list[str] | None = None) -> int:
     """Do all that, print the counts, and tell whether all is well."""
     parser = argparse.ArgumentParser("soak.shared", description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=100, help="of each executor, that have hit")
+    parser.add_argument("executor", choices=("pool", "ray"), help="who shares the work")
+    parser.add_argument("--kills", type=int, default=100, help="how many have to hit")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", choices=EXECUTORS, help="one of both")
     parser.add_argument("--out", type=Path, help="a JSON file, which a later start goes on with")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    told = ["python -m soak.shared", f"--kills {given.kills}", f"--seed {given.seed}"]
-    told += [f"--only {given.only}"] if given.only else []
-    told += [f"--out {given.out}"] if given.out else []
-    found = Counts(" ".join(told), given.out)
+    told = f"python -m soak.shared {given.executor} --kills {given.kills} --seed {given.seed}"
+    found = Counts(told + (f" --out {given.out}" if given.out else ""), given.out)
     found.begin()
-
-    def hits(name: str) -> int:
-        return sum(found.counts[f"{name}: kill -9 of a {whom}"] for whom in ("driver", "worker"))
-
-    for name in [given.only] if given.only else EXECUTORS:
-        with (
-            tempfile.TemporaryDirectory(prefix="soak-") as folder,
-            cluster() if name == "ray" else nullcontext(("", 0)) as where,
-        ):
-            shared = Shared(Path(folder), found, name, *where)
-            while hits(name) < given.kills:
-                shared.trial(random.Random(f"{given.seed} {found.trials}"))
-                found.keep()
+    with (
+        tempfile.TemporaryDirectory(prefix="soak-") as folder,
+        cluster() if given.executor == "ray" else nullcontext(("", 0)) as where,
+    ):
+        shared = Shared(Path(folder), found, given.executor, *where)
+        while sum(found.counts[f"kill -9 of a {whom}"] for whom in VICTIMS) < given.kills:
+            shared.trial(random.Random(f"{given.seed} {found.trials}"))
+            found.keep()
     print(found.keep())
     return bool(found.problems)
 

@@ -24,7 +24,6 @@ from nora.engine.store import MANIFEST
 from nora.files import read_json
 from nora.machine import usable_cores
 from nora.problem import Problem
-from nora.questions.measured import How
 from nora.questions.session import Session
 from nora.questions.workers import Answered, Question, answer_in_pool, session_parts
 from nora.stacklevel import warn
@@ -79,6 +78,20 @@ def check_executor(executor: Any) -> None:
             "executor must be a concurrent.futures.Executor, such as a ProcessPoolExecutor, or a "
             f"nora.RayCluster; got {type(executor).__name__}"
         )
+
+
+def check_spread(executor: Any, method: str, tolerance: float | None, workers: int | None) -> None:
+    """Raise unless an executor, if there is one, can do the work: before anything is done."""
+    check_executor(executor)
+    if executor is None:
+        return
+    if method != "exact" or tolerance:
+        raise ValueError(
+            "executor= is for exact values, method='exact' without a tolerance: estimates are made in one "
+            "process, leave executor= out for them"
+        )
+    if workers is not None:
+        raise ValueError("workers= is for threads: an executor has its own number of processes")
 
 
 @dataclass
@@ -171,29 +184,22 @@ class Spread:
 def spread_out(
     session: Session,
     executor: Any,
-    method: str,
-    how: How,
     question: Question,
     ids: Tensor,
     problem: Problem,
     key: str | None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield `(ids, values [n, columns])` as others compute them; see `Spread.answers`."""
-    check_executor(executor)
-    if method != "exact" or how.tolerance:
-        raise ValueError("executor= is for exact values: method='exact' without a tolerance")
-    if how.workers is not None:
-        raise ValueError("workers= is for threads: an executor has its own number of processes")
     return Spread(session, executor, key).answers(question, ids, problem)
 
 
 @contextmanager
 def kept_for(session: Session, executor: Any, key: str | None = None) -> Iterator[None]:
     """The session's engine on disk for as long as an executor is asked; as it is without one."""
+    check_executor(executor)
     if executor is None or session.folder is not None:
         yield
         return
-    check_executor(executor)
     from nora.questions.prepare import keep
 
     with tempfile.TemporaryDirectory(prefix="nora-engine-") as place:
