@@ -2,8 +2,8 @@
 
 A run with a checkpoint is killed at random moments and started again, up to nine times, until it is left to
 end. Of five kills four hit the driver and one a worker. Status 1 when a finished part is lost or has changed,
-a number is not that of a serial run (1e-6 relative), a node is there twice or not at all, or a worker goes on
-without its driver.
+a number is not that of a serial run (1e-6 relative), a node is there twice or not at all, or a worker with a
+shard goes on without its driver.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ VICTIMS = ("driver", "worker")
 NODES, EDGES = 2_500, 30_000
 # A run is left to end after so many kills at most; of so many kills one hits a worker.
 MOST_KILLS, WORKERS_TURN = 9, 5
+# Of so many kills one may come before the first shard is done.
+BEGINNINGS_TURN = 4
 # How long workers may outlive their driver.
 ORPHANED_SECONDS = 10.0
 ENDED_WORKER = "a worker process has ended"
@@ -136,8 +138,7 @@ class Shared:
         label, kept = f"{found.trials} {self.name}", dict[str, str]()
         for _ in range(draw.randint(1, MOST_KILLS)):
             child = forked(lambda: self._drive(parts))
-            done = len(self._values(parts)) / NODES
-            time.sleep(draw.uniform(0, self.first + self.rest * (1 - done)))
+            self._wait(parts, child, draw)
             whom = "worker" if draw.randrange(WORKERS_TURN) == 0 else "driver"
             end = self._killed(whom, child, label)
             kept = self._compare(label, kept, finished(parts))
@@ -152,6 +153,19 @@ class Shared:
             found.counts["a last start ends well"] += 1
         found.trials += 1
         shutil.rmtree(parts)
+
+    def _wait(self, parts: Path, child: Child, draw: random.Random) -> None:
+        """Until a random moment: of what comes before the first shard is done, or of the work itself."""
+        before, begun = len(finished(parts)), time.monotonic()
+        if draw.randrange(BEGINNINGS_TURN) == 0:
+            time.sleep(draw.uniform(0, self.first))
+            return
+        while len(finished(parts)) == before and time.monotonic() - begun < HANGS_AFTER:
+            if not is_alive(child.pid):
+                return
+            time.sleep(0.01)
+        left = 1 - len(self._values(parts)) / NODES
+        time.sleep(draw.uniform(0, self.rest * left))
 
     def _killed(self, whom: str, child: Child, label: str) -> End | None:
         """Kill a driver or one of its workers; how the driver ended, unless it was killed itself."""

@@ -189,13 +189,24 @@ def _connect(ray: Any, address: str) -> None:
         ray.init(address="local", include_dashboard=False, **QUIET)
         return
     try:
-        _check_answers(address)
+        _check_answers(_found(address))
         ray.init(address=address, **QUIET)
     except (OSError, RuntimeError, ValueError) as error:
         told = "no Ray cluster is running here" if address == "auto" else f"no cluster at {address}"
         raise ConnectionError(
             f"{told}: start one by 'ray start --head', or say 'local' to have one started"
         ) from error
+
+
+def _found(address: str) -> str:
+    """What `auto` stands for, as Ray itself finds it: the last cluster here, which may be gone by now."""
+    if address != "auto":
+        return address
+    try:
+        from ray._private.services import canonicalize_bootstrap_address as resolved
+    except ImportError:  # not public: it may be called something else one day
+        return address
+    return resolved(address) or address
 
 
 def _check_answers(address: str) -> None:
