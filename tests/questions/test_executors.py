@@ -66,6 +66,19 @@ def test_a_session_without_a_folder_is_kept_for_as_long_as_it_takes(pool, run) -
     assert bool(found.scores[90:].isnan().all())
 
 
+def test_a_process_opens_an_engine_once_whatever_it_is_asked(run, engine) -> None:
+    session, context = run.session(engine=engine), multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        for asked in (
+            {"nodes": range(20)},
+            {"nodes": range(3)},
+            {"measure": "flips", "nodes": [1]},
+        ):
+            session.influence("exact", executor=pool, progress=False, **asked)
+        workers = "__import__('nora.questions.workers').questions.workers"
+        assert pool.submit(eval, f"len({workers}._OPEN)").result() == 1
+
+
 def test_a_checkpoint_is_finished_by_whoever_comes(pool, run, engine, truth, tmp_path) -> None:
     asked: dict[str, Any] = {"checkpoint": tmp_path / "parts", "progress": False}
     nora.influence(run.model, run.data, "exact", run.task, nodes=range(400), **asked)
@@ -330,14 +343,14 @@ class Poisoned(Executor):
         self.folder = folder
         return nullcontext()
 
-    def begin(self, parts: bytes, digest: str, ids: Tensor, again: bool) -> Future:
+    def begin(self, parts: bytes, digest: str, asked: bytes, ids: Tensor, again: bool) -> Future:
         from nora.questions.workers import answer
 
         future: Future = Future()
         if 7 in ids:
             future.set_exception(ConnectionError("the worker has died"))
         else:
-            future.set_result(answer(parts, digest, self.folder, ids))
+            future.set_result(answer(parts, digest, self.folder, asked, ids))
         return future
 
 

@@ -171,8 +171,10 @@ class Shared:
         """Kill a driver or one of its workers; how the driver ended, unless it was killed itself."""
         name, counts = self.name, self.found.counts
         parts = self.folder / f"{self.found.trials}"
-        workers = workers_of(child) if name == "pool" else ray_workers(self.cluster)
         before = len(self._values(parts))
+        workers = workers_of(child) if name == "pool" else ray_workers(self.cluster)
+        # Python's pools leave behind whom they have given nothing yet: nobody there knows of the driver.
+        begun = [one for one in workers if threads_of(one) > 1]
         if whom == "worker":
             hit = bool(workers) and killed(max(workers))
             self._count(whom, hit, before)
@@ -190,13 +192,14 @@ class Shared:
         if not hit and end.status != 0:
             self.found.problems.append(f"{label}: failed by itself: {end.told[-500:]}")
         deadline = time.monotonic() + ORPHANED_SECONDS
-        while alive := [one for one in workers if is_alive(one)]:
-            if time.monotonic() > deadline:
-                self.found.problems.append(f"{label}: workers outlive their driver")
-                for one in alive:
-                    killed(one)
-                break
+        while any(is_alive(one) for one in begun) and time.monotonic() < deadline:
             time.sleep(0.02)
+        if any(is_alive(one) for one in begun):
+            self.found.problems.append(f"{label}: workers outlive their driver")
+        for one in workers:
+            if is_alive(one):
+                counts["left by the driver without a shard, and ended"] += one not in begun
+                killed(one)
         return None if hit else end
 
     def _count(self, whom: str, hit: bool, done: int) -> None:
@@ -250,6 +253,14 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return False
     return told.rpartition(")")[2].split()[0] != "Z"
+
+
+def threads_of(pid: int) -> int:
+    """How many threads a process has; one that has begun a shard watches its driver in a second one."""
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir()))
+    except OSError:
+        return 0
 
 
 def workers_of(child: Child) -> list[int]:

@@ -61,7 +61,9 @@ class Cluster(Protocol):
     def sending(self, folder: Path) -> Any:
         """A context in which `begin` can be called for this engine."""
 
-    def begin(self, parts: bytes, digest: str, ids: Tensor, again: bool) -> Future[Answered]:
+    def begin(
+        self, parts: bytes, digest: str, asked: bytes, ids: Tensor, again: bool
+    ) -> Future[Answered]:
         """Begin the work on a shard."""
 
 
@@ -137,7 +139,9 @@ class Spread:
         executor, question = self.executor, replace(question, count=len(ids))
         cluster = cast(Cluster, executor) if isinstance(executor, Cluster) else None
         workers = cluster.workers if cluster else lambda: _workers(executor)
-        sent = _pickled(cluster.dumps if cluster else pickle.dumps, self._parts(question))
+        dumps = cluster.dumps if cluster else pickle.dumps
+        sent = _pickled(dumps, {**session_parts(self.session), "key": self.key})
+        asked = _pickled(dumps, question)
         lost = cluster.lost if cluster else ()
         folder = self.session.folder
         assert folder is not None, "see kept_for"
@@ -151,8 +155,8 @@ class Spread:
 
         def submit(which: Tensor, again: bool) -> Future[Answered]:
             if cluster:
-                return cluster.begin(sent, digest, ids[which], again)
-            future = executor.submit(answer_in_pool, sent, digest, folder, ids[which])
+                return cluster.begin(sent, digest, asked, ids[which], again)
+            future = executor.submit(answer_in_pool, sent, digest, folder, asked, ids[which])
             return cast("Future[Answered]", future)
 
         with cluster.sending(folder) if cluster else nullcontext():
@@ -176,9 +180,6 @@ class Spread:
         if answered.fallback and not self.fallbacks:
             warn(f"exact falls back to brute force: {answered.fallback}", RuntimeWarning)
         self.fallbacks += [answered.fallback] if answered.fallback else []
-
-    def _parts(self, question: Question) -> dict[str, Any]:
-        return {**session_parts(self.session), "key": self.key, "question": question}
 
 
 def spread_out(
@@ -222,12 +223,12 @@ def _workers(executor: Executor) -> int:
     return int(getattr(executor, "_max_workers", 0) or usable_cores())
 
 
-def _pickled(dumps: Callable[[Any], bytes], parts: dict[str, Any]) -> bytes:
-    """A session as bytes; what cannot be sent is named."""
+def _pickled(dumps: Callable[[Any], bytes], parts: dict[str, Any] | Question) -> bytes:
+    """A session or a question as bytes; what cannot be sent is named."""
     try:
         return dumps(parts)
     except Exception as error:  # whatever an object's own code raises
-        for name, part in parts.items():
+        for name, part in (parts if isinstance(parts, dict) else vars(parts)).items():
             try:
                 dumps(part)
             except Exception:
