@@ -430,6 +430,12 @@ CHILDREN: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
+def kept() -> dict[str, Any]:
+    """What is measured already."""
+    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=PARTS, action="append")
@@ -440,10 +446,10 @@ def main() -> None:
         print(json.dumps(CHILDREN[part](*rest)))
         return
     WORK.mkdir(exist_ok=True)
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in given.only or [part for part in PARTS if part not in known]:
-        print(name)
-        known[name] = PARTS[name]()
+    for name in given.only or [part for part in PARTS if part not in kept()]:
+        print(name, flush=True)
+        found = PARTS[name]()
+        known = {**kept(), name: found}  # another part may have been measured meanwhile
         known["machine"] = {
             "python": platform.python_version(),
             "torch": torch.__version__,

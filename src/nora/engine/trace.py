@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -96,6 +96,8 @@ def trace(problem: Problem, rules: bool = True, ledger: Ledger | None = None) ->
     check_same(problem, recorded(given)[0])
     given += without_hub(problem)
     recorded(given[1:])
+    known = problem.checked_removals
+    known |= {node: replace(one, output=moved(one.output)) for node, one in known.items()}
     for draw in range(DRAWS):
         del tapes[len(given) :]
         graphs = [*given, *samples(problem, draw)]
@@ -198,8 +200,7 @@ def _recorded(
     start = time.perf_counter()
     tape = record(run, inputs, watched)
     if gone is not None and gone not in problem.checked_removals:
-        seconds = time.perf_counter() - start
-        problem.checked_removals[gone] = CheckedRemoval(moved(made[0]), seconds)
+        problem.checked_removals[gone] = CheckedRemoval(made[0], time.perf_counter() - start)
     return tape, made[0]
 
 
