@@ -179,8 +179,8 @@ def share(who: str, folder: str) -> dict[str, Any]:
     asked: dict[str, Any] = {"progress": False, "nodes": _removals()}
 
     def ask(**how: Any) -> dict[str, float]:
-        few = {**asked, "nodes": asked["nodes"][::100]}
-        session.influence("exact", **few, **how)  # processes are there, loops are compiled
+        # Processes are there, all of them, and loops are compiled.
+        session.influence("exact", **{**asked, "nodes": asked["nodes"][::5]}, **how)
         before = _cpu_of_all()
         wall = timed(lambda: session.influence("exact", **asked, **how))[0]["wall"]
         return {"cpu": _cpu_of_all() - before, "wall": wall}
@@ -303,12 +303,21 @@ def _large(folder: str) -> tuple[Any, Any]:
 
 def prepare_large(folder: str) -> dict[str, Any]:
     import nora
+    from nora.engine.forecast import forecast
 
     model, data = _large(folder)
     engine = Path(folder) / "engine"
+    problem = nora.Session(model, data, once=True).unchecked
+    with problem.evaluating(), torch.no_grad():
+        told = forecast(problem)
     seconds, _ = timed(lambda: nora.prepare(model, data, engine, memory="8GB", progress=False))
     size = sum(file.stat().st_size for file in engine.iterdir())
-    return {**seconds, "peak_bytes": peak_bytes(), "engine_bytes": size}
+    return {
+        **seconds,
+        "peak_bytes": peak_bytes(),
+        "engine_bytes": size,
+        "forecast": {"memory": told.memory, "disk": told.disk},
+    }
 
 
 def ask_large(folder: str) -> dict[str, Any]:
@@ -421,6 +430,12 @@ CHILDREN: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
+def kept() -> dict[str, Any]:
+    """What is measured already."""
+    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=PARTS, action="append")
@@ -431,10 +446,10 @@ def main() -> None:
         print(json.dumps(CHILDREN[part](*rest)))
         return
     WORK.mkdir(exist_ok=True)
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in given.only or [part for part in PARTS if part not in known]:
-        print(name)
-        known[name] = PARTS[name]()
+    for name in given.only or [part for part in PARTS if part not in kept()]:
+        print(name, flush=True)
+        found = PARTS[name]()
+        known = {**kept(), name: found}  # another part may have been measured meanwhile
         known["machine"] = {
             "python": platform.python_version(),
             "torch": torch.__version__,

@@ -40,6 +40,14 @@ def test_nothing_is_replaced_unasked(run: Path) -> None:
     ok("prepare", run, "--force")
 
 
+def test_what_would_not_fit_is_refused_by_what_is_allowed(run: Path, monkeypatch) -> None:
+    monkeypatch.setattr("nora.questions.prepare.FORECAST_EDGES", 0)
+    told = refused("prepare", run, "--memory", "1KB")
+    assert "1 KB is allowed: free some, or say more by --memory" in told
+    assert not (run / "engine").exists()
+    ok("prepare", run, "--memory", "1GB")
+
+
 def test_an_engine_of_another_run_is_refused(run: Path, tmp_path: Path) -> None:
     nora.train("sage", "karate", epochs=2, progress=False).save(tmp_path / "other")
     ok("prepare", tmp_path / "other")

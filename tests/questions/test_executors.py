@@ -22,21 +22,17 @@ from networks import Centred, network
 from nora.engine.schedule import MissingError, Schedule, in_shards
 from nora.questions.spread import IncompleteError
 from nora.results.checkpoint import read_parts
+from sharing import engine_of, once_each, run_in_double, truth_of
 
 
 @pytest.fixture(scope="module")
 def run() -> nora.Run:
-    """In double precision: in single, last digits depend on how many rows are multiplied at a time."""
-    made = nora.train("sage", "polarised", epochs=3, progress=False)
-    made.model.double()
-    made.data.x = made.data.x.double()
-    return made
+    return run_in_double("sage", "polarised")
 
 
 @pytest.fixture(scope="module")
 def engine(run: nora.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("engines") / "engine"
-    return nora.prepare(run.model, run.data, folder, run.task, progress=False)
+    return engine_of(run, tmp_path_factory.mktemp("engines") / "engine")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +45,7 @@ def pool() -> Iterator[ProcessPoolExecutor]:
 
 @pytest.fixture(scope="module")
 def truth(run: nora.Run) -> Tensor:
-    return nora.influence(run.model, run.data, "exact", run.task, progress=False).scores
+    return truth_of(run)
 
 
 def test_a_pool_of_processes_gives_the_same_scores(pool, run, engine, truth, tmp_path) -> None:
@@ -59,8 +55,7 @@ def test_a_pool_of_processes_gives_the_same_scores(pool, run, engine, truth, tmp
     assert found.method == "exact"
     assert found.details["executor"] == "ProcessPoolExecutor"
     assert found.details["shards"] > 4
-    parts = read_parts(tmp_path / "parts")
-    assert sorted(parts["node"]) == list(range(1000))
+    assert once_each(tmp_path / "parts", 1000)
 
 
 def test_a_session_without_a_folder_is_kept_for_as_long_as_it_takes(pool, run) -> None:
@@ -71,12 +66,25 @@ def test_a_session_without_a_folder_is_kept_for_as_long_as_it_takes(pool, run) -
     assert bool(found.scores[90:].isnan().all())
 
 
+def test_a_process_opens_an_engine_once_whatever_it_is_asked(run, engine) -> None:
+    session, context = run.session(engine=engine), multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        for asked in (
+            {"nodes": range(20)},
+            {"nodes": range(3)},
+            {"measure": "flips", "nodes": [1]},
+        ):
+            session.influence("exact", executor=pool, progress=False, **asked)
+        workers = "__import__('nora.questions.workers').questions.workers"
+        assert pool.submit(eval, f"len({workers}._OPEN)").result() == 1
+
+
 def test_a_checkpoint_is_finished_by_whoever_comes(pool, run, engine, truth, tmp_path) -> None:
     asked: dict[str, Any] = {"checkpoint": tmp_path / "parts", "progress": False}
     nora.influence(run.model, run.data, "exact", run.task, nodes=range(400), **asked)
     found = run.session(engine=engine).influence("exact", executor=pool, **asked)
     assert torch.allclose(found.scores, truth, rtol=1e-6, atol=0)
-    assert len(read_parts(tmp_path / "parts")) == 1000
+    assert once_each(tmp_path / "parts", 1000)
 
 
 def test_edges_measures_and_the_top_are_shared_too(pool, run, engine) -> None:
@@ -129,16 +137,36 @@ class TestWhatIsRefused:
         with ThreadPoolExecutor(1) as threads, pytest.raises(TypeError, match="leave it out"):
             run.influence("exact", executor=threads, progress=False)
 
-    def test_what_is_no_executor(self, run) -> None:
+    def test_what_is_no_executor(self, run, engine) -> None:
         with pytest.raises(TypeError, match="got int"):
             run.influence("exact", executor=3, progress=False)
+        with pytest.raises(TypeError, match="got int"):
+            run.session(engine=engine).top(3, executor=3, progress=False)
 
     @pytest.mark.parametrize(
-        "options", [{"method": "nora"}, {"method": "exact", "tolerance": 0.1}, {"workers": 2}]
+        "options",
+        [
+            {"method": "nora"},
+            {"method": "exact", "tolerance": 0.1},
+            {"method": "exact", "tolerance": 0.1, "measure": "flips"},
+            {"method": "brute", "measure": "flips"},
+            {"workers": 2},
+            {"workers": 2, "measure": "flips"},
+        ],
     )
-    def test_what_it_is_not_for(self, run, pool, options: dict[str, Any]) -> None:
+    def test_what_it_is_not_for(self, run, pool, tmp_path, options: dict[str, Any]) -> None:
+        """Estimates are drawn chunk by chunk: another cut would give other draws."""
+        asked: dict[str, Any] = {"checkpoint": tmp_path / "parts", "progress": False}
         with pytest.raises(ValueError, match=r"executor= is for exact|workers= is for threads"):
-            run.influence(executor=pool, progress=False, **options)
+            run.influence(executor=pool, **asked, **options)
+        assert not (tmp_path / "parts").exists()
+
+    @pytest.mark.parametrize("options", [{"tolerance": 0.1}, {"method": "brute"}, {"workers": 2}])
+    def test_what_it_is_not_for_with_edges(self, run, pool, tmp_path, options) -> None:
+        asked: dict[str, Any] = {"checkpoint": tmp_path / "parts", "progress": False}
+        with pytest.raises(ValueError, match=r"executor= is for exact|workers= is for threads"):
+            run.session().edge_influence(executor=pool, **asked, **options)
+        assert not (tmp_path / "parts").exists()
 
     def test_what_cannot_be_sent(self, run, pool, engine) -> None:
         model = run.model
@@ -191,8 +219,8 @@ sys.stdin.read()
 import resource, signal, sys, warnings
 sys.path[:0] = {sys.path!r}
 import nora
-run = nora.train("sage", "polarised", epochs=3, progress=False)
-run.model.double(); run.data.x = run.data.x.double()
+from sharing import run_in_double
+run = run_in_double("sage", "polarised")
 session = run.session(engine={str(engine)!r})
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
@@ -315,14 +343,14 @@ class Poisoned(Executor):
         self.folder = folder
         return nullcontext()
 
-    def begin(self, parts: bytes, digest: str, ids: Tensor, again: bool) -> Future:
+    def begin(self, parts: bytes, digest: str, asked: bytes, ids: Tensor, again: bool) -> Future:
         from nora.questions.workers import answer
 
         future: Future = Future()
         if 7 in ids:
             future.set_exception(ConnectionError("the worker has died"))
         else:
-            future.set_result(answer(parts, digest, self.folder, ids))
+            future.set_result(answer(parts, digest, self.folder, asked, ids))
         return future
 
 

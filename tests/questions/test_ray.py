@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
-import signal
+import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import torch
 from torch import Tensor
@@ -20,21 +21,23 @@ from torch import Tensor
 import nora
 from nora.questions.spread import IncompleteError
 from nora.results.checkpoint import read_parts
+from sharing import Deadly, asked_slowly, engine_of, once_each, run_in_double, truth_of
 from shell import refused
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
 MEMORY = 400 * 2**20
+# Workers are nice to others by default, and wait for long where others are at work.
+QUICK = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    before = {name: os.environ.get(name) for name in (*QUICK, "PYTHONPATH")}
     # Workers import what the tests import.
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    os.environ |= {**QUICK, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     store = {"object_store_memory": 100 * 2**20, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **store})
     made.machines = [machine(made) for _ in range(2)]
@@ -42,9 +45,33 @@ def cluster() -> Iterator[Any]:
     yield made
     ray.shutdown()
     made.shutdown()
-    os.environ.pop("PYTHONPATH")
-    if before is not None:
-        os.environ["PYTHONPATH"] = before
+    for name, value in before.items():
+        os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+class TestWithoutACluster:
+    """Before this process is connected to one."""
+
+    def test_none_is_told_in_a_line(self, tmp_path, monkeypatch) -> None:
+        run = nora.train("gcn", "karate", epochs=2, progress=False).save(tmp_path / "run")
+        begun = time.monotonic()
+        told = refused("rank", run, "--cluster", "127.0.0.1:9")
+        assert told.startswith("error: no cluster at 127.0.0.1:9: start one")
+        # One that was running, and is gone.
+        monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+        told = refused("rank", run, "--cluster", "auto")
+        assert told.startswith("error: no Ray cluster is running here: start one")
+        assert time.monotonic() - begun < 60  # Ray would try for longer
+
+    def test_engines_are_for_a_cluster(self, tmp_path) -> None:
+        run = nora.train("gcn", "karate", epochs=2, progress=False).save(tmp_path / "run")
+        assert "--cluster" in refused("rank", run, "--engines", "path")
+
+    def test_options_that_are_not_there(self) -> None:
+        with pytest.raises(ValueError, match="engines is 'post'"):
+            nora.RayCluster(engines="post")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="retries"):
+            nora.RayCluster(retries=-1)
 
 
 def machine(cluster: Any) -> Any:
@@ -53,62 +80,43 @@ def machine(cluster: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def run() -> nora.Run:
-    made = nora.train("gcn", "karate", epochs=3, progress=False)
-    made.model.double()
-    made.data.x = made.data.x.double()
-    return made
+    return run_in_double("gcn", "karate")
 
 
 @pytest.fixture(scope="module")
 def engine(run: nora.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("engines") / "engine"
-    return nora.prepare(run.model, run.data, folder, run.task, progress=False)
+    return engine_of(run, tmp_path_factory.mktemp("engines") / "engine")
+
+
+@pytest.fixture(scope="module")
+def truth(run: nora.Run) -> Tensor:
+    return truth_of(run)
 
 
 def joined(cluster: Any, **how: Any) -> nora.RayCluster:
     return nora.RayCluster(cluster.address, memory=MEMORY, **how)
 
 
-def once_each(parts: Path) -> bool:
-    """Whether every node is in one part, and in one only."""
-    frames = [pd.read_parquet(file) for file in parts.glob("part-*.parquet")]
-    return sorted(pd.concat(frames)["node"]) == list(range(34))
-
-
 def test_scores_are_those_of_one_process_and_engines_can_be_sent(
-    cluster, run, engine, tmp_path
+    cluster, run, engine, truth, tmp_path
 ) -> None:
     asked: dict[str, Any] = {"progress": False, "checkpoint": tmp_path / "parts"}
     session = run.session(engine=engine)
     found = session.influence("exact", executor=joined(cluster, engines="store"), **asked)
-    truth = nora.influence(run.model, run.data, "exact", run.task, progress=False)
-    assert torch.allclose(found.scores, truth.scores, rtol=1e-6, atol=0)
+    assert torch.allclose(found.scores, truth, rtol=1e-6, atol=0)
     assert found.details["executor"] == "RayCluster"
-    assert once_each(tmp_path / "parts")
+    assert once_each(tmp_path / "parts", 34)
     assert ray.is_initialized()  # whoever has connected leaves
 
 
 def test_edges_are_shared_too(cluster, run, engine) -> None:
     session = run.session(engine=engine)
     found = session.edge_influence(executor=joined(cluster), progress=False)
-    truth = run.session().edge_influence(progress=False)
-    assert torch.allclose(found.scores, truth.scores, rtol=1e-6, atol=0)
+    here = run.session().edge_influence(progress=False)
+    assert torch.allclose(found.scores, here.scores, rtol=1e-6, atol=0)
 
 
-class Deadly:
-    """The change of predictions; the first process that computes it dies over it."""
-
-    def __init__(self, mark: Path, always: bool = False) -> None:
-        self.mark, self.always = mark, always
-
-    def __call__(self, before: Tensor, after: Tensor, items: Tensor) -> Tensor:
-        if self.always or not self.mark.exists():
-            self.mark.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return (after - before).abs().sum(dim=1)
-
-
-def test_a_worker_that_dies_is_made_up_for(cluster, run, engine, tmp_path) -> None:
+def test_a_worker_that_dies_is_made_up_for(cluster, run, engine, truth, tmp_path) -> None:
     session, mark = run.session(engine=engine), tmp_path / "died"
     asked: dict[str, Any] = {"progress": False, "key": "deadly"}
     found = session.influence(
@@ -119,9 +127,8 @@ def test_a_worker_that_dies_is_made_up_for(cluster, run, engine, tmp_path) -> No
         **asked,
     )
     assert mark.exists()
-    truth = nora.influence(run.model, run.data, "exact", run.task, progress=False)
-    assert torch.allclose(found.scores, truth.scores, rtol=1e-6, atol=1e-12)
-    assert once_each(tmp_path / "parts")
+    assert torch.allclose(found.scores, truth, rtol=1e-6, atol=1e-12)
+    assert once_each(tmp_path / "parts", 34)
 
 
 def test_what_always_ends_its_worker_is_left_out_and_told(cluster, run, engine, tmp_path) -> None:
@@ -139,33 +146,15 @@ def test_what_always_ends_its_worker_is_left_out_and_told(cluster, run, engine, 
     assert told.value.missing.tolist() == [5]
 
 
-class Slow:
-    """The change of predictions, and a while for every look at it."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def __call__(self, before: Tensor, after: Tensor, items: Tensor) -> Tensor:
-        time.sleep(self.seconds)
-        return (after - before).abs().sum(dim=1)
-
-
 def test_a_machine_that_goes_and_one_that_comes(
-    cluster, run, engine, tmp_path, monkeypatch
+    cluster, run, engine, truth, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setattr("nora.results.checkpoint.SECONDS_PER_SHARD", 0.0)
     parts = tmp_path / "parts"
     executor = joined(cluster)
 
     def ask() -> nora.Influence:
-        return run.session(engine=engine).influence(
-            "exact",
-            measure={"moved": Slow(0.5)},
-            executor=executor,
-            checkpoint=parts,
-            progress=False,
-            key="slow",
-        )
+        return asked_slowly(run.session(engine=engine), executor, parts, 0.3)
 
     with ThreadPoolExecutor(1) as thread:  # a cluster wants the main thread for itself
         asked = thread.submit(ask)
@@ -175,32 +164,28 @@ def test_a_machine_that_goes_and_one_that_comes(
         cluster.machines.append(machine(cluster))
         assert not asked.done()
         found = asked.result(100)
-    truth = nora.influence(run.model, run.data, "exact", run.task, progress=False)
-    assert torch.allclose(found.scores, truth.scores, rtol=1e-6, atol=1e-12)
-    assert once_each(parts)
+    assert torch.allclose(found.scores, truth, rtol=1e-6, atol=1e-12)
+    assert once_each(parts, 34)
 
 
 DRIVER = """
-import sys, nora, torch
+import sys, nora
+from pathlib import Path
 import nora.results.checkpoint as checkpoint
-from questions.test_ray import Slow
+from sharing import asked_slowly, run_in_double
 checkpoint.SECONDS_PER_SHARD = 0.0
-run = nora.train("gcn", "karate", epochs=3, progress=False)
-run.model.double()
-run.data.x = run.data.x.double()
-folder, address, parts, seconds = sys.argv[1:]
+folder, address, parts = sys.argv[1:]
 with nora.RayCluster(address, memory=400 * 2**20) as cluster:
-    run.session(engine=folder).influence(
-        "exact", measure={"moved": Slow(float(seconds))}, executor=cluster, checkpoint=parts,
-        progress=False, key="slow",
-    )
+    asked_slowly(run_in_double("gcn", "karate").session(engine=folder), cluster, Path(parts), 0.2)
 """
 
 
-def test_a_driver_that_is_killed_goes_on_where_it_was(cluster, run, engine, tmp_path) -> None:
+def test_a_driver_that_is_killed_goes_on_where_it_was(
+    cluster, run, engine, truth, tmp_path
+) -> None:
     parts = tmp_path / "parts"
     driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, engine, cluster.address, parts, "0.4"],
+        [sys.executable, "-c", DRIVER, engine, cluster.address, parts],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -212,17 +197,9 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(cluster, run, engine, tmp_
     driver.wait()
     done = read_parts(parts, ["influence"]).set_index("node")["influence"]
     assert 0 < len(done) < 34
-    found = run.session(engine=engine).influence(
-        "exact",
-        measure={"moved": Slow(0.4)},
-        executor=joined(cluster),
-        checkpoint=parts,
-        progress=False,
-        key="slow",
-    )
-    truth = nora.influence(run.model, run.data, "exact", run.task, progress=False)
-    assert torch.allclose(found.scores, truth.scores, rtol=1e-6, atol=1e-12)
-    assert once_each(parts)
+    found = asked_slowly(run.session(engine=engine), joined(cluster), parts, 0.2)
+    assert torch.allclose(found.scores, truth, rtol=1e-6, atol=1e-12)
+    assert once_each(parts, 34)
     assert (found.scores[list(done.index)].numpy() == done.to_numpy()).all()
 
 
@@ -237,44 +214,64 @@ class TestWhatIsRefused:
         with pytest.raises(ValueError, match="connected to another cluster"):
             nora.RayCluster("10.1.2.3:6379")
 
-    def test_options_that_are_not_there(self) -> None:
-        with pytest.raises(ValueError, match="engines is 'post'"):
-            nora.RayCluster(engines="post")  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="retries"):
-            nora.RayCluster(retries=-1)
 
-    def test_no_cluster_is_told_in_a_line(self, tmp_path) -> None:
-        run = nora.train("gcn", "karate", epochs=2, progress=False).save(tmp_path / "run")
-        told = subprocess.run(
-            [sys.executable, "-m", "nora", "rank", run, "--cluster", "127.0.0.1:9"],
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder for Ray's sockets, whose names may not be long."""
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as place:
+        yield Path(place)
+
+
+# What a process of Python imports first: a worker of Ray dies as soon as it has to compute anything.
+DEADLY = """
+import os, signal, sys
+
+class Dies:
+    def find_spec(self, name, path=None, target=None):
+        if name == "nora" and os.path.exists(MARK):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+if any("default_worker.py" in word for word in sys.orig_argv):
+    sys.meta_path.insert(0, Dies())
+"""
+
+
+def test_a_cluster_of_its_own_says_what_is_missing_and_how_to_go_on(tmp_path, short_path) -> None:
+    """Five deaths, then it is left out; the command that is told does it, and nothing of Ray is left."""
+    run = nora.train("gcn", "karate", epochs=2, progress=False).save(tmp_path / "run")
+    mark, parts, places = tmp_path / "mark", tmp_path / "parts", tmp_path / "first"
+    places.mkdir()
+    (places / "sitecustomize.py").write_text(DEADLY.replace("MARK", repr(str(mark))))
+    mark.touch()
+    path = os.pathsep.join([str(places), *(path for path in sys.path if path)])
+    code = "from nora.cli import app; app()"
+    asked = ["rank", run, "--nodes", "5", "--cluster", "local", "--checkpoint", parts]
+
+    def typed(*words: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code, *map(str, words)],
+            env={**os.environ, **QUICK, "PYTHONPATH": path, "RAY_TMPDIR": str(short_path)},
             capture_output=True,
             text=True,
         )
-        assert told.returncode == 2
-        assert told.stderr.startswith("error: no cluster at 127.0.0.1:9: start one")
-        assert told.stderr.count("\n") == 1
 
-    def test_engines_without_a_cluster(self, tmp_path) -> None:
-        run = nora.train("gcn", "karate", epochs=2, progress=False).save(tmp_path / "run")
-        assert "--cluster" in refused("rank", run, "--engines", "path")
-
-
-def test_what_is_missing_ends_a_command_with_status_3(tmp_path) -> None:
-    code = """
-import sys, torch, nora.cli
-from nora.questions import session
-from nora.questions.spread import IncompleteError
-
-def incomplete(*given, executor, **asked):
-    assert type(executor).__name__ == "RayCluster"
-    raise IncompleteError("1 of the nodes are missing", torch.tensor([5]))
-
-session.Session.influence = incomplete
-nora.cli.app()
-"""
-    run = nora.train("gcn", "karate", epochs=2, progress=False).save(tmp_path / "run")
-    asked = ["rank", run, "--cluster", "local", "--checkpoint", tmp_path / "parts"]
-    told = subprocess.run([sys.executable, "-c", code, *asked], capture_output=True, text=True)
+    told = typed(*asked)
     assert told.returncode == 3, told.stderr
     assert "incomplete: 1 of the nodes are missing" in told.stderr
-    assert f"nora rank {run} --cluster local --checkpoint {tmp_path / 'parts'}" in told.stderr
+    again = told.stderr.rpartition("and only these: ")[2].strip()
+    assert again == f"nora rank {run} --nodes 5 --cluster local --checkpoint {parts}"
+    mark.unlink()
+    done = typed(*shlex.split(again)[1:], "--json")
+    assert done.returncode == 0, done.stderr
+    truth = nora.load_run(run).influence("brute", nodes=[5], progress=False).scores[5]
+    assert json.loads(done.stdout)["top"][0]["influence"] == pytest.approx(float(truth), rel=1e-4)
+    assert read_parts(parts)["node"].tolist() == [5]
+    left = [place for place in Path("/proc").glob("[0-9]*") if _speaks_of(place, str(short_path))]
+    assert not left  # no process of either cluster
+
+
+def _speaks_of(place: Path, text: str) -> bool:
+    try:
+        return text.encode() in (place / "cmdline").read_bytes()
+    except OSError:
+        return False

@@ -347,3 +347,33 @@ def test_a_process_killed_before_its_manifest_was_there_can_start_again(tmp_path
     scores = nora.influence(network(), double(bridge()), "brute", checkpoint=folder).scores
     assert torch.isfinite(scores).all()
     assert json.loads((folder / "manifest.json").read_text())["num_nodes"] == 7
+
+
+HELD = """
+import os, sys, time
+from pathlib import Path
+from nora.results.checkpoint import _held
+lock = _held(Path(sys.argv[1]))
+forked = os.fork()
+if not forked:
+    time.sleep(600)
+print(forked, flush=True)
+os.waitpid(forked, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_a_forked_process_does_not_hold_the_lock_of_a_killed_driver(tmp_path) -> None:
+    """As a pool's processes are, which may go on for a while."""
+    driver = subprocess.Popen(
+        [sys.executable, "-c", HELD, tmp_path], stdout=subprocess.PIPE, text=True
+    )
+    forked = int(driver.stdout.readline())
+    try:
+        with pytest.raises(BlockingIOError, match=f"written to by process {driver.pid}"):
+            shards._held(tmp_path)
+        driver.kill()
+        driver.wait()
+        assert shards._held(tmp_path) is not None
+    finally:
+        os.kill(forked, signal.SIGKILL)

@@ -7,6 +7,7 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,10 +35,17 @@ class End:
 
 
 def start(args: list[Any], most_bytes: int | None = None, clock: float | None = None) -> Child:
+    """A command, by what is typed after `nora`; see `forked`."""
+    return forked(lambda: app([str(arg) for arg in args]), most_bytes, clock)
+
+
+def forked(
+    work: Callable[[], Any], most_bytes: int | None = None, clock: float | None = None
+) -> Child:
     """Fork: the child has everything imported already, so that a kill can hit the work itself.
 
     Args:
-        args: What is typed after `nora`.
+        work: What the child does.
         most_bytes: No file may grow beyond it, as on a full disk.
         clock: So many seconds the clock is off, every other time it is asked.
     """
@@ -57,7 +65,7 @@ def start(args: list[Any], most_bytes: int | None = None, clock: float | None = 
         if clock is not None:
             _unsettle(clock)
         try:
-            app([str(arg) for arg in args])
+            work()
             status = 0
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 1

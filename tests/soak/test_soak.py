@@ -14,11 +14,19 @@ TESTS = Path(__file__).parents[1]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
-@pytest.mark.parametrize("how", [["--kills", "5"], ["--minutes", "0.2"]], ids=["kills", "mishaps"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        ["soak", "--kills", "5"],
+        ["soak", "--minutes", "0.2"],
+        ["soak.shared", "pool", "--kills", "3"],
+    ],
+    ids=["kills", "mishaps", "shared"],
+)
 def test_nothing_is_lost_or_half_written(how: list[str], tmp_path: Path) -> None:
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-m", "soak", *how, "--seed", "1", "--out", str(tmp_path / "counts.json")],
+        [sys.executable, "-m", *how, "--seed", "1", "--out", str(tmp_path / "counts.json")],
         env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -27,4 +35,5 @@ def test_nothing_is_lost_or_half_written(how: list[str], tmp_path: Path) -> None
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "counts.json").read_text())
     assert found["problems"] == []
-    assert found["counts"]["a second start ends well"] == found["trials"] > 0
+    well = "a last start ends well" if "shared" in how[0] else "a second start ends well"
+    assert found["counts"][well] == found["trials"] > 0

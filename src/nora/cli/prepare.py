@@ -27,6 +27,10 @@ def prepare(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where to; RUN/engine if unsaid.")
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="AMOUNT", help="What it may take, e.g. 8GB; what is free if unsaid."),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -49,7 +53,7 @@ def prepare(
     folder = run / ENGINE if out is None else out
     check_place(folder, force, "choose another out=, or add force=True to replace it")
     trained = nora.load_run(run)
-    nora.prepare(trained.model, trained.data, folder, trained.task, replace=force)
+    nora.prepare(trained.model, trained.data, folder, trained.task, memory=memory, replace=force)
     kept = Reader(folder)
     if json:
         print_json({"run": str(run), "out": str(folder), "bytes": kept.bytes})

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 Normalise = Literal["none", "mean", "sym"]
 
 
-def _ids(nodes: Tensor, num_nodes: int) -> np.ndarray:
-    """Node numbers in as few bytes as hold them: they are read in long rows."""
-    return (nodes.int() if num_nodes < 2**31 else nodes).numpy()
-
-
 class Arrays(NamedTuple):
     """Edges in CSR form both ways with weights (empty: all ones), and per-node degrees and factors."""
 
@@ -302,22 +297,28 @@ class Edges:
         return self.left if self.normalise == "sym" else torch.ones_like(self.left)
 
     @cached_property
+    def _ids(self) -> tuple[Tensor, Tensor]:
+        """The targets of `by_source` and the sources of `by_target` in as few bytes as hold them."""
+        narrow = torch.int if self.num_nodes < 2**31 else torch.long
+        return moved_all((self.by_source[1].to(narrow), self.by_target[1].to(narrow)))
+
+    @cached_property
     def arrays(self) -> Arrays:
         """What the compiled loops read, as NumPy arrays on the CPU."""
-        indptr, target, _ = self.by_source
+        indptr, (target, in_source) = self.by_source[0], self._ids
         weight = self.weight_by_source
-        in_ptr, in_source, in_edge = self.by_target
+        in_ptr, _, in_edge = self.by_target
         none = np.empty(0, dtype=np.float32)
         return Arrays(
             indptr=indptr.numpy(),
-            target=_ids(target, self.num_nodes),
+            target=target.numpy(),
             weight=none if weight is None else weight.numpy(),
             degree=self.degree.numpy(),
             arriving=self.count.numpy(),
             left=self.left.numpy(),
             right=self.right.numpy(),
             in_ptr=in_ptr.numpy(),
-            in_source=_ids(in_source, self.num_nodes),
+            in_source=in_source.numpy(),
             in_weight=none if self.weight is None else self.weight[in_edge].contiguous().numpy(),
         )
 

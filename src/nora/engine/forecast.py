@@ -26,6 +26,9 @@ PER_EDGE, PER_NODE = 16, 12
 KEPT_PER_EDGE, KEPT_PER_NODE = 12, 10
 # Whole values that are held while one is made, and that are kept of every one that a layer makes.
 AT_ONCE, KEPT = 4, 2.5
+# What Python and torch take; what a pass takes of what its largest operation reads and makes, since torch
+# sorts ids on the way; and whole values that are held meanwhile.
+PROCESS, IN_PASS, HELD = 400 * 10**6, 1.25, 2
 # Operations whose results are the layers' own.
 LAYERS = ("mm", "addmm", "bmm", "index_add", "scatter_add", "scatter_reduce", "spmm", "_sparse_mm")
 
@@ -81,7 +84,9 @@ def forecast(problem: Problem) -> Forecast:
     given = sum(tensor.nbytes for tensor in _strided(problem.data))
     structure = 8 * (PER_EDGE * sizes.edges[0] + PER_NODE * sizes.nodes[0])
     kept = 8 * (KEPT_PER_EDGE * sizes.edges[0] + KEPT_PER_NODE * sizes.nodes[0])
-    memory = given + max(largest, structure + AT_ONCE * widest)
+    # A pass to compare with is one of the graph without a node: a second graph, beside a few outputs.
+    compared = IN_PASS * largest + given + HELD * widest
+    memory = PROCESS + given + max(compared, structure + AT_ONCE * widest)
     return Forecast(int(memory), int(given + kept + KEPT * layers), int(largest))
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Made = TypeVar("Made", bound=tuple[Tensor, ...])
 # What is smaller may stay in memory.
 LARGE = 2**20
-_MOVE: ContextVar[Callable[[Tensor], Tensor] | None] = ContextVar("move", default=None)
+_MOVER: ContextVar[Mover | None] = ContextVar("mover", default=None)
 _OPEN: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
 
 
@@ -111,22 +111,39 @@ def made_once(kind: str, make: Callable[[], Made]) -> Made:
     return found
 
 
+class Mover(Protocol):
+    """Where large tensors go as soon as they are made."""
+
+    def move(self, tensor: Tensor) -> Tensor:
+        """The same tensor, mapped from a file."""
+
+    def release(self) -> None:
+        """Let go of what was read of these files: it is read again where it is needed."""
+
+
 @contextmanager
-def moving(move: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Move large tensors to disk as soon as they are made: `move` gives back the same, mapped from a file."""
-    token = _MOVE.set(move)
+def moving(mover: Mover) -> Iterator[None]:
+    """Move large tensors to disk as soon as they are made."""
+    token = _MOVER.set(mover)
     try:
         yield
     finally:
-        _MOVE.reset(token)
+        _MOVER.reset(token)
 
 
 def moved(tensor: Tensor) -> Tensor:
     """A tensor that was just made and will only be read: on disk if it is large and somebody keeps it."""
-    move = _MOVE.get()
-    if move is None or tensor.nbytes < LARGE or tensor.layout != torch.strided:
+    mover = _MOVER.get()
+    if mover is None or tensor.nbytes < LARGE or tensor.layout != torch.strided:
         return tensor
-    return move(tensor)
+    return mover.move(tensor)
+
+
+def make_room() -> None:
+    """A pass of the model is next, which wants the memory: what is on disk need not be in it."""
+    mover = _MOVER.get()
+    if mover is not None:
+        mover.release()
 
 
 def moved_all(tensors: Made) -> Made:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nora.engine.given import PAIRS, RELATION, Extent, Given, tensors_of, with_own_memory
-from nora.engine.ledger import Ledger
+from nora.engine.ledger import Ledger, moved
 from nora.engine.pieces import Pieces, watched_modules
 from nora.engine.plan import Plan, UnsupportedError
 from nora.engine.recordings import samples, with_pairs, without_hub
@@ -96,6 +96,8 @@ def trace(problem: Problem, rules: bool = True, ledger: Ledger | None = None) ->
     check_same(problem, recorded(given)[0])
     given += without_hub(problem)
     recorded(given[1:])
+    known = problem.checked_removals
+    known |= {node: replace(one, output=moved(one.output)) for node, one in known.items()}
     for draw in range(DRAWS):
         del tapes[len(given) :]
         graphs = [*given, *samples(problem, draw)]

@@ -31,7 +31,7 @@ from nora.questions.measured import (
     why_not_followed,
 )
 from nora.questions.session import Session
-from nora.questions.spread import kept_for, spread_out
+from nora.questions.spread import check_spread, kept_for, spread_out
 from nora.questions.workers import Question
 from nora.results.checkpoint import Shards, begun_with
 from nora.results.edge_influence import EdgeInfluence
@@ -128,6 +128,7 @@ def score_edges(
         options, "edge_influence with method='auto'" if chooses else "edge_influence", chooses
     )
     method = "exact" if chooses else method
+    check_spread(executor, method, how.tolerance, how.workers)
     every = session.every_edge
     wanted = every if edges is None else session.named_edges(edges)
     if not sum(pairs.size(1) for pairs in wanted.values()):
@@ -171,7 +172,7 @@ def score_edges(
             others = None
             if executor is not None:
                 question = Question("edges", measure, by, how.memory)
-                others = spread_out(session, executor, method, how, question, todo, problem, key)
+                others = spread_out(session, executor, question, todo, problem, key)
             effects = prepared_effects(session, problem, method, len(todo), how)
             facts |= _fallback(session, effects, removals)
             label = f"{method}: removing edges"

@@ -193,16 +193,9 @@ def score_nodes(
 
 def _check_spread(entry: MethodEntry, bound: dict[str, Any], executor: Any) -> None:
     """Raise unless an executor can do the work."""
-    from nora.questions.spread import check_executor
+    from nora.questions.spread import check_spread
 
-    check_executor(executor)
-    if entry.name != "exact" or bound["tolerance"]:
-        raise ValueError(
-            "executor= is for exact values, method='exact' without a tolerance: what else there is takes one "
-            "process no longer"
-        )
-    if bound["workers"] is not None:
-        raise ValueError("workers= is for threads: an executor has its own number of processes")
+    check_spread(executor, entry.name, bound.get("tolerance"), bound.get("workers"))
 
 
 def _kept_for(session: Session, executor: Any, key: str | None) -> AbstractContextManager[None]:

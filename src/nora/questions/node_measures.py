@@ -14,7 +14,7 @@ from nora.problem.fingerprint import fingerprint
 from nora.problem.measuring import Asked, By
 from nora.problem.node_index import Nodes
 from nora.questions.measured import How, asked_for, collected, measuring_of, prepared_effects
-from nora.questions.spread import kept_for, spread_out
+from nora.questions.spread import check_spread, kept_for, spread_out
 from nora.questions.workers import Question
 from nora.results.checkpoint import Shards
 from nora.results.influence import Influence
@@ -44,6 +44,7 @@ def score_by_measures(
             "method='exact' or 'brute'"
         )
     how = How.given(options, f"method {method!r} with a measure")
+    check_spread(executor, method, how.tolerance, how.workers)
     problem, measuring = measuring_of(session, session.problem(nodes), measure, by)
     told = asked_for(measuring, measure, by, key)
     start = time.perf_counter()
@@ -61,7 +62,7 @@ def score_by_measures(
             others = None
             if executor is not None:
                 question = Question("nodes", measure, by, how.memory)
-                others = spread_out(session, executor, method, how, question, todo, problem, key)
+                others = spread_out(session, executor, question, todo, problem, key)
             effects = prepared_effects(session, problem, method, len(todo), how)
             removals, label = Removals.single(todo), f"{method}: removing nodes"
             for ids, found in collected(

@@ -160,9 +160,8 @@ def keep(
         asked = fingerprint(problem, "", {}, key)
         with written(path, replace or path.exists()) as writer:
             try:
-                with progress_bar("preparing the engine", None, progress), moving(writer.move):
+                with progress_bar("preparing the engine", None, progress), moving(writer):
                     engine = prepared.engine(problem, removals=problem.num_nodes)
-                    writer.release()  # passes of the model want the memory
                     facts = prepared.verify(engine, VERIFIED, seed=0)
             except UnsupportedError as reason:
                 raise ValueError(

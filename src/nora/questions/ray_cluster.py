@@ -80,7 +80,7 @@ class RayCluster:
             )
         self._cpus, self._looked = 0, 0.0
         self._task = self._ray.remote(num_cpus=1, memory=self.memory)(_answered)
-        self._parts: dict[str, Any] = {}
+        self._put: dict[bytes, Any] = {}
         self._where: dict[str, Any] = {}
         self._running: dict[Any, Future[Any]] = {}
 
@@ -130,7 +130,7 @@ class RayCluster:
                     with suppress(Exception):  # what is over need not be ended
                         self._ray.cancel(ref, force=False)
             self._running.clear()
-            self._parts.clear()
+            self._put.clear()
             self._where = {}
 
     def _check_fits(self) -> None:
@@ -162,12 +162,15 @@ class RayCluster:
             }
         return where
 
-    def begin(self, parts: bytes, digest: str, ids: Tensor, again: bool) -> Future[Answered]:
+    def begin(
+        self, parts: bytes, digest: str, asked: bytes, ids: Tensor, again: bool
+    ) -> Future[Answered]:
         """Begin the work on a shard."""
-        if digest not in self._parts:
-            self._parts[digest] = self._ray.put(parts)
+        for sent in (parts, asked):  # once, not with every shard
+            if sent not in self._put:
+                self._put[sent] = self._ray.put(sent)
         task = self._task.options(max_retries=min(self.retries, 1) if again else self.retries)
-        ref = task.remote(self._parts[digest], digest, self._where, ids.numpy())
+        ref = task.remote(self._put[parts], digest, self._where, self._put[asked], ids.numpy())
         future: Future[Answered] = ref.future()
         self._running = {ref_: one for ref_, one in self._running.items() if not one.done()}
         self._running[ref] = future
@@ -189,13 +192,24 @@ def _connect(ray: Any, address: str) -> None:
         ray.init(address="local", include_dashboard=False, **QUIET)
         return
     try:
-        _check_answers(address)
+        _check_answers(_found(address))
         ray.init(address=address, **QUIET)
     except (OSError, RuntimeError, ValueError) as error:
         told = "no Ray cluster is running here" if address == "auto" else f"no cluster at {address}"
         raise ConnectionError(
             f"{told}: start one by 'ray start --head', or say 'local' to have one started"
         ) from error
+
+
+def _found(address: str) -> str:
+    """What `auto` stands for, as Ray itself finds it: the last cluster here, which may be gone by now."""
+    if address != "auto":
+        return address
+    try:
+        from ray._private.services import canonicalize_bootstrap_address as resolved
+    except ImportError:  # not public: it may be called something else one day
+        return address
+    return resolved(address) or address
 
 
 def _check_answers(address: str) -> None:
@@ -205,7 +219,9 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS).close()
 
 
-def _answered(parts: bytes, digest: str, where: dict[str, Any], ids: np.ndarray) -> Answered:
+def _answered(
+    parts: bytes, digest: str, where: dict[str, Any], asked: bytes, ids: np.ndarray
+) -> Answered:
     """What a worker does; see `nora.questions.workers.answer`."""
     folder = _fetched(where) if "files" in where else Path(where["path"])
     if not (folder / MANIFEST).is_file():
@@ -215,7 +231,7 @@ def _answered(parts: bytes, digest: str, where: dict[str, Any], ids: np.ndarray)
         )
     if read_json(folder / MANIFEST)["sha256"] != where["digest"]:
         raise ValueError(f"{folder} on {socket.gethostname()} is another engine than the driver's")
-    return answer(parts, digest, folder, torch.from_numpy(ids.copy()))
+    return answer(parts, digest, folder, asked, torch.from_numpy(ids.copy()))
 
 
 def _fetched(where: dict[str, Any]) -> Path:

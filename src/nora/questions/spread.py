@@ -24,9 +24,8 @@ from nora.engine.store import MANIFEST
 from nora.files import read_json
 from nora.machine import usable_cores
 from nora.problem import Problem
-from nora.questions.measured import How
 from nora.questions.session import Session
-from nora.questions.workers import Answered, Question, answer, session_parts
+from nora.questions.workers import Answered, Question, answer_in_pool, session_parts
 from nora.stacklevel import warn
 
 # Shards that wait for each worker, so that none waits for the driver.
@@ -62,7 +61,9 @@ class Cluster(Protocol):
     def sending(self, folder: Path) -> Any:
         """A context in which `begin` can be called for this engine."""
 
-    def begin(self, parts: bytes, digest: str, ids: Tensor, again: bool) -> Future[Answered]:
+    def begin(
+        self, parts: bytes, digest: str, asked: bytes, ids: Tensor, again: bool
+    ) -> Future[Answered]:
         """Begin the work on a shard."""
 
 
@@ -79,6 +80,20 @@ def check_executor(executor: Any) -> None:
             "executor must be a concurrent.futures.Executor, such as a ProcessPoolExecutor, or a "
             f"nora.RayCluster; got {type(executor).__name__}"
         )
+
+
+def check_spread(executor: Any, method: str, tolerance: float | None, workers: int | None) -> None:
+    """Raise unless an executor, if there is one, can do the work: before anything is done."""
+    check_executor(executor)
+    if executor is None:
+        return
+    if method != "exact" or tolerance:
+        raise ValueError(
+            "executor= is for exact values, method='exact' without a tolerance: estimates are made in one "
+            "process, leave executor= out for them"
+        )
+    if workers is not None:
+        raise ValueError("workers= is for threads: an executor has its own number of processes")
 
 
 @dataclass
@@ -124,7 +139,9 @@ class Spread:
         executor, question = self.executor, replace(question, count=len(ids))
         cluster = cast(Cluster, executor) if isinstance(executor, Cluster) else None
         workers = cluster.workers if cluster else lambda: _workers(executor)
-        sent = _pickled(cluster.dumps if cluster else pickle.dumps, self._parts(question))
+        dumps = cluster.dumps if cluster else pickle.dumps
+        sent = _pickled(dumps, {**session_parts(self.session), "key": self.key})
+        asked = _pickled(dumps, question)
         lost = cluster.lost if cluster else ()
         folder = self.session.folder
         assert folder is not None, "see kept_for"
@@ -138,8 +155,8 @@ class Spread:
 
         def submit(which: Tensor, again: bool) -> Future[Answered]:
             if cluster:
-                return cluster.begin(sent, digest, ids[which], again)
-            future = executor.submit(answer, sent, digest, folder, ids[which])
+                return cluster.begin(sent, digest, asked, ids[which], again)
+            future = executor.submit(answer_in_pool, sent, digest, folder, asked, ids[which])
             return cast("Future[Answered]", future)
 
         with cluster.sending(folder) if cluster else nullcontext():
@@ -164,36 +181,26 @@ class Spread:
             warn(f"exact falls back to brute force: {answered.fallback}", RuntimeWarning)
         self.fallbacks += [answered.fallback] if answered.fallback else []
 
-    def _parts(self, question: Question) -> dict[str, Any]:
-        return {**session_parts(self.session), "key": self.key, "question": question}
-
 
 def spread_out(
     session: Session,
     executor: Any,
-    method: str,
-    how: How,
     question: Question,
     ids: Tensor,
     problem: Problem,
     key: str | None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield `(ids, values [n, columns])` as others compute them; see `Spread.answers`."""
-    check_executor(executor)
-    if method != "exact" or how.tolerance:
-        raise ValueError("executor= is for exact values: method='exact' without a tolerance")
-    if how.workers is not None:
-        raise ValueError("workers= is for threads: an executor has its own number of processes")
     return Spread(session, executor, key).answers(question, ids, problem)
 
 
 @contextmanager
 def kept_for(session: Session, executor: Any, key: str | None = None) -> Iterator[None]:
     """The session's engine on disk for as long as an executor is asked; as it is without one."""
+    check_executor(executor)
     if executor is None or session.folder is not None:
         yield
         return
-    check_executor(executor)
     from nora.questions.prepare import keep
 
     with tempfile.TemporaryDirectory(prefix="nora-engine-") as place:
@@ -216,12 +223,12 @@ def _workers(executor: Executor) -> int:
     return int(getattr(executor, "_max_workers", 0) or usable_cores())
 
 
-def _pickled(dumps: Callable[[Any], bytes], parts: dict[str, Any]) -> bytes:
-    """A session as bytes; what cannot be sent is named."""
+def _pickled(dumps: Callable[[Any], bytes], parts: dict[str, Any] | Question) -> bytes:
+    """A session or a question as bytes; what cannot be sent is named."""
     try:
         return dumps(parts)
     except Exception as error:  # whatever an object's own code raises
-        for name, part in parts.items():
+        for name, part in (parts if isinstance(parts, dict) else vars(parts)).items():
             try:
                 dumps(part)
             except Exception:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import pickle
+import threading
 import time
 import warnings
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from functools import cache
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -51,7 +56,7 @@ class Answered(NamedTuple):
 
 # Sessions that a process keeps open.
 KEPT = 2
-_OPEN: OrderedDict[str, tuple[Session, Question]] = OrderedDict()
+_OPEN: OrderedDict[str, Session] = OrderedDict()
 
 
 def session_parts(session: Session) -> dict[str, Any]:
@@ -65,34 +70,59 @@ def session_parts(session: Session) -> dict[str, Any]:
     }
 
 
-def opened_here(parts: bytes, digest: str, folder: Path) -> tuple[Session, Question]:
-    """The session of a folder in this process, and what is asked; opened when it is first asked for."""
+def opened_here(parts: bytes, digest: str, folder: Path) -> Session:
+    """The session of a folder in this process, opened when it is first asked for."""
     if digest not in _OPEN:
         torch.set_num_threads(1)  # there are as many processes as are wanted
         given = pickle.loads(parts)
-        model, task, question = (given.pop(name) for name in ("model", "task", "question"))
-        _OPEN[digest] = Session.open(folder, model, task, **given), question
+        model, task = given.pop("model"), given.pop("task")
+        _OPEN[digest] = Session.open(folder, model, task, **given)
     _OPEN.move_to_end(digest)
     while len(_OPEN) > KEPT:
         _OPEN.popitem(last=False)
     return _OPEN[digest]
 
 
-def answer(parts: bytes, digest: str, folder: Path, ids: Tensor) -> Answered:
+def answer(parts: bytes, digest: str, folder: Path, asked: bytes, ids: Tensor) -> Answered:
     """What the removal of each of these nodes or edges changes.
 
     Args:
-        parts: The driver's own session and what it asks, pickled.
-        digest: Names them: the same session is opened once.
+        parts: The driver's own session, pickled.
+        digest: Names it: the same session is opened once, whatever it is asked.
         folder: The engine.
+        asked: The question, pickled.
         ids: Nodes by global ids, or places in the list of all edges.
     """
-    session, question = opened_here(parts, digest, folder)
+    session, question = opened_here(parts, digest, folder), pickle.loads(asked)
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the driver says why
         values, fallback = _sums(session, question, ids)
     return Answered(values, fallback, time.perf_counter() - start)
+
+
+def answer_in_pool(parts: bytes, digest: str, folder: Path, asked: bytes, ids: Tensor) -> Answered:
+    """The same in a process of a pool, which must not go on once its driver is gone."""
+    _end_with_the_driver()
+    return answer(parts, digest, folder, asked, ids)
+
+
+@cache
+def _end_with_the_driver() -> None:
+    """End this process when the one that started it does.
+
+    A pool's processes wait for work on a pipe that they hold open themselves: after a `kill -9` of their
+    driver they would wait for ever, with all their memory.
+    """
+    driver = multiprocessing.parent_process()
+    if driver is None:  # not of Python's own pools
+        return
+
+    def watch() -> None:
+        wait([driver.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, name="nora-driver", daemon=True).start()
 
 
 def _sums(session: Session, question: Question, ids: Tensor) -> tuple[Tensor, str]:

@@ -14,6 +14,7 @@ import os
 import platform
 import time
 import uuid
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -168,7 +169,14 @@ def _held(folder: Path) -> Any:
     handle.truncate(0)
     handle.write(f"process {os.getpid()} on {platform.node()}")
     handle.flush()
+    _LOCKS.add(handle)
     return handle
+
+
+# A forked process has the driver's files open, and would hold its lock after it is killed.
+_LOCKS: weakref.WeakSet[Any] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: [handle.close() for handle in _LOCKS])
 
 
 def begun_with(folder: Path) -> tuple[str, dict[str, Any]] | None:
