@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -59,7 +60,9 @@ def progress_bar(
 
 def _drawable() -> bool:
     """Whether somebody may be looking; a notebook without ipywidgets would be told so at every step."""
+    before = random.getstate()
     from rich.console import Console
 
+    random.setstate(before)  # rich draws a number when it is loaded
     console = Console(stderr=True)
     return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
