@@ -14,7 +14,7 @@ TESTS = Path(__file__).parents[1]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
-@pytest.mark.parametrize("how", [["--kills", "5"], ["--minutes", "0.2"]], ids=["kills", "mishaps"])
+@pytest.mark.parametrize("how", [["--kills", "5"], ["--minutes", "0.1"]], ids=["kills", "mishaps"])
 def test_nothing_is_lost_or_half_written(how: list[str], tmp_path: Path) -> None:
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
