@@ -11,7 +11,7 @@ def visit(browser, explorer, width: int = 1280, height: int = 900, **context) ->
     opened = browser.new_context(
         viewport={"width": width, "height": height}, reduced_motion="reduce", **context
     )
-    opened.set_default_timeout(20_000)
+    opened.set_default_timeout(60_000)  # a busy machine takes its time
     watched = Watched(opened.new_page())
     watched.page.goto(explorer.url)
     watched.page.wait_for_selector("body.ready")
