@@ -113,17 +113,13 @@ def try_out(inside: Path, folder: Path, quick: bool) -> str:
     return said.strip().splitlines()[-1].strip("= ").partition(" in ")[0]
 
 
-def told(row: dict[str, str]) -> str:
-    """An environment's line of the table."""
-    cells = [row["python"], row["which"], *(row[name] for name in TOLD), row["tests"]]
-    return f"| {' | '.join(cells)} |"
-
-
 def write_page(rows: dict[str, dict[str, str]]) -> None:
-    """The table of what was installed and what the tests said, and in words what has no line in it."""
-    head = ["Python", "dependencies", *TOLD, "tests"]
+    """The table of what was installed and what the tests said, and in words what has no column in it."""
+    tried = [row for row in rows.values() if "tests" in row]
+    head = ["", *(f"{row['python']} {row['which']}" for row in tried)]
     lines = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head))]
-    lines += [told(row) for row in rows.values() if "tests" in row]
+    for name in (*TOLD, "tests"):
+        lines.append(f"| {' | '.join((name, *(row[name] for row in tried)))} |")
     lines += [
         f"\nPython {row['python']} with the {row['which']} dependencies: {row['why']}."
         for row in rows.values()
@@ -133,9 +129,10 @@ def write_page(rows: dict[str, dict[str, str]]) -> None:
 
 The wheel, without the sources, in fresh environments: for every Python the lowest dependencies that
 `pyproject.toml` allows (or the next that has a wheel for that Python) and the newest. In each, `nora run`
-makes a report from files; then these tests run: reading files, removals, graphs with node types, models,
-calling, fingerprints, the engine's rules, working without `numba`, PyG's `Explainer`, the questions and
-exports. Only {platform.system()} on {platform.machine()} was tried. `make matrix` writes this page;
+makes a report from files; then, where the last row does not say otherwise, tests run: reading files,
+removals, graphs with node types, models, calling, fingerprints, the engine's rules, working without
+`numba`, PyG's `Explainer`, the questions and exports.
+Only {platform.system()} on {platform.machine()} was tried. `make matrix` writes this page;
 `constraints.txt` has the one set of versions that all tests run with.
 
 {chr(10).join(lines)}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import weakref
 
 import pytest
 
-from nora.machine import usable_cores
+from nora import machine
+from nora.machine import release_memory, usable_cores
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be assigned here")
@@ -25,3 +27,20 @@ def test_where_nothing_is_known_of_assigned_cores_all_of_them_count(monkeypatch)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.delattr(os, "process_cpu_count", raising=False)
     assert usable_cores() == os.cpu_count()
+
+
+class Circle:
+    """An object that only it itself holds."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_memory_is_given_back_where_much_is_held_and_no_time_is_lost_where_little_is(monkeypatch):
+    lost = weakref.ref(Circle())
+    monkeypatch.setattr(machine, "LITTLE", 2**60)
+    release_memory()
+    assert lost() is not None
+    monkeypatch.setattr(machine, "LITTLE", 1)
+    release_memory()
+    assert lost() is None

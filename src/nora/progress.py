@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -22,6 +23,10 @@ def progress_bar(
         show: False for no bar at all.
         fields: Format of extra columns, e.g. `"loss {task.fields[loss]}"`.
     """
+    # Without a bar nothing of it is made: older versions of rich end even one not shown with an empty line.
+    if not (show and _drawable()):
+        yield lambda *_, **__: None
+        return
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -32,10 +37,6 @@ def progress_bar(
         TimeRemainingColumn,
     )
 
-    console = Console(stderr=True)
-    # A notebook without ipywidgets cannot draw a bar, and would be told so at every step.
-    drawable = console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
-    visible = show and drawable
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),
@@ -45,7 +46,7 @@ def progress_bar(
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     ]
-    with Progress(*columns, console=console, transient=True, disable=not visible) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         names: dict[str, Any] = {"loss": "", "metric": ""}
         task = bar.add_task(description, total=total, rate="", **names)
 
@@ -55,3 +56,13 @@ def progress_bar(
             bar.update(task, advance=steps, rate=rate, **values)
 
         yield advance
+
+
+def _drawable() -> bool:
+    """Whether somebody may be looking; a notebook without ipywidgets would be told so at every step."""
+    before = random.getstate()
+    from rich.console import Console
+
+    random.setstate(before)  # rich draws a number when it is loaded
+    console = Console(stderr=True)
+    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)

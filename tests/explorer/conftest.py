@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 import nora
+from chromium import Watched
+from explorer_page import visit
 from loopback import Client
 
 EVIL = "<script>alert(1)</script>"
@@ -40,3 +44,13 @@ def explorer(run, names):
 @pytest.fixture(scope="package")
 def client(explorer):
     return Client(explorer)
+
+
+@pytest.fixture
+def watched(browser, explorer) -> Iterator[Watched]:
+    found = visit(browser, explorer)
+    # All influences are there.
+    found.page.wait_for_selector("#panel h4:text-is('Most influential')")
+    yield found
+    assert not found.complaints
+    found.page.context.close()

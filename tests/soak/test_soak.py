@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
     "how",
     [
         ["soak", "--kills", "5"],
-        ["soak", "--minutes", "0.2"],
+        ["soak", "--minutes", "0.1"],
         ["soak.shared", "pool", "--kills", "3"],
     ],
     ids=["kills", "mishaps", "shared"],

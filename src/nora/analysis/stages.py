@@ -12,8 +12,6 @@ from nora.machine import held_memory, peak_memory, release_memory
 from nora.progress import Advance, progress_bar
 
 EVERY_SECONDS = 0.05
-# From here on, a stage leaves behind what is worth giving back.
-MUCH = 500_000_000
 
 
 @dataclass
@@ -44,8 +42,7 @@ class Stages:
         if before is not None and after is not None:
             # The peak of the whole process is exact; samples tell where it did not rise.
             self.memory[name] = after if after > before else min(after, max(most))
-        if held_memory() > MUCH:
-            release_memory()
+        release_memory()
 
     @contextmanager
     def shown(self, name: str, steps: float | None = None) -> Iterator[Advance]:

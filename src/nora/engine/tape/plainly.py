@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch_geometric
+import torch_geometric.backend
+import torch_geometric.typing
 from torch.overrides import TorchFunctionMode
 
 from nora.engine.tape.as_one import one_operation_each
