@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+RESULTS = BENCHMARKS / "results"
+README = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in BENCHMARKS.glob("*.py")))
@@ -78,3 +81,23 @@ def test_what_is_told_of_kills_was_counted(executor: str) -> None:
     drivers, workers = (counts[f"kill -9 of a {whom}"] for whom in ("driver", "worker"))
     row = f"| {executor} | {drivers} | {workers} | {found['trials']} | 0 |"
     assert row in told, row
+
+
+def test_what_is_told_of_estimates_was_measured() -> None:
+    """Every row of the table of estimates is one of the results."""
+    found = json.loads((RESULTS / "estimates.json").read_text("utf-8"))["settings"]
+    rows = re.findall(
+        r"^\| (\S+-\S+) \| (drop )?([\d.]+) \| ([\d.]+)× \| ([\d.]+) \|", README, re.M
+    )
+    assert len(rows) > 30
+    for setting, dropped, tolerance, cheaper, pearson in rows:
+        one = found[setting]["dropped" if dropped else "tolerances"][tolerance]
+        assert (f"{one['cheaper']:.1f}", f"{one['pearson']:.4f}") == (cheaper, pearson), setting
+
+
+def test_what_is_told_of_relations_was_measured() -> None:
+    """Every setting with relations has its row."""
+    found = json.loads((RESULTS / "relational.json").read_text("utf-8"))["cases"]
+    for name, one in found.items():
+        ratio = f"{one['ratio']:,.0f}" if one["ratio"] >= 10 else f"{one['ratio']:.1f}"
+        assert f"| {name} | {ratio}× |" in README
