@@ -62,13 +62,26 @@ class Slow:
         return (after - before).abs().sum(dim=1)
 
 
+class Held(Slow):
+    """The same; once two parts are finished, it waits for a mark."""
+
+    def __init__(self, seconds: float, parts: Path, mark: Path) -> None:
+        super().__init__(seconds)
+        self.parts, self.mark = parts, mark
+
+    def __call__(self, before: Tensor, after: Tensor, items: Tensor) -> Tensor:
+        while len(list(self.parts.glob("part-*.parquet"))) >= 2 and not self.mark.exists():
+            time.sleep(0.05)
+        return super().__call__(before, after, items)
+
+
 def asked_slowly(
-    session: nora.Session, executor: Any, parts: Path, seconds: float
+    session: nora.Session, executor: Any, parts: Path, seconds: float, mark: Path | None = None
 ) -> nora.Influence:
     """A question that takes long enough to be disturbed."""
     return session.influence(
         "exact",
-        measure={"moved": Slow(seconds)},
+        measure={"moved": Slow(seconds) if mark is None else Held(seconds, parts, mark)},
         executor=executor,
         checkpoint=parts,
         progress=False,

@@ -150,11 +150,11 @@ def test_a_machine_that_goes_and_one_that_comes(
     cluster, run, engine, truth, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setattr("nora.results.checkpoint.SECONDS_PER_SHARD", 0.0)
-    parts = tmp_path / "parts"
+    parts, mark = tmp_path / "parts", tmp_path / "joined"
     executor = joined(cluster)
 
     def ask() -> nora.Influence:
-        return asked_slowly(run.session(engine=engine), executor, parts, 0.3)
+        return asked_slowly(run.session(engine=engine), executor, parts, 0.1, mark)
 
     with ThreadPoolExecutor(1) as thread:  # a cluster wants the main thread for itself
         asked = thread.submit(ask)
@@ -163,6 +163,7 @@ def test_a_machine_that_goes_and_one_that_comes(
         cluster.remove_node(cluster.machines.pop(), allow_graceful=False)
         cluster.machines.append(machine(cluster))
         assert not asked.done()
+        mark.touch()
         found = asked.result(100)
     assert torch.allclose(found.scores, truth, rtol=1e-6, atol=1e-12)
     assert once_each(parts, 34)

@@ -46,8 +46,6 @@ BEGINNINGS_TURN = 4
 # How long workers may outlive their driver.
 ORPHANED_SECONDS = 10.0
 ENDED_WORKER = "a worker process has ended"
-# Finished nodes are otherwise on disk within ten seconds, which is longer than a run here.
-checkpoint.SECONDS_PER_SHARD = 0.0
 CLUSTER = """
 import os, sys
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -290,6 +288,8 @@ def ray_workers(cluster: int) -> list[int]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Do all that, print the counts, and tell whether all is well."""
+    # Finished nodes are otherwise on disk within ten seconds, which is longer than a run here.
+    checkpoint.SECONDS_PER_SHARD = 0.0
     parser = argparse.ArgumentParser("soak.shared", description=__doc__.splitlines()[0])
     parser.add_argument("executor", choices=("pool", "ray"), help="who shares the work")
     parser.add_argument("--kills", type=int, default=100, help="how many have to hit")

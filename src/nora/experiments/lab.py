@@ -136,8 +136,8 @@ class Lab:
         """Digest of the code that a method's scores depend on, tuning and labels included."""
         entry = METHODS[method]
         # A method of somebody else's stands in a package of theirs, all of which may have a say.
-        home = method.partition(":")[0] if ":" in method else entry.value.__module__
-        package = home.partition(".")[0]
+        home = method.partition(":")[0] if ":" in method else entry.value
+        package = (home if isinstance(home, str) else home.__module__).partition(".")[0]
         within = SCORING if package == "nora" else (*SCORING, package)
         if not _learns(method):
             return self.code(home, within=within)
