@@ -281,6 +281,7 @@ def _mixer(step: Step, inputs: Sequence[Mixer | Still]) -> Mixer | None:
 
 
 def _plain(value: Value) -> bool:
-    """Rows of numbers `[N, F]`."""
+    """Rows of numbers `[N, F]`, in a precision that holds `LARGE` and the digits of small shifts."""
     value.width  # noqa: B018  tells `like`
-    return value.like is not None and value.like.dim() == 2 and value.like.is_floating_point()
+    like = value.like
+    return like is not None and like.dim() == 2 and like.dtype in (torch.float, torch.double)
