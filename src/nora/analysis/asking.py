@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nora.analysis.result import Analysis
 
 
-def write_page(analysis: Analysis, path: Path, folder: Path) -> None:
+def write_page(analysis: Analysis, path: Path, folder: Path, progress: bool) -> None:
     """Write the report that is to be found in `folder`."""
     run, dataset = analysis.run, analysis.run.dataset
     write_report(
@@ -34,6 +34,7 @@ def write_page(analysis: Analysis, path: Path, folder: Path) -> None:
         run=str(folder / "run"),
         session=analysis.session,
         stability=analysis.stability,
+        progress=progress,
     )
 
 

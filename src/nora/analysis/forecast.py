@@ -17,7 +17,8 @@ HIDDEN = 64
 # Multiplications a second in sparse products, forth and back; bytes that an edge takes in all matrices made
 # of it, and those that libraries take.
 SPEED, BYTES_PER_EDGE, BASE = 4e8, 150, 650_000_000
-BUDGET, WORTH_TELLING = 60.0, 20.0
+# Ranking may take a minute, or this share of what training took, if that is more.
+BUDGET, SHARE, WORTH_TELLING = 60.0, 0.5, 20.0
 
 
 @dataclass(frozen=True)
@@ -26,24 +27,38 @@ class Forecast:
 
     Attributes:
         epoch: Seconds of an epoch.
-        seconds: Of training to the last epoch, and of ranking within its budget.
+        training: Seconds of training to the last epoch.
         memory: Bytes at the peak.
     """
 
     epoch: float
-    seconds: float
+    training: float
     memory: int
+
+    @property
+    def seconds(self) -> float:
+        """Of training to the last epoch, and of ranking within its budget."""
+        return self.training + ranking_seconds(self.training)
 
     def __str__(self) -> str:
         return (
             f"about {duration(self.seconds)} and {in_words(self.memory)} (training up to "
-            f"{duration(self.seconds - BUDGET)}, less if it stops improving; then the ranking)"
+            f"{duration(self.training)}, less if it stops improving; then the ranking)"
         )
 
     @property
     def long(self) -> bool:
         """Whether it is worth telling."""
-        return self.seconds - BUDGET > WORTH_TELLING
+        return self.training > WORTH_TELLING
+
+
+def ranking_seconds(training: float) -> float:
+    """What ranking may take after so many seconds of training: an estimate is as precise as that allows.
+
+    >>> ranking_seconds(5.0), ranking_seconds(600.0)
+    (60.0, 300.0)
+    """
+    return max(BUDGET, SHARE * training)
 
 
 def forecast(data: Data, model: str, epochs: int, classes: int) -> Forecast:
@@ -71,4 +86,4 @@ def forecast(data: Data, model: str, epochs: int, classes: int) -> Forecast:
     # there twice, as it comes and as it is weighed.
     held = 4 * nodes * width * 2 + 12 * entries + BYTES_PER_EDGE * edges + 8 * HIDDEN * at_once
     held += 4 * nodes * (6 * HIDDEN * max(2, types) + 8 * classes)
-    return Forecast(epoch, epochs * epoch + BUDGET, BASE + held)
+    return Forecast(epoch, epochs * epoch, BASE + held)

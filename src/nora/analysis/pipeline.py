@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from nora.analysis.checks import check_files, check_models, check_task
-from nora.analysis.forecast import Forecast, forecast
+from nora.analysis.forecast import Forecast, forecast, ranking_seconds
 from nora.analysis.model_choice import ModelChoice, choose_model
 from nora.analysis.repeats import repeated
 from nora.analysis.result import Analysis
@@ -174,7 +174,8 @@ def analyse(
     # The page asks again what each removal changes: the engine is prepared once, for both.
     session.prepared.expect(session.num_nodes + removals_of_page(session))
     with stages.measured("ranking"), _kept(cautions):
-        found = session.influence(method, progress=progress, **_room(method, memory))
+        room = _room(method, memory, stages.seconds["training"])
+        found = session.influence(method, progress=progress, **room)
         release_memory()  # full passes come next, which take most
         scores = refined(session, found, least=top, progress=progress)
     if "auto" in scores.details:
@@ -196,7 +197,7 @@ def analyse(
                 repeats,
                 top,
                 method=method,
-                options=_room(method, memory),
+                options=room,
                 epochs=epochs,
                 progress=progress,
                 tell=tell,
@@ -264,13 +265,17 @@ def _check_memory(expected: Forecast, memory: str | int | None) -> None:
         )
 
 
-def _room(method: str, memory: str | int | None) -> dict[str, Any]:
-    """What removals in work may take together, where a method asks: less where a graph takes much."""
-    if "memory" not in inspect.signature(METHODS[method].value).parameters:
-        return {}
-    if memory is not None:
-        return {"memory": max(LEAST_ROOM, (parse_bytes(memory) - held_memory()) // 2)}
-    return {"memory": MUCH // 2} if held_memory() > MUCH else {}
+def _room(method: str, memory: str | int | None, training: float) -> dict[str, Any]:
+    """What a method may take, where it asks: less memory where a graph takes much, time as training did."""
+    asked = inspect.signature(METHODS[method].value).parameters
+    room: dict[str, Any] = {}
+    if "budget" in asked:
+        room["budget"] = ranking_seconds(training)
+    if "memory" in asked and memory is not None:
+        room["memory"] = max(LEAST_ROOM, (parse_bytes(memory) - held_memory()) // 2)
+    elif "memory" in asked and held_memory() > MUCH:
+        room["memory"] = MUCH // 2
+    return room
 
 
 def _bytes(source: Source | None) -> int:

@@ -56,8 +56,8 @@ def write_results(analysis: Analysis, folder: Path, progress: bool) -> None:
                 write_csv(analysis.stability.agreement(), new / "agreement.csv")
                 save_figure(analysis.stability.plot(), new / "stability.png")
             _write_graph(analysis, table, new, advance)
-        with stages.shown("writing the report"):
-            write_page(analysis, new / "report.html", folder)
+        with stages.measured("writing the report"):
+            write_page(analysis, new / "report.html", folder, progress)
         text = json_text(describe(analysis, stages))
         (new / ABOUT).write_text(text + "\n", encoding="utf-8")
 

@@ -80,7 +80,7 @@ class Effects:
         if method == "exact" and prepared.pays(problem, removals):
             try:
                 engine = prepared.engine(problem, removals=removals)
-                prepared.verify(engine, None, seed=0)
+                prepared.verify(engine, None, seed=0, removals=removals)
             except UnsupportedError as reason:
                 warn(f"exact falls back to brute force: {reason}", RuntimeWarning)
             else:

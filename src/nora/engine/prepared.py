@@ -83,13 +83,21 @@ class Prepared:
                 raise
         return self._engine.asked(problem, functions)
 
-    def verify(self, engine: Engine, count: int | None, seed: int) -> dict[str, Any]:
+    def verify(
+        self, engine: Engine, count: int | None, seed: int, removals: int | None = None
+    ) -> dict[str, Any]:
         """Compare removals with the definition, unless as many have been compared before.
+
+        Args:
+            engine: The engine.
+            count: How many to compare; None for what becomes so many removals.
+            seed: Seed of those that are compared.
+            removals: How many will be asked for; by default all of the question's.
 
         Raises:
             UnsupportedError: When they differ.
         """
-        wanted = removals_to_verify(engine.problem) if count is None else count
+        wanted = removals_to_verify(engine.problem, removals) if count is None else count
         if not self._facts or self._facts.get("verified", 0) < wanted:
             try:
                 self._facts = verify_engine(engine, wanted, seed)

@@ -40,11 +40,17 @@ def tolerated(dtype: torch.dtype) -> float:
     return {torch.double: 1e-9, torch.float: 1e-4}.get(dtype, 5e-2)
 
 
-def removals_to_verify(problem: Problem) -> int:
-    """How many removals to compare: 8 in long runs, one in 5,000 in short ones, at least 2; 4 where quick."""
+def removals_to_verify(problem: Problem, asked: int | None = None) -> int:
+    """How many removals to compare: 8 in long runs, one in 5,000 in short ones, at least 2; 4 where quick.
+
+    Args:
+        problem: The question.
+        asked: How many removals will be asked for; by default all of the problem's.
+    """
     seconds = [found.seconds for found in problem.checked_removals.values()]
     fewest = QUICK if min(seconds, default=0.0) < QUICK_SECONDS else FEWEST
-    return min(max(fewest, len(problem.nodes) // REMOVALS_PER_CHECK), MOST)
+    asked = len(problem.nodes) if asked is None else asked
+    return min(max(fewest, asked // REMOVALS_PER_CHECK), MOST)
 
 
 def verify_engine(engine: Engine, count: int, seed: int) -> dict[str, Any]:

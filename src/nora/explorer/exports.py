@@ -129,5 +129,6 @@ def as_report(changes: Key, network: Network, told: str) -> bytes:
             notes=[told] if told else (),
             warnings=[told] if changes and told else (),
             session=asked,
+            progress=False,
         )
         return page.read_bytes()

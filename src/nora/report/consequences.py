@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from nora.problem.tasks.link_prediction import LinkPrediction
+from nora.progress import progress_bar
 from nora.questions.each import Outcome, outcomes_of
 from nora.questions.session import Session
 from nora.results.effect import NOTICEABLE, Effect
@@ -21,7 +22,9 @@ LISTED = 150
 LISTED_CHANGE, LISTED_ANYWAY = 0.0005, 10
 # How long the page may take to find out effects, and how many it tells in any case.
 SECONDS, LEAST = 8.0, 30
-AT_ONCE = 128
+# How many go between two looks at the clock: few at first, each of which may change all predictions of a
+# large graph, then as many as take a quarter of the time.
+AT_FIRST, AT_ONCE = 8, 128
 
 
 @dataclass(frozen=True)
@@ -56,22 +59,27 @@ class Consequence:
 
 
 def consequences_of(
-    session: Session, nodes: Sequence[int], least: int = LEAST
+    session: Session, nodes: Sequence[int], least: int = LEAST, progress: bool = False
 ) -> dict[int, Consequence]:
     """What the removal of each of these nodes changes, in their order, as far as time allows."""
     found: dict[int, Consequence] = {}
-    start, pairs = time.perf_counter(), None
+    pairs, at, at_once = None, 0, AT_FIRST
     if isinstance(session.task, LinkPrediction):
         pairs = session.task.pairs.cpu().numpy()
-    for at in range(0, len(nodes), AT_ONCE):
-        if at >= least and time.perf_counter() - start > SECONDS:
-            break
-        part = list(nodes[at : at + AT_ONCE])
-        if session.task.predicts == "labels":
-            told = {node: consequence(session.what_if(node)) for node in part[:least]}
-        else:
-            told = {one.node: _of_outcome(one, pairs) for one in outcomes_of(session, part)}
-        found.update((node, told[node]) for node in part if node in told)
+    start = time.perf_counter()
+    with progress_bar("what removals change, as time allows", len(nodes), progress) as advance:
+        while at < len(nodes) and not (at >= least and time.perf_counter() - start > SECONDS):
+            begun = time.perf_counter()
+            part = list(nodes[at : at + at_once])
+            if session.task.predicts == "labels":
+                told = {node: consequence(session.what_if(node)) for node in part}
+            else:
+                told = {one.node: _of_outcome(one, pairs) for one in outcomes_of(session, part)}
+            found.update((node, told[node]) for node in part if node in told)
+            advance(len(part))
+            at += len(part)
+            each = (time.perf_counter() - begun) / len(part)
+            at_once = int(min(max(SECONDS / 4 / max(each, 1e-9), 1), AT_ONCE))
     return found
 
 

@@ -14,6 +14,7 @@ import torch
 
 from nora.engine.changed import Removals
 from nora.engine.effects import Effects
+from nora.progress import progress_bar
 from nora.questions.measured import How, measuring_of, sums_of, why_not_followed
 from nora.questions.session import Session
 
@@ -23,6 +24,8 @@ SECONDS = 5.0
 # How many edges go between two looks at the clock: by the engine few at first, each of which may reach a
 # large part of the graph, then more and more; by full passes one.
 AT_FIRST, AT_ONCE = 16, 1024
+# As many as there is time for, about: it is for these that the engine is compared with the definition.
+REMOVED = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +51,16 @@ class Edges:
     directed: bool
 
 
-def first_edges(session: Session, influence: np.ndarray, most: int = LISTED) -> Edges | None:
+def first_edges(
+    session: Session, influence: np.ndarray, most: int = LISTED, progress: bool = False
+) -> Edges | None:
     """The `most` most influential edges of those that there is time for; None where there is none.
 
     Args:
         session: The session.
         influence: Influences of nodes `[N]`, by which edges are taken; NaN where not known.
         most: How many.
+        progress: Show a progress bar.
     """
     ends = session.every_edge[None]
     if not most or not ends.size(1):
@@ -64,8 +70,10 @@ def first_edges(session: Session, influence: np.ndarray, most: int = LISTED) -> 
     found = torch.full((len(order), 2), float("nan"), dtype=torch.double)
     removals = Removals.of_edges(*session.edge_units)
     problem, measuring = measuring_of(session, session.problem(), ["change", "flips"], None)
-    with problem.evaluating(), torch.no_grad():
-        effects = Effects.prepare(problem, session.prepared, "exact", len(order))
+    bar = progress_bar("influential edges, as many as there is time for", len(order), progress)
+    with bar as advance, problem.evaluating(), torch.no_grad():
+        asked = min(len(order), REMOVED)
+        effects = Effects.prepare(problem, session.prepared, "exact", asked)
         if effects.engine is not None and why_not_followed(effects.engine, removals):
             effects = replace(effects, engine=None)
         # Comparing with the definition has taken passes: it is done whatever the time.
@@ -76,6 +84,7 @@ def first_edges(session: Session, influence: np.ndarray, most: int = LISTED) -> 
             for which, values in sums_of(effects, removals.picked(part), measuring, How()):
                 found[part[which.cpu()]] = values
             scored += len(part)
+            advance(len(part))
             at_once = min(2 * at_once, AT_ONCE) if effects.engine is not None else 1
     change, flips = found.nan_to_num().numpy().T
     first = np.argsort(-change, kind="stable")[:most]

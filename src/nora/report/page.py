@@ -22,6 +22,7 @@ from nora.files import written_atomically
 from nora.problem import Transform
 from nora.problem.calling import Forward
 from nora.problem.task import Task
+from nora.progress import progress_bar
 from nora.questions.session import Session
 from nora.report.contents import Contents, page_contents
 from nora.report.findings import Finding
@@ -66,6 +67,7 @@ def write_report(
     session: Session | None = None,
     trust: Trust | None = None,
     stability: Stability | None = None,
+    progress: bool = True,
 ) -> Path:
     """Write one self-contained page: findings, ranking, the graph, and what each removal changes.
 
@@ -99,6 +101,7 @@ def write_report(
         trust: The verdict on the model (`nora.training.trust.assess(run)`); of `metrics` by default.
         stability: Influences of other models trained on the same data: the page tells how far the ranking
             holds for them.
+        progress: Show progress bars of what takes long.
 
     Returns:
         The path.
@@ -124,8 +127,9 @@ def write_report(
         raise IsADirectoryError(f"{path} is a folder; name a .html file")
     if session is None:
         session = Session(model, data, task, forward=forward, transform=transform)
-    subject = gather(session, scores, names, class_names, labels, effects, graph, edges)
-    contents = page_contents(subject, seed, run)
+    subject = gather(session, scores, names, class_names, labels, effects, graph, edges, progress)
+    with progress_bar("drawing the graph", None, progress):
+        contents = page_contents(subject, seed, run)
     metrics = metrics or {}
     trust = trust_in(subject, metrics) if trust is None else trust
     weak = [trust.caution] if trust is not None and trust.weak else []

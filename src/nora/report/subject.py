@@ -108,6 +108,7 @@ def gather(
     effects: int | None,
     graph: Data | None = None,
     edges: int = LISTED,
+    progress: bool = False,
 ) -> Subject:
     """Check the input and find out what the page tells; see `nora.write_report`."""
     data = session.data
@@ -121,7 +122,8 @@ def gather(
         raise ValueError(f"graph has {whole.num_nodes} nodes, data has {num_nodes}")
     given = _check_scores(scores, session.task, num_nodes)
     session.prepared.expect(removals_of_page(session, effects, edges))
-    main = refined(session, given[0], least=LEAST if effects is None else max(effects, 1))
+    least = LEAST if effects is None else max(effects, 1)
+    main = refined(session, given[0], least=least, progress=progress)
     given = (main, *given[1:])
     frame = main.to_frame()
     rank = np.zeros(num_nodes, dtype=np.int64)
@@ -143,6 +145,9 @@ def gather(
     if known is not None:
         num_classes = max(num_classes, int(known.max()) + 1)
     influence = main.scores.detach().cpu().double().numpy()
+    # Edges first: full passes are compared with, which is best done while little is held.
+    linked = first_edges(session, influence, edges, progress)
+    told_in_any_case = len(first) if effects is not None else LEAST
     return Subject(
         graph=whole,
         task=main.task,
@@ -151,10 +156,10 @@ def gather(
         rank=rank,
         degree=degrees(whole).double().numpy(),
         pagerank=_pagerank(whole),
-        effects=consequences_of(session, first, len(first) if effects is not None else LEAST),
+        effects=consequences_of(session, first, told_in_any_case, progress),
         exact=exact,
         estimate=None if is_exact(main) or main.method in YARDSTICKS else refinement(main) or {},
-        edges=first_edges(session, influence, edges),
+        edges=linked,
         fragile=fragile_counts(session),
         items=len(before),
         predicted=predicted,
