@@ -5,6 +5,7 @@
     python benchmarks/files.py growth                     # 20 epochs, the edges once and ten times
     python benchmarks/files.py small                      # the example, Cora as files, 20,000 nodes
     python benchmarks/files.py accuracy                   # five seeds each of Cora, CiteSeer, PubMed, PureP
+    python benchmarks/files.py choice                     # models for typed edges: a map each, or shared
     python benchmarks/files.py small --before PATH/TO/src # the same, another version of the code
     python benchmarks/files.py --before PATH/TO/src --stop-after 600
 
@@ -194,6 +195,20 @@ run = nora.train(model, dataset, seed=int(seed), progress=False)
 metrics = run.metrics
 print(json.dumps({"test": metrics["test_accuracy"], "epochs": metrics["epochs"],
                   "seconds": time.process_time() - start}))
+"""
+
+
+TYPED = """
+import json, sys, nora
+from nora.ingest import read_graph
+model, bases, seeds, encoding, *files = sys.argv[1:]
+files = [file or None for file in files]
+dataset = read_graph(*files, encoding=encoding).dataset
+sizes = {"num_bases": int(bases)} if int(bases) else {}
+found = [nora.train(model, dataset, seed=seed, epochs=100, progress=False, **sizes).metrics
+         for seed in range(int(seeds))]
+print(json.dumps({"test": [one["test_accuracy"] for one in found],
+                  "best_epoch": [one["best_epoch"] for one in found]}))
 """
 
 
@@ -482,7 +497,49 @@ def accuracy(bench: Bench) -> None:
         bench.keep("accuracy", f"{dataset} {model}, {bench.when}", measure)
 
 
-PARTS = {part.__name__: part for part in (large, reading, growth, small, accuracy)}
+def choice(bench: Bench) -> None:
+    """Test accuracy of what could be chosen for typed edges: on generated words, and on Twitter users."""
+    middling = bench.files(Size(nodes=20_000, edges=100_000, features=500))
+    users = bench.folder / "pure-p"
+    if not users.exists():
+        users.mkdir(parents=True)
+        _write_users(users)
+    cases = {
+        "20,000 nodes, 8 types, words": (1, "auto", middling, "words"),
+        "PureP, 5 types, numbers of users": (5, "onehot", users, ""),
+        "PureP, 5 types, random features": (5, "random", users, ""),
+    }
+    for name, (seeds, encoding, where, features) in cases.items():
+        files = [
+            "" if not key else str(where[key] if isinstance(where, dict) else where / f"{key}.csv")
+            for key in ("edges", features, "labels")
+        ]
+        for model, bases in (("gcn", 0), ("rgcn", 0), ("rgcn", 1), ("rgcn", 2), ("rgcn", 8)):
+            given = [model, str(bases), str(seeds), encoding, *files]
+            maps = f", {bases} shared maps" if bases else ", a map each" if model == "rgcn" else ""
+            bench.keep(
+                "choice",
+                f"{name}: {model}{maps}",
+                lambda given=given: told_by(TYPED, given, bench.before),  # type: ignore[misc]
+            )
+
+
+def _write_users(folder: Path) -> None:
+    import nora
+
+    data = nora.load_dataset("pure-p").data
+    (kind,) = data.node_types
+    rows = [
+        (f"user-{a}", f"user-{b}", relation[1])
+        for relation in data.edge_types
+        for a, b in data[relation].edge_index.T.tolist()
+    ]
+    known = [(f"user-{at}", f"c{k}") for at, k in enumerate(data[kind].y.tolist()) if k >= 0]
+    _write(folder / "edges.csv", "source,target,type", np.array(rows).T)
+    _write(folder / "labels.csv", "id,label", np.array(known).T)
+
+
+PARTS = {part.__name__: part for part in (large, reading, growth, small, accuracy, choice)}
 
 
 def main() -> None:
@@ -508,7 +565,7 @@ def main() -> None:
     report: dict[str, Any] = {}
     if asked.results.exists():
         report = json.loads(asked.results.read_text(encoding="utf-8"))
-    command = "python benchmarks/files.py [large] [reading] [growth] [small] [accuracy]"
+    command = "python benchmarks/files.py [large] [reading] [growth] [small] [accuracy] [choice]"
     report |= {"command": command, "cores": os.cpu_count()}
     if "large" in parts or "reading" in parts:
         report["size"] = asdict(size)

@@ -19,31 +19,44 @@ from nora.analysis.stages import Stages
 from nora.datasets import Dataset
 
 
-def typed(types: int, width: int = 10) -> Dataset:
-    data = Data(x=torch.zeros(2, width), edge_index=torch.zeros(2, 0, dtype=torch.long))
+def typed(types: int, width: int = 10, labelled: int = 40_000) -> Dataset:
+    y = torch.zeros(labelled, dtype=torch.long)
+    # As wide as is said, without the memory.
+    x = torch.zeros(1, 1).expand(labelled, width)
+    data = Data(x=x, y=y, edge_index=torch.zeros(2, 0, dtype=torch.long))
     return Dataset("g", data, 2, edge_type_names=tuple(map(str, range(types))) or None)
 
 
 @pytest.mark.parametrize(
-    ("types", "width", "name", "sizes", "reason"),
+    ("types", "width", "labelled", "name", "sizes", "reason"),
     [
-        (0, 10, "gcn", {}, "edges have no types"),
-        (1, 10, "rgcn", {}, "edges have 1 type, and it has a map for each"),
-        (16, 10, "rgcn", {}, "edges have 16 types"),
-        (17, 10, "rgcn", {"num_bases": 8}, "17 types, which share 8 maps"),
-        (500, 10, "gcn", {}, "does not look at types"),
-        (16, 100_000, "rgcn", {"num_bases": 8}, "share 8 maps"),
-        (40, 100_000, "gcn", {}, "would take 4.1 GB"),
+        (0, 10, 40_000, "gcn", {}, "edges have no types"),
+        (1, 10, 0, "rgcn", {}, "edges have 1 type, and it has a map for each"),
+        (2, 1_000, 30, "rgcn", {}, "edges have 2 types, and it has a map for each"),
+        (16, 10, 40_000, "rgcn", {}, "edges have 16 types, and it has a map for each"),
+        (
+            16,
+            10,
+            300,
+            "rgcn",
+            {"num_bases": 2},
+            "share 2 maps: one for each would be learnt from too",
+        ),
+        (17, 10, 40_000, "rgcn", {"num_bases": 8}, "17 types, which share 8 maps"),
+        (17, 10, 300, "rgcn", {"num_bases": 2}, "17 types, which share 2 maps"),
+        (500, 10, 40_000, "gcn", {}, "does not look at types"),
+        (16, 100_000, 40_000, "rgcn", {"num_bases": 2}, "share 2 maps"),
+        (40, 500_000, 40_000, "gcn", {}, "would take 20.5 GB"),
     ],
 )
 def test_the_model_is_chosen_by_what_it_would_cost(
-    types: int, width: int, name: str, sizes: dict, reason: str
+    types: int, width: int, labelled: int, name: str, sizes: dict, reason: str
 ) -> None:
     for asked in (None, "auto"):
-        chosen = choose_model(asked, typed(types, width))
+        chosen = choose_model(asked, typed(types, width, labelled))
         assert (chosen.name, chosen.sizes) == (name, sizes)
         assert reason in chosen.reason
-    assert choose_model("sage", typed(types, width)).name == "sage"
+    assert choose_model("sage", typed(types, width, labelled)).name == "sage"
 
 
 def ties(types: int = 0, nodes: int = 40) -> pd.DataFrame:

@@ -19,7 +19,7 @@ class TypedConv(RGCNConv):
     """`RGCNConv` that takes all edges for one type when the graph has none.
 
     Where that narrows, features are mapped before they are averaged: of bags of words, PyG's own averages
-    the whole width, type by type.
+    the whole width, type by type. Maps that types share are applied once, and what they give is mixed.
     """
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_type: Tensor | None = None) -> Tensor:
@@ -28,13 +28,14 @@ class TypedConv(RGCNConv):
             edge_type = edge_index.new_zeros(edge_index.size(1))
         if not x.is_floating_point() or self.in_channels_l <= self.out_channels:
             return super().forward(x, edge_index, edge_type)
-        weight = self.weight
-        if self.num_bases is not None:
-            weight = torch.einsum("rb,bio->rio", self.comp, self.weight)
+        shared = None if self.num_bases is None else torch.stack([x @ one for one in self.weight])
         out = x @ self.root + self.bias
         for number in range(self.num_relations):
             chosen = edge_index[:, edge_type == number]
-            sent = x @ weight[number]
+            if shared is None:
+                sent = x @ self.weight[number]
+            else:
+                sent = torch.einsum("b,bno->no", self.comp[number], shared)
             out = out + self.propagate(chosen, x=sent, edge_type_ptr=None, size=None)
         return out
 

@@ -204,10 +204,16 @@ class _Graph:
             if not fits or edge_type is not self.data.get("edge_type"):
                 return type(conv).forward(conv, x, edge_index, edge_type)
             senders, means = self._typed(conv.num_relations)
-            weight = conv.weight
-            if conv.num_bases is not None:
-                weight = torch.einsum("rb,bio->rio", conv.comp, conv.weight)
-            sent = [self._sent(x, rows, weight[number]) for number, rows in enumerate(senders)]
+            if conv.num_bases is None:
+                sent = [
+                    self._sent(x, rows, one) for rows, one in zip(senders, conv.weight, strict=True)
+                ]
+            else:  # what all types share is mapped once, then mixed
+                shared = torch.stack([self.mapped(x, one) for one in conv.weight], dim=1)
+                sent = [
+                    torch.einsum("b,nbo->no", mix, shared[rows])
+                    for rows, mix in zip(senders, conv.comp, strict=True)
+                ]
             out = means @ torch.cat(sent)
             if conv.root is not None:
                 out = out + self.mapped(x, conv.root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,13 +17,26 @@ from nora.engine.steps.step import Value
 from nora.models.rgcn import TypedConv
 
 
-def _maps(conv: Any) -> Tensor:
-    """Every relation's map `[R, in, out]`, whatever it is stored as."""
+def _messages(plan: Plan, conv: Any, sent: Value) -> Callable[[int], Value]:
+    """What nodes send by each relation, however its map is stored."""
     if conv.num_bases is not None:
-        return torch.einsum("rb,bio->rio", conv.comp, conv.weight)
+        # What relations share is mapped once, and mixed for each.
+        shared = plan.rows(partial(_of_each_base, conv.weight), sent)
+        return lambda number: plan.rows(partial(_mixed, conv.comp[number]), shared)
+    maps = conv.weight
     if conv.num_blocks is not None:
-        return torch.stack([torch.block_diag(*blocks) for blocks in conv.weight])
-    return conv.weight
+        maps = torch.stack([torch.block_diag(*blocks) for blocks in conv.weight])
+    return lambda number: plan.rows(partial(_mapped, maps[number]), sent)
+
+
+def _of_each_base(bases: Tensor, rows: Tensor) -> Tensor:
+    """`[n, bases, out]`."""
+    return torch.stack([_mapped(one, rows) for one in bases], dim=1)
+
+
+def _mixed(mix: Tensor, rows: Tensor) -> Tensor:
+    """`[n, out]` of `[n, bases, out]`."""
+    return torch.einsum("b,nbo->no", mix, rows)
 
 
 def _mapped(weight: Tensor, rows: Tensor) -> Tensor:
@@ -44,11 +58,11 @@ def rgcn(
         bias = 0.0 if conv.bias is None else conv.bias
         plus = plan.rows(lambda rows: _mapped(conv.root, rows) + bias, own)
     out: Value | None = None
-    for number, weight in enumerate(_maps(conv)):
+    messages_by = _messages(plan, conv, sent)
+    for number in range(conv.num_relations):
         which = None if edge_type is None else (edge_type, number)  # None as `TypedConv` has it
         if out is None or (edge_type is not None and bool((edge_type == number).any())):
-            messages = plan.rows(partial(_mapped, weight), sent)
             edges = plan.edges(edge_index, normalise=kind, kind=which)
-            out = plan.propagate(messages, edges, plus if out is None else out)
+            out = plan.propagate(messages_by(number), edges, plus if out is None else out)
     assert out is not None
     return out
