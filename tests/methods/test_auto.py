@@ -134,6 +134,19 @@ def test_when_even_the_sketch_does_not_fit_the_papers_approximation_is_left(
     assert choice.method == "nora"
 
 
+def test_a_sketch_that_cannot_fit_is_not_even_tried(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tried(*given: object) -> float:
+        raise AssertionError("passes of 2 s were tried, 64 of which cannot fit 15 s")
+
+    slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
+    monkeypatch.setattr(module, "_pass_seconds", lambda problem: 2.0)
+    monkeypatch.setattr(module, "_sketch_seconds", tried)
+    with pytest.warns(UserWarning, match="no tolerance"), problem.evaluating():
+        assert auto(problem, Prepared(), budget=15).method == "nora"
+
+
 class Centred(nn.Module):
     """Reads a number from a tensor, which nobody can follow."""
 

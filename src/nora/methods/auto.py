@@ -156,7 +156,9 @@ def _choose(
     if found is not None:
         return found
     left = deadline - time.perf_counter()
-    sketch = _sketch_seconds(engine, problem, left)
+    # A backward pass takes no less than half of a forward pass; to try one takes time and memory.
+    hopeless = SAMPLES * forward / 2 > left
+    sketch = float("inf") if hopeless else _sketch_seconds(engine, problem, left)
     price += f", and no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"
     if sketch <= left:
         return Choice(
