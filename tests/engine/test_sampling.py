@@ -207,6 +207,28 @@ def test_standard_errors_are_kept_in_files_and_checkpoints(tmp_path: Path) -> No
     assert whole[:10].stderr is not None
 
 
+def test_edges_have_standard_errors_too(tmp_path: Path) -> None:
+    model, data = Deep("gcn"), crowd(1000)
+    truth = nora.edge_influence(model, data, progress=False)
+    folder = tmp_path / "parts"
+    found = nora.edge_influence(model, data, tolerance=0.05, checkpoint=folder, progress=False)
+    stderr = found.columns["stderr"]
+    drawn = stderr > 0
+    assert int((~drawn).sum()) == found.details["estimated"]["exact_edges"]
+    assert torch.equal(found.scores[~drawn], truth.scores[~drawn])
+    off = (found.scores - truth.scores)[drawn] / stderr[drawn]
+    assert 0.85 < float((off.abs() < 1.96).double().mean()) < 0.995
+    assert found.details["estimated"]["spearman"] > 0.98
+    kept = nora.EdgeInfluence.load(found.save(tmp_path / "scores.parquet")).to_frame()
+    kept = kept.sort_values(["source", "target"])["stderr"].to_numpy()
+    assert kept == pytest.approx(found.to_frame().sort_values(["source", "target"])["stderr"])
+    assert torch.equal(nora.merge_checkpoints([folder]).columns["stderr"], stderr)
+    resumed = nora.edge_influence(model, data, tolerance=0.05, checkpoint=folder, progress=False)
+    assert torch.equal(resumed.columns["stderr"], stderr)
+    assert "stderr" in list(found.to_frame())
+    assert "stderr" not in list(truth.to_frame())
+
+
 def test_other_measures_count_what_was_drawn_as_often() -> None:
     model, data = Deep("gcn"), crowd()
     ask: dict[str, Any] = {"measure": ["change", "class:1"], **QUIET}

@@ -7,7 +7,7 @@ together, on this model and graph, is measured:
 
     stderr(r) = c · sqrt(σ(r)² + (tolerance · F(r))²)
 
-with the `c` for which 95 % of the removals are within 1.96 standard errors of the truth, wherever the error
+with the `c` for which 95 % of these removals are within 1.96 standard errors of the truth, wherever the error
 comes from. About as many of all nodes then are.
 """
 
@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nora.engine.changed import Removals
 from nora.engine.engine import Engine, summed_in
 from nora.results.agreement import pearson, spearman
 from nora.seeds import shuffled
@@ -32,17 +33,17 @@ COVERED, TWO_SIDED = 0.95, 1.96
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Some nodes with their true influences and their estimates.
+    """Some removals with their true influences and their estimates.
 
     Attributes:
-        nodes: The nodes `[n]`.
+        which: Which of all removals they are `[n]`.
         truth: Their influences `[n]`.
         found: What `Engine.estimates` says of them `[n, 2]`.
         tolerance: The estimates' tolerance.
         dtype: The precision of scores.
     """
 
-    nodes: Tensor
+    which: Tensor
     truth: Tensor
     found: Tensor
     tolerance: float
@@ -50,29 +51,29 @@ class Calibration:
 
     @staticmethod
     def of(
-        engine: Engine, pruned: Engine, nodes: Tensor, memory: int, workers: int | None
+        engine: Engine, pruned: Engine, removals: Removals, memory: int, workers: int | None
     ) -> Calibration:
-        """Remove some of the nodes both ways.
+        """Do some of the removals both ways.
 
         Args:
             engine: The exact engine.
             pruned: The engine that estimates.
-            nodes: All nodes that are asked for.
+            removals: All that are asked for.
             memory: Bytes that chunks in work may take.
             workers: Threads.
         """
         assert pruned.sampling is not None
-        count = min(max(len(nodes) // ONE_IN, FEWEST), MOST, len(nodes))
-        some = nodes[shuffled(len(nodes), pruned.sampling.seed)[:count].to(nodes.device)]
-        place = {node: at for at, node in enumerate(some.tolist())}
+        count = min(max(len(removals) // ONE_IN, FEWEST), MOST, len(removals))
+        which = shuffled(len(removals), pruned.sampling.seed)[:count]
+        some = removals.picked(which)
         truth = torch.zeros(count, dtype=torch.double)
         found = torch.zeros(count, 2, dtype=torch.double)
-        for ids, values in engine.scores(some, memory, workers):
-            truth[[place[node] for node in ids.tolist()]] = values.cpu().double()
-        for ids, values in pruned.by_chunks(pruned.estimates, some, memory, workers):
-            found[[place[node] for node in ids.tolist()]] = values.cpu()
+        for at, values in engine.in_chunks(engine.influences, some, memory, workers):
+            truth[at] = values.cpu().double()
+        for at, values in pruned.in_chunks(pruned.estimates, some, memory, workers):
+            found[at] = values.cpu()
         dtype = summed_in(engine.before.dtype)
-        return Calibration(some, truth.to(dtype), found, pruned.sampling.tolerance, dtype)
+        return Calibration(which, truth.to(dtype), found, pruned.sampling.tolerance, dtype)
 
     def _rough(self, found: Tensor) -> Tensor:
         """What errors are taken to be in proportion to `[n]`."""
@@ -93,10 +94,10 @@ class Calibration:
         found = found.cpu()
         return found[:, 0].to(self.dtype), (self.factor * self._rough(found)).to(self.dtype)
 
-    def facts(self) -> dict[str, Any]:
-        """What is told of it: JSON-able."""
+    def facts(self, removed: str = "nodes") -> dict[str, Any]:
+        """What is told of it, JSON-able; `removed` is what removals are of."""
         scores, truth = self.found[:, 0].numpy(), self.truth.numpy()
-        told: dict[str, Any] = {"exact_nodes": len(truth), "error_factor": self.factor}
+        told: dict[str, Any] = {f"exact_{removed}": len(truth), "error_factor": self.factor}
         seen = truth > 0
         if seen.sum() > 1:
             ratio = scores[seen] / truth[seen]

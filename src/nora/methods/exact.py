@@ -27,6 +27,7 @@ import torch
 
 from nora.engine.backends.choice import BackendName
 from nora.engine.calibration import Calibration
+from nora.engine.changed import Removals
 from nora.engine.engine import Engine, Pruning
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
@@ -162,11 +163,12 @@ def _estimated(
     done: list[torch.Tensor],
 ) -> Generator[Part, None, dict[str, Any]]:
     """Yield estimates with their standard errors; first some nodes that are exact. Returns what these say."""
-    calibration = Calibration.of(engine, pruned, problem.nodes, memory, workers)
-    exact = torch.zeros_like(calibration.truth)
-    done.append(calibration.nodes)
-    yield calibration.nodes, calibration.truth, exact
-    rest = problem.nodes[~torch.isin(problem.nodes, calibration.nodes)]
+    removals = Removals.single(problem.nodes.cpu())
+    calibration = Calibration.of(engine, pruned, removals, memory, workers)
+    known = problem.nodes[calibration.which.to(problem.nodes.device)]
+    done.append(known)
+    yield known, calibration.truth, torch.zeros_like(calibration.truth)
+    rest = problem.nodes[~torch.isin(problem.nodes, known)]
     for nodes, found in pruned.by_chunks(pruned.estimates, rest, memory, workers):
         done.append(nodes)
         yield nodes, *calibration.scored(found)

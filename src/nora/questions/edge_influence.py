@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from nora.questions.measured import (
     How,
     asked_for,
     collected,
+    estimates_of,
     measuring_of,
     prepared_effects,
     why_not_followed,
@@ -33,7 +35,7 @@ from nora.questions.measured import (
 from nora.questions.session import Session
 from nora.questions.spread import check_spread, kept_for, spread_out
 from nora.questions.workers import Question
-from nora.results.checkpoint import Shards, begun_with
+from nora.results.checkpoint import STDERR, Shards, begun_with
 from nora.results.edge_influence import EdgeInfluence
 
 
@@ -82,7 +84,8 @@ def edge_influence(
             seconds (60 by default) in place of the tolerance.
 
     Returns:
-        Scores of edges with their provenance.
+        Scores of edges with their provenance; with a tolerance also their standard errors, as the column
+        `stderr`, 0 where a score is exact.
 
     Example:
         >>> import nora
@@ -159,14 +162,21 @@ def score_edges(
                 )
             )
             how, facts = replace(how, tolerance=tolerance), {"auto": why}
+        columns = measuring.columns
+        estimated = how.tolerance > 0 and measuring.definition and method == "exact"
+        if estimated:
+            effects = prepared_effects(session, problem, method, len(places), how)
+            # Where full passes are taken, or all rows, there is no error to tell.
+            estimated = _draws(effects, removals)
+            columns = (*columns, STDERR) if estimated else columns
         if checkpoint is not None:
             telling = {"edges": True, "tolerance": how.tolerance, **told}
             print_ = fingerprint(problem, method, telling, key)
             shards = Shards.open(
-                Path(checkpoint), print_, problem, measuring.columns, table, executor is not None
+                Path(checkpoint), print_, problem, columns, table, executor is not None
             )
             todo = shards.unfinished(places)
-        values = torch.full((len(table), len(measuring.columns)), float("nan"), dtype=torch.double)
+        values = torch.full((len(table), len(columns)), float("nan"), dtype=torch.double)
         if len(todo):
             removals = removals.picked(todo)
             others = None
@@ -175,6 +185,9 @@ def score_edges(
                 others = spread_out(session, executor, question, todo, problem, key)
             effects = prepared_effects(session, problem, method, len(todo), how)
             facts |= _fallback(session, effects, removals)
+            if estimated:
+                assert effects.engine is not None
+                others = _noted(estimates_of(effects.engine, removals, how), todo, facts)
             label = f"{method}: removing edges"
             for ids, found in collected(
                 effects, removals, todo, measuring, how, shards, label, progress, others
@@ -186,7 +199,7 @@ def score_edges(
     return EdgeInfluence.of_scored(
         table,
         values,
-        measuring.columns[1:],
+        columns[1:],
         method=method,
         task=problem.task.name,
         options={"tolerance": how.tolerance, **told},
@@ -195,6 +208,28 @@ def score_edges(
         names=session.names,
         measure=measuring.first,
     )
+
+
+def _draws(effects: Effects, removals: Removals) -> bool:
+    """Whether scores are estimates that tell how far they may be off."""
+    engine = effects.engine
+    if engine is None or engine.sampling is None or not engine.worth.rows:
+        return False
+    return not why_not_followed(engine, removals)
+
+
+def _noted(
+    parts: Generator[tuple[Tensor, Tensor], None, dict[str, Any]],
+    edges: Tensor,
+    facts: dict[str, Any],
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The parts with the numbers of their edges; what they return at the end is put among the facts."""
+
+    def noting() -> Generator[tuple[Tensor, Tensor], None, None]:
+        facts["estimated"] = yield from parts
+
+    for which, values in noting():
+        yield edges[which], values
 
 
 def _fallback(session: Session, effects: Effects, removals: Removals) -> dict[str, str]:

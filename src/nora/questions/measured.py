@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from nora.engine.calibration import Calibration
 from nora.engine.changed import Removals
 from nora.engine.edits import why_not
 from nora.engine.effects import Effects, check_method
@@ -163,6 +164,27 @@ def sums_of(
             before, moves.after, moves.item, moves.removal, len(moves.which), moves.weight
         )
         yield moves.which, values.cpu()
+
+
+def estimates_of(
+    engine: Engine, removals: Removals, how: How
+) -> Generator[tuple[Tensor, Tensor], None, dict[str, Any]]:
+    """Yield `(which, influences and their standard errors [m, 2])`; first some that are exact.
+
+    Returns what these say of the estimates. The engine is one with a tolerance.
+    """
+    exact = engine.with_tolerance(0)
+    calibration = Calibration.of(exact, engine, removals, how.memory, how.workers)
+    known = calibration.truth.double()
+    yield calibration.which, torch.stack([known, torch.zeros_like(known)], dim=1)
+    other = torch.ones(len(removals), dtype=torch.bool)
+    other[calibration.which] = False
+    rest = other.nonzero().flatten()
+    found = engine.in_chunks(engine.estimates, removals.picked(rest), how.memory, how.workers)
+    for which, values in found:
+        scored = calibration.scored(values)
+        yield rest[which], torch.stack([one.double() for one in scored], dim=1)
+    return calibration.facts("edges" if removals.edge is not None else "nodes")
 
 
 def why_not_followed(engine: Engine, removals: Removals) -> str:
