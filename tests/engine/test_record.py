@@ -53,3 +53,26 @@ def test_a_tensor_that_is_turned_in_place_is_followed(make: type[nn.Module], hub
     assert "fallback" not in found.details
     truth = by_hand.influence(model, hubs, nodes)
     torch.testing.assert_close(found.scores[nodes], truth, rtol=1e-9, atol=1e-9)
+
+
+class Switched(nn.Module):
+    """The same line uses one map twice or two maps, by whether the graph is whole."""
+
+    def __init__(self, whole: int) -> None:
+        super().__init__()
+        self.whole, self.conv = whole, pyg.SAGEConv(6, 6)
+        self.maps = nn.ModuleList([nn.Linear(6, 6, bias=False) for _ in range(2)])
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        x = self.conv(x, edge_index)
+        for turn in (0, int(edge_index.size(1) == self.whole)):
+            x = self.maps[turn](x)
+        return x
+
+
+def test_where_graphs_part_at_one_line_it_is_named_once(hubs: Data) -> None:
+    torch.manual_seed(0)
+    model = Switched(hubs.num_edges).double().eval()
+    found = nora.influence(model, hubs, "exact", progress=False)
+    assert "does something else on other graphs: before" in found.details["fallback"]
+    assert found.details["fallback"].count("test_record.py") == 1

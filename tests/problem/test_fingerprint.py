@@ -266,6 +266,8 @@ def test_compiling_changes_nothing() -> None:
 ELSEWHERE = """
 import sys
 sys.path.insert(0, sys.argv[1])
+from nora.problem.content import content_digest
+content_digest(int)  # classes are known without any other import
 import fingerprinted
 print(*fingerprinted.digests())
 """

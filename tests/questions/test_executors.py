@@ -20,7 +20,7 @@ from torch import Tensor
 import nora
 from networks import Centred, network
 from nora.engine.schedule import MissingError, Schedule, in_shards
-from nora.questions.spread import IncompleteError
+from nora.questions.spread import IncompleteError, _pickled
 from nora.results.checkpoint import read_parts
 from sharing import engine_of, once_each, run_in_double, truth_of
 
@@ -173,6 +173,13 @@ class TestWhatIsRefused:
         session = nora.Session(model, run.data, run.task, forward=lambda m, d: m(d.x, d.edge_index))
         with pytest.raises(TypeError, match="forward cannot be sent to another process"):
             session.influence("exact", executor=pool, progress=False)
+
+    def test_too_little_memory_is_not_called_a_fault_of_the_model(self) -> None:
+        def full(_: Any) -> bytes:
+            raise MemoryError
+
+        with pytest.raises(MemoryError):
+            _pickled(full, {"model": None})
 
     def test_a_model_that_has_no_engine(self, pool) -> None:
         data = nora.load_dataset("karate").data

@@ -50,7 +50,7 @@ class CaseStudy:
                         "node": dataset.node_names[node] if dataset.node_names else str(node),
                         "class": classes[label] if classes and label >= 0 else str(label),
                         "influence": float(mean[node]),
-                        "degree": float(degree[node]),
+                        "degree": round(float(degree[node])),
                         "rank by degree": int(by_degree[node]),
                         "predictions flipped (cycle 0)": len(effect.flips()),
                     }

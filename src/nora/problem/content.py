@@ -51,6 +51,10 @@ def content_digest(
         >>> content_digest({"a": [1, 2]}) == content_digest({"a": (1, 2)})
         False
     """
+    # What they register is needed, and they need what is defined here.
+    import nora.problem.code_content
+    import nora.problem.model_content  # noqa: F401
+
     walk = _Walk(known or {}, key)
     try:
         return walk.digest(value, "").hex()[:32]

@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import nora.problem.code_content
-import nora.problem.model_content  # noqa: F401  (both say what things are made of)
 from nora import __version__
 from nora.problem.content import content_digest, sparse_pieces, tensor_bytes
 from nora.problem.node_index import node_index_of

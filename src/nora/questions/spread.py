@@ -227,6 +227,8 @@ def _pickled(dumps: Callable[[Any], bytes], parts: dict[str, Any] | Question) ->
     """A session or a question as bytes; what cannot be sent is named."""
     try:
         return dumps(parts)
+    except MemoryError:  # no fault of the object's
+        raise
     except Exception as error:  # whatever an object's own code raises
         for name, part in (parts if isinstance(parts, dict) else vars(parts)).items():
             try:

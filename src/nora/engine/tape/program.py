@@ -87,9 +87,11 @@ def lay_side_by_side(tapes: list[Tape]) -> Program:
                     "(do all rows in one operation, not one after the other in a loop)"
                 )
             if mine.func is not its.func or mine.outs != its.outs:
+                here, there = f"{mine.name} at {mine.line}", f"{its.name} at {its.line}"
+                parting = f"{here}, but {there}" if here != there else f"before {here} or there"
                 raise UnsupportedError(
-                    f"the model does something else on other graphs: {mine.name} at {mine.line}, but "
-                    f"{its.name} at {its.line} (no branch or loop may depend on the graph)"
+                    f"the model does something else on other graphs: {parting} (no branch or loop may "
+                    "depend on the graph)"
                 )
         if len(main.ops) != len(other.ops):
             longer = main.ops if len(main.ops) > len(other.ops) else other.ops
