@@ -30,7 +30,7 @@ def refused(*args: Any) -> str:
     """The message of a user error: one line on standard error, nothing else, status 2."""
     result = run(*args)
     assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
+    assert result.stdout == "", result.stdout
+    assert result.stderr.startswith("error: "), result.stderr
+    assert result.stderr.count("\n") == 1, result.stderr
     return result.stderr

@@ -1,15 +1,11 @@
-"""`nora run` and `nora example`: from files to a folder of results, in one command."""
+"""`nora run`: from files to a folder of results, in one command."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import os
 import random
-import subprocess
-import sys
-from itertools import combinations
 from pathlib import Path
 
 import networkx as nx
@@ -24,55 +20,8 @@ from nora.cli.arguments import parse_nodes
 from nora.ingest import encode
 from nora.results.spreadsheet import unescaped
 from nora.training.trust import assess
+from people import CAMP, inputs, people, write_rows
 from shell import document, ok, refused, run
-
-STRANGE = (
-    "<script>alert(1)</script>",
-    "Smith, J.",
-    "汉字 ☃",
-    "007",
-    "../../etc",
-    "=1+1",
-    'say "hi"',
-)
-CAMP = 16
-
-
-def people() -> list[str]:
-    return [*STRANGE, *(f"p{number}" for number in range(2 * CAMP - len(STRANGE)))]
-
-
-def write_rows(path: Path, *rows: tuple) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
-    return path
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two camps of 16, dense within, three ties across; one in eight labels is blank."""
-    place = tmp_path_factory.mktemp("files")
-    names, draw = people(), random.Random(1)
-    ties = [
-        (names[i], names[j])
-        for i, j in combinations(range(2 * CAMP), 2)
-        if draw.random() < (0.35 if i // CAMP == j // CAMP else 0.0)
-    ]
-    ties += [(names[0], names[CAMP]), (names[1], names[CAMP]), (names[2], names[-1])]
-    side = ["left" if number < CAMP else "right" for number in range(2 * CAMP)]
-    write_rows(place / "edges.csv", ("source", "target"), *ties)
-    write_rows(
-        place / "features.csv",
-        ("id", "age", "land"),
-        *((name, draw.randint(20, 80), draw.choice(["fr", "de"])) for name in names),
-    )
-    known = ["" if number % 8 == 5 else one for number, one in enumerate(side)]
-    write_rows(place / "labels.csv", ("id", "label"), *zip(names, known, strict=True))
-    return place
-
-
-def inputs(folder: Path) -> list[object]:
-    return ["--edges", folder / "edges.csv", "--labels", folder / "labels.csv"]
 
 
 @pytest.fixture(scope="module")
@@ -396,132 +345,3 @@ class TestKinds:
         )  # fmt: skip
         assert found["graph"]["classes"] == {"left": 14, "right": 14}
         assert any("not used: degree, influence" in note for note in found["notes"])
-
-
-class TestRefused:
-    def test_a_folder_that_is_not_empty_is_left_alone(self, folder: Path, tmp_path: Path) -> None:
-        (tmp_path / "mine.txt").write_text("mine")
-        args = ["run", *inputs(folder), "--out", tmp_path, "--epochs", 2]
-        for extra in ([], ["--force"]):
-            message = refused(*args, *extra)
-            assert "not made by 'nora run', so --force does not replace it" in message
-        assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
-
-    def test_earlier_results_are_replaced_only_when_forced(
-        self, folder: Path, tmp_path: Path
-    ) -> None:
-        out = tmp_path / "o"
-        args = ["run", *inputs(folder), "--out", out, "--top", 1, "--epochs"]
-        ok(*args, 2)
-        assert "is not empty" in refused(*args, 3)
-        ok(*args, 3, "--force")
-        assert json.loads((out / "run.json").read_text())["options"]["epochs"] == 3
-        (out / "mine.txt").write_text("mine")
-        assert "holds files of yours (mine.txt)" in refused(*args, 4, "--force")
-        assert (out / "mine.txt").exists()
-
-    def test_a_place_that_cannot_be_written_is_found_first(
-        self, folder: Path, tmp_path: Path
-    ) -> None:
-        out = tmp_path / "a" / "b" / ("long" * 80)
-        assert "File name too long" in refused("run", *inputs(folder), "--out", out)
-        assert list(tmp_path.iterdir()) == []
-
-    def test_a_missing_file_is_noticed_before_torch_is_loaded(self, tmp_path: Path) -> None:
-        code = (
-            "import sys; from nora.cli import app\n"
-            "try: app(['run', '--edges', 'nosuch.csv'])\n"
-            "except SystemExit as end: print(end.code, 'torch' in sys.modules)"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
-        )
-        assert done.stdout == "2 False\n"
-        assert done.stderr == "error: no such file: nosuch.csv\n"
-
-    def test_a_failure_on_the_way_leaves_nothing(
-        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def full(*_: object, **__: object) -> None:
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr("nora.analysis.writing.write_graph", full)
-        message = refused_after_output(*inputs(folder), "--out", tmp_path / "o", "--epochs", 2)
-        assert "No space left on device" in message
-        assert list(tmp_path.iterdir()) == []
-
-    def test_errors_name_file_and_line_and_come_before_any_work(
-        self, folder: Path, tmp_path: Path
-    ) -> None:
-        bad = tmp_path / "bad.csv"
-        bad.write_text("id,label\n007,left\n,right\n")
-        out = tmp_path / "o"
-        message = refused("run", "--edges", folder / "edges.csv", "--labels", bad, "--out", out)
-        assert "bad.csv, line 3: the id is blank" in message
-        assert not out.exists()
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            (["--task", "node"], "give --labels, or --task link"),
-            (["--task", "edge"], "it must be 'node' or 'link'"),
-            (["--method", "page-rank"], "Did you mean 'pagerank'"),
-            (["--also", "predict-n"], "learns from known influences"),
-            (["--also", "auto"], "--also names a method twice"),
-            (["--model", "gcm"], "unknown model 'gcm'"),
-            (["--encoding", "walk"], "unknown encoding 'walk'"),
-        ],
-    )
-    def test_wrong_options_are_answered_in_one_line(
-        self, options: list[str], message: str, folder: Path, tmp_path: Path
-    ) -> None:
-        out = tmp_path / "o"
-        assert message in refused("run", "--edges", folder / "edges.csv", "--out", out, *options)
-        assert not out.exists()
-
-    @pytest.mark.parametrize(
-        ("rows", "message"),
-        [
-            ([(name, "left") for name in STRANGE], "there is nothing to tell apart"),
-            ([("007", "left"), ("p1", "right")], "2 nodes are labelled; at least 5"),
-            (
-                [("007", "left"), *((f"P{n}", "right") for n in range(20))],
-                "tell apart. 20 of the 21 ids in l.csv match no node (e.g. 'P0', line 3)",
-            ),
-        ],
-    )
-    def test_labels_that_cannot_be_learnt_are_refused(
-        self, rows: list[tuple], message: str, folder: Path, tmp_path: Path
-    ) -> None:
-        labels = write_rows(tmp_path / "l.csv", ("id", "label"), *rows)
-        assert message in refused(
-            "run", "--edges", folder / "edges.csv", "--labels", labels, "--out", tmp_path / "o"
-        )
-
-
-def refused_after_output(*args: object) -> str:
-    """The message of an error that comes after something was printed."""
-    result = run("run", *args)
-    assert result.exit_code == 2, result.output
-    return result.stderr
-
-
-class TestExample:
-    def test_its_files_are_what_run_reads(self, tmp_path: Path) -> None:
-        files = {
-            key: Path(path) for key, path in document("example", tmp_path / "e")["files"].items()
-        }
-        dataset = nora.ingest.read_graph(**files).dataset
-        original = nora.load_dataset("polarised")
-        assert set(dataset.node_names or ()) == set(original.node_names or ())
-        assert dataset.data.num_edges == original.data.num_edges
-        assert int((dataset.data.y < 0).sum()) == 100
-        camp = dict(zip(original.node_names or (), original.data.y.tolist(), strict=True))
-        for name, label in zip(dataset.node_names or (), dataset.data.y.tolist(), strict=True):
-            assert label in (-1, camp[name])
-
-    def test_it_prints_the_command_to_try(self, tmp_path: Path) -> None:
-        text = ok("example", tmp_path / "e")
-        assert f"nora run --edges {tmp_path / 'e' / 'edges.csv'}" in text
-        assert "exists already; name a new folder" in refused("example", tmp_path / "e")
-        assert "Example:" in ok("example", "--help")
