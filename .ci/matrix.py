@@ -94,21 +94,23 @@ def versions(inside: Path) -> dict[str, str]:
     return json.loads(run(inside, "-c", code).stdout)
 
 
-def try_out(inside: Path, folder: Path, quick: bool) -> str:
+def try_out(inside: Path, folder: Path, quick: bool, workers: int) -> str:
     """From files to a report, then the tests unless in a hurry; the last line that pytest says."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""}
     nora, work = inside.parent / "nora", folder / "work"
     work.mkdir(exist_ok=True)
     run(nora, "example", "files", cwd=work, env=environment)
     files = ["--edges", "files/edges.csv", "--labels", "files/labels.csv", "--out", "results"]
-    run(nora, "run", *files, "--force", cwd=work, env=environment)
+    said = run(nora, "run", *files, "--force", cwd=work, env=environment).stderr
+    if "deprecated" in said:
+        raise RuntimeError(f"nora run shows what is no user's business:\n{said}")
     if not (work / "results" / "report.html").is_file():
         raise RuntimeError("nora run wrote no report")
     if quick:
         return "not run; a report was made"
     # Away from src/, so that the wheel is what is tested.
     tests = [ROOT / test for test in TESTS]
-    quiet = ["-q", "-p", "no:cacheprovider", "-n", "2"]
+    quiet = ["-q", "-p", "no:cacheprovider", "-n", str(workers)]
     said = run(inside, "-m", "pytest", *quiet, *tests, cwd=work, env=environment).stdout
     return said.strip().splitlines()[-1].strip("= ").partition(" in ")[0]
 
@@ -151,6 +153,7 @@ def main() -> int:
         "--install-only", action="store_true", help="make the environments, run nothing"
     )
     parser.add_argument("--quick", action="store_true", help="make a report, run no tests")
+    parser.add_argument("--workers", type=int, default=2, help="processes that run the tests")
     given = parser.parse_args()
     wheel = max((ROOT / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime, default=None)
     if wheel is None:
@@ -169,7 +172,7 @@ def main() -> int:
                 inside = install(folder, found, which, wheel.resolve())
                 row |= versions(inside)
                 if not given.install_only:
-                    row["tests"] = try_out(inside, folder, given.quick)
+                    row["tests"] = try_out(inside, folder, given.quick, given.workers)
             except RuntimeError as error:
                 failed.append(name)
                 row["why"] = "failed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,16 @@ def test_every_package_of_an_extra_is_known() -> None:
         del extras[maintainers]
     brought = {need.partition(">")[0]: extra for extra, needs in extras.items() for need in needs}
     assert brought == EXTRAS
+
+
+def test_warnings_are_one_line_and_not_what_libraries_tell_each_others_programmers(
+    karate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outdated(*_: Any, **__: Any) -> None:
+        for category in (FutureWarning, DeprecationWarning, PendingDeprecationWarning, UserWarning):
+            warnings.warn(f"a\n{category.__name__}", category, stacklevel=1)
+        raise OSError("and an end")
+
+    monkeypatch.setattr(nora.Session, "influence", outdated)
+    result = run("rank", karate, "--method", "brute")
+    assert result.stderr == "warning: a UserWarning\nerror: and an end\n"

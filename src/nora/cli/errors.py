@@ -151,4 +151,7 @@ def _warnings_in_one_line(reworded: Callable[[str], str]) -> Iterator[None]:
         warnings.showwarning = show
         # Torch says so whenever sparse features speed things up; nobody can act on it.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        # What a library tells another's programmers, e.g. newer torch to PyG whenever that is imported.
+        for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", category)
         yield
