@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import nora
+from people import inputs, write_files
 from shell import ok, refused
 
 
@@ -96,9 +97,7 @@ def test_a_ranking_that_one_model_decides_is_said_to_be_none_first_of_all(tmp_pa
 
 
 def test_the_command_takes_both_and_refuses_what_contradicts(tmp_path: Path) -> None:
-    ok("example", tmp_path / "ex")
-    files = ["--edges", tmp_path / "ex/edges.csv", "--labels", tmp_path / "ex/labels.csv"]
-    asked = ["run", *files, "--out", tmp_path / "out", "--epochs", 3]
+    asked = ["run", *inputs(write_files(tmp_path)), "--out", tmp_path / "out", "--epochs", 3]
     text = ok(*asked, "--models", "gcn,sage", "--top", 3)
     assert "Training 1 other model, to see whether the ranking holds" in text
     assert "sage, seed 0: accuracy" in text

@@ -12,6 +12,7 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
 import nora
+from half import half
 
 pytestmark = pytest.mark.filterwarnings("ignore:Converting sparse tensor:UserWarning")
 N, FEATURES, CLASSES = 12, 5, 3
@@ -99,11 +100,10 @@ def ask(model: nn.Module, x: Tensor, adj_t: Tensor, backend: str) -> nora.Influe
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("stored", STORED)
-@pytest.mark.parametrize("loops", [False, True], ids=["", "loops"])
-@pytest.mark.parametrize("weighted", [False, True], ids=["ones", "weights"])
-@pytest.mark.parametrize("backend", ["vectorised", "compiled"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "backend", "weighted", "loops", "stored"),
+    half(MODELS, ["vectorised", "compiled"], [False, True], [False, True], STORED),
+)
 def test_an_adjacency_alone_is_followed(
     name: str, backend: str, weighted: bool, loops: bool, stored: str
 ) -> None:

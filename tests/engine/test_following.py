@@ -9,6 +9,7 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
 import nora
+from half import half
 from nora.engine.backends import pages
 from nora.engine.backends.choice import pick_backend
 from nora.engine.changed import Removals
@@ -48,20 +49,21 @@ class Stack(nn.Module):
         return out + self.beside(x) if self.twice else out
 
 
-@pytest.mark.parametrize("backend", ["compiled", "vectorised"])
-@pytest.mark.parametrize("width", [5, 33, 200])
+CONVS = [
+    (pyg.GCNConv, False, False),
+    (pyg.GCNConv, True, False),
+    (pyg.SAGEConv, False, False),
+    (pyg.GraphConv, True, True),
+]
+
+
 @pytest.mark.parametrize(
-    ("conv", "weighted", "twice"),
-    [
-        (pyg.GCNConv, False, False),
-        (pyg.GCNConv, True, False),
-        (pyg.SAGEConv, False, False),
-        (pyg.GraphConv, True, True),
-    ],
+    ("layers", "width", "backend"), half(CONVS, [5, 33, 200], ["compiled", "vectorised"])
 )
 def test_blocks_give_what_steps_give_one_after_the_other(
-    data: Data, conv: type[nn.Module], weighted: bool, twice: bool, width: int, backend: str
+    data: Data, layers: tuple[type[nn.Module], bool, bool], width: int, backend: str
 ) -> None:
+    conv, weighted, twice = layers
     torch.manual_seed(1)
     model = Stack(conv, width, weighted, twice).double().eval()
     problem = build_problem(model, data)
