@@ -120,15 +120,16 @@ class TestInfluencers:
             Backwards() if model == "backwards" else network(model),
             posed(kind, name),
         )
+        without = [changes(asked, data, [other], task=task) for other in range(data.num_nodes)]
+        session = nora.Session(asked, data, task)
         for node in range(data.num_nodes):
             truth = {}
-            for other in range(data.num_nodes):
-                change = changes(asked, data, [other], task=task)
-                own = [node] if name == "node" else (task.pairs == node).any(0).nonzero().flatten()
+            own = [node] if name == "node" else (task.pairs == node).any(0).nonzero().flatten()
+            for other, change in enumerate(without):
                 amount = sum(change.get(int(item), 0.0) for item in own)
                 if amount > 1e-12 and other != node:
                     truth[other] = amount
-            frame = nora.influencers(asked, data, node, k=99, task=task, progress=False)
+            frame = session.influencers(node, k=99, progress=False)
             found = dict(zip(frame["node"], frame["influence"], strict=True))
             found = {other: amount for other, amount in found.items() if amount > 1e-12}
             assert found == pytest.approx(truth, **CLOSE)

@@ -177,9 +177,9 @@ class TestEdges:
     @every_graph
     def test_every_edge_goes_as_the_definition_says(self, kind: str, name: str) -> None:
         model, (data, task) = network(), posed(kind, name)
-        undirected = kind != "directed"
+        undirected, session = kind != "directed", nora.Session(model, data, task)
         for i, j in directed_edges(data):
-            effect = nora.what_if(model, data, remove_edges=[(i, j)], task=task)
+            effect = session.what_if(remove_edges=[(i, j)])
             gone = [(i, j), (j, i)] if undirected else [(i, j)]
             truth = changes(model, data, edges=gone, task=task)
             assert effect.counted.all()

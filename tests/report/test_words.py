@@ -1,0 +1,179 @@
+"""The words on the page: what is said of the model, warnings, names, and that none of them becomes markup."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+import nora
+from nora.report.page import TITLE, write_report
+from nora.training.trust import verdict
+from pages import told, words
+
+EVIL = "</script><script>alert(1)</script>&\u2028"
+
+
+@pytest.fixture(scope="module")
+def run():
+    return nora.train("gcn", "karate", epochs=20, progress=False)
+
+
+@pytest.fixture(scope="module")
+def scores(run):
+    found = nora.influence(run.model, run.data, "exact", progress=False)
+    return replace(found, names=run.dataset.node_names)
+
+
+def test_without_warnings_there_is_no_caution(run, scores, tmp_path):
+    page = write_report(tmp_path / "a.html", run.model, run.data, scores, effects=0)
+    assert "Read with care" not in words(page)
+    assert TITLE in words(page)
+
+
+def test_a_model_no_better_than_guessing_is_called_weak(run, scores, tmp_path):
+    metrics = {"test_accuracy": 0.38}
+    page = write_report(
+        tmp_path / "a.html", run.model, run.data, scores, metrics=metrics, effects=0
+    )
+    assert "too weak for its influences to be trusted: it is right about 38.0%" in words(page)
+
+
+def test_a_warning_about_something_else_does_not_hide_that_the_model_is_weak(run, scores, tmp_path):
+    page = write_report(
+        tmp_path / "a.html",
+        run.model,
+        run.data,
+        scores,
+        metrics={"test_accuracy": 0.38},
+        warnings=["the weights were tweaked"],
+        effects=0,
+    )
+    assert "The weights were tweaked." in words(page)
+    assert "too weak for its influences to be trusted" in words(page)
+
+
+def test_the_verdict_that_is_given_is_the_one_that_is_told_once(run, scores, tmp_path):
+    given = (run.model, run.data, scores)
+    metrics = {"test_accuracy": 0.51, "test_auc": 0.2}
+    good = verdict("accuracy", 0.9, 0.6, "always answering 'amber'", 200)
+    page = write_report(tmp_path / "a.html", *given, metrics=metrics, trust=good, effects=0)
+    assert "Read with care" not in words(page)
+    assert "test accuracy 90 % baseline: commonest class 60 %" in words(page)
+    weak = verdict("accuracy", 0.9, 0.95, "always answering 'amber'", 200)
+    page = write_report(tmp_path / "b.html", *given, trust=weak, warnings=[weak.caution], effects=0)
+    assert words(page).count("too weak for its influences to be trusted") == 1
+
+
+def test_only_what_the_task_asks_for_counts_against_a_model(run, scores, tmp_path):
+    metrics = {"test_accuracy": 0.95, "test_auc": 0.4}
+    page = write_report(
+        tmp_path / "a.html", run.model, run.data, scores, metrics=metrics, effects=0
+    )
+    assert "Read with care" not in words(page)
+
+
+def test_the_model_its_baseline_and_the_run_are_told(run, scores, tmp_path):
+    given = {"model": run.model, "data": run.data, "scores": scores, "effects": 0}
+    metrics = {"test_accuracy": 0.9, "baseline": 0.52}
+    page = write_report(
+        tmp_path / "a.html", **given, metrics=metrics, model_name="gcn", run="my results/run"
+    )
+    assert "Model gcn test accuracy 90 % baseline: commonest class 52 %" in words(page)
+    assert told(page)["run"] == "my results/run"
+    page = write_report(tmp_path / "b.html", **given, metrics={"test_accuracy": 0.9})
+    most = int(run.data.y.bincount().max())
+    assert f"baseline: commonest class {100 * most / 34:.0f} %" in words(page)
+    assert told(page)["run"] is None
+
+
+def test_warnings_are_sentences_without_options(run, scores, tmp_path):
+    warnings = ["the model is too weak: it may guess. Another --model or --encoding may help"]
+    page = write_report(
+        tmp_path / "a.html",
+        run.model,
+        run.data,
+        scores,
+        warnings=warnings,
+        notes=["edges are read as going both ways (see --directed)"],
+        metrics={"test_accuracy": 0.38},
+        effects=0,
+    )
+    assert "The model is too weak: it may guess. " in words(page)
+    assert "Note Edges are read as going both ways. " in words(page)
+    assert "--" not in words(page)
+    assert "always to guess" not in words(page)  # the warning has said it
+
+
+def test_classes_named_by_numbers_are_called_classes(run, scores, tmp_path):
+    page = write_report(
+        tmp_path / "a.html",
+        run.model,
+        run.data,
+        scores,
+        class_names=["0", "right", "2", "3"],
+        effects=1,
+    )
+    assert [one["name"] for one in told(page)["classes"]] == [
+        "class 0",
+        "right",
+        "class 2",
+        "class 3",
+    ]
+    assert re.search(r"from (class \d to|right to class) ", words(page))
+
+
+def test_texts_from_the_data_cannot_become_markup(run, scores, tmp_path):
+    names = [f"{EVIL}{node}" for node in range(34)]
+    page = write_report(
+        tmp_path / "a.html",
+        run.model,
+        run.data,
+        scores,
+        names=names,
+        class_names=[f"{EVIL}{letter}" for letter in "abcd"],
+        title=EVIL,
+        notes=[EVIL],
+        warnings=[EVIL],
+        metrics={EVIL: EVIL},
+        effects=2,
+    )
+    text = page.read_text(encoding="utf-8")
+    assert "<script>alert(1)" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert told(page)["node"]["name"][3] == names[3]
+    # Whatever is put into the page, it holds the scripts that its policy knows, and no other.
+    assert len(re.findall(r"<script", text)) == 3
+
+
+def test_a_placeholder_in_a_text_is_only_text(run, scores, tmp_path):
+    page = write_report(
+        tmp_path / "a.html", run.model, run.data, scores, title="{{data}} {{nothing}}", effects=0
+    )
+    assert "{{data}} {{nothing}}" in words(page)
+
+
+def test_a_name_that_is_no_valid_text_is_no_obstacle(run, scores, tmp_path):
+    names = ["\ud800"] * 34
+    page = write_report(tmp_path / "a.html", run.model, run.data, scores, names=names, effects=0)
+    assert told(page)["node"]["name"][0] == "?"
+
+
+def test_a_yardstick_is_not_called_influence(run, tmp_path):
+    degree = nora.influence(run.model, run.data, "degree", progress=False)
+    page = write_report(tmp_path / "a.html", run.model, run.data, degree, effects=2)
+    assert told(page)["yardstick"] == "Degree"
+    assert "ranked by degree, which does not measure that" in words(page)
+    assert "of all influence" not in words(page)
+
+
+def test_the_finding_is_the_headline_and_the_data_s_name_stands_below(run, scores, tmp_path):
+    path = write_report(tmp_path / "a.html", run.model, run.data, scores, effects=1, title="camps")
+    page = path.read_text(encoding="utf-8")
+    (headline,) = re.findall(r"<h1>(.*?)</h1>", page)
+    first = scores.top(1)["name"][0]
+    assert headline.startswith(f"Without {first}, ")
+    assert headline.endswith("other nodes would be predicted another class")
+    assert '<p class="subtitle">camps</p>' in page
+    assert f"<title>camps: {headline}</title>" in page
