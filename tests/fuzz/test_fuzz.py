@@ -23,7 +23,7 @@ from fuzz.shrink import shrink
 from fuzz.trial import BAD, CATEGORIES, judge, run
 from fuzz.unruly import unruly
 
-CHUNKS, EACH, FIRST = 12, 7, 10**6
+CHUNKS, EACH, FIRST = 8, 7, 10**6
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

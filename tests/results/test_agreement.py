@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -240,9 +238,3 @@ def test_rows_are_correlated_one_by_one_and_constant_ones_not_at_all() -> None:
     assert rows[0] == pytest.approx(np.corrcoef(scores, truth)[0, 1])
     assert math.isnan(rows[1])
     assert rows[2] == pytest.approx(-1)
-
-
-def test_agreement_is_imported_without_the_slow_part_of_scipy() -> None:
-    code = "import sys, nora.results.agreement; print('scipy.stats' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "False"

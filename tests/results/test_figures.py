@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import combinations
 from pathlib import Path
 
@@ -99,17 +97,3 @@ def test_labels_of_crowded_points_do_not_overlap() -> None:
     frame = axes.get_window_extent()
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
     assert all(frame.contains(*box.min) and frame.contains(*box.max) for box in boxes)
-
-
-def test_drawing_leaves_pyplot_alone(tmp_path: Path) -> None:
-    code = (
-        "import sys, torch, nora\n"
-        "from nora.results.plots.overview import influence_figure\n"
-        "from nora.results.plots.style import save_figure\n"
-        "data = nora.load_dataset('karate').data\n"
-        "scores = nora.Influence(torch.rand(34), 'random')\n"
-        "figure = influence_figure(scores, torch.ones(34), data.edge_index, data.y)\n"
-        f"save_figure(figure, {str(tmp_path / 'figure.png')!r})\n"
-        "sys.exit('matplotlib.pyplot' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -17,9 +17,9 @@ TESTS = Path(__file__).parents[1]
 @pytest.mark.parametrize(
     "how",
     [
-        ["soak", "--kills", "5"],
-        ["soak", "--minutes", "0.1"],
-        ["soak.shared", "pool", "--kills", "3"],
+        ["soak", "--kills", "3"],
+        ["soak", "--minutes", "0.05"],
+        ["soak.shared", "pool", "--kills", "2"],
     ],
     ids=["kills", "mishaps", "shared"],
 )

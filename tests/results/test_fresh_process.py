@@ -1,0 +1,47 @@
+"""What one process has loaded after comparing and drawing; one for all, as starting it takes longest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import json, sys
+import nora.results.agreement
+statistics = "scipy.stats" in sys.modules
+import torch, nora
+from nora.results.plots.overview import influence_figure
+from nora.results.plots.style import save_figure
+picture = nora.Influence(torch.arange(9.0), "brute").plot()._repr_png_()
+data = nora.load_dataset("karate").data
+scores = nora.Influence(torch.rand(34), "random")
+save_figure(influence_figure(scores, torch.ones(34), data.edge_index, data.y), sys.argv[1])
+pyplot = "matplotlib.pyplot" in sys.modules
+print(json.dumps({"statistics": statistics, "picture": picture[:4].hex(), "pyplot": pyplot}))
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    place: Path = tmp_path_factory.mktemp("figure") / "figure.png"
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, place], capture_output=True, text=True, check=True
+    )
+    assert place.stat().st_size > 1000
+    return json.loads(done.stdout)
+
+
+def test_agreement_is_imported_without_the_slow_part_of_scipy(told: dict) -> None:
+    assert told["statistics"] is False
+
+
+def test_a_picture_shows_itself_in_a_notebook(told: dict) -> None:
+    assert bytes.fromhex(told["picture"]) == b"\x89PNG"
+
+
+def test_drawing_leaves_pyplot_alone(told: dict) -> None:
+    assert told["pyplot"] is False
