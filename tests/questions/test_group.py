@@ -139,15 +139,14 @@ class TestBestGroup:
         equal, shares = 0, []
         for kind in GRAPHS:
             for model in ("gcn", "sage", "gat"):
-                for seed in (0, 1):
-                    asked, (data, _) = network(model, seed=seed), posed(kind)
-                    group = nora.best_group(asked, data, 2, progress=False)
-                    pairs = combinations(range(data.num_nodes), 2)
-                    best = max(total(asked, data, pair) for pair in pairs)
-                    assert group.total <= best + 1e-9
-                    shares.append(group.total / best)
-                    equal += group.total >= best - 1e-9
-        # 47 of 54; the worst is two triangles, where the node between them is a first choice to regret.
+                asked, (data, _) = network(model), posed(kind)
+                group = nora.best_group(asked, data, 2, progress=False)
+                pairs = combinations(range(data.num_nodes), 2)
+                best = max(total(asked, data, pair) for pair in pairs)
+                assert group.total <= best + 1e-9
+                shares.append(group.total / best)
+                equal += group.total >= best - 1e-9
+        # The worst is two triangles, where the node between them is a first choice to regret.
         assert equal / len(shares) > 0.8
         assert min(shares) > 0.5
 
@@ -191,7 +190,7 @@ class TestBestGroup:
             (posed(kind)[0], model, nora.best_group(network(model), posed(kind)[0], size, progress=False))
             for kind in GRAPHS
             for model in ("gcn", "sage", "gat")
-            for size in (3, 4)
+            for size in (4,)
         ]  # fmt: skip
         other = [made for made in found if made[2].chosen_by == "influence"]
         assert 0 < len(other) < len(found) / 4

@@ -167,7 +167,7 @@ def posed(seed: int) -> tuple[random.Random, Hand, nn.Module]:
     return chance, graph, Net(chance, key).eval()
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(10))
 def test_what_if_is_what_a_graph_made_by_hand_gives_and_undoing_leads_back(seed: int) -> None:
     chance, graph, model = posed(seed)
     data, count = graph.data(), graph.next
@@ -188,7 +188,7 @@ def test_what_if_is_what_a_graph_made_by_hand_gives_and_undoing_leads_back(seed:
         torch.testing.assert_close(torch.cat(rows), whole, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(100, 116))
+@pytest.mark.parametrize("seed", range(100, 110))
 def test_live_stays_what_a_graph_made_by_hand_gives(seed: int) -> None:
     chance, graph, model = posed(seed)
     live = nora.Live(model, graph.data(), renew_after=chance.choice([2, 64]))
