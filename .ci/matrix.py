@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -117,7 +118,12 @@ def try_out(inside: Path, folder: Path, quick: bool, workers: int) -> str:
 
 def write_page(rows: dict[str, dict[str, str]]) -> None:
     """The table of what was installed and what the tests said, and in words what has no column in it."""
-    tried = [row for row in rows.values() if "tests" in row]
+    # How often libraries warn each other's programmers says nothing of us.
+    tried = [
+        {**row, "tests": re.sub(r", \d+ warnings?", "", row["tests"])}
+        for row in rows.values()
+        if "tests" in row
+    ]
     head = ["", *(f"{row['python']} {row['which']}" for row in tried)]
     lines = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head))]
     for name in (*TOLD, "tests"):

@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 
 import nora
 from graphs import GRAPHS, double, some_pairs, without_edges
+from half import half
 from networks import PLAIN, network, patchwork
 from nora import Influence, LinkPrediction, NodeClassification
 from nora.methods import METHODS
@@ -74,9 +75,9 @@ def test_nodes_without_edges_have_no_influence(method: str, task: str) -> None:
     assert score(method, data, task_for).scores[apart].tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("name", [*PLAIN, "patchwork"])
-@every_graph
-@every_task
+@pytest.mark.parametrize(
+    ("task", "kind", "name"), half(["node", "link"], GRAPHS, [*PLAIN, "patchwork"])
+)
 @pytest.mark.parametrize("method", EXACT)
 def test_exact_methods_equal_brute_force(method: str, task: str, kind: str, name: str) -> None:
     data, task_for = posed(kind, task)
