@@ -191,29 +191,6 @@ def test_a_cell_of_a_notebook_may_be_run_again(family: Registry[Any, NoFacts]) -
         family.register("cousin", "somebody else's")(another)
 
 
-def test_the_first_question_loads_no_statistics_and_no_optimisers() -> None:
-    code = (
-        "import sys\n"
-        "def loaded():\n"
-        "    slow = ('scipy.stats', 'scipy.optimize', 'matplotlib')\n"
-        "    print(*(name for name in slow if name in sys.modules), sep=',')\n"
-        "import torch, nora\n"
-        "from torch_geometric.data import Data\n"
-        "from torch_geometric.nn import GCNConv\n"
-        "loaded()\n"  # what PyG itself loads is not ours to spare
-        "data = Data(x=torch.randn(5, 3), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))\n"
-        "nora.influence(GCNConv(3, 2), data, progress=False)\n"
-        "nora.what_if(GCNConv(3, 2), data, 1)\n"
-        "loaded()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    before, after = done.stdout.split("\n")[:2]
-    assert before == after
-
-
 @pytest.mark.parametrize(
     ("returned", "told"),
     [

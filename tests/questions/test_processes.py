@@ -17,6 +17,9 @@ import json
 import torch
 import nora
 from nora.methods import METHODS
+from nora.problem.fingerprint import graph_fingerprint
+
+graph = graph_fingerprint(nora.load_dataset("polarised").data)
 
 run = nora.train("gcn", "karate", epochs=5, seed=2, progress=False)
 links = nora.train("gat", "karate", "link", epochs=3, seed=2, progress=False)
@@ -42,16 +45,18 @@ def python(code: str) -> str:
     return done.stdout
 
 
-def test_the_same_seed_gives_the_same_scores_in_another_process(
+def test_another_process_gets_the_same_graph_and_with_the_same_seed_the_same_scores(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The other process knows nothing of what the tests' own fixture changes.
     monkeypatch.setattr("nora.engine.verification.PREPARING_SHARE", 0.2)
-    there = json.loads(
-        python("import torch\ntorch.set_num_threads(1)\n" + SCORE + "print(json.dumps(scores))")
+    otherwise = (
+        "import random, torch\ntorch.set_num_threads(1)\ntorch.manual_seed(9)\nrandom.seed(9)\n"
     )
+    graph, there = json.loads(python(otherwise + SCORE + "print(json.dumps([graph, scores]))"))
     here: dict = {}
     exec(SCORE, here)
+    assert graph == here["graph"]
     assert there.keys() == here["scores"].keys()
     assert len(there) == 2 * len(list(METHODS))
     assert there == here["scores"]
