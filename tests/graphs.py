@@ -95,6 +95,13 @@ def barabasi(nodes: int, ties: int) -> Tensor:
     return torch.cat([edges, edges.flip(0)], dim=1)
 
 
+def hundred() -> Data:
+    """A hundred nodes, followers and loops, larger than the samples a model is recorded on."""
+    random = torch.Generator().manual_seed(5)
+    edges = torch.randint(100, (2, 300), generator=random)
+    return Data(x=torch.randn(100, 4, generator=random).double(), edge_index=edges)
+
+
 def without_edges(data: Data) -> Tensor:
     """Ids of the nodes that no edge to another node touches."""
     source, target = data.edge_index
