@@ -22,7 +22,6 @@ EXACT = [entry.name for entry in METHODS if entry.facts.exact and entry.name != 
 
 every_method = pytest.mark.parametrize("method", NAMES)
 every_task = pytest.mark.parametrize("task", ["node", "link"])
-every_graph = pytest.mark.parametrize("kind", GRAPHS)
 
 
 def posed(kind: str, task: str) -> tuple[Data, Task]:
@@ -45,9 +44,7 @@ def is_fact(method: str, fact: str) -> bool:
     return getattr(METHODS[method].facts, fact)
 
 
-@every_graph
-@every_task
-@every_method
+@pytest.mark.parametrize(("method", "task", "kind"), half(NAMES, ["node", "link"], GRAPHS))
 def test_every_node_gets_a_finite_score_and_those_left_out_get_nan(
     method: str, task: str, kind: str
 ) -> None:

@@ -219,7 +219,7 @@ class TestEdges:
         turned=st.booleans(),
         seed=st.integers(0, 99),
     )
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=25, deadline=None)
     def test_weights_and_features_go_with_their_edges(
         self, ends: list[tuple[int, int]], turned: bool, seed: int
     ) -> None:

@@ -98,7 +98,7 @@ class Backwards(torch.nn.Module):
 WAYS = [("along",), ("against",), ("along", "against"), ("against", "against")]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 2**16),
     st.sampled_from([*WAYS, "gcn", "gat", "both"]),
