@@ -156,7 +156,7 @@ def test_every_stage_shows_its_progress(
     options = {**OPTIONS, "progress": True}
     nora.analyse(**frames, **options).save(tmp_path / "o")
     shown = capsys.readouterr().err
-    for stage in ("reading", "training", "removing nodes", "effects", "writing the report"):
+    for stage in ("reading", "training", "removing nodes", "effects", "drawing the graph"):
         assert stage in shown
     nora.analyse(**frames, **OPTIONS)
     assert capsys.readouterr().err == ""
