@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -60,3 +62,50 @@ def test_parts_of_a_checkpoint_are_as_written_or_refused(tmp_path: Path) -> None
 def test_what_is_no_path_is_another_mistake() -> None:
     with pytest.raises(TypeError, match="path"):
         nora.Influence.load(3)  # type: ignore[arg-type]
+
+
+# Whole files that say something else: no bit has flipped, so no checksum of Parquet's notices.
+PARTS: dict[str, dict[str, Any]] = {
+    "no whole numbers": {"node": [0.5], "influence": [1.0]},
+    "no whole numbers and scores": {"node": [0], "influence": ["much"]},
+    "node below 0": {"node": [-1], "influence": [1.0]},
+    "node 34 of 34": {"node": [34], "influence": [1.0]},
+}
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Path:
+    run = nora.train("gcn", "karate", epochs=2, progress=False)
+    run.influence("degree", nodes=range(30), checkpoint=tmp_path / "parts", progress=False)
+    return tmp_path / "parts"
+
+
+@pytest.mark.parametrize("says", PARTS)
+def test_a_part_that_holds_something_else_is_refused(says: str, parts: Path) -> None:
+    pd.DataFrame(PARTS[says]).to_parquet(parts / "part-zz.parquet", index=False)
+    with pytest.raises(ValueError, match=says):
+        nora.merge_checkpoints([parts])
+
+
+def test_a_folder_in_place_of_a_part_is_refused(parts: Path) -> None:
+    (parts / "part-zz.parquet").mkdir()
+    with pytest.raises(ValueError, match="it is no file"):
+        nora.merge_checkpoints([parts])
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"task": None}, "lacks a fingerprint"),
+        ({"num_nodes": 33}, "not as it was written"),
+        ({"fingerprint": "abc", "sha256": None}, "its fingerprint is no table"),
+    ],
+)
+def test_a_manifest_that_says_something_else_is_refused(
+    change: dict, says: str, parts: Path
+) -> None:
+    path = parts / "manifest.json"
+    told = {**json.loads(path.read_text()), **change}
+    path.write_text(json.dumps({key: one for key, one in told.items() if one is not None}))
+    with pytest.raises(ValueError, match=says):
+        nora.merge_checkpoints([parts])
