@@ -1,4 +1,4 @@
-"""Rows and entries that a model picks by numbers or by masks: followed, and as the definition says."""
+"""Rows and entries that a model picks, or writes to, by numbers or masks: as the definition says."""
 
 from __future__ import annotations
 
@@ -57,6 +57,24 @@ def _pairs_of_rows(m: Any, h: Tensor, e: Tensor) -> Tensor:
     return h + torch.zeros_like(h).index_add(0, e[1], both.prod(dim=1))
 
 
+def _added_to_columns(m: Any, h: Tensor, e: Tensor) -> Tensor:
+    return h.index_add(1, m.first, h[:, 3:])
+
+
+def _written_to_columns(m: Any, h: Tensor, e: Tensor) -> Tensor:
+    out = h.clone()
+    out[:, m.first] = h[:, 3:].tanh()
+    return out
+
+
+def _one_number_written(m: Any, h: Tensor, e: Tensor) -> Tensor:
+    return h * torch.zeros_like(h).index_put((e[1],), h.new_full((), 2.0))
+
+
+def _one_number_scattered(m: Any, h: Tensor, e: Tensor) -> Tensor:
+    return h * torch.zeros_like(h).scatter(0, e[1].unsqueeze(1).expand(-1, 6), 2.0)
+
+
 BODIES: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
     "several axes": _several_axes,
     "columns": _columns,
@@ -64,6 +82,10 @@ BODIES: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
     "loops selected": _loops_selected,
     "a table": _table,
     "pairs of rows": _pairs_of_rows,
+    "added to columns": _added_to_columns,
+    "written to columns": _written_to_columns,
+    "one number written": _one_number_written,
+    "one number scattered": _one_number_scattered,
 }
 BY_VALUES = {"rows": _masked_rows, "entries": _masked_entries, "edges": _masked_edges}
 NODES = [0, 1, 70, 149]
