@@ -161,6 +161,32 @@ def test_a_folder_that_pyg_has_processed(tmp_path: Path, collated: bool) -> None
     assert found.dataset.data.y.tolist() == [0, 1, 1, -1]
 
 
+def test_what_a_processed_file_holds_is_used_or_told(tmp_path: Path) -> None:
+    stored = {
+        "edge_index": torch.tensor([[0, 1, 2], [1, 2, 3]]),
+        "edge_weight": torch.tensor([[0.5], [2.0], [1.0]]),  # a column, as transforms leave it
+        "edge_attr": torch.ones(3, 2),
+        "y": torch.ones(4, 3),
+        "train_mask": None,
+    }
+    torch.save(stored, tmp_path / "data.pt")
+    found = read_graph(tmp_path, directed=True)
+    assert found.dataset.data.edge_weight.tolist() == [0.5, 2.0, 1.0]
+    told = "data.pt holds more, which is not used: edge_attr, y (y is not one class for each node)"
+    assert told in found.notes
+    torch.save(stored | {"edge_weight": torch.ones(3, 2)}, tmp_path / "data.pt")
+    with pytest.raises(ValueError, match=r"edge_weight is \[3, 2\], expected one number for each"):
+        read_graph(tmp_path)
+
+
+def test_labels_of_several_columns_are_told_and_not_used(tmp_path: Path) -> None:
+    (tmp_path / "edge.csv").write_text("0,1\n1,2\n2,0\n")
+    (tmp_path / "node-label.csv").write_text("0,1\n1,1\n0,0\n")
+    found = read_graph(tmp_path)
+    assert found.dataset.data.y.tolist() == [-1, -1, -1]
+    assert any("node-label.csv has 2 columns" in note for note in found.notes)
+
+
 def test_a_processed_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
     class Evil:
         def __reduce__(self) -> tuple:

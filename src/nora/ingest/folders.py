@@ -17,16 +17,19 @@ from nora.ingest.opening import content_of
 OGB = {"edges": "edge", "features": "node-feat", "labels": "node-label"}
 
 
-def folder_frames(folder: Path) -> dict[str, pd.DataFrame]:
-    """The tables `edges`, and `features` and `labels` where there are any, of a dataset's folder."""
+def folder_frames(folder: Path, notes: list[str]) -> dict[str, pd.DataFrame]:
+    """The tables `edges`, and `features` and `labels` where there are any, of a dataset's folder.
+
+    What is there and not used is told in `notes`.
+    """
     raw = folder / "raw" if (folder / "raw").is_dir() else folder
     if _file(raw, OGB["edges"]) is not None:
-        return _ogb(raw)
+        return _ogb(raw, notes)
     processed = folder / "processed" if (folder / "processed").is_dir() else folder
     found = sorted(processed.glob("*.pt"))
     found = [path for path in found if not path.name.startswith(("pre_", "pre-"))]
     if len(found) == 1:
-        return _pyg(found[0])
+        return _pyg(found[0], notes)
     raise ValueError(
         f"{folder} is a folder, and neither OGB's (raw/edge.csv.gz) nor one that PyG processed "
         f"(one processed/*.pt, there {'are' if len(found) != 1 else 'is'} {len(found)}); name a file"
@@ -40,7 +43,7 @@ def _file(raw: Path, name: str) -> Path | None:
     return None
 
 
-def _ogb(raw: Path) -> dict[str, pd.DataFrame]:
+def _ogb(raw: Path, notes: list[str]) -> dict[str, pd.DataFrame]:
     tables = {}
     for role, name in OGB.items():
         path = _file(raw, name)
@@ -59,11 +62,26 @@ def _ogb(raw: Path) -> dict[str, pd.DataFrame]:
         elif role == "features":
             table.columns = [f"f{at}" for at in range(table.shape[1])]
             tables[role] = _numbered(table)
+        elif table.shape[1] != 1:
+            notes.append(
+                f"{path.name} has {table.shape[1]} columns, one class each node is predicted: not used; "
+                "give one of them as labels"
+            )
         else:
-            label = table.iloc[:, 0]
-            text = label.map(lambda one: "" if pd.isna(one) else f"{one:g}")
+            text = table.iloc[:, 0].map(_class_name)
             tables[role] = _numbered(pd.DataFrame({"label": text}))
     return tables
+
+
+def _class_name(value: float) -> str:
+    """A class's number as text; nothing where it is not known.
+
+    >>> _class_name(12345678.0), _class_name(float("nan"))
+    ('12345678', '')
+    """
+    if pd.isna(value):
+        return ""
+    return str(int(value)) if value == int(value) else str(value)
 
 
 def _numbers(path: Path) -> pd.DataFrame:
@@ -81,7 +99,7 @@ def _numbered(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def _pyg(path: Path) -> dict[str, pd.DataFrame]:
+def _pyg(path: Path, notes: list[str]) -> dict[str, pd.DataFrame]:
     """What PyG has processed: tensors only are read, nothing in the file is run."""
     import torch
     from torch_geometric.data import Data
@@ -101,9 +119,19 @@ def _pyg(path: Path) -> dict[str, pd.DataFrame]:
     if not isinstance(edges, torch.Tensor) or edges.dim() != 2 or edges.size(0) != 2:
         raise ValueError(f"{path.name} holds no graph of one node type (edge_index [2, E])")
     columns = {"source": edges[0].numpy().astype(str), "target": edges[1].numpy().astype(str)}
+    used = {"edge_index", "num_nodes", "x"}
     for key, name in (("edge_type", "type"), ("edge_weight", "weight")):
-        if isinstance(graph.get(key), torch.Tensor) and graph[key].shape == edges.shape[1:]:
-            columns[name] = graph[key].numpy()
+        value = graph.get(key)
+        if value is None:
+            continue
+        if not isinstance(value, torch.Tensor) or value.numel() != edges.size(1):
+            shape = list(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+            raise ValueError(
+                f"{path.name}: {key} is {shape}, expected one number for each of the "
+                f"{edges.size(1)} edges; take it out, or make it one"
+            )
+        columns[name] = value.reshape(-1).numpy()
+        used.add(key)
     tables = {"edges": pd.DataFrame(columns)}
     x, y = graph.get("x"), graph.get("y")
     if isinstance(x, torch.Tensor):
@@ -114,4 +142,9 @@ def _pyg(path: Path) -> dict[str, pd.DataFrame]:
     if isinstance(y, torch.Tensor) and y.squeeze().dim() == 1 and not y.is_floating_point():
         label = [str(one) if one >= 0 else "" for one in y.squeeze().tolist()]
         tables["labels"] = _numbered(pd.DataFrame({"label": label}))
+        used.add("y")
+    left = [key for key, value in graph.items() if value is not None and key not in used]
+    if left:
+        why = " (y is not one class for each node)" if "y" in left else ""
+        notes.append(f"{path.name} holds more, which is not used: {', '.join(left)}{why}")
     return tables

@@ -100,7 +100,7 @@ def read_graph(
     notes: list[str] = []
     _check_apart(edges, features, labels)
     if isinstance(source, Path) and source.is_dir():
-        tables = folder_frames(source)
+        tables = folder_frames(source, notes)
         source = tables["edges"]
         features = tables.get("features") if features is None else features
         labels = tables.get("labels") if labels is None else labels
