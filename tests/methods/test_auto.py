@@ -15,7 +15,7 @@ import nora
 from graphs import double, two_camps
 from networks import network
 from nora.engine.engine import Engine
-from nora.engine.pilot import Pilot
+from nora.engine.pilot import Agreement, Pilot
 from nora.engine.prepared import Prepared
 from nora.methods import auto as module
 from nora.methods.auto import auto
@@ -132,6 +132,23 @@ def test_when_even_the_sketch_does_not_fit_the_papers_approximation_is_left(
     ):
         choice = auto(with_slow_forward(problem), Prepared(), budget=15)
     assert choice.method == "nora"
+
+
+@pytest.mark.parametrize(("pearson", "method"), [(0.9, "exact"), (0.5, "nora")])
+def test_a_measured_estimate_comes_before_one_of_unknown_agreement(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch, pearson: float, method: str
+) -> None:
+    slow(monkeypatch, {0.0: 1000.0, **dict.fromkeys(module.TOLERANCES, 1.0)})
+    monkeypatch.setattr(module.Pilot, "agreement", lambda *given: Agreement(pearson, 0.7, 0.2))
+    monkeypatch.setattr(module, "_sketch_seconds", lambda *given: 1000.0)
+    with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
+        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
+    assert choice.method == method
+    if method == "exact":
+        assert choice.expected_pearson == pearson
+        assert (
+            "correlates with exact by 0.9000 (Spearman 0.700, median error 20.0%)" in choice.reason
+        )
 
 
 def test_a_sketch_that_cannot_fit_is_not_even_tried(

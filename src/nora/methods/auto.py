@@ -35,6 +35,8 @@ from nora.wording import duration
 TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
 # Below this correlation on the sample, a tolerance is no better than the sketch.
 WORTHWHILE = 0.95
+# An estimate that correlates so little is still taken before one whose correlation is not known.
+BETTER_THAN_UNKNOWN = 0.8
 # Choosing may take this share of the budget, once the engine is there.
 CHOOSING = 0.1
 # What exceeds the budget by no more than this share is not worth an estimate.
@@ -153,7 +155,7 @@ def _choose(
     price = f"exact would take {duration(seconds)}"
     deadline = max(start + budget, time.perf_counter() + AT_LEAST * budget) + LATE * budget
     found = _tolerable(engine, pilot, seed, deadline - again, price, options)
-    if found is not None:
+    if found is not None and found.expected_pearson >= WORTHWHILE:
         return found
     left = deadline - time.perf_counter()
     # A backward pass takes no less than half of a forward pass; to try one takes time and memory.
@@ -168,6 +170,9 @@ def _choose(
             f"{duration(sketch)}",
             sketch,
         )
+    # What was measured, if it agrees at all, is better than what nobody knows the agreement of.
+    if found is not None and found.expected_pearson >= BETTER_THAN_UNKNOWN:
+        return found
     return _last_resort(problem, price)
 
 
@@ -216,16 +221,14 @@ def _tolerable(
     price: str,
     options: dict[str, Any],
 ) -> Choice | None:
-    """The finest tolerance that fits and agrees with exact; None if none does."""
+    """The finest tolerance that fits, with how well it agrees with exact; None if none fits."""
     for tolerance in TOLERANCES:
         seconds, scores = pilot.tried(engine.with_tolerance(tolerance, seed=seed))
         # What estimates are measured by is exact, too.
         seconds += CALIBRATED * pilot.seconds / max(len(engine.problem.nodes), 1)
         if seconds > deadline - time.perf_counter():
             continue
-        found = pilot.agreement(scores)
-        if not found.pearson >= WORTHWHILE:
-            return None  # coarser ones agree no better
+        found = pilot.agreement(scores)  # coarser ones agree no better
         return Choice(
             "exact",
             {**options, "tolerance": tolerance},
