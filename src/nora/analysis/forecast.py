@@ -17,8 +17,8 @@ HIDDEN = 64
 # Multiplications a second in sparse products, forth and back; bytes that an edge takes in all matrices made
 # of it, and those that libraries take.
 SPEED, BYTES_PER_EDGE, BASE = 4e8, 150, 650_000_000
-# Ranking may take a minute, or this share of what training took, if that is more.
-BUDGET, SHARE, WORTH_TELLING = 60.0, 0.5, 20.0
+# Ranking may take two minutes, or this share of what training took, if that is more.
+BUDGET, SHARE, WORTH_TELLING = 120.0, 0.5, 20.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def ranking_seconds(training: float) -> float:
     """What ranking may take after so many seconds of training: an estimate is as precise as that allows.
 
     >>> ranking_seconds(5.0), ranking_seconds(600.0)
-    (60.0, 300.0)
+    (120.0, 300.0)
     """
     return max(BUDGET, SHARE * training)
 
