@@ -161,13 +161,18 @@ def _choose(
     # A backward pass takes no less than half of a forward pass; to try one takes time and memory.
     hopeless = SAMPLES * forward / 2 > left
     sketch = float("inf") if hopeless else _sketch_seconds(engine, problem, left)
-    price += f", and no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"
+    if found is None:
+        price += f", and no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"
+    else:
+        price += (
+            f", and with tolerance {found.options['tolerance']:g}, which fits {duration(budget)}, it would "
+            f"correlate with that by {found.expected_pearson:.2f} only"
+        )
     if sketch <= left:
         return Choice(
             "cauchy",
             {"samples": SAMPLES, "memory": memory},
-            f"{price}, or agrees with it well; a sketch of {SAMPLES} backward passes should take "
-            f"{duration(sketch)}",
+            f"{price}; a sketch of {SAMPLES} backward passes should take {duration(sketch)}",
             sketch,
         )
     # What was measured, if it agrees at all, is better than what nobody knows the agreement of.
