@@ -21,8 +21,9 @@ from nora.seeds import shuffled
 STRATA = ((0.0, 0.01, 8), (0.01, 0.1, 24), (0.1, 1.0, 96))
 # The sample grows by these shares as long as there is time.
 ROUNDS = (1 / 8, 1 / 4, 1 / 2, 1.0)
-# So few removals mostly show what starting costs: more are timed, until they take so long.
-ENOUGH_SECONDS = 0.2
+# Few removals mostly show what starting costs: more are timed, until they take so long, or a share of the
+# time that there is.
+ENOUGH_SECONDS, ENOUGH_SHARE = 0.5, 0.05
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Pilot:
         seconds: float = float("inf"),
     ) -> None:
         self._removals, self._memory, self._workers = removals, memory, workers
+        self._enough = min(ENOUGH_SECONDS, ENOUGH_SHARE * seconds)
         order = engine.cost_of(removals).argsort(descending=True, stable=True)
         self._strata: list[Tensor] = []
         most: list[int] = []
@@ -78,9 +80,10 @@ class Pilot:
         begin = time.perf_counter()
         self._sampled = [0] * len(most)
         parts: list[list[np.ndarray]] = [[] for _ in most]
-        took = [0.0] * len(most)
+        took, goes = [0.0] * len(most), 0
         for share in ROUNDS:
             round_began = time.perf_counter()
+            goes += 1
             for at, stratum in enumerate(self._strata):
                 wanted = max(1, round(share * most[at]))
                 more = stratum[self._sampled[at] : wanted]
@@ -95,7 +98,8 @@ class Pilot:
                 break
         self.truth = np.concatenate([part for stratum in parts for part in stratum])
         self.seconds = sum(
-            self._for_all(engine, at, took[at], count) for at, count in enumerate(self._sampled)
+            self._for_all(engine, at, took[at], count, goes)
+            for at, count in enumerate(self._sampled)
         )
         self.spent = time.perf_counter() - begin
 
@@ -127,14 +131,16 @@ class Pilot:
             float(np.median(off)) if len(seen) else 0.0,
         )
 
-    def _for_all(self, engine: Engine, at: int, spent: float, count: int) -> float:
-        """Seconds for a whole stratum, from what some of it took."""
+    def _for_all(self, engine: Engine, at: int, spent: float, count: int, goes: int = 1) -> float:
+        """Seconds for a whole stratum, from what some of it took in so many goes."""
         stratum = self._strata[at]
-        while spent < ENOUGH_SECONDS and count < len(stratum):
-            count = min(8 * count, len(stratum))
+        while spent < goes * self._enough and count < len(stratum):
+            # As many as should take long enough, but not all at once: the first ones tell little.
+            needed = round(1.2 * self._enough / max(spent, 1e-6) * count)
+            count = min(max(2 * count, min(needed, 8 * count)), len(stratum))
             start = time.perf_counter()
             self._scores(engine, stratum[:count])
-            spent = time.perf_counter() - start
+            spent, goes = time.perf_counter() - start, 1
         return spent / count * len(stratum)
 
     def _scores(self, engine: Engine, which: Tensor) -> np.ndarray:

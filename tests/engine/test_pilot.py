@@ -1,0 +1,46 @@
+"""What a sample of removals foresees, on a clock that is told what things take."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nora.engine import pilot
+from nora.engine.changed import Removals
+from nora.engine.pilot import Pilot
+
+
+class Engine:
+    """Takes a while to start, and then so long for each removal."""
+
+    def __init__(self, starting: float, each: float) -> None:
+        self.starting, self.each, self.now = starting, each, 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def cost_of(self, removals: Removals) -> Tensor:
+        return torch.ones(len(removals))
+
+    def influences(self, removals: Removals, tally: object) -> Tensor:
+        return torch.ones(len(removals))
+
+    def in_chunks(
+        self, ask: Callable[..., Tensor], removals: Removals, *rest: Any
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        self.now += self.starting + self.each * len(removals)
+        yield torch.arange(len(removals)), ask(removals, None)
+
+
+@pytest.mark.parametrize("starting", [0.0, 0.04, 0.2])
+@pytest.mark.parametrize("each", [0.0002, 0.001, 0.02])
+def test_what_starting_takes_is_not_foreseen_for_every_removal(
+    starting: float, each: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine: Any = Engine(starting, each)
+    monkeypatch.setattr(pilot, "time", engine)
+    found = Pilot(engine, Removals.single(torch.arange(100_000)), 1, seconds=12.0)
+    assert found.seconds == pytest.approx(100_000 * each + starting, rel=0.6)
+    assert found.spent <= 12.0
