@@ -16,7 +16,7 @@ from nora.wording import duration
 HIDDEN = 64
 # Multiplications a second in sparse products, forth and back; bytes that an edge takes in all matrices made
 # of it, and those that libraries take.
-SPEED, BYTES_PER_EDGE, BASE = 4e8, 150, 650_000_000
+SPEED, BYTES_PER_EDGE, BASE = 1.5e9, 150, 650_000_000
 # Ranking may take two minutes, or this share of what training took, if that is more.
 BUDGET, SHARE, WORTH_TELLING = 120.0, 0.5, 20.0
 
@@ -61,7 +61,9 @@ def ranking_seconds(training: float) -> float:
     return max(BUDGET, SHARE * training)
 
 
-def forecast(data: Data, model: str, epochs: int, classes: int) -> Forecast:
+def forecast(
+    data: Data, model: str, epochs: int, classes: int, shared: int | None = None
+) -> Forecast:
     """What training and ranking will take.
 
     Args:
@@ -69,6 +71,7 @@ def forecast(data: Data, model: str, epochs: int, classes: int) -> Forecast:
         model: The model's name.
         epochs: At most so many.
         classes: Number of classes, or the embedding's width.
+        shared: How many maps types of edges share, where they do.
     """
     nodes, width = data.x.shape
     entries = int(data.x.count_nonzero())
@@ -79,8 +82,11 @@ def forecast(data: Data, model: str, epochs: int, classes: int) -> Forecast:
     if model == "rgcn" and data.get("edge_type") is not None and data.edge_type.numel():
         of_type = data.edge_type.bincount()
         types, at_once = len(of_type), int(of_type.max())
-    work = 3 * types * entries * HIDDEN + 4 * edges * (HIDDEN + classes)
-    work += 4 * types * nodes * HIDDEN * (classes + 2)
+    maps = min(shared or types, types)
+    work = 3 * maps * entries * HIDDEN + 4 * edges * (HIDDEN + classes)
+    work += 4 * maps * nodes * HIDDEN * (classes + 2)
+    if maps < types:
+        work += 4 * types * nodes * maps * (HIDDEN + classes)  # mixed for each
     epoch = work / SPEED
     # A full pass on a graph without a node: its features are a second copy, and what is sent along edges is
     # there twice, as it comes and as it is weighed.

@@ -143,7 +143,13 @@ def analyse(
         tell(f"  · {note}")
     if chosen.reason:
         tell(f"  · model {model}: {chosen.reason}")
-    expected = forecast(reading.dataset.data, model, epochs, reading.dataset.num_classes or 64)
+    expected = forecast(
+        reading.dataset.data,
+        model,
+        epochs,
+        reading.dataset.num_classes or 64,
+        chosen.sizes.get("num_bases"),
+    )
     _check_memory(expected, memory)
     many = repeats * len(choices)
     if expected.long:
@@ -274,7 +280,7 @@ def _room(method: str, memory: str | int | None, training: float) -> dict[str, A
     if "memory" in asked and memory is not None:
         room["memory"] = max(LEAST_ROOM, (parse_bytes(memory) - held_memory()) // 2)
     elif "memory" in asked and held_memory() > MUCH:
-        room["memory"] = MUCH // 2
+        room["memory"] = MUCH // 3
     return room
 
 
