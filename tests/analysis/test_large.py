@@ -112,7 +112,7 @@ def test_a_forecast_grows_with_the_graph_and_is_told_when_it_is_long() -> None:
         data = Data(x=torch.eye(nodes, 50), edge_index=torch.zeros(2, 20 * nodes, dtype=torch.long))
         return forecast(data, "gcn", 200, 5)
 
-    small, large = expected(100), expected(20_000)
+    small, large = expected(100), expected(100_000)
     assert not small.long
     assert large.long
     assert large.memory > small.memory
@@ -173,3 +173,13 @@ def test_a_saved_run_keeps_sparse_features_sparse_and_gives_them_back(tmp_path: 
         assert "x" not in file.keys()  # noqa: SIM118  (it is no dictionary)
     back = nora.load_run(folder)
     assert torch.equal(back.data.x, analysis.run.data.x)
+
+
+def test_a_forecast_counts_the_maps_that_there_are() -> None:
+    data = Data(
+        x=torch.eye(20_000, 500),
+        edge_index=torch.zeros(2, 100_000, dtype=torch.long),
+        edge_type=torch.arange(100_000) % 8,
+    )
+    own, shared = (forecast(data, "rgcn", 200, 5, maps).training for maps in (None, 2))
+    assert shared < 0.5 * own
