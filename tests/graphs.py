@@ -33,6 +33,13 @@ def two_camps() -> Data:
     return graph([*clique(range(4)), *clique(range(4, 8)), (3, 4)], 8)
 
 
+def labelled_camps() -> Data:
+    """The two camps with a label each, in double precision."""
+    data = two_camps()
+    data.x, data.y = data.x.double(), torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
+    return data
+
+
 def bridge() -> Data:
     """Two triangles that only node 3 connects."""
     return graph([*clique(range(3)), (2, 3), (3, 4), *clique(range(4, 7))], 7)

@@ -182,4 +182,4 @@ def test_a_forecast_counts_the_maps_that_there_are() -> None:
         edge_type=torch.arange(100_000) % 8,
     )
     own, shared = (forecast(data, "rgcn", 200, 5, maps).training for maps in (None, 2))
-    assert shared < 0.5 * own
+    assert shared < 0.7 * own

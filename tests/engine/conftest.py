@@ -7,14 +7,15 @@ import torch
 from torch import nn
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data
-from torch_geometric.utils import barabasi_albert_graph
+
+from graphs import barabasi
 
 
 @pytest.fixture
 def hubs() -> Data:
     """150 nodes with a few hubs."""
     torch.manual_seed(3)
-    return Data(x=torch.randn(150, 6).double(), edge_index=barabasi_albert_graph(150, 2))
+    return Data(x=torch.randn(150, 6).double(), edge_index=barabasi(150, 2))
 
 
 @pytest.fixture

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from torch_geometric.transforms import AddRandomWalkPE
-from torch_geometric.utils import barabasi_albert_graph
 
 import nora
-from graphs import GRAPHS
+from graphs import GRAPHS, barabasi
 from nora.ingest import encode, read_graph
 from nora.ingest import encodings as module
 from nora.ingest.encodings import chosen_encoding, encoded_from, return_probabilities
@@ -28,7 +27,7 @@ def test_return_probabilities_are_pygs(kind: str) -> None:
 
 
 def test_fewer_steps_where_the_powers_grow_too_dense(monkeypatch: pytest.MonkeyPatch) -> None:
-    edge_index = barabasi_albert_graph(300, 3)
+    edge_index = barabasi(300, 3)
     every = return_probabilities(edge_index, 300)
     monkeypatch.setattr(module, "WALK_WORK", 50_000)
     some = return_probabilities(edge_index, 300)

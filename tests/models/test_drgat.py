@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
-from torch_geometric.utils import barabasi_albert_graph
 
 import nora
 from definition import changes
-from graphs import FEATURES, GRAPHS, bridge, double, graph
+from graphs import FEATURES, GRAPHS, barabasi, bridge, double, graph
 from networks import CLASSES, network
 from nora import build_model
 from nora.engine.steps.reduce import Scatter
@@ -164,7 +163,7 @@ def test_two_evaluations_are_the_same_to_the_last_bit_whatever_the_random_state(
 
 def random_graph(directed: bool) -> Data:
     with seeded(3):
-        edge_index = barabasi_albert_graph(60, 2)
+        edge_index = barabasi(60, 2)
         if directed:
             edge_index = edge_index[:, torch.rand(edge_index.size(1)) < 0.6]
         return Data(x=torch.randn(60, FEATURES).double(), edge_index=edge_index)

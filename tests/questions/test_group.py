@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.utils import barabasi_albert_graph
 
 import nora
 from definition import changes, total
-from graphs import FEATURES, GRAPHS, bridge, double, some_pairs
+from graphs import FEATURES, GRAPHS, barabasi, bridge, double, some_pairs
 from networks import Centred, network, patchwork
 from nora import Group, LinkPrediction, NodeClassification
 from nora.engine import engine as engine_module
@@ -218,7 +217,7 @@ class TestBestGroup:
 
     def test_it_costs_far_less_than_plain_greedy_search(self) -> None:
         torch.manual_seed(0)
-        data = Data(x=torch.randn(150, FEATURES).double(), edge_index=barabasi_albert_graph(150, 2))
+        data = Data(x=torch.randn(150, FEATURES).double(), edge_index=barabasi(150, 2))
         group = nora.best_group(network(), data, 6, progress=False)
         assert group.evaluations < 150 + 5 * 150 / 3
 

@@ -28,12 +28,14 @@ from engine.test_models_as_written import (
     restless,
 )
 from engine.test_relational import RELATIONS, twitter
-from graphs import GRAPHS, hundred, two_camps
+from graphs import GRAPHS, hundred, labelled_camps
 from networks import Centred, network, patchwork
 from nora.engine.forecast import forecast
 from nora.engine.store import Writer
 from nora.models.timme import TIMME
 from nora.problem import Problem, build_problem
+
+pytestmark = pytest.mark.usefixtures("everything_is_large")
 
 
 def both(model: nn.Module, data: Any, place: Path, task: Any = None) -> tuple[Tensor, Tensor]:
@@ -47,14 +49,6 @@ def both(model: nn.Module, data: Any, place: Path, task: Any = None) -> tuple[Te
     assert session.prepared.preparations == 0
     assert found.details["backend"] == here.details["backend"]
     return found.scores, here.scores
-
-
-@pytest.fixture(autouse=True)
-def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small tensors go to disk as soon as they are made, as only large ones do otherwise."""
-    monkeypatch.setattr("nora.engine.ledger.LARGE", 1)
-    # Nor does the clock of a busy machine decide whether full passes would be quicker.
-    monkeypatch.setattr("nora.engine.verification.SHORT_SECONDS", float("inf"))
 
 
 # What `exact` does not follow on this graph: there is nothing to keep.
@@ -121,22 +115,9 @@ def test_relations_and_blends_are_kept(tmp_path: Path) -> None:
     assert torch.equal(found, here)
 
 
-def camps() -> Data:
-    data = two_camps()
-    data.x, data.y = data.x.double(), torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
-    return data
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> tuple[Path, nn.Module]:
-    """An engine on disk, and its model."""
-    model = patchwork()
-    return nora.prepare(model, camps(), tmp_path / "engine", progress=False), model
-
-
 def test_an_opened_session_answers_every_question_alike(engine) -> None:
     folder, model = engine
-    opened, fresh = nora.Session.open(folder, model), nora.Session(model, camps())
+    opened, fresh = nora.Session.open(folder, model), nora.Session(model, labelled_camps())
     for session in (opened, fresh):
         session.prepared.expect(1000)
     edits = {"remove_edges": [(3, 4)], "add_edges": [(0, 7)]}
@@ -166,7 +147,7 @@ def test_targets_and_names_are_said_when_it_is_opened(engine) -> None:
     folder, model = engine
     names = [f"node {k}" for k in range(8)]
     opened = nora.Session.open(folder, model, targets=[0, 1], names=names)
-    truth = nora.influence(model, camps(), "brute", targets=[0, 1], progress=False)
+    truth = nora.influence(model, labelled_camps(), "brute", targets=[0, 1], progress=False)
     found = opened.influence("exact", progress=False)
     assert torch.allclose(found.scores, truth.scores)
     assert opened.what_if("node 3").removed == (3,)
@@ -175,10 +156,10 @@ def test_targets_and_names_are_said_when_it_is_opened(engine) -> None:
 def test_a_checkpoint_goes_on_with_an_opened_engine(engine, tmp_path: Path) -> None:
     folder, model = engine
     parts = tmp_path / "parts"
-    nora.influence(model, camps(), "exact", nodes=[0, 1], checkpoint=parts, progress=False)
+    nora.influence(model, labelled_camps(), "exact", nodes=[0, 1], checkpoint=parts, progress=False)
     opened = nora.Session.open(folder, model)
     whole = opened.influence("exact", checkpoint=parts, progress=False)
-    truth = nora.influence(model, camps(), "brute", progress=False)
+    truth = nora.influence(model, labelled_camps(), "brute", progress=False)
     assert torch.allclose(whole.scores, truth.scores)
 
 
@@ -203,24 +184,24 @@ def test_writing_into_an_opened_graph_is_noticed_and_stays_here(engine) -> None:
     opened.data.x[0] = 5
     with pytest.raises(RuntimeError, match="graph has changed"):
         opened.influence("exact", progress=False)
-    assert torch.equal(nora.Session.open(folder, model, check="all").data.x, camps().x)
+    assert torch.equal(nora.Session.open(folder, model, check="all").data.x, labelled_camps().x)
 
 
 def test_nothing_is_overwritten_unasked(engine) -> None:
     folder, model = engine
     with pytest.raises(FileExistsError, match="exists already"):
-        nora.prepare(model, camps(), folder, progress=False)
-    nora.prepare(model, camps(), folder, replace=True, progress=False)
+        nora.prepare(model, labelled_camps(), folder, progress=False)
+    nora.prepare(model, labelled_camps(), folder, replace=True, progress=False)
     other = folder.with_name("mine")
     other.mkdir()
     (other / "notes.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="holds no prepared engine"):
-        nora.prepare(model, camps(), other, replace=True, progress=False)
+        nora.prepare(model, labelled_camps(), other, replace=True, progress=False)
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(FileExistsError, match=r"notes\.txt"):
-        nora.prepare(model, camps(), folder, replace=True, progress=False)
+        nora.prepare(model, labelled_camps(), folder, replace=True, progress=False)
     with pytest.raises(NotADirectoryError):
-        nora.prepare(model, camps(), other / "notes.txt", progress=False)
+        nora.prepare(model, labelled_camps(), other / "notes.txt", progress=False)
 
 
 def test_what_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
@@ -229,19 +210,19 @@ def test_what_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
 
     monkeypatch.setattr("nora.engine.store.np.lib.format.write_array_header_1_0", full)
     with pytest.raises(OSError, match="No space left") as failed:
-        nora.prepare(patchwork(), camps(), tmp_path / "engine", progress=False)
+        nora.prepare(patchwork(), labelled_camps(), tmp_path / "engine", progress=False)
     assert failed.value.filename == str(tmp_path / "engine")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_model_that_cannot_be_followed_has_no_engine_to_keep(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no engine to keep"):
-        nora.prepare(Centred(), camps(), tmp_path / "engine", progress=False)
+        nora.prepare(Centred(), labelled_camps(), tmp_path / "engine", progress=False)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_graph_with_what_no_array_holds_is_refused_by_name(tmp_path: Path) -> None:
-    data = camps()
+    data = labelled_camps()
     data.story = object()
     with pytest.raises(TypeError, match=r"data\.story is a object"):
         nora.prepare(patchwork(), data, tmp_path / "engine", progress=False)
@@ -249,7 +230,7 @@ def test_a_graph_with_what_no_array_holds_is_refused_by_name(tmp_path: Path) -> 
 
 
 def test_plain_facts_about_a_graph_are_kept(tmp_path: Path) -> None:
-    data = camps()
+    data = labelled_camps()
     data.title, data.sizes, data.table = "two camps", (4, 4), np.arange(3)
     model = patchwork()
     opened = nora.Session.open(
@@ -332,11 +313,11 @@ class Decoder(nn.Module):
 def test_a_task_with_code_of_its_own_is_said_when_it_is_opened(tmp_path: Path) -> None:
     task = nora.LinkPrediction(torch.tensor([[0, 1], [5, 6]]), decoder=Decoder())
     model = network("gcn")
-    folder = nora.prepare(model, camps(), tmp_path / "engine", task, progress=False)
+    folder = nora.prepare(model, labelled_camps(), tmp_path / "engine", task, progress=False)
     with pytest.raises(ValueError, match="pass task="):
         nora.Session.open(folder, model)
     opened = nora.Session.open(folder, model, task)
-    truth = nora.influence(model, camps(), "brute", task, progress=False)
+    truth = nora.influence(model, labelled_camps(), "brute", task, progress=False)
     assert torch.allclose(opened.influence("exact", progress=False).scores, truth.scores)
 
 
@@ -357,10 +338,10 @@ def test_weights_by_node_id_are_kept_as_such(tmp_path: Path) -> None:
     model = ById()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        folder = nora.prepare(model, camps(), tmp_path / "engine", progress=False)
+        folder = nora.prepare(model, labelled_camps(), tmp_path / "engine", progress=False)
         opened = nora.Session.open(folder, model)
         found = opened.influence("exact", progress=False)
-        truth = nora.influence(model, camps(), "brute", progress=False)
+        truth = nora.influence(model, labelled_camps(), "brute", progress=False)
     assert found.details["removal"] == "isolated"
     assert torch.allclose(found.scores, truth.scores)
 

@@ -11,33 +11,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch_geometric.data import Data
 
 import nora
-from graphs import hundred, two_camps
+from graphs import hundred
 from networks import network, patchwork
 from nora.engine.store import MANIFEST, _manifest_digest
 
-
-@pytest.fixture(autouse=True)
-def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small tensors go to disk as soon as they are made, as only large ones do otherwise."""
-    monkeypatch.setattr("nora.engine.ledger.LARGE", 1)
-    # Nor does the clock of a busy machine decide whether full passes would be quicker.
-    monkeypatch.setattr("nora.engine.verification.SHORT_SECONDS", float("inf"))
-
-
-def camps() -> Data:
-    data = two_camps()
-    data.x, data.y = data.x.double(), torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
-    return data
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> tuple[Path, nn.Module]:
-    """An engine on disk, and its model."""
-    model = patchwork()
-    return nora.prepare(model, camps(), tmp_path / "engine", progress=False), model
+pytestmark = pytest.mark.usefixtures("everything_is_large")
 
 
 def refused(folder: Path, model: nn.Module, words: str, **more: Any) -> None:
