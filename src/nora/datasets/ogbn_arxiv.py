@@ -101,7 +101,7 @@ def _folder() -> Path:
             f"ogbn-arxiv could not be downloaded ({type(error).__name__}). Missing: "
             f"{', '.join(_missing(target))}. Get {URL} and unpack it so that these files are in "
             f"{target}, or set NORA_DATA to a folder that holds {FOLDER} with them"
-        ) from error
+        ) from None  # what a network library has to say is long, and tells no more
     return target
 
 

@@ -38,7 +38,7 @@ def _raw_folder(name: str) -> Path:
             f"{name} could not be downloaded ({type(error).__name__}). Missing: "
             f"{', '.join(missing)}. Get them from {Planetoid.url} and put them into {target}, or "
             f"set NORA_DATA to a folder that holds Planetoid/{name}/raw"
-        ) from error
+        ) from None  # a hundred lines of a network library tell no more
     return target
 
 

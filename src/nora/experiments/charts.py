@@ -137,5 +137,6 @@ def bars(
     axes.grid(axis="x", color="#E8E8E8", lw=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8, frameon=False)
+    # Outside: bars may be long anywhere.
+    figure.legend(loc="outside upper right", ncols=len(columns), fontsize=8, frameon=False)
     return figure
