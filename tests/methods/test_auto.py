@@ -182,6 +182,20 @@ class Centred(nn.Module):
         return x[:, :2] * self.scale - float(x[:, :2].mean())
 
 
+def test_an_engine_whose_preparation_would_not_fit_is_not_prepared(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_pass_seconds", lambda problem: 20.0)
+    prepared = Prepared()
+    with pytest.warns(UserWarning, match="to prepare exact would alone take 1 min"):
+        choice = auto(problem, prepared, budget=30)
+    assert choice.method == "nora"
+    assert prepared.preparations == 0
+    prepared.engine(problem)
+    with pytest.warns(UserWarning, match="exact would take"):
+        auto(problem, prepared, budget=0.01)  # it is there: what it takes is tried
+
+
 def test_a_model_that_cannot_be_followed_keeps_the_budget_by_an_estimate(problem: Problem) -> None:
     odd = check_model(build_problem(Centred(), problem.data))
     with pytest.warns(UserWarning, match=r"brute force would take \d+"):

@@ -45,6 +45,8 @@ LATE = 0.15
 # nothing would be worse than to be late.
 AT_LEAST = 0.25
 VERIFIED = 2
+# Passes that preparing takes: two that are recorded, and what the engine computes itself.
+PREPARING = 3
 # A pass that takes longer is not made only to be timed.
 LONG_SECONDS = 0.2
 SAMPLES, SAMPLED = 64, 12
@@ -127,6 +129,12 @@ def _choose(
             options,
             f"even {count:,} full forward passes of {duration(forward)} fit {duration(budget)}",
             expected_pearson=1.0,
+        )
+    if not prepared.ready and PREPARING * forward > (1 + LATE) * budget:
+        return _last_resort(
+            problem,
+            f"to prepare exact would alone take {duration(PREPARING * forward)}, more than the budget of "
+            f"{duration(budget)}",
         )
     try:
         engine = prepared.engine(problem, removals=count)
