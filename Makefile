@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Tests start many processes: what Python has compiled once is kept, wherever this is set.
 unexport PYTHONDONTWRITEBYTECODE
+# And they share few cores: threads that wait for others sleep.
+export OMP_WAIT_POLICY ?= PASSIVE
 
 .PHONY: demo test pytest lint setup docs linkcheck dist matrix coverage bench fuzz soak clean
 

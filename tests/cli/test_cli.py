@@ -75,6 +75,16 @@ class TestStartup:
         )
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
+    @pytest.mark.parametrize("given", [None, "ACTIVE"])
+    def test_threads_sleep_while_they_wait_unless_somebody_wants_otherwise(
+        self, given: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", given or "")
+        if given is None:
+            monkeypatch.delenv("OMP_WAIT_POLICY")
+        ok("methods")
+        assert os.environ["OMP_WAIT_POLICY"] == (given or "PASSIVE")
+
     def test_python_dash_m_nora_is_the_command(self) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "nora", "--help"], check=True, capture_output=True, text=True
