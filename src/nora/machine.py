@@ -6,6 +6,8 @@ import ctypes
 import gc
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 # Bytes; a process that has done no more than load torch, PyG and pandas holds a third of it.
@@ -69,6 +71,29 @@ def held_memory() -> int:
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
         return 0
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """No search for cycles of objects while a large library is loaded, nor right after it for its sake.
+
+    So many new objects make the collector look through all there are, torch's included, to find that nothing
+    can go: a fifth of a second. What is there in the end counts as old, as it would after the search.
+
+    >>> with collector_paused():
+    ...     gc.isenabled()
+    False
+    """
+    searching = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searching:
+            if gc.get_freeze_count() == 0:  # else somebody keeps objects frozen
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
 
 
 def release_memory() -> None:

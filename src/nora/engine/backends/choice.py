@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from nora.engine.backends import vectorised
 from nora.engine.backends.backend import Backend
+from nora.machine import collector_paused
 from nora.problem import Problem
 from nora.stacklevel import warn
 
@@ -41,11 +43,13 @@ def pick_backend(name: BackendName, problem: Problem, removals: int) -> Backend:
     large = plain and (removals * size > COMPILE_ABOVE or size > LARGE_GRAPH)
     if name == "vectorised" or (name == "auto" and not (on_cpu and large)):
         return vectorised
-    missing = _why_no_numba()
-    if missing is None:
-        from nora.engine.backends import compiled
+    with collector_paused():
+        missing = _why_no_numba()
+        if missing is None:
+            from nora.engine.backends import compiled
 
-        return compiled
+            _fill_registries()
+            return compiled
     if name == "compiled":
         raise ImportError(
             f"backend='compiled' needs numba, which cannot be imported ({missing}): "
@@ -66,3 +70,12 @@ def _why_no_numba() -> str | None:
     except ImportError as error:
         return str(error).splitlines()[0] if str(error) else type(error).__name__
     return None
+
+
+@cache
+def _fill_registries() -> None:
+    """What the first call of a compiled loop would load: here it takes half as long."""
+    from numba.core.registry import cpu_target
+
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
