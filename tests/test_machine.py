@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import weakref
 import pytest
 
 from nora import machine
-from nora.machine import release_memory, usable_cores
+from nora.machine import collector_paused, release_memory, usable_cores
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be assigned here")
@@ -37,10 +38,23 @@ class Circle:
 
 
 def test_memory_is_given_back_where_much_is_held_and_no_time_is_lost_where_little_is(monkeypatch):
-    lost = weakref.ref(Circle())
-    monkeypatch.setattr(machine, "LITTLE", 2**60)
-    release_memory()
-    assert lost() is not None
-    monkeypatch.setattr(machine, "LITTLE", 1)
-    release_memory()
+    with collector_paused():  # or it might come by between two lines
+        lost = weakref.ref(Circle())
+        monkeypatch.setattr(machine, "LITTLE", 2**60)
+        release_memory()
+        assert lost() is not None
+        monkeypatch.setattr(machine, "LITTLE", 1)
+        release_memory()
+        assert lost() is None
+
+
+def test_a_paused_collector_is_as_it_was_afterwards_and_loses_nothing():
+    with collector_paused():
+        lost = weakref.ref(Circle())
+        assert not gc.isenabled()
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.collect()
     assert lost() is None
