@@ -55,7 +55,7 @@ matrix: dist
 
 # Which lines and branches the tests reach; the lowest ten files first.
 coverage: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report= $(PYTEST)
+	$(BIN)/python -m pytest -n 3 --dist worksteal --cov --cov-report= $(PYTEST)
 	$(BIN)/python .ci/coverage.py
 
 bench: setup
