@@ -73,4 +73,4 @@ soak: setup
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m soak --minutes $(MINUTES) --seed $(SEED)
 
 clean:
-	rm -rf $(VENV) build dist site .coverage .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist site jupyter_execute .coverage .mypy_cache .ruff_cache .pytest_cache
