@@ -257,7 +257,8 @@ def run(
         "peak_gb_by_phase": {k: v / 1e9 for k, v in told.get("peak_bytes", {}).items()},
         "epochs": told["metrics"]["epochs"],
         "test_accuracy": told["metrics"].get("test_accuracy"),
-        "method": told["method"]["name"],
+        # An estimate is called one; versions before that had the name alone.
+        "method": told["method"].get("called", told["method"]["name"]),
         "run_folder_mb": sum(f.stat().st_size for f in (out / "run").iterdir()) / 1e6,
     }
 
