@@ -197,27 +197,28 @@ def propagate(
     size = count if narrow or then is None else max(64, BLOCK_BYTES // (width * dtype.itemsize))
     masses = torch.empty(min(size, count), 2, dtype=dtype).numpy()
     rows_then = room(min(size, count), width, dtype=dtype)
+    outs = rows_then.numpy()
     if not narrow:
         arriving = loops.by_slot(reached.slot, reached.edge_ptr, count, len(csr.weight) > 0)
     made = []
     for first in range(0, max(count, 1), max(size, 1)):
         last = min(first + size, count)
-        block, new = (first, last), rows_then[: last - first]
-        out = new.numpy()
+        block, out = (first, last), outs[: last - first]
         if narrow:
             loops_messages.scatter(csr, senders.source, reached, change, sizes, out, masses)
         else:
             loops_messages.gather(
                 csr, senders.source, arriving, change, sizes, block, out, masses
             )  # fmt: skip
-        loops_messages.exchange(
+        unsure = loops_messages.exchange(
             csr, reached, arrays, more, own, LOST_DIGITS, block, masses, out, doubtful
         )
-        if doubtful[first:last].any():
+        if unsure:
             loops_messages.sum_anew(
                 csr, sources[0].numpy(), senders, reached, doubtful, arrays, y_rows, more, own,
                 _ties(edges, ties), block, out, _scratch(edges.num_nodes).slot,
             )  # fmt: skip
+        new = rows_then[: last - first]
         if then is None:
             return (new,)
         made.append(through(then, new) if narrow else then(new))

@@ -14,10 +14,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from nora.engine.backends.prefetch import prefetch_number
+
 NONE, MEAN, SYM = 0, 1, 2
 jit: Callable[..., Any] = njit(nogil=True, cache=True)
 # Sums over a row may be added in any order, so that they can use vector registers.
 jit_sums: Callable[..., Any] = njit(nogil=True, cache=True, fastmath={"reassoc", "nsz", "contract"})
+# How many lists of edges ahead of the one at hand are asked for.
+SOON = 8
 
 
 @jit
@@ -154,7 +158,7 @@ def expand(csr, removed, sources, also, ties, code, scratch):
         bound += min(most, len(indptr) - 1)
     node = np.empty(bound, dtype=np.int64)
     new_left = np.empty(bound)
-    n = np.int64(0)
+    n, last = np.int64(0), len(source)
     for c in range(len(rem_ptr) - 1):
         start = n
         here = rem_node[rem_ptr[c] : rem_ptr[c + 1]]
@@ -163,6 +167,11 @@ def expand(csr, removed, sources, also, ties, code, scratch):
         if code != NONE:
             lose(csr, here, ties, c, loss, lost)
         for s in range(src_ptr[c], src_ptr[c + 1]):
+            if s + 2 * SOON < last:
+                prefetch_number(indptr, source[s + 2 * SOON])
+            if s + SOON < last:
+                prefetch_number(target, indptr[source[s + SOON]])
+                prefetch_number(target, indptr[source[s + SOON]] + 16)
             at = edge_ptr[s]
             for e in range(indptr[source[s]], indptr[source[s] + 1]):
                 k = target[e]

@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from nora.engine.backends.loops import jit, jit_sums
+from nora.engine.backends.prefetch import prefetch, prefetch_number, rows_ahead
+
+# Sums that are added to in no order are asked for this many edges ahead.
+EDGES_AHEAD = 32
 
 
 @jit_sums
@@ -46,9 +50,11 @@ def size_of_sum(a, at, b, place, unit, scale):
 def message_changes(senders, right, y, y_rows, unit, change, sizes):
     """What every source sends differently, `[S, F]`, and how large that is `[S, 2]`."""
     source, row, scale = senders
-    width = y.shape[1]
+    width, ahead = y.shape[1], rows_ahead(y)
     for s in range(len(source)):
         j, m = source[s], row[s]
+        if s + ahead < len(source):
+            prefetch(y, source[s + ahead])
         old = y.dtype.type(right[j])
         new = y.dtype.type(scale[s])
         if m >= 0:
@@ -72,6 +78,7 @@ def gather(csr, source, arriving, change, sizes, rows, out, masses):
     first, last = rows
     weighted = len(weight) > 0
     width = change.shape[1]
+    end, ahead = ptr[last], rows_ahead(change)
     for t in range(first, last):
         to = t - first
         mass, plain = change.dtype.type(0), change.dtype.type(0)
@@ -79,6 +86,8 @@ def gather(csr, source, arriving, change, sizes, rows, out, masses):
             out[to, f] = 0
         for at in range(ptr[t], ptr[t + 1]):
             s = sender[at]
+            if at + ahead < end:
+                prefetch(change, sender[at + ahead])
             if weighted:
                 w = change.dtype.type(weight[indptr[source[s]] + position[at]])
                 mass += abs(w) * sizes[s, 0]
@@ -108,6 +117,8 @@ def scatter(csr, source, reached, change, sizes, out, masses):
         size, plain = sizes[s, 0], sizes[s, 1]
         for at in range(edge_ptr[s], edge_ptr[s + 1]):
             t = slot[at]
+            if at + EDGES_AHEAD < len(slot):
+                prefetch(out, max(slot[at + EDGES_AHEAD], 0))
             if t < 0:
                 continue
             if weighted:
@@ -127,15 +138,21 @@ def scatter(csr, source, reached, change, sizes, out, masses):
 def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful):
     """New outputs from the changes of messages, in place: rescaled where `left` changed.
 
-    `doubtful` is noted where the changes have eaten up the digits of a sum, or there is no number.
+    `doubtful` is noted where the changes have eaten up the digits of a sum, or there is no number; how
+    many of these rows are.
     """
     node, new_left, left = reached.node, reached.left, csr.left
     total, size, unit, plus, whole = base.total, base.size, base.unit, base.plus, base.whole
     more_rows = more.rows
     first, last = rows
-    width = out.shape[1]
+    width, ahead, unsure = out.shape[1], rows_ahead(out), 0
     for t in range(first, last):
         k, to = node[t], t - first
+        if t + ahead < last:
+            soon = node[t + ahead]
+            prefetch(whole, soon)
+            prefetch(size, soon)
+            prefetch_number(left, soon)
         for scale in range(2):
             was, mass = size[k, scale], masses[to, scale]
             # What is small beside the sum leaves most of it; only else is the sum itself looked at.
@@ -145,6 +162,7 @@ def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful)
                 np.isfinite(was + mass)
                 and size_of_sum(total, k, out, to, unit, scale) >= digits * (was + mass)
             )
+        unsure += doubtful[t]
         factor = out.dtype.type(new_left[t])
         if new_left[t] == left[k]:
             for f in range(width):
@@ -159,6 +177,7 @@ def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful)
         if len(own) > 0 and own[t] >= 0:
             for f in range(width):
                 out[to, f] += more_rows[own[t], f] - plus[k, f]
+    return unsure
 
 
 @jit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nora.engine.backends.loops import jit, jit_sums
+from nora.engine.backends.prefetch import prefetch, rows_ahead
 
 
 @jit
@@ -63,8 +64,11 @@ def dots(pair, pairs, ends, z, rows, out):
 @jit_sums
 def differences(before, item, after, change):
     """`Σ|before − after|` of every item."""
+    ahead = rows_ahead(before)
     for q in range(len(item)):
         i = item[q]
+        if q + ahead < len(item):
+            prefetch(before, item[q + ahead])
         total = change.dtype.type(0)
         for f in range(before.shape[1]):
             total += abs(before[i, f] - after[q, f])

@@ -18,7 +18,7 @@ from nora.engine.tape.program import Step as TapeStep
 from nora.engine.tape.tape import Ref
 from nora.engine.tape.tensors import Tensors
 from nora.engine.tape.tracked import Ids, Layout, RowCount, Tracked, Uniform
-from nora.engine.tape.trees import leaves, mapped
+from nora.engine.tape.trees import is_leaf, leaves, mapped
 
 aten = torch.ops.aten
 # Values of edges that take more than this are not kept but made anew where they are needed.
@@ -116,19 +116,7 @@ class Builder(Tensors):
         args_, kwargs_ = bound(step, lambda ref: slots[ref.id], given, operation)
         operation = _copied if operation is aten.copy.default else operation
 
-        def call(rows: Sequence[Tensor], count: int) -> list[Any]:
-            def put(a: Any) -> Any:
-                if isinstance(a, _Slot):
-                    return a.layout.tensor(rows[a.place])
-                if isinstance(a, Uniform):
-                    return a.layout.tensor(a.rows.expand(count, *a.rows.shape[1:]))
-                if isinstance(a, RowCount):
-                    return a.factor * count
-                return a
-
-            out = operation(*mapped(put, args_), **mapped(put, kwargs_))
-            return list(out) if isinstance(out, tuple | list) else [out]
-
+        call = _simply(operation, args_, kwargs_) or _anyhow(operation, args_, kwargs_)
         for place, number in enumerate(step.op.outs):
             if number is None:
                 continue
@@ -164,12 +152,14 @@ class Builder(Tensors):
                 step.scales = inputs[wide].value
                 return
 
-    def apply_first(self, step: TapeStep, layout: Layout, args: Mapping[str, Any]) -> None:
+    def apply_first(
+        self, step: TapeStep, layout: Layout, args: Mapping[str, Any], func: Any = None
+    ) -> None:
         """As `apply`, for an operation whose first result alone has rows."""
         number = step.op.outs[0]
         assert number is not None
         alone = replace(step.op, outs=(number,))
-        self.apply(replace(step, op=alone), layout, args)
+        self.apply(replace(step, op=alone), layout, args, func=func)
 
     def gathered(self, source: Value, index: Tensor, space: Space) -> Value:
         """Rows of `source` read by the rows of another space."""
@@ -265,6 +255,46 @@ class _Slot:
 
     def __init__(self, place: int, layout: Layout) -> None:
         self.place, self.layout = place, layout
+
+
+Call = Callable[[Sequence[Tensor], int], list[Any]]
+
+
+def _simply(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call | None:
+    """`operation` of rows, where they are arguments themselves and lie first; None else.
+
+    Asked for every block of rows, of which there may be thousands in a second.
+    """
+    if not all(is_leaf(leaf) for leaf in kwargs.values()):
+        return None
+    if not all(is_leaf(a) or (isinstance(a, _Slot) and a.layout == Layout(0)) for a in args):
+        return None
+    places = [(a.place, None) if isinstance(a, _Slot) else (None, a) for a in args]
+
+    def call(rows: Sequence[Tensor], count: int) -> list[Any]:
+        out = operation(*[a if at is None else rows[at] for at, a in places], **kwargs)
+        return list(out) if isinstance(out, tuple | list) else [out]
+
+    return call
+
+
+def _anyhow(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+    """`operation` of rows, wherever they are among its arguments and however they lie."""
+
+    def call(rows: Sequence[Tensor], count: int) -> list[Any]:
+        def put(a: Any) -> Any:
+            if isinstance(a, _Slot):
+                return a.layout.tensor(rows[a.place])
+            if isinstance(a, Uniform):
+                return a.layout.tensor(a.rows.expand(count, *a.rows.shape[1:]))
+            if isinstance(a, RowCount):
+                return a.factor * count
+            return a
+
+        out = operation(*mapped(put, args), **mapped(put, kwargs))
+        return list(out) if isinstance(out, tuple | list) else [out]
+
+    return call
 
 
 def bound(

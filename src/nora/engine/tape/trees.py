@@ -16,6 +16,11 @@ from torch import Tensor
 _LEAVES = frozenset({int, float, bool, str, type(None), torch.dtype, Tensor})
 
 
+def is_leaf(tree: Any) -> bool:
+    """Whether it is a plain number, name or tensor: none of the containers, nor anything else."""
+    return tree.__class__ in _LEAVES
+
+
 def leaves(tree: Any) -> list[Any]:
     """Everything in it that is no list, tuple or dictionary, in order."""
     found: list[Any] = []

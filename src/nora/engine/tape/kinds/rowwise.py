@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
+
 from nora.engine.tape.follow import Walk, kind
 from nora.engine.tape.kinds.anything import on_everything
 from nora.engine.tape.kinds.pointwise import bring_to_rows
 from nora.engine.tape.program import Sized, Step
 from nora.engine.tape.tape import Ref
 from nora.engine.tape.tracked import Layout, Tracked, Uniform
+
+aten = torch.ops.aten
+NONE = torch.zeros(0, dtype=torch.long)
 
 
 def _own(walk: Walk, step: Step) -> Layout:
@@ -89,16 +96,39 @@ def normalised(walk: Walk, step: Step) -> None:
     if whole or any(isinstance(a, Sized) for a in args.values()):
         on_everything(walk, step)
         return
+    affine = _learnt_affine(walk, step) if "batch_norm" in step.name and size == 2 else None
     # Statistics that come with the result have rows along other axes, and are not used.
-    _first_result(walk, step, layout, args)
+    _first_result(walk, step, layout, affine or args, aten.addcmul.default if affine else None)
 
 
-def _first_result(walk: Walk, step: Step, layout: Layout, args: dict) -> None:
+def _learnt_affine(walk: Walk, step: Step) -> dict[str, Any] | None:
+    """By learnt statistics: one product and one sum, in a third of the time; None where it is not the same.
+
+    They are what the operation itself computes first, every time it is asked.
+    """
+    names = ("weight", "bias", "running_mean", "running_var")
+    known = [walk[ref] if isinstance(ref, Ref) else ref for ref in map(step.args.get, names)]
+    found = walk[step.args["input"]]
+    rows = found.rows if isinstance(found, Uniform) else found.value.at(NONE)
+    dtypes = {tensor.dtype for tensor in (rows, *known) if tensor is not None}
+    if len(dtypes) > 1 or not dtypes <= {torch.float32, torch.float64}:
+        return None
+    weight, bias, mean, variance = known
+    with torch.no_grad():
+        scale = (variance + step.args["eps"]).rsqrt()
+        scale = scale if weight is None else scale * weight
+        shift = (0 if bias is None else bias) - mean * scale
+    return {"self": shift, "tensor1": step.args["input"], "tensor2": scale, "value": 1}
+
+
+def _first_result(
+    walk: Walk, step: Step, layout: Layout, args: dict[str, Any], func: Any = None
+) -> None:
     for number in step.op.outs[1:]:
         if number is not None:
             walk.cannot(number, "tells statistics that are not followed")
     kept = {number: walk.known[number] for number in step.op.outs if number in walk.known}
-    walk.apply_first(step, layout, args)
+    walk.apply_first(step, layout, args, func)
     walk.known.update(kept)
 
 
