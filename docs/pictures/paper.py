@@ -346,22 +346,21 @@ def index() -> str:
     for path in sorted((ROOT / "results").rglob("*.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
         about = document.get("about", document)
-        machine = about.get("machine")
-        size = "–" if machine is None else f"{machine['cores']} cores, {machine['memory_gb']} GB"
-        if machine is None and "cores" in about:
-            size = f"{about['cores']} cores"
-        seconds = f"{about['seconds']:,.0f}" if "seconds" in about else "–"
         name = path.relative_to(ROOT / "results").as_posix()
-        lines.append(
-            row(
-                f"[{name}]({name})",
-                f"`{about['command']}`",
-                str(about.get("commit") or "–"),
-                seconds,
-                size,
-            )
-        )
+        lines.append(made(f"[{name}]({name})", about))
+        for taken in about.get("taken_over", ()):
+            lines.append(made(f"{len(taken['cells'])} cells in it", taken))
     return "\n".join(lines) + "\n"
+
+
+def made(what: str, about: dict[str, Any]) -> str:
+    """The row of a result, or of cells that a result has taken over from an earlier one."""
+    machine = about.get("machine")
+    size = "–" if machine is None else f"{machine['cores']} cores, {machine['memory_gb']} GB"
+    if machine is None and "cores" in about:
+        size = f"{about['cores']} cores"
+    seconds = "–" if about.get("seconds") is None else f"{about['seconds']:,.0f}"
+    return row(what, f"`{about['command']}`", str(about.get("commit") or "–"), seconds, size)
 
 
 PAGES = {"docs/paper.md": page, "results/README.md": index}

@@ -11,7 +11,7 @@ import typer
 from nora.cli.arguments import Force
 from nora.cli.display import Json, print_json, print_wide_table, say
 from nora.files import check_folder
-from nora.outputs import check_file
+from nora.outputs import check_file, read_from
 
 # Longer tables are for the files.
 SHOWN_ROWS = 40
@@ -30,6 +30,13 @@ def reproduce(
         str | None, typer.Option(metavar="NAMES", help="Models, with commas.")
     ] = None,
     tasks: Annotated[str | None, typer.Option(metavar="NAMES", help="node, link or both.")] = None,
+    cells: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Of those, these cells alone, with commas: cora-gat-link,cora-gcn-node.",
+        ),
+    ] = None,
     cycles: Annotated[
         int | None,
         typer.Option(min=1, max=5, metavar="N", help="How many of the five cyclic splits."),
@@ -62,6 +69,15 @@ def reproduce(
             "--finished", help="Do no work; tell of the cells that are finished, and which are not."
         ),
     ] = False,
+    earlier: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            metavar="FILE",
+            help="The JSON file of an earlier report with the same settings: its cells count as finished; "
+            "may be given several times.",
+        ),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -76,6 +92,8 @@ def reproduce(
       nora reproduce citation --datasets cora --models gcn --profile quick
       nora reproduce stability --datasets cora,citeseer
       nora reproduce citation --profile paper --finished --out results/paper
+      nora reproduce citation --profile paper --cells cora-gat-link,cora-gcnii-link --out part
+      nora reproduce citation --profile paper --finished --with part/citation.json --out whole
       nora reproduce citation --datasets cora --method my_package:my_method
     """
     from nora.experiments import RECIPES
@@ -86,8 +104,10 @@ def reproduce(
         print_entries(RECIPES.told())
         return
     RECIPES.check(experiment)
+    files = tuple(earlier or ())
+    inputs = read_from(*files, *(file.with_suffix(".parquet") for file in files))
     for ending in (".md", ".json", ".png", ".parquet"):
-        check_file(out / f"{experiment}{ending}", force)
+        check_file(out / f"{experiment}{ending}", force, inputs)
 
     from nora.datasets import DATASETS, cache_folder
     from nora.models import MODELS
@@ -97,7 +117,7 @@ def reproduce(
             family.check(name)
 
     from nora.experiments.cells import profile_named
-    from nora.experiments.conduct import conduct
+    from nora.experiments.conduct import conduct, only_cells
     from nora.experiments.lab import Lab
 
     entry, size = RECIPES[experiment], profile_named(profile)
@@ -114,6 +134,10 @@ def reproduce(
     if method and not entry.facts.takes_methods:
         takers = ", ".join(one.name for one in RECIPES if one.facts.takes_methods)
         raise ValueError(f"{experiment} compares no further methods; --method is for {takers}")
+    if earlier:
+        from nora.experiments.earlier import from_parts
+
+        from_parts(experiment)  # or it is refused
     from nora.experiments.stranger import method_named
 
     own = tuple(dict.fromkeys(method_named(text) for text in method or ()))
@@ -130,14 +154,20 @@ def reproduce(
         seed=seed,
         methods=own,
     )
+    if cells is not None:
+        lab = only_cells(experiment, lab, _names(cells, ()))
     command = ["nora", "reproduce", experiment, "--profile", profile]
     for key, value in chosen.items():
         command += [f"--{key}", ",".join(value)]
+    if cells is not None:
+        command += ["--cells", ",".join(_names(cells, ()))]
     command += ["--cycles", str(lab.cycles), "--share", f"{share:g}", "--seed", str(seed)]
     for text in method or ():
         command += ["--method", text]
     if finished:
         command.append("--finished")
+    for file in files:
+        command += ["--with", str(file)]
     try:
         report = conduct(
             experiment,
@@ -146,6 +176,7 @@ def reproduce(
             shlex.join(command),
             say=(lambda _: None) if json else (lambda text: typer.echo(text, err=True)),
             finished=finished,
+            earlier=files,
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from nora.experiments.lab import Lab, Step
+    from nora.experiments.parts import Frames, Part
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,18 @@ class Recipe(Protocol):
         """Its tables and chart, once all steps are done."""
 
 
+class FromParts(Recipe, Protocol):
+    """A recipe whose report is made from tables with rows of single cells, wherever they were made."""
+
+    @staticmethod
+    def parts(lab: Lab) -> list[Part]:
+        """The tables that its report is made from."""
+
+    @staticmethod
+    def report_from(lab: Lab, frames: Frames) -> Report:
+        """Its tables and chart from these tables, by their headings; of the lab only settings are used."""
+
+
 @dataclass(frozen=True)
 class RecipeFacts:
     """What a recipe runs over when nobody says.
@@ -67,6 +80,7 @@ class RecipeFacts:
         datasets, models, tasks: Their names.
         cell_by_cell: No row of its tables needs two cells, so that it can tell of some of them.
         takes_methods: Methods of somebody else's can stand in its tables.
+        takes_cells: Cells of earlier reports can stand in its tables: it is a `FromParts`.
     """
 
     datasets: tuple[str, ...] = ("cora", "citeseer", "pubmed")
@@ -74,6 +88,7 @@ class RecipeFacts:
     tasks: tuple[str, ...] = ("node", "link")
     cell_by_cell: bool = False
     takes_methods: bool = False
+    takes_cells: bool = False
 
 
 RECIPES: Registry[type[Recipe], RecipeFacts] = Registry("experiment", __name__, RecipeFacts())

@@ -13,12 +13,18 @@ from nora.experiments.cells import Cell
 from nora.experiments.charts import dots
 from nora.experiments.kept import keep, kept
 from nora.experiments.lab import TRUTH, Lab, Step, in_file
-from nora.experiments.single import SAYS, single_tables
+from nora.experiments.parts import WHERE, Frames, Part, frames_of
+from nora.experiments.single import EVERY, SAYS, models_part, tables_of_models
 from nora.results.agreement import evaluate
 
 COMPARED = ("nora", "nora-t1", "nora-t2", "mask", "predict-n", "predict-e")
 YARDSTICKS = ("degree", "pagerank", "random")
 RESAMPLES = 200
+# What `evaluate` tells of a method.
+METRICS = ("pearson", "spearman", "kendall", "top_1%", "top_3%", "top_10%")
+EVERYTHING = "Everything"
+QUALITY = "How good are the models?"
+TUNED = "Tuned options"
 
 
 def methods_of(lab: Lab) -> tuple[str, ...]:
@@ -52,11 +58,36 @@ def rows_of(lab: Lab, cell: Cell, method: str) -> list[dict[str, Any]]:
 def evaluated(lab: Lab, methods: tuple[str, ...]) -> pd.DataFrame:
     """One row per cell, method and metric: `value`, `low`, `high`, and the paper's `paper`."""
     rows = [row for cell in lab.cells for method in methods for row in rows_of(lab, cell, method)]
+    return beside_paper(pd.DataFrame(rows))
+
+
+def beside_paper(found: pd.DataFrame) -> pd.DataFrame:
+    """The same rows with the paper's Pearson as a column `paper`, NaN where it has none."""
     figures = published()["pearson"]
-    for row in rows:
-        keys = (row["task"], row["dataset"], row["model"], row["method"])
-        row["paper"] = lookup(figures, *keys) if row["metric"] == "pearson" else float("nan")
-    return pd.DataFrame(rows)
+    names = zip(*(found[key] for key in ("task", "dataset", "model", "method")), strict=True)
+    paper = [
+        lookup(figures, *keys) if metric == "pearson" else float("nan")
+        for keys, metric in zip(names, found["metric"], strict=True)
+    ]
+    return found.assign(paper=paper)
+
+
+def evaluated_part(methods: tuple[str, ...], metrics: tuple[str, ...]) -> Part:
+    """What `evaluated` gives, as a part of a report: the paper's figures are looked up when it is made.
+
+    Args:
+        methods: The methods.
+        metrics: Those that the report needs.
+    """
+    return Part(
+        EVERYTHING,
+        lambda lab: evaluated(lab, methods),
+        {
+            **dict.fromkeys((*WHERE, "method", "metric"), str),
+            **dict.fromkeys(("value", "low", "high"), float),
+        },
+        each={"method": methods, "metric": metrics},
+    )
 
 
 def plan_for(lab: Lab, methods: tuple[str, ...]) -> list[Step]:
@@ -85,7 +116,7 @@ def pearson_table(found: pd.DataFrame, methods: tuple[str, ...]) -> pd.DataFrame
     """Pearson per cell and method, each with the difference to the paper's figure in brackets."""
     pearson = found[found["metric"] == "pearson"]
     table = []
-    for (dataset, model, task), cell in pearson.groupby(["dataset", "model", "task"], sort=False):
+    for (dataset, model, task), cell in pearson.groupby(list(WHERE), sort=False):
         row: dict[str, Any] = {"dataset": dataset, "model": model, "task": task}
         for method, value, paper in cell[["method", "value", "paper"]].itertuples(index=False):
             row[method] = f"{value:.3f}" + (f" ({value - paper:+.3f})" if paper == paper else "")
@@ -139,7 +170,7 @@ def quality_table(lab: Lab) -> pd.DataFrame:
 @RECIPES.register(
     "citation",
     "the main table: all methods × datasets × models × tasks",
-    RecipeFacts(cell_by_cell=True, takes_methods=True),
+    RecipeFacts(cell_by_cell=True, takes_methods=True, takes_cells=True),
 )
 class Citation:
     """Pearson of every method in every cell, beside the paper's."""
@@ -151,13 +182,43 @@ class Citation:
         return [*plan_for(lab, methods), *evaluation_steps(lab, methods)]
 
     @staticmethod
+    def parts(lab: Lab) -> list[Part]:
+        """See `FromParts.parts`."""
+        methods = methods_of(lab)
+        return [
+            evaluated_part(methods, METRICS),
+            models_part(lab, methods),
+            Part(
+                QUALITY,
+                quality_table,
+                {
+                    **dict.fromkeys(WHERE, str),
+                    "hidden": float,
+                    "metric": str,
+                    **dict.fromkeys(("mean", "lowest", "highest", "epochs"), float),
+                },
+            ),
+            Part(
+                TUNED,
+                lambda here: tuned_table(here, COMPARED),
+                {"cell": str, "method": str, "options": str, "pearson on labels": float},
+                each={"method": COMPARED},
+            ),
+        ]
+
+    @staticmethod
     def report(lab: Lab) -> Report:
         """See `Recipe.report`."""
+        return Citation.report_from(lab, frames_of(lab, Citation.parts(lab)))
+
+    @staticmethod
+    def report_from(lab: Lab, frames: Frames) -> Report:
+        """See `FromParts.report_from`."""
         methods = methods_of(lab)
-        found = evaluated(lab, methods)
+        found = beside_paper(frames[EVERYTHING])
         intervals = found[found["metric"] == "pearson"]
         width = (intervals["high"] - intervals["low"]).groupby(intervals["method"]).mean()
-        expected, cells, every = single_tables(lab, methods)
+        expected, cells, every = tables_of_models(frames[EVERY])
         return Report(
             title="How well does each method agree with the truth?",
             text=(
@@ -171,13 +232,13 @@ class Citation:
                 ("Means over all cells", means_table(found, methods)),
                 cells,
                 ("Pearson in every cell (difference to the paper)", pearson_table(found, methods)),
-                ("How good are the models?", quality_table(lab)),
+                (QUALITY, frames[QUALITY]),
                 (
                     "Mean width of the 95 % bootstrap interval of Pearson",
                     width.rename("width").loc[list(methods)].reset_index(),
                 ),
-                ("Tuned options", tuned_table(lab, COMPARED)),
+                (TUNED, frames[TUNED]),
             ],
-            raw=[("Everything", found), every],
+            raw=[(EVERYTHING, found), every],
             figure=dots(intervals, tuple(dict.fromkeys((*lab.methods, *COMPARED)))),
         )

@@ -15,10 +15,13 @@ import pandas as pd
 
 from nora.experiments import RECIPES, Report
 from nora.experiments.cells import Cell
+from nora.experiments.earlier import TAKEN, Earlier, Taken, from_parts, read_earlier, take_over
 from nora.experiments.lab import Lab, Step
+from nora.experiments.parts import frames_of, joined, records
 from nora.experiments.provenance import provenance, seconds_of, told
 from nora.files import written_atomically
 from nora.progress import progress_bar
+from nora.registry import nearest
 from nora.results.plots.style import save_figure
 from nora.wording import duration, fixed
 
@@ -31,6 +34,7 @@ def conduct(
     progress: bool = True,
     say: Callable[[str], None] = lambda _: None,
     finished: bool = False,
+    earlier: Sequence[Path] = (),
 ) -> Report:
     """Carry out one experiment.
 
@@ -42,11 +46,16 @@ def conduct(
         progress: Show a progress bar over the whole plan.
         say: Called with a line about every step that had to be done, and what is left.
         finished: Do nothing, and tell of the cells that are finished.
+        earlier: JSON files of earlier reports: their cells count as finished. What lies in the cache
+            comes first, then the files in their order.
     """
     recipe = RECIPES[name].value
-    missing: list[Cell] = []
-    if finished:
-        lab, missing = only_finished(name, lab)
+    files = [read_earlier(name, lab, path) for path in earlier]
+    whole, taken, missing = lab, Taken(), list[Cell]()
+    if finished or files:
+        whole, lab, taken, missing = divided(name, lab, files, finished)
+    if files:
+        say(f"{name}: {len(taken.cells)} cells are taken over from earlier reports")
     plan = recipe.plan(lab)
     waiting = [step for step in plan if not step.done()]
     say(f"{name}: {len(plan)} steps, {len(plan) - len(waiting)} of them done before")
@@ -61,31 +70,77 @@ def conduct(
             left = pace.after(step, seconds, waiting[number:])
             say(f"[{number}/{len(waiting)}] {step.label}: {duration(seconds)}{left}")
             advance(1)
-    report = recipe.report(lab)
+    report = recipe.report(lab) if not taken.cells else _report_with(name, whole, lab, taken)
     if missing:
         names = ", ".join(str(cell) for cell in missing)
         text = f"{report.text} Not finished, and not counted: {names}."
         facts = {**report.facts, "missing": [str(cell) for cell in missing]}
         report = replace(report, text=text, facts=facts)
-    about = {**provenance(lab, plan, command), **report.facts}
+    about = {"experiment": name, **provenance(lab, plan, command), **report.facts}
+    if taken.cells:
+        about[TAKEN] = list(taken.about)
     write_report(name, report, about, out)
     return report
 
 
-def only_finished(name: str, lab: Lab) -> tuple[Lab, list[Cell]]:
-    """The same with finished cells alone, and the cells that are not."""
+def divided(
+    name: str, lab: Lab, files: Sequence[Earlier], finished: bool
+) -> tuple[Lab, Lab, Taken, list[Cell]]:
+    """Who tells of which cells.
+
+    Args:
+        name: The recipe.
+        lab: With all cells that are asked for.
+        files: Earlier reports.
+        finished: No cell is to be worked on.
+
+    Returns:
+        The same with all cells that the report tells of; with those that come from the cache alone; cells of
+        earlier reports; and the cells that neither has, where no cell is to be worked on.
+    """
+    _check_cell_by_cell(name)
+    plan = RECIPES[name].value.plan
+    done = [
+        cell for cell in lab.cells if all(step.done() for step in plan(replace(lab, only=(cell,))))
+    ]
+    taken = take_over([cell for cell in lab.cells if cell not in done], files)
+    missing = [cell for cell in lab.cells if cell not in (*done, *taken.cells)]
+    if not finished:
+        done, missing = [*done, *missing], []
+    elif not done and not taken.cells:
+        also = ", or in what was written earlier" if files else ""
+        raise ValueError(f"none of {len(lab.cells)} cells is finished in {lab.cache}{also}")
+    whole = replace(lab, only=(*done, *taken.cells))
+    return whole, replace(lab, only=tuple(done)), taken, missing
+
+
+def only_cells(name: str, lab: Lab, names: Sequence[str]) -> Lab:
+    """The same with some cells alone, by their names."""
+    _check_cell_by_cell(name)
+    known = {str(cell): cell for cell in lab.cells}
+    for one in names:
+        if one not in known:
+            raise ValueError(
+                f"there is no cell {one!r} here.{nearest(one, list(known))} A cell is named by its "
+                "dataset, model and task, all of which must be asked for"
+            )
+    return replace(lab, only=tuple(known[one] for one in names))
+
+
+def _check_cell_by_cell(name: str) -> None:
     if not RECIPES[name].facts.cell_by_cell:
         raise ValueError(
             f"{name} puts cells together, so it cannot tell of some of them; name those that are "
             "finished with --datasets, --models and --tasks"
         )
-    plan = RECIPES[name].value.plan
-    done = [
-        cell for cell in lab.cells if all(step.done() for step in plan(replace(lab, only=(cell,))))
-    ]
-    if not done:
-        raise ValueError(f"none of {len(lab.cells)} cells is finished in {lab.cache}")
-    return replace(lab, only=tuple(done)), [cell for cell in lab.cells if cell not in done]
+
+
+def _report_with(name: str, whole: Lab, own: Lab, taken: Taken) -> Report:
+    """The report of all cells: those of a lab, and those of earlier reports."""
+    recipe = from_parts(name)
+    parts = recipe.parts(whole)
+    several = [*([frames_of(own, parts)] if own.cells else []), *taken.frames]
+    return recipe.report_from(whole, joined(several, parts, whole.cells))
 
 
 class Pace:
@@ -120,7 +175,7 @@ def write_report(name: str, report: Report, about: dict[str, Any], out: Path) ->
     document = {
         "title": report.title,
         "about": about,
-        "tables": {heading: _records(table) for heading, table in (*report.tables, *report.raw)},
+        "tables": {heading: records(table) for heading, table in (*report.tables, *report.raw)},
     }
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     # None takes its place before all are written.
@@ -155,8 +210,3 @@ def markdown(table: pd.DataFrame) -> str:
 
 def _cell(value: Any) -> str:
     return fixed(value).replace("|", "\\|")
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    rows = json.loads(table.to_json(orient="records", double_precision=6))
-    return rows

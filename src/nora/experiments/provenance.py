@@ -39,7 +39,7 @@ def provenance(lab: Lab, plan: Sequence[Step], command: str) -> dict[str, Any]:
         "torch": torch.__version__,
         "python": platform.python_version(),
         "commit": commit(),
-        "seconds": round(sum(known), 1),
+        "seconds": round(sum(known, 0.0), 1),
         "machine": machine(),
     }
 
@@ -95,15 +95,24 @@ def machine() -> dict[str, Any]:
 
 
 def told(about: dict[str, Any]) -> str:
-    """The same in one sentence.
+    """The same in one sentence, and one more for what was taken over from earlier reports.
 
     >>> told({"command": "nora reproduce skew", "seconds": 75.0, "commit": "ab12", "nora": "1.0",
     ...     "machine": {"cores": 2, "memory_gb": 24, "kind": "x86_64"}})
     'Made by `nora reproduce skew` (nora 1.0, commit ab12, 75 s of work, 2 cores and 24 GB).'
     """
-    size = about["machine"]
-    memory = f" and {size['memory_gb']} GB" if size["memory_gb"] else ""
-    return (
-        f"Made by `{about['command']}` (nora {about['nora']}, commit {about['commit'] or 'unknown'}, "
-        f"{about['seconds']:,.0f} s of work, {size['cores']} cores{memory})."
-    )
+    taken = [
+        f" Taken over from an earlier report: {', '.join(one['cells'])}, made by {_made(one)}."
+        for one in about.get("taken_over", ())
+    ]
+    return f"Made by {_made(about)}.{''.join(taken)}"
+
+
+def _made(about: dict[str, Any]) -> str:
+    facts = [f"nora {about['nora']}", f"commit {about['commit'] or 'unknown'}"]
+    if about["seconds"] is not None:  # the first versions did not say
+        facts.append(f"{about['seconds']:,.0f} s of work")
+    if size := about["machine"]:
+        memory = f" and {size['memory_gb']} GB" if size["memory_gb"] else ""
+        facts.append(f"{size['cores']} cores{memory}")
+    return f"`{about['command']}` ({', '.join(facts)})"

@@ -13,6 +13,7 @@ import pandas as pd
 from torch import Tensor
 
 from nora.experiments.lab import TRUTH, Lab
+from nora.experiments.parts import WHERE, Part
 from nora.results.agreement import agreement
 
 # Their scores rank nodes in units of their own; other methods' are estimates of the influence itself.
@@ -21,7 +22,7 @@ METRICS = ("pearson", "spearman", "top_1%", "top_3%", "top_10%", "median error")
 EXPECTED = "One model: what to expect (mean, range over models)"
 # What a table of averages must say of itself.
 SAYS = "A user has one model: what to expect of it stands first, and the averages after it. "
-WHERE = ["dataset", "model", "task"]
+EVERY = "One model: every model"
 
 
 def median_error(scores: Tensor, truth: Tensor) -> float:
@@ -74,7 +75,7 @@ def expected_table(found: pd.DataFrame) -> pd.DataFrame:
 def cells_table(found: pd.DataFrame, metric: str = "pearson") -> pd.DataFrame:
     """Per cell and method, the mean of a metric over the cell's models, and its range."""
     rows = []
-    for cell, models in found.groupby(WHERE, sort=False):
+    for cell, models in found.groupby(list(WHERE), sort=False):
         row: dict[str, Any] = dict(zip(WHERE, cell, strict=True))
         for method, mine in models.groupby("method", sort=False):
             row[str(method)] = spread_in_words(mine[metric])
@@ -84,12 +85,29 @@ def cells_table(found: pd.DataFrame, metric: str = "pearson") -> pd.DataFrame:
 
 def single_tables(lab: Lab, methods: tuple[str, ...]) -> list[tuple[str, pd.DataFrame]]:
     """What to expect, the same in every cell, and every model."""
-    found = one_by_one(lab, methods)
+    return tables_of_models(one_by_one(lab, methods))
+
+
+def tables_of_models(found: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The same from what `one_by_one` gives."""
     return [
         (EXPECTED, expected_table(found)),
         ("One model: Pearson in every cell (mean, range)", cells_table(found)),
-        ("One model: every model", found),
+        (EVERY, found),
     ]
+
+
+def models_part(lab: Lab, methods: tuple[str, ...]) -> Part:
+    """What `one_by_one` gives, as a part of a report."""
+    return Part(
+        EVERY,
+        lambda here: one_by_one(here, methods),
+        {
+            **dict.fromkeys((*WHERE, "method"), str),
+            **dict.fromkeys(("cycle", *METRICS), float),
+        },
+        each={"method": methods, "cycle": range(lab.cycles)},
+    )
 
 
 def spread_in_words(values: pd.Series) -> str:

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pandas as pd
 
 from nora.experiments import RECIPES, RecipeFacts, Report
 from nora.experiments.charts import dots
-from nora.experiments.citation import evaluated, plan_for
+from nora.experiments.citation import EVERYTHING, beside_paper, evaluated_part, plan_for
 from nora.experiments.lab import Lab, Step
-from nora.experiments.single import SAYS, single_tables
+from nora.experiments.parts import WHERE, Frames, Part, frames_of, table_of
+from nora.experiments.single import EVERY, SAYS, models_part, tables_of_models
 
 COMPARED = ("cauchy", "nora")
+METRICS = ("pearson", "spearman", "top_3%")
+CELLS = "Every cell"
+
+
+def _kept(_: Path, document: Mapping[str, Any]) -> pd.DataFrame:
+    """What was evaluated, from a report's file; the first ones kept no intervals."""
+    if EVERYTHING in document["tables"]:
+        return table_of(document, EVERYTHING)
+    wide = table_of(document, CELLS)
+    columns = {(metric, method): f"{metric} {method}" for method in COMPARED for metric in METRICS}
+    if missing := {*WHERE, *columns.values()} - {*wide.columns}:
+        raise ValueError(f"its table {CELLS!r} has no column {min(missing)!r}")
+    parts = [
+        wide[list(WHERE)].assign(method=method, metric=metric, value=wide[column])
+        for (metric, method), column in columns.items()
+    ]
+    return pd.concat(parts, ignore_index=True).assign(low=float("nan"), high=float("nan"))
 
 
 @RECIPES.register(
     "sketch",
     "beyond the paper: the Cauchy sketch beside tuned NORA",
-    RecipeFacts(cell_by_cell=True),
+    RecipeFacts(cell_by_cell=True, takes_cells=True),
 )
 class Sketch:
     """`cauchy` with 64 samples, no labels, against `nora` tuned on the labelled nodes."""
@@ -27,12 +50,22 @@ class Sketch:
         return plan_for(lab, COMPARED)
 
     @staticmethod
+    def parts(lab: Lab) -> list[Part]:
+        """See `FromParts.parts`."""
+        return [replace(evaluated_part(COMPARED, METRICS), read=_kept), models_part(lab, COMPARED)]
+
+    @staticmethod
     def report(lab: Lab) -> Report:
         """See `Recipe.report`."""
-        found = evaluated(lab, COMPARED)
-        shown = found[found["metric"].isin(["pearson", "spearman", "top_3%"])]
+        return Sketch.report_from(lab, frames_of(lab, Sketch.parts(lab)))
+
+    @staticmethod
+    def report_from(lab: Lab, frames: Frames) -> Report:
+        """See `FromParts.report_from`."""
+        found = beside_paper(frames[EVERYTHING])
+        shown = found[found["metric"].isin(METRICS)]
         wide = shown.pivot_table(
-            index=["dataset", "model", "task"],
+            index=list(WHERE),
             columns=["metric", "method"],
             values="value",
             sort=False,
@@ -52,7 +85,7 @@ class Sketch:
             )
             .reset_index()
         )
-        expected, cells, every = single_tables(lab, COMPARED)
+        expected, cells, every = tables_of_models(frames[EVERY])
         return Report(
             title="The Cauchy sketch beside tuned NORA",
             text=(
@@ -65,8 +98,8 @@ class Sketch:
                 expected,
                 ("Cells won by cauchy", summary),
                 cells,
-                ("Every cell", table),
+                (CELLS, table),
             ],
-            raw=[every],
+            raw=[(EVERYTHING, found), every],
             figure=dots(found[found["metric"] == "pearson"], COMPARED),
         )

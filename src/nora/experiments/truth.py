@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import pandas as pd
 
 from nora.experiments import RECIPES, RecipeFacts, Report
-from nora.experiments.benchmark import model_fingerprint, write_benchmark
+from nora.experiments.benchmark import Benchmark, model_fingerprint, write_benchmark
 from nora.experiments.citation import plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.parts import WHERE, Frames, Part, frames_of
 from nora.problem.fingerprint import graph_fingerprint
 
 CARD = """The exact influence `F(r)` of every node `r` of every trained model: what everybody else's
@@ -25,6 +30,8 @@ definition, one forward pass per removal, up to rounding.
   their fingerprints below tell. The graphs themselves are not in the file.
 - **Read it** with pandas, or with `nora.experiments.benchmark.Benchmark.load("truth.parquet")`.
 """
+
+MODELS, ROWS = "Models", "Influences"
 
 
 def models_table(lab: Lab) -> pd.DataFrame:
@@ -76,10 +83,27 @@ def truth_table(lab: Lab) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
+def _kept_models(path: Path, document: Mapping[str, Any]) -> pd.DataFrame:
+    return _beside(path, document).models
+
+
+def _kept_truth(path: Path, document: Mapping[str, Any]) -> pd.DataFrame:
+    return _beside(path, document).frame
+
+
+def _beside(path: Path, document: Mapping[str, Any]) -> Benchmark:
+    """The Parquet file beside a report's JSON: it has all digits, and the influences themselves."""
+    file = path.with_suffix(".parquet")
+    found = Benchmark.load(file)
+    if found.about != document["about"]:
+        raise ValueError(f"{file} beside it was not written with it")
+    return found
+
+
 @RECIPES.register(
     "truth",
     "the benchmark: exact influences of all cells as Parquet, with a data card",
-    RecipeFacts(cell_by_cell=True),
+    RecipeFacts(cell_by_cell=True, takes_cells=True),
 )
 class Truth:
     """`truth.parquet` with `truth.md` as its data card."""
@@ -90,12 +114,37 @@ class Truth:
         return plan_for(lab, ())
 
     @staticmethod
+    def parts(lab: Lab) -> list[Part]:
+        """See `FromParts.parts`."""
+        cycles = {"cycle": range(lab.cycles)}
+        models = {
+            **dict.fromkeys(WHERE, str),
+            "cycle": float,
+            **dict.fromkeys(("graph", "fingerprint", "metric"), str),
+            **dict.fromkeys(("value", "nodes", "total influence"), float),
+        }
+        rows = {
+            **dict.fromkeys(WHERE, str),
+            **dict.fromkeys(("cycle", "node", "influence"), float),
+            "labelled": bool,
+        }
+        return [
+            Part(MODELS, models_table, models, cycles, read=_kept_models, rounded=False),
+            Part(ROWS, truth_table, rows, cycles, ("node",), _kept_truth, rounded=False),
+        ]
+
+    @staticmethod
     def report(lab: Lab) -> Report:
         """See `Recipe.report`."""
-        models, truth = models_table(lab), truth_table(lab)
+        return Truth.report_from(lab, frames_of(lab, Truth.parts(lab)))
+
+    @staticmethod
+    def report_from(lab: Lab, frames: Frames) -> Report:
+        """See `FromParts.report_from`."""
+        models, truth = frames[MODELS], frames[ROWS]
         return Report(
             title="Exact influences: a benchmark",
             text=f"{CARD}\n{len(truth):,} rows. {lab.profile.caption}",
-            tables=[("Models", models)],
+            tables=[(MODELS, models)],
             files={".parquet": lambda path, about: write_benchmark(path, truth, models, about)},
         )
