@@ -90,7 +90,7 @@ def test_a_step_is_seen_by_the_pass_that_follows(name: str, sizes: dict) -> None
 def test_another_graph_given_to_the_network_is_not_taken_for_the_fixed_one() -> None:
     data, other = graph("two_camps", sparse=True), graph("two_camps", sparse=True, seed=1)
     other.edge_index = other.edge_index[:, ::2].contiguous()
-    for name in ("gcn", "sage"):
+    for name in ("gcn", "sage", "gat"):
         network = nora.build_model(name, 40, 4).eval()
         expected = network(other.x, other.edge_index)
         with fixed_graph(network, data):

@@ -7,6 +7,7 @@ with sparse matrices that are made once, forth and back:
     GCNConv, GCN2Conv   Â (x W)                       Â the normalised adjacency
     SAGEConv            M (x W_l) + x W_r             M the mean over neighbours
     RGCNConv            Σ_t M_t (x W_t) + x W_0       M_t the mean over neighbours by edges of type t
+    GATConv             A (x W)                       A the attention; see `nora.training.attention`
 
 Features are mapped before they are summed, and where few of them are not zero the map is a sparse product
 too, whatever the architecture. What the first layer gives is kept as long as its weights stay as they are:
@@ -33,6 +34,7 @@ from torch_geometric.nn.dense.linear import Linear
 from nora.problem.calling import default_forward
 from nora.problem.preserve import evaluating
 from nora.sparse import FixedMatrix, fixed_matrix, sparse_where_sparse
+from nora.training.attention import FixedAttention, gat_forward, is_plain
 
 Forward = Callable[..., Tensor]
 
@@ -108,6 +110,8 @@ class _Graph:
             return {"forward": self._remembered(module, self._sage(module))}
         if isinstance(module, RGCNConv) and mean and module.num_blocks is None:
             return {"forward": self._remembered(module, self._rgcn(module))}
+        if is_plain(module):
+            return {"forward": self._gat(module)}
         return {}
 
     def mapped(self, x: Tensor, weight: Tensor) -> Tensor:
@@ -220,6 +224,24 @@ class _Graph:
             return out if conv.bias is None else out + conv.bias
 
         return forward
+
+    def _gat(self, conv: Any) -> Forward:
+        key = "attention", conv.heads, conv.add_self_loops
+        if key not in self._made:
+            self._made[key] = FixedAttention(self.data.edge_index, self.num_nodes, *key[1:])
+        attend = gat_forward(conv, self._made[key])
+
+        def forward(x: Any, edge_index: Any, *more: Any, **named: Any) -> Any:
+            plain = all(one is None for one in (*more, *named.values()))
+            fits = isinstance(x, Tensor) and self._is_own(edge_index) and plain
+            return attend(x) if fits else type(conv).forward(conv, x, edge_index, *more, **named)
+
+        if (
+            conv.dropout
+        ):  # what is dropped is drawn anew in every pass; the mapped rows are the same
+            return forward
+        self._inside |= {id(inner) for inner in conv.modules()}
+        return self._remembered(conv, forward)
 
     def _typed(self, relations: int) -> tuple[list[Tensor], FixedMatrix]:
         """The senders by each type, and the means `[N, all senders]` over what they send."""
