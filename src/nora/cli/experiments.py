@@ -92,8 +92,8 @@ def reproduce(
       nora reproduce citation --datasets cora --models gcn --profile quick
       nora reproduce stability --datasets cora,citeseer
       nora reproduce citation --profile paper --finished --out results/paper
-      nora reproduce citation --profile paper --cells cora-gat-link,cora-gcnii-link --out part
-      nora reproduce citation --profile paper --finished --with part/citation.json --out whole
+      nora reproduce citation --cells cora-gat-link,cora-gcnii-link --out part
+      nora reproduce citation --finished --with part/citation.json --out whole
       nora reproduce citation --datasets cora --method my_package:my_method
     """
     from nora.experiments import RECIPES
