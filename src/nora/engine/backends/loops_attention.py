@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nora.engine.backends.loops import by_slot, jit
+from nora.engine.backends.prefetch import prefetch, rows_ahead
 
 
 @jit
@@ -54,9 +55,12 @@ def attend_anew(here, source, base, new, slope, slot, weight, peak, total, out):
         peak[h], total[h] = largest, summed
         for e in range(len(source)):
             weight[e, h] /= summed
+    ahead = rows_ahead(y)
     for e in range(len(source)):
         j = source[e]
         m = slot[j]
+        if e + ahead < len(source) and slot[source[e + ahead]] < 0:
+            prefetch(y, source[e + ahead])
         for h in range(heads):
             share = weight[e, h]
             if m >= 0:
@@ -148,6 +152,7 @@ def attend(
     heads = base.near.shape[1]
     weight = np.empty((longest, heads), dtype=base.y.dtype)
     peak, total = np.empty(heads, dtype=base.y.dtype), np.empty(heads, dtype=base.y.dtype)
+    y, whole, source, ahead = base.y, softmax.whole, senders.source, rows_ahead(base.y)
     arriving, sender, _ = by_slot(reached.slot, reached.edge_ptr, len(node), False)
     for c in range(len(rem_ptr) - 1):
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
@@ -159,6 +164,12 @@ def attend(
                 ties.gone[ties.place[i]] = True
         for t in range(ptr[c], ptr[c + 1]):
             k = node[t]
+            if t + ahead < len(node):
+                soon = t + ahead
+                prefetch(whole, node[soon])
+                # Most rows are reached by a message or two.
+                for at in range(arriving[soon], min(arriving[soon] + 2, arriving[soon + 1])):
+                    prefetch(y, source[sender[at]])
             few = 2 * (arriving[t + 1] - arriving[t]) < indptr[k + 1] - indptr[k]
             mine = sender[arriving[t] : arriving[t + 1]]
             if (
