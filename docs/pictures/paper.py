@@ -124,14 +124,20 @@ def agreement() -> Iterator[str]:
     yield ""
     yield f"ogbn-arxiv: **not possible here**: {WHY['ogbn-arxiv']}"
     yield ""
-    yield f"P50 and P_20_50: **not possible here**: {WHY['p50']} On PureP ([table](../results/twitter.md)):"
+    yield (
+        f"P50 and P_20_50: **not possible here**: {WHY['p50']} On PureP ([table](../results/twitter.md)), and on the "
+        "users of P_20_50 with the two relations that are left, friend and reply "
+        "([table](../results/p-20-50-partial/twitter.md)):"
+    )
     yield ""
     document = results("twitter")
     if document is not None:
+        left = "node, 2 relations of P_20_50"
         yield from table(
-            "method", "node, PureP", "link, PureP", "paper's P50 / P_20_50, node", "link"
+            "method", "node, PureP", "link, PureP", left, "paper's P50 / P_20_50, node", "link"
         )
         found = pearsons(document)
+        partial = pearsons(results("p-20-50-partial/twitter"))
         for method in METHODS:
             beside = [
                 " / ".join(
@@ -141,6 +147,7 @@ def agreement() -> Iterator[str]:
                 for task in ("node", "link")
             ]
             here = [f"{found[task, 'pure-p', 'timme', method]:.3f}" for task in ("node", "link")]
+            here.append(f"{partial['node', 'p-20-50-partial', 'timme', method]:.3f}")
             yield row(f"`{method}`", *here, *beside)
         yield ""
     yield from why_below()
@@ -347,13 +354,13 @@ def index() -> str:
         document = json.loads(path.read_text(encoding="utf-8"))
         about = document.get("about", document)
         name = path.relative_to(ROOT / "results").as_posix()
-        lines.append(made(f"[{name}]({name})", about))
+        lines.append(how_made(f"[{name}]({name})", about))
         for taken in about.get("taken_over", ()):
-            lines.append(made(f"{len(taken['cells'])} cells in it", taken))
+            lines.append(how_made(f"{len(taken['cells'])} cells in it", taken))
     return "\n".join(lines) + "\n"
 
 
-def made(what: str, about: dict[str, Any]) -> str:
+def how_made(what: str, about: dict[str, Any]) -> str:
     """The row of a result, or of cells that a result has taken over from an earlier one."""
     machine = about.get("machine")
     size = "–" if machine is None else f"{machine['cores']} cores, {machine['memory_gb']} GB"
