@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 
 from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.charts import bars
-from nora.experiments.citation import COMPARED, plan_for
 from nora.experiments.kept import keep, kept
 from nora.experiments.lab import TRUTH, Lab, Step
 from nora.questions.influence import influence
@@ -25,7 +26,7 @@ SAMPLE = 5
 
 def _path(lab: Lab, cell: Cell) -> Path:
     code = {method: lab.method_code(method) for method in ("brute", *METHODS_TIMED)}
-    facts = lab.cell_facts(cell, TRUTH, trials=lab.profile.trials, timed=code)
+    facts = lab.cell_facts(cell, TRUTH, timed=code)
     return lab.path("times", str(cell), facts, ".json")
 
 
@@ -45,15 +46,13 @@ def measure(lab: Lab, cell: Cell) -> dict[str, Any]:
         "brute": (time.perf_counter() - start) / len(sample) * num_nodes,
     }
     ask(TRUTH, nodes=sample[:1])  # compiles what is compiled
+    labels = torch.full((num_nodes,), float("nan"))
     for method in METHODS_TIMED:
-        stored = lab.scores(cell, 0, method)
-        options = dict(stored.options)
-        labels = lab.labels(cell, 0) if method.startswith("predict") else None
         start = time.perf_counter()
-        ask(method, labels=labels, **options)
+        found = ask(method, labels=labels if method.startswith("predict") else None)
         row[method] = time.perf_counter() - start
-        if method in COMPARED:
-            row[f"{method}, tuning"] = lab.tuned(cell, method).seconds
+        if method == TRUTH:
+            labels[lab.labelled(cell)] = found.scores[lab.labelled(cell)].float()
     keep(path, row)
     return row
 
@@ -73,7 +72,8 @@ class RunningTime:
             Step(f"time {cell}", _path(lab, cell), partial(measure, lab, cell))
             for cell in lab.cells
         ]
-        return plan_for(lab, METHODS_TIMED[1:]) + timings
+        first = replace(lab, cycles=1)
+        return [*first.training_steps(lab.cells), *timings]
 
     @staticmethod
     def report(lab: Lab) -> Report:
@@ -93,22 +93,15 @@ class RunningTime:
                 }
             )
         table = pd.DataFrame(rows)
-        tuning = pd.DataFrame(
-            {
-                "cell": str(cell),
-                **{method: measure(lab, cell)[f"{method}, tuning"] for method in METHODS_TIMED[1:]},
-            }
-            for cell in lab.cells
-        )
         return Report(
             title="What does each method cost?",
             text=(
                 "Seconds to score all nodes of one model, all measured in one go on one machine; "
-                f"brute force from {SAMPLE} removals. Tuning comes on top, once: NORA's search, and "
-                f"{lab.profile.trials} settings of the others. Take the ratios, not the seconds. "
-                + lab.profile.caption
+                f"brute force from {SAMPLE} removals, the others with their default options. Tuning comes "
+                "on top: a fraction of a second for NORA, whole runs for each setting of the others. Take "
+                "the ratios, not the seconds. " + lab.profile.caption
             ),
-            tables=[("Seconds to score all nodes", table), ("Seconds to tune", tuning)],
+            tables=[("Seconds to score all nodes", table)],
             figure=bars(
                 table,
                 "cell",
