@@ -110,9 +110,25 @@ def test_a_budget_missed_by_little_is_not_worth_an_estimate(
     assert "not worth it" in choice.reason
 
 
-def test_the_sketch_is_chosen_when_no_tolerance_fits(
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the engine have no rows that could be drawn."""
+    monkeypatch.setattr(module, "_draws", lambda engine: False)
+
+
+def test_where_rows_can_be_drawn_there_is_no_place_for_the_sketch(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
+    with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
+        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
+    assert choice.method == "nora"
+    assert "no tolerance up to 0.2 fits 15 s" in choice.reason
+
+
+def test_the_sketch_is_chosen_when_no_tolerance_fits_and_nothing_can_be_drawn(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undrawn(monkeypatch)
     slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
     with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
         choice = auto(with_slow_forward(problem), Prepared(), budget=15)
@@ -124,6 +140,7 @@ def test_the_sketch_is_chosen_when_no_tolerance_fits(
 def test_when_even_the_sketch_does_not_fit_the_papers_approximation_is_left(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    undrawn(monkeypatch)
     slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
     monkeypatch.setattr(module, "_sketch_seconds", lambda *given: 1000.0)
     with (
@@ -161,6 +178,7 @@ def test_a_sketch_that_cannot_fit_is_not_even_tried(
     def tried(*given: object) -> float:
         raise AssertionError("passes of 2 s were tried, 64 of which cannot fit 15 s")
 
+    undrawn(monkeypatch)
     slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
     monkeypatch.setattr(module, "_pass_seconds", lambda problem: 2.0)
     monkeypatch.setattr(module, "_sketch_seconds", tried)

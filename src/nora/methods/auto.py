@@ -3,8 +3,9 @@
 If even a full pass for every node fits, `exact` does. Otherwise a small stratified sample of nodes is removed
 for real (`nora.engine.pilot`), in at most a tenth of the budget. That tells what all nodes would take, and,
 with tolerances from fine to coarse, what estimates would take and how well they agree with `exact`: the
-choice is the finest that fits. When none does, or the engine cannot follow the model, there is the sketch
-(`cauchy`), and last the paper's approximation (`nora`), which costs a few passes.
+choice is the finest that fits. When none does, or the engine cannot follow the model, there is the paper's
+approximation (`nora`), which costs a few passes. The sketch (`cauchy`) is dominated wherever rows can be
+drawn (`benchmarks/sketch.py`), and is taken only where they cannot.
 Whatever is chosen is said, with the reason and the measured accuracy; an estimate comes with a warning that
 names what `exact` would take.
 """
@@ -33,10 +34,10 @@ from nora.stacklevel import warn
 from nora.wording import duration
 
 TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
-# Below this correlation on the sample, a tolerance is no better than the sketch.
+# Below this correlation on the sample, leaving changes out is no better than the sketch.
 WORTHWHILE = 0.95
 # An estimate that correlates so little is still taken before one whose correlation is not known.
-BETTER_THAN_UNKNOWN = 0.8
+ENOUGH = 0.8
 # Choosing may take this share of the budget, once the engine is there.
 CHOOSING = 0.1
 # What exceeds the budget by no more than this share is not worth an estimate.
@@ -163,11 +164,13 @@ def _choose(
     price = f"exact would take {duration(seconds)}"
     deadline = max(start + budget, time.perf_counter() + AT_LEAST * budget) + LATE * budget
     found = _tolerable(engine, pilot, seed, deadline - again, price, options)
-    if found is not None and found.expected_pearson >= WORTHWHILE:
+    drawn = _draws(engine)
+    # What was measured, if it agrees at all, is better than what nobody knows the agreement of.
+    if found is not None and found.expected_pearson >= (ENOUGH if drawn else WORTHWHILE):
         return found
     left = deadline - time.perf_counter()
     # A backward pass takes no less than half of a forward pass; to try one takes time and memory.
-    hopeless = SAMPLES * forward / 2 > left
+    hopeless = drawn or SAMPLES * forward / 2 > left
     sketch = float("inf") if hopeless else _sketch_seconds(engine, problem, left)
     if found is None:
         price += f", and no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"
@@ -183,8 +186,7 @@ def _choose(
             f"{price}; a sketch of {SAMPLES} backward passes should take {duration(sketch)}",
             sketch,
         )
-    # What was measured, if it agrees at all, is better than what nobody knows the agreement of.
-    if found is not None and found.expected_pearson >= BETTER_THAN_UNKNOWN:
+    if found is not None and found.expected_pearson >= ENOUGH:
         return found
     return _last_resort(problem, price)
 
@@ -258,6 +260,11 @@ def _tolerable(
 def _told(found: Agreement) -> str:
     order = f"Spearman {found.spearman:.3f}, " if found.spearman == found.spearman else ""
     return f" ({order}median error {100 * found.error:.1f}%)"
+
+
+def _draws(engine: Engine) -> bool:
+    """Whether a tolerance draws rows by what they are worth, or can only leave changes out."""
+    return bool(engine.worth.rows)
 
 
 def _sketch_seconds(engine: Engine, problem: Problem, left: float) -> float:
