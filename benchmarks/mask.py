@@ -189,7 +189,10 @@ def main() -> None:
     lab = Lab(cache, profile_named(asked.profile), ("cora", "citeseer"), models, ("node",), 1)
     where = Cell("cora", "gcn", "node")
     case = Case(lab, where, 0)
-    report: dict[str, Any] = {"command": "python benchmarks/mask.py", "profile": asked.profile}
+    report: dict[str, Any] = {
+        "command": f"python benchmarks/mask.py --profile {asked.profile}",
+        "profile": asked.profile,
+    }
     asked.results.parent.mkdir(parents=True, exist_ok=True)
     if asked.results.exists():  # a search takes a quarter of an hour: what is done is done
         before = json.loads(asked.results.read_text(encoding="utf-8"))
