@@ -131,6 +131,14 @@ def test_what_does_not_fit_into_memory_is_refused_with_its_gigabytes(
     assert nothing.figure is None
 
 
+def test_links_can_be_asked_for_too(tmp_path: Path) -> None:
+    lab = replace(laboratory_in(tmp_path / "cache", "gcn"), tasks=("link",))
+    report = conduct("arxiv", lab, tmp_path / "out", "again", progress=False)
+    (_, table), _, (_, quality), *_ = report.tables
+    assert table.set_index("method").loc["nora", PAPER] == 0.977
+    assert quality["metric"].tolist() == ["auc"]
+
+
 def test_finished_cells_are_told_alone(tmp_path: Path) -> None:
     both = laboratory_in(tmp_path / "cache", "gcn", "sage")
     conduct("arxiv", replace(both, models=("gcn",)), tmp_path / "one", "again", progress=False)

@@ -55,7 +55,8 @@ def cell_needs(lab: Lab, cell: Cell) -> Needs:
     settings = lab.profile.training(cell)
     training = ("epochs", "patience", "lr", "weight_decay")
     sizes = {key: value for key, value in settings.items() if key not in training}
-    channels = (dataset.data.x.size(1), dataset.num_classes)
+    outputs = dataset.num_classes if cell.task == "node" else sizes["hidden_channels"]
+    channels = (dataset.data.x.size(1), outputs)
     return needs(
         cell.model, sizes, channels, int(dataset.data.num_nodes or 0), dataset.data.num_edges
     )
@@ -146,6 +147,7 @@ def quality_table(found: list[Sampled]) -> pd.DataFrame:
     for one in found:
         run = one.lab.run(one.cell, one.cycle)
         sizes, metrics = run.architecture["sizes"], run.metrics
+        kind = "accuracy" if one.cell.task == "node" else "auc"
         rows.append(
             {
                 "model": one.cell.model,
@@ -156,8 +158,9 @@ def quality_table(found: list[Sampled]) -> pd.DataFrame:
                 "epochs at most": one.lab.profile.epochs,
                 "best epoch": int(metrics["best_epoch"]),
                 "still improving": "yes" if metrics["still_improving"] else "no",
-                "validation accuracy": metrics["val_accuracy"],
-                "test accuracy": metrics["test_accuracy"],
+                "metric": kind,
+                "validation": metrics[f"val_{kind}"],
+                "test": metrics[f"test_{kind}"],
                 "seconds": metrics["seconds"],
             }
         )
