@@ -32,7 +32,7 @@ SAMPLE = 500
 EPOCHS = {"quick": 3, "compact": 30}
 # The share of the machine's memory that one cell may take: others work there too, and needs are estimates.
 ROOM = 0.55
-NOT_POSSIBLE = "Not possible here: what does not fit into memory (GB)"
+NOT_POSSIBLE = "Not possible here: what does not fit into memory (GB, about)"
 PAPER = "paper's pearson, on other features"
 WARNING = (
     "**Stand-in features: no figure here is one on ogbn-arxiv.** Papers, citations, labels and the sizes of "
@@ -191,10 +191,10 @@ def refused_table(lab: Lab) -> pd.DataFrame:
             {
                 "model": cell.model,
                 "task": cell.task,
-                "training": need.training / 1e9,
-                "one pass (exact)": need.passing / 1e9,
-                "forth and back (nora)": need.explaining / 1e9,
-                "at most": room() / 1e9,
+                "training": round(need.training / 1e9),
+                "one pass (exact)": round(need.passing / 1e9),
+                "forth and back (nora)": round(need.explaining / 1e9),
+                "at most": round(room() / 1e9),
             }
         )
     return pd.DataFrame(rows)
@@ -208,8 +208,8 @@ def told(lab: Lab) -> str:
         f"{lab.seed}); {labelled} of them tune `nora`, `nora-t1` and `nora-t2`, the others judge. Every "
         "model stands by itself; the paper's figures are of averages over five. "
         f"`{ESTIMATE}` is NORA's own estimate, `exact` at a relative error of {TOLERANCE}; nodes that it "
-        "computes exactly to measure its error do not count. Seconds of a method are for all nodes, and by the "
-        "clock, whatever else the machine did. "
+        "computes exactly to measure its error do not count. Seconds of a method are for all nodes, and by "
+        "the clock, whatever else the machine did. "
         f"{lab.profile.caption} DrGAT has GAT's sizes, since the paper names none."
     )
 
