@@ -56,7 +56,7 @@ SUMMARY = [
     (
         "ogbn-arxiv, all its tables",
         "arxiv",
-        "no figure on ogbn-arxiv; [its graph with stand-in features](../results/arxiv/arxiv.md), for that the recipe runs at its size, and [for time](../benchmarks/README.md)",
+        "no figure on ogbn-arxiv; [its graph with stand-in features](../results/arxiv/arxiv.md): the recipe runs at its size; [for time](../benchmarks/README.md)",
     ),
     (
         "Twitter, P50 and P_20_50",
