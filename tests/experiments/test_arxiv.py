@@ -22,7 +22,7 @@ from nora.experiments.lab import Lab
 from nora.experiments.room import needs
 from nora.experiments.sampled import ESTIMATE, Sampled
 from nora.results.agreement import pearson
-from shell import refused
+from shell import ok, refused
 
 NODES, SAMPLE = 90, 40
 STAND_IN = "ogbn-arxiv-stand-in"
@@ -175,3 +175,11 @@ def test_the_real_sizes_of_attention_do_not_fit_where_sums_do() -> None:
 def test_a_sample_is_refused_where_all_nodes_are_known(tmp_path: Path) -> None:
     message = refused("reproduce", "skew", "--sample", 9, "--out", tmp_path)
     assert "--sample is for arxiv" in message
+
+
+def test_the_command_takes_one_cycle_and_a_sample(tmp_path: Path) -> None:
+    asked = ["--profile", "quick", "--models", "gcn", "--sample", 20, "--cache", tmp_path / "cache"]
+    ok("reproduce", "arxiv", *asked, "--out", tmp_path / "out")
+    about = json.loads((tmp_path / "out" / "arxiv.json").read_text("utf-8"))["about"]
+    assert (about["cycles"], about["sample"], about["epochs"]) == (1, 20, 3)
+    assert about["command"].endswith("--cycles 1 --share 0.1 --seed 0 --sample 20")
