@@ -208,7 +208,8 @@ def told(lab: Lab) -> str:
         f"{lab.seed}); {labelled} of them tune `nora`, `nora-t1` and `nora-t2`, the others judge. Every "
         "model stands by itself; the paper's figures are of averages over five. "
         f"`{ESTIMATE}` is NORA's own estimate, `exact` at a relative error of {TOLERANCE}; nodes that it "
-        "computes exactly to measure its error do not count. Seconds of a method are for all nodes, and by "
+        "computes exactly to measure its error do not count, and weigh the more in what it took the smaller "
+        "the sample is. Seconds of a method are for all nodes, and by "
         "the clock, whatever else the machine did. "
         f"{lab.profile.caption} DrGAT has GAT's sizes, since the paper names none."
     )
