@@ -166,9 +166,9 @@ def test_the_real_sizes_of_attention_do_not_fit_where_sums_do() -> None:
         for key in ("epochs", "patience", "lr", "weight_decay"):
             del settings[key]
         found[model] = needs(model, settings, (41, 40), 169_343, 2_315_598)
-    assert all(found[model].most < 12e9 for model in ("gcn", "sage", "gcnii"))
+    assert all(found[model].most < 13e9 for model in ("gcn", "sage", "gcnii"))
     assert all(found[model].passing > 14e9 for model in ("gat", "drgat"))
-    assert found["gat"].training < 12e9  # by sparse products
+    assert found["gat"].training < 13e9  # by sparse products
     assert found["drgat"].training > 28e9
 
 
