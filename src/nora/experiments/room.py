@@ -35,7 +35,7 @@ from nora.training.fixed_graph import fixed_graph
 # Nodes of the small graph; the other has twice as many.
 SMALL = 600
 # What Python, torch and copies of the graph take, and what operations take inside and the allocator keeps,
-# which nobody counts: on 169,343 nodes NORA held at most 9.5 GB with a GCN of 256 and 11.7 GB with a GCNII,
+# which nobody counts: on 169,343 nodes a process held at most 9.8 GB with a GCN and 11.7 GB with a GCNII,
 # where 6.0 and 6.7 are counted.
 PROCESS, INSIDE = 1.5e9, 1.5
 
