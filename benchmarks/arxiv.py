@@ -1,8 +1,8 @@
 """The real ogbn-arxiv citation graph with stand-in features, for speed and scale only.
 
-The official 128 features are replaced by a public text model's ranked guesses of each paper's
-category, so no figure made with it is one on ogbn-arxiv. Trained weights are kept in
-`benchmarks/.cache`, so that a benchmark can be repeated on the same model.
+The official 128 features are replaced by a language model's ranked guesses of each paper's category
+(the dataset `ogbn-arxiv-stand-in`), so no figure made with it is one on ogbn-arxiv. Trained weights are
+kept in `benchmarks/.cache`, so that a benchmark can be repeated on the same model.
 """
 
 from __future__ import annotations
@@ -11,38 +11,24 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch_geometric.data import Data
-from torch_geometric.utils import to_undirected
 
 import nora
 from nora.datasets import given_folder
+from nora.datasets.ogbn_arxiv_stand_in import CLASSES, FOLDER, read_stand_in
 
-CATEGORIES = 40
+CATEGORIES = CLASSES
 CACHE = Path(__file__).parent / ".cache"
 
 
 def load() -> tuple[Data, torch.Tensor, torch.Tensor]:
     """The undirected graph, and the training and test nodes of the official split."""
     base = given_folder() or Path(__file__).parents[2] / "shared" / "data"
-    folder = base / "ogbn_arxiv_graph"
-    raw = np.load(folder / "ogbn_arxiv_nofeat.npz")
-    y = torch.from_numpy(raw["y"].astype(np.int64))
-    edge_index = to_undirected(
-        torch.from_numpy(raw["edge_index"].astype(np.int64)), num_nodes=len(y)
-    )
-    x = torch.zeros(len(y), CATEGORIES + 1)
-    with (folder / "gpt_preds_tape.csv").open() as lines:
-        for node, line in enumerate(lines):
-            for rank, guess in enumerate(g for g in line.strip().split(",") if g):
-                x[node, int(guess)] = 1 / (rank + 1)
-    year = torch.from_numpy(raw["year"].astype(np.float32))
-    x[:, -1] = (year - year.mean()) / year.std()
-    parts = (torch.from_numpy(raw[part].astype(np.int64)) for part in ("train", "test"))
-    return Data(x=x, edge_index=edge_index, y=y), *parts
+    found = read_stand_in(base / FOLDER)
+    return found.data, found.split["train"], found.split["test"]
 
 
 def arxiv_topology(model: str, epochs: int = 15, **sizes: Any) -> tuple[torch.nn.Module, Data]:

@@ -78,6 +78,7 @@ NAVIGATION = {
         "Twitter <../results/twitter.md>",
         "Twitter, by degree <../results/twitter-degree.md>",
         "Twitter, by relation <../results/twitter-edges.md>",
+        "ogbn-arxiv's graph, stand-in features <../results/arxiv/arxiv.md>",
         "Benchmarks <../benchmarks/README.md>",
     ],
 }
@@ -108,6 +109,7 @@ include_patterns = [
     "CONTRIBUTING.md",
     "results/*.md",
     "results/paper/*.md",
+    "results/arxiv/*.md",
     "benchmarks/*.md",
 ]
 exclude_patterns = [

@@ -62,6 +62,12 @@ def reproduce(
         float,
         typer.Option(min=0.0, max=1.0, metavar="X", help="Share of nodes methods may learn from."),
     ] = 0.1,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            min=2, metavar="N", help="Of how many random nodes the truth is known (arxiv alone)."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of splits, weights and labelled nodes.")] = 0,
     finished: Annotated[
         bool,
@@ -134,6 +140,9 @@ def reproduce(
     if method and not entry.facts.takes_methods:
         takers = ", ".join(one.name for one in RECIPES if one.facts.takes_methods)
         raise ValueError(f"{experiment} compares no further methods; --method is for {takers}")
+    if sample is not None and entry.facts.sample is None:
+        takers = ", ".join(one.name for one in RECIPES if one.facts.sample is not None)
+        raise ValueError(f"{experiment} knows the truth of all nodes; --sample is for {takers}")
     if earlier:
         from nora.experiments.earlier import from_parts
 
@@ -149,10 +158,11 @@ def reproduce(
         chosen["datasets"],
         chosen["models"],
         chosen["tasks"],
-        cycles=cycles or size.cycles,
+        cycles=cycles or entry.facts.cycles or size.cycles,
         share=share,
         seed=seed,
         methods=own,
+        sample=sample,
     )
     if cells is not None:
         lab = only_cells(experiment, lab, _names(cells, ()))
@@ -162,6 +172,8 @@ def reproduce(
     if cells is not None:
         command += ["--cells", ",".join(_names(cells, ()))]
     command += ["--cycles", str(lab.cycles), "--share", f"{share:g}", "--seed", str(seed)]
+    if sample is not None:
+        command += ["--sample", str(sample)]
     for text in method or ():
         command += ["--method", text]
     if finished:

@@ -81,6 +81,8 @@ class RecipeFacts:
         cell_by_cell: No row of its tables needs two cells, so that it can tell of some of them.
         takes_methods: Methods of somebody else's can stand in its tables.
         takes_cells: Cells of earlier reports can stand in its tables: it is a `FromParts`.
+        cycles: How many cycles; None leaves it to the profile.
+        sample: Of how many random nodes it knows the truth; None knows it of all.
     """
 
     datasets: tuple[str, ...] = ("cora", "citeseer", "pubmed")
@@ -89,6 +91,8 @@ class RecipeFacts:
     cell_by_cell: bool = False
     takes_methods: bool = False
     takes_cells: bool = False
+    cycles: int | None = None
+    sample: int | None = None
 
 
 RECIPES: Registry[type[Recipe], RecipeFacts] = Registry("experiment", __name__, RecipeFacts())

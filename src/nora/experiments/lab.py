@@ -80,6 +80,7 @@ class Lab:
         executor: Who computes the true influences, as in `nora.influence`.
         methods: Further methods to compare, by their names in `METHODS`.
         only: Run over these cells alone, of those that datasets, models and tasks make; None for all.
+        sample: Of how many nodes the truth is known, in recipes that take a sample; None for theirs.
     """
 
     cache: Path
@@ -94,6 +95,7 @@ class Lab:
     executor: Any = None
     methods: Sequence[str] = ()
     only: Sequence[Cell] | None = None
+    sample: int | None = None
     _loaded: dict[str, tuple[Dataset, str]] = field(default_factory=dict, repr=False)
     _code: dict[tuple[Any, ...], str] = field(default_factory=dict, repr=False)
 
