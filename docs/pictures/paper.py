@@ -377,5 +377,5 @@ def how_made(what: str, about: dict[str, Any]) -> str:
 PAGES = {"docs/paper.md": page, "results/README.md": index}
 
 if __name__ == "__main__":
-    for name, write in PAGES.items():  # `made` is a function that one of them needs
+    for name, write in PAGES.items():
         (ROOT / name).write_text(write(), encoding="utf-8")
