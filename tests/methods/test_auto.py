@@ -110,25 +110,21 @@ def test_a_budget_missed_by_little_is_not_worth_an_estimate(
     assert "not worth it" in choice.reason
 
 
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the engine have no rows that could be drawn."""
-    monkeypatch.setattr(module, "_draws", lambda engine: False)
-
-
-def test_where_rows_can_be_drawn_there_is_no_place_for_the_sketch(
-    problem: Problem, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("drawn", [True, False])
+def test_an_estimate_that_draws_comes_before_the_sketch(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch, drawn: bool
 ) -> None:
-    slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
+    slow(monkeypatch, {0.0: 1000.0, **dict.fromkeys(module.TOLERANCES, 1.0)})
+    monkeypatch.setattr(module.Pilot, "agreement", lambda *given: Agreement(0.9, 0.7, 0.2))
+    monkeypatch.setattr(module, "_draws", lambda engine: drawn)
     with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
         choice = auto(with_slow_forward(problem), Prepared(), budget=15)
-    assert choice.method == "nora"
-    assert "no tolerance up to 0.2 fits 15 s" in choice.reason
+    assert choice.method == ("exact" if drawn else "cauchy")
 
 
-def test_the_sketch_is_chosen_when_no_tolerance_fits_and_nothing_can_be_drawn(
+def test_the_sketch_is_chosen_when_no_tolerance_fits(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    undrawn(monkeypatch)
     slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
     with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
         choice = auto(with_slow_forward(problem), Prepared(), budget=15)
@@ -140,7 +136,6 @@ def test_the_sketch_is_chosen_when_no_tolerance_fits_and_nothing_can_be_drawn(
 def test_when_even_the_sketch_does_not_fit_the_papers_approximation_is_left(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    undrawn(monkeypatch)
     slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
     monkeypatch.setattr(module, "_sketch_seconds", lambda *given: 1000.0)
     with (
@@ -178,7 +173,6 @@ def test_a_sketch_that_cannot_fit_is_not_even_tried(
     def tried(*given: object) -> float:
         raise AssertionError("passes of 2 s were tried, 64 of which cannot fit 15 s")
 
-    undrawn(monkeypatch)
     slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
     monkeypatch.setattr(module, "_pass_seconds", lambda problem: 2.0)
     monkeypatch.setattr(module, "_sketch_seconds", tried)

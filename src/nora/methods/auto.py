@@ -3,9 +3,10 @@
 If even a full pass for every node fits, `exact` does. Otherwise a small stratified sample of nodes is removed
 for real (`nora.engine.pilot`), in at most a tenth of the budget. That tells what all nodes would take, and,
 with tolerances from fine to coarse, what estimates would take and how well they agree with `exact`: the
-choice is the finest that fits. When none does, or the engine cannot follow the model, there is the paper's
-approximation (`nora`), which costs a few passes. The sketch (`cauchy`) is dominated wherever rows can be
-drawn (`benchmarks/sketch.py`), and is taken only where they cannot.
+choice is the finest that fits. When none does, or the engine cannot follow the model, there is the sketch
+(`cauchy`), and last the paper's approximation (`nora`), which costs a few passes. An estimate that draws rows
+comes before the sketch even where it agrees a little less than usual: but for deep models it
+is quicker and agrees better (`benchmarks/sketch.py`).
 Whatever is chosen is said, with the reason and the measured accuracy; an estimate comes with a warning that
 names what `exact` would take.
 """
@@ -164,13 +165,12 @@ def _choose(
     price = f"exact would take {duration(seconds)}"
     deadline = max(start + budget, time.perf_counter() + AT_LEAST * budget) + LATE * budget
     found = _tolerable(engine, pilot, seed, deadline - again, price, options)
-    drawn = _draws(engine)
     # What was measured, if it agrees at all, is better than what nobody knows the agreement of.
-    if found is not None and found.expected_pearson >= (ENOUGH if drawn else WORTHWHILE):
+    if found is not None and found.expected_pearson >= (ENOUGH if _draws(engine) else WORTHWHILE):
         return found
     left = deadline - time.perf_counter()
     # A backward pass takes no less than half of a forward pass; to try one takes time and memory.
-    hopeless = drawn or SAMPLES * forward / 2 > left
+    hopeless = SAMPLES * forward / 2 > left
     sketch = float("inf") if hopeless else _sketch_seconds(engine, problem, left)
     if found is None:
         price += f", and no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"

@@ -180,6 +180,7 @@ def expand(csr, removed, sources, also, ties, code, scratch):
                     t = n
                     slot[k] = n
                     node[n] = k
+                    new_left[n] = left[k]
                     n += 1
                 slots[at] = max(t, -1)
                 at += 1
@@ -188,10 +189,9 @@ def expand(csr, removed, sources, also, ties, code, scratch):
             if slot[k] == -1:
                 slot[k] = n
                 node[n] = k
+                new_left[n] = left[k]
                 n += 1
             also_slot[m] = slot[k]
-        for t in range(start, n):
-            new_left[t] = left[node[t]]
         if code != NONE:
             for r in here:
                 for e in range(indptr[r], indptr[r + 1]):

@@ -7,6 +7,10 @@ import math
 import numpy as np
 
 from nora.engine.backends.loops import jit
+from nora.engine.backends.prefetch import prefetch_number
+
+# How many rows ahead of the one at hand what is known of their nodes is asked for.
+SOON = 16
 
 
 @jit
@@ -19,10 +23,14 @@ def threshold(sizes, error, sums, squares):
     sums[:] = 0.0
     squares[:] = 0.0
     total = 0.0
-    for b in sizes:
+    bits = sizes.view(np.int64)
+    for i in range(len(sizes)):
+        b = sizes[i]
         total += max(b, 0.0) if b == b else b
         if b > 0.0 and np.isfinite(b):
-            power = min(max(math.frexp(b)[1] + len(sums) // 2, 0), len(sums) - 1)
+            # The power of two above it, as its bits have it: `frexp` would be called for every row.
+            above = (bits[i] >> 52) - 1022
+            power = min(max(above + len(sums) // 2, 0), len(sums) - 1)
             sums[power] += b
             squares[power] += b * b
     if not np.isfinite(total):
@@ -56,20 +64,29 @@ def arriving(csr, share, source, size, reached, also, worth, mass, certain, size
     """How much may arrive at every reached row, by what it is worth; −1 for those that are certain."""
     edge_ptr, slot, node, left = reached.edge_ptr, reached.slot, reached.node, reached.left
     indptr, old_left, own = csr.indptr, csr.left, reached.also
+    weighted = len(share) > 0
     for t in range(len(sizes)):
         sizes[t] = 0.0
     for s in range(len(source)):
         first = indptr[source[s]] - edge_ptr[s]
         for at in range(edge_ptr[s], edge_ptr[s + 1]):
             if slot[at] >= 0:
-                sizes[slot[at]] += size[s] * (abs(share[first + at]) if len(share) > 0 else 1.0)
+                sizes[slot[at]] += size[s] * (abs(share[first + at]) if weighted else 1.0)
     for t in range(len(sizes)):
         k = node[t]
-        sizes[t] = abs(left[t]) * sizes[t] + abs(left[t] - old_left[k]) * mass[k]
+        if t + SOON < len(sizes):
+            prefetch_number(worth, node[t + SOON])
+            prefetch_number(old_left, node[t + SOON])
+        if left[t] == old_left[k]:
+            sizes[t] *= abs(left[t]) * worth[k]
+        else:
+            turned = abs(left[t] - old_left[k]) * mass[k]
+            sizes[t] = (abs(left[t]) * sizes[t] + turned) * worth[k]
     for m in range(len(also)):
-        sizes[own[m]] += also[m]
+        sizes[own[m]] += also[m] * worth[node[own[m]]]
     for t in range(len(sizes)):
-        sizes[t] = -1.0 if certain[t] else sizes[t] * worth[node[t]]
+        if certain[t]:
+            sizes[t] = -1.0
 
 
 @jit
