@@ -73,9 +73,11 @@ NAVIGATION = {
         "Share of labels <../results/labels.md>",
         "Running time <../results/time.md>",
         "Stability <../results/stability.md>",
+        "Stability, five cycles <../results/five/stability.md>",
         "Skew <../results/skew.md>",
         "Top ten <../results/case.md>",
         "Twitter <../results/twitter.md>",
+        "Twitter, what is left of P_20_50 <../results/p-20-50-partial/twitter.md>",
         "Twitter, by degree <../results/twitter-degree.md>",
         "Twitter, by relation <../results/twitter-edges.md>",
         "ogbn-arxiv's graph, stand-in features <../results/arxiv/arxiv.md>",
@@ -110,6 +112,8 @@ include_patterns = [
     "results/*.md",
     "results/paper/*.md",
     "results/arxiv/*.md",
+    "results/five/*.md",
+    "results/p-20-50-partial/*.md",
     "benchmarks/*.md",
 ]
 exclude_patterns = [

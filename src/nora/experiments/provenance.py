@@ -13,6 +13,7 @@ import torch
 
 import nora
 from nora import __version__
+from nora.experiments.kept import kept
 from nora.experiments.lab import Lab, Step
 from nora.files import read_json
 from nora.results.influence import Influence
@@ -55,6 +56,8 @@ def seconds_of(path: Path) -> float | None:
             return Influence.load(path).seconds
         case "tuned":
             return Tuned.load(path).seconds
+        case "times":
+            return (kept(path) or {}).get("measuring")
     return None
 
 

@@ -36,6 +36,7 @@ def measure(lab: Lab, cell: Cell) -> dict[str, Any]:
     if (times := kept(path)) is not None:
         return dict(times)
     run = lab.run(cell, 0)
+    begun = time.perf_counter()
     num_nodes = int(run.data.num_nodes or 0)
     sample = shuffled(num_nodes, lab.seed)[:SAMPLE]
     ask = partial(influence, run.model, run.data, task=run.task, progress=False)
@@ -53,6 +54,7 @@ def measure(lab: Lab, cell: Cell) -> dict[str, Any]:
         row[method] = time.perf_counter() - start
         if method == TRUTH:
             labels[lab.labelled(cell)] = found.scores[lab.labelled(cell)].float()
+    row["measuring"] = time.perf_counter() - begun
     keep(path, row)
     return row
 
