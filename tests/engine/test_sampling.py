@@ -15,9 +15,10 @@ from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 import nora
 from graphs import barabasi
 from nora.engine.backends import compiled, vectorised
-from nora.engine.changed import Removals
+from nora.engine.changed import Arriving, Changed, Removals
+from nora.engine.edges import Edges
 from nora.engine.engine import Engine
-from nora.engine.sampling import folded
+from nora.engine.sampling import BITS, folded
 from nora.problem import build_problem
 from nora.problem.preserve import evaluating
 
@@ -251,6 +252,35 @@ def test_rows_that_are_no_numbers_are_all_computed() -> None:
     found = engine.with_tolerance(1e-9).influences(removals)
     torch.testing.assert_close(found, engine.influences(removals), rtol=1e-9, atol=1e-12)
     assert bool(engine.with_tolerance(0.5).influences(removals).isfinite().all())
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_infinite_sum_matters_where_its_factor_changes(backend: str, turned: bool) -> None:
+    """All rows are computed where the size of a change is unknown, and else as many as without that sum."""
+    source, target = barabasi(300, 3)
+    edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
+    removals, moved = Removals.single(torch.tensor([0])), torch.arange(1, 40)
+    changed = Changed(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
+    ties = edges.ties(removals)
+    sources = loops.find_sources(edges, removals, changed, ties)
+    none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
+
+    def chances(mass: Tensor) -> Tensor:
+        reach = loops.expand(edges, removals, sources, none, ties)
+        size = torch.linspace(0.1, 3, len(reach.source)).double()
+        certain = torch.zeros(len(reach.node), dtype=torch.bool)
+        arrives = Arriving(None, size, size[:0], mass, torch.ones(300).double(), certain)
+        return loops.draw(edges, reach, arrives, 0.2, torch.tensor([12345]), BITS)[1]
+
+    reach = loops.expand(edges, removals, sources, none, ties)
+    some = reach.node[(reach.left != edges.left[reach.node]) == turned]
+    ones = torch.ones(300).double()
+    finite, infinite = chances(ones), chances(ones.index_fill(0, some[:1], torch.inf))
+    assert 0 < len(finite) < len(reach.node)
+    assert torch.equal(
+        infinite, finite.new_full([len(reach.node)], 1 << BITS) if turned else finite
+    )
 
 
 def test_an_unknown_way_of_pruning_is_refused() -> None:

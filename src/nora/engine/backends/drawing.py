@@ -27,8 +27,10 @@ def draw(
         sent = sent * share[torch.arange(len(owner), device=device) + first[owner]].double().abs()
     sizes = torch.zeros(count, dtype=torch.double, device=device)
     sizes = sizes.index_add(0, reach.slot[lands], sent[lands])
-    turned = (reach.left - edges.left[reach.node]).abs()
-    sizes = reach.left.abs() * sizes + turned * arrives.mass[reach.node]
+    # What keeps its factor turns nothing, however large its sum is: 0 times infinity is no number.
+    turned = (reach.left - edges.left[reach.node]).abs() * arrives.mass[reach.node]
+    turned = torch.where(reach.left == edges.left[reach.node], 0, turned)
+    sizes = reach.left.abs() * sizes + turned
     sizes = sizes.index_add(0, reach.also, arrives.also) * arrives.worth[reach.node]
     sizes = torch.where(arrives.certain, 0, sizes)
     removal = owner_of(reach.ptr)
