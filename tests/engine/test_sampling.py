@@ -14,7 +14,7 @@ from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 import nora
 from graphs import barabasi
-from nora.engine.backends import compiled, vectorised
+from nora.engine.backends import compiled, drawing, loops_sampling, vectorised
 from nora.engine.changed import Arriving, Changed, Removals
 from nora.engine.edges import Edges
 from nora.engine.engine import Engine
@@ -281,6 +281,37 @@ def test_an_infinite_sum_matters_where_its_factor_changes(backend: str, turned: 
     assert torch.equal(
         infinite, finite.new_full([len(reach.node)], 1 << BITS) if turned else finite
     )
+
+
+def thresholds(sizes: np.ndarray, error: float) -> dict[str, float]:
+    """What sizes are compared with to tell the chance of a row, by both backends."""
+    rooms = np.empty((2, loops_sampling.BINS))
+    plain = torch.from_numpy(sizes.clip(min=0))
+    found = drawing._threshold(plain, torch.zeros(len(sizes), dtype=torch.long), 1, error)
+    return {
+        "compiled": loops_sampling.threshold(sizes, error, *rooms),
+        "vectorised": float(found),
+    }
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e-38, 1.0, 1e37, 1e60, 1e130])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 8.0])
+@pytest.mark.parametrize("error", [0.001, 0.03, 0.5])
+def test_draws_are_as_coarse_as_the_error_allows(error: float, spread: float, scale: float) -> None:
+    sizes = scale * np.exp(spread * np.random.default_rng(0).standard_normal(3000))
+    sizes[::7] = 0.0
+    sizes[5::50] = -1.0  # computed in any case
+    known = sizes[sizes > 0] / scale
+    for t in thresholds(sizes, error).values():
+        below = known[known < t / scale]
+        variance = (below * (t / scale - below)).sum() / (error * known.sum()) ** 2
+        assert 0.9 < variance < 1.06
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e160, np.inf, np.nan])
+def test_sizes_beyond_squares_leave_nothing_to_chance(scale: float) -> None:
+    sizes = np.linspace(1, 2, 50) * scale
+    assert thresholds(sizes, 0.1) == {"compiled": 0.0, "vectorised": 0.0}
 
 
 def test_an_unknown_way_of_pruning_is_refused() -> None:

@@ -210,34 +210,6 @@ def folded(changed: Changed, value: Value) -> Changed:
     return Changed(changed.ptr, changed.node, rows)
 
 
-def messages_that_count(
-    edges: Edges, sources: tuple[Tensor, ...], rows: Changed, y: Tensor
-) -> tuple[tuple[Tensor, ...], Changed]:
-    """Sources and changed rows with which every message changes as often as its row counts.
-
-    With `scale` and `right` the factor of a message then and before, row `y'` becomes the `y''` of
-    `scale y'' − right y = weight (scale y' − right y)`.
-    """
-    if rows.weight is None:
-        return sources, rows
-    ptr, source, row, scale = sources
-    at = (row >= 0).nonzero().flatten()
-    at = at[rows.weight[row[at]] != 1]
-    m, weight, before = row[at], rows.weight[row[at]], edges.right[source[at]]
-    # Where nothing is sent any more, the old factor can still say what `y''` must be.
-    then = torch.where(scale[at] == 0, before, scale[at])
-    known = then != 0
-    at, m, weight, before, then = at[known], m[known], weight[known], before[known], then[known]
-    shape = (-1, *[1] * (y.dim() - 1))
-    of_new = (weight * scale[at] / then).to(y.dtype).view(shape)
-    of_old = ((1 - weight) * before / then).to(y.dtype).view(shape)
-    moved = rows.rows.clone()
-    moved[m] = of_new * moved[m] + of_old * y[source[at]]
-    scale = scale.clone()
-    scale[at] = then
-    return (ptr, source, row, scale), Changed(rows.ptr, rows.node, moved)
-
-
 def thinned(
     backend: Backend,
     edges: Edges,

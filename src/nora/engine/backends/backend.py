@@ -39,6 +39,15 @@ class Backend(Protocol):
     ) -> Tensor:
         """L1 change of each source's message `[S]`, float64."""
 
+    def messages_that_count(
+        self, edges: Edges, sources: tuple[Tensor, ...], rows: Changed, y: Tensor
+    ) -> tuple[tuple[Tensor, ...], Changed]:
+        """Sources and changed rows with which every message changes as often as its row counts.
+
+        With `scale` and `right` the factor of a message then and before, row `y'` becomes the `y''` of
+        `scale y'' − right y = weight (scale y' − right y)`.
+        """
+
     def draw(
         self, edges: Edges, reach: Reach, arrives: Arriving, error: float, start: Tensor, bits: int
     ) -> tuple[Reach, Tensor, Tensor]:

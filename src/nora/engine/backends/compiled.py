@@ -152,6 +152,25 @@ def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: T
     return size
 
 
+def messages_that_count(
+    edges: Edges, sources: tuple[Tensor, ...], rows: Changed, y: Tensor
+) -> tuple[tuple[Tensor, ...], Changed]:
+    """See `Backend.messages_that_count`."""
+    if rows.weight is None:
+        return sources, rows
+    ptr, source, row, scale = sources
+    moved = rows.rows.clone(memory_format=torch.contiguous_format)
+    scale = scale.clone()
+    loops_sampling.messages_that_count(
+        _senders(source, row, scale),
+        edges.arrays.right,
+        rows.weight.numpy(),
+        _flat(y),
+        _flat(moved),
+    )
+    return (ptr, source, row, scale), Changed(rows.ptr, rows.node, moved)
+
+
 def draw(
     edges: Edges, reach: Reach, arrives: Arriving, error: float, start: Tensor, bits: int
 ) -> tuple[Reach, Tensor, Tensor]:

@@ -7,9 +7,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from nora.engine.changed import Arriving, Reach
+from nora.engine.changed import Arriving, Changed, Reach
 from nora.engine.edges import Edges
 from nora.engine.pointers import owner_of
+
+# Squares have most of their digits from here to its inverse.
+SMALLEST = 1e-290
 
 
 def draw(
@@ -56,6 +59,30 @@ def draw(
     return found, chance[kept], kept
 
 
+def messages_that_count(
+    edges: Edges, sources: tuple[Tensor, ...], rows: Changed, y: Tensor
+) -> tuple[tuple[Tensor, ...], Changed]:
+    """See `Backend.messages_that_count`."""
+    if rows.weight is None:
+        return sources, rows
+    ptr, source, row, scale = sources
+    at = (row >= 0).nonzero().flatten()
+    at = at[rows.weight[row[at]] != 1]
+    m, weight, before = row[at], rows.weight[row[at]], edges.right[source[at]]
+    # Where nothing is sent any more, the old factor can still say what `y''` must be.
+    then = torch.where(scale[at] == 0, before, scale[at])
+    known = then != 0
+    at, m, weight, before, then = at[known], m[known], weight[known], before[known], then[known]
+    shape = (-1, *[1] * (y.dim() - 1))
+    of_new = (weight * scale[at] / then).to(y.dtype).view(shape)
+    of_old = ((1 - weight) * before / then).to(y.dtype).view(shape)
+    moved = rows.rows.clone()
+    moved[m] = of_new * moved[m] + of_old * y[source[at]]
+    scale = scale.clone()
+    scale[at] = then
+    return (ptr, source, row, scale), Changed(rows.ptr, rows.node, moved)
+
+
 def _threshold(sizes: Tensor, removal: Tensor, count: int, error: float) -> Tensor:
     """Of every removal, the largest `t` for which drawing by `sizes / t` keeps the relative error."""
 
@@ -65,16 +92,16 @@ def _threshold(sizes: Tensor, removal: Tensor, count: int, error: float) -> Tens
         )
 
     total = summed(sizes)
-    limit = torch.full_like(total, torch.inf)
-    settled = ~total.isfinite()
-    limit[settled] = 0  # everything counts where there is no number
+    limit, wanted = torch.full_like(total, torch.inf), (error * total) ** 2
+    # Everything counts where there is no number, or none that squares can be told of.
+    settled = (total != 0) & ~((wanted > SMALLEST) & (wanted < 1 / SMALLEST))
+    limit[settled] = 0
     for _ in range(50):
         below = sizes < limit[removal]
         rest, squares = (
             summed(torch.where(below, sizes, 0)),
             summed(torch.where(below, sizes**2, 0)),
         )
-        wanted = (error * total) ** 2
         smaller = (wanted + squares) / rest
         settled |= (rest * limit - squares <= 1.05 * wanted) | ~(smaller < limit)
         limit = torch.where(settled, limit, smaller)

@@ -156,7 +156,7 @@ def expand(csr, removed, sources, also, ties, code, scratch):
     for c in range(len(rem_ptr) - 1):
         most = edge_ptr[src_ptr[c + 1]] - edge_ptr[src_ptr[c]] + also_ptr[c + 1] - also_ptr[c]
         bound += min(most, len(indptr) - 1)
-    node = np.empty(bound, dtype=np.int64)
+    node = np.empty(bound + 1, dtype=np.int64)
     new_left = np.empty(bound)
     n, last = np.int64(0), len(source)
     for c in range(len(rem_ptr) - 1):
@@ -176,12 +176,12 @@ def expand(csr, removed, sources, also, ties, code, scratch):
             for e in range(indptr[source[s]], indptr[source[s] + 1]):
                 k = target[e]
                 t = slot[k]
-                if t == -1:
-                    t = n
-                    slot[k] = n
-                    node[n] = k
-                    new_left[n] = left[k]
-                    n += 1
+                # Whether a node is new cannot be foreseen: it is written, and then it counts or not.
+                new = t == -1
+                t = np.int32(n) if new else t
+                slot[k] = t
+                node[n] = k
+                n += new
                 slots[at] = max(t, -1)
                 at += 1
         for m in range(also_ptr[c], also_ptr[c + 1]):
@@ -189,9 +189,10 @@ def expand(csr, removed, sources, also, ties, code, scratch):
             if slot[k] == -1:
                 slot[k] = n
                 node[n] = k
-                new_left[n] = left[k]
                 n += 1
             also_slot[m] = slot[k]
+        for t in range(start, n):
+            new_left[t] = left[node[t]]
         if code != NONE:
             for r in here:
                 for e in range(indptr[r], indptr[r + 1]):

@@ -6,44 +6,64 @@ import math
 
 import numpy as np
 
+from nora.engine.backends.drawing import SMALLEST
 from nora.engine.backends.loops import jit
 from nora.engine.backends.prefetch import prefetch_number
 
 # How many rows ahead of the one at hand what is known of their nodes is asked for.
 SOON = 16
+# Sizes that are about the same: as many parts of each power of two, and how many in all.
+PART_BITS = 3
+PARTS = 1 << PART_BITS
+BINS = 256 * PARTS
 
 
 @jit
 def threshold(sizes, error, sums, squares):
     """The largest `t` for which drawing by `sizes / t` keeps the relative error of their sum.
 
-    `sums` and `squares` are room for sums by powers of two, which tell it roughly; then Newton's method:
-    the error grows with `t`, faster and faster, so that `t` comes down to it.
+    The error grows with `t`, faster and faster, so that Newton's method comes down to it. `sums` and
+    `squares` are room for sums over sizes that are about the same, `PARTS` for each power of two: these
+    tell it so well that the sizes are seldom looked at again.
     """
     sums[:] = 0.0
     squares[:] = 0.0
     total = 0.0
-    bits = sizes.view(np.int64)
+    bits, lowest = sizes.view(np.int64), np.int64(1023 * PARTS - BINS // 2)
     for i in range(len(sizes)):
         b = sizes[i]
         total += max(b, 0.0) if b == b else b
         if b > 0.0 and np.isfinite(b):
-            # The power of two above it, as its bits have it: `frexp` would be called for every row.
-            above = (bits[i] >> 52) - 1022
-            power = min(max(above + len(sums) // 2, 0), len(sums) - 1)
-            sums[power] += b
-            squares[power] += b * b
-    if not np.isfinite(total):
-        return 0.0
+            # Its power of two and the first bits after it, as they stand in the number.
+            at = min(max((bits[i] >> (52 - PART_BITS)) - lowest, 0), BINS - 1)
+            sums[at] += b
+            squares[at] += b * b
     wanted = (error * total) ** 2
+    # Everything counts where there is no number, or none that squares can be told of.
+    if total != 0.0 and not SMALLEST < wanted < 1 / SMALLEST:
+        return 0.0
     t, rest, square = np.inf, 0.0, 0.0
-    for power in range(len(sums)):
-        rest += sums[power]
-        square += squares[power]
-        edge = math.ldexp(1.0, power - len(sums) // 2)
+    low = math.ldexp(1.0, -BINS // (2 * PARTS))
+    for at in range(BINS):
+        edge = low + low * (at % PARTS + 1) / PARTS
+        before, square_before = rest, square
+        rest += sums[at]
+        square += squares[at]
         if rest * edge - square >= wanted:
             t = edge
+            if rest > 0.0:
+                # A step of Newton's from there, and the most that the error can be with it.
+                nearer = min((wanted + square) / rest, edge)
+                smallest = low + low * (at % PARTS) / PARTS
+                if (
+                    0 < at < BINS - 1
+                    and before * nearer - square_before + sums[at] * (nearer - smallest)
+                    <= 1.05 * wanted
+                ):
+                    return nearer
             break
+        if at % PARTS == PARTS - 1:
+            low *= 2.0
     for _ in range(50):
         rest, square = 0.0, 0.0
         for b in sizes:
@@ -57,6 +77,25 @@ def threshold(sizes, error, sums, squares):
             break
         t = smaller
     return t
+
+
+@jit
+def messages_that_count(senders, right, weight, y, moved):
+    """Rows and factors of messages, in place, with which each changes as often as its row counts."""
+    source, row, scale = senders
+    for s in range(len(source)):
+        j, m = source[s], row[s]
+        if m < 0 or weight[m] == 1.0:
+            continue
+        # Where nothing is sent any more, the old factor can still say what the row must be.
+        then = right[j] if scale[s] == 0.0 else scale[s]
+        if then == 0.0:
+            continue
+        of_new = y.dtype.type(weight[m] * scale[s] / then)
+        of_old = y.dtype.type((1.0 - weight[m]) * right[j] / then)
+        for f in range(y.shape[1]):
+            moved[m, f] = of_new * moved[m, f] + of_old * y[j, f]
+        scale[s] = then
 
 
 @jit
@@ -93,7 +132,7 @@ def arriving(csr, share, source, size, reached, also, worth, mass, certain, size
 def draw(ptr, sizes, error, start, bits, chance):
     """The chance of every row as a multiple of `2^-bits`, 0 for those that were not drawn."""
     unit = np.int64(1) << bits
-    sums, squares = np.empty(256), np.empty(256)
+    sums, squares = np.empty(BINS), np.empty(BINS)
     for c in range(len(ptr) - 1):
         mine = sizes[ptr[c] : ptr[c + 1]]
         t = threshold(mine, error, sums, squares)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.drawing import draw as draw
+from nora.engine.backends.drawing import messages_that_count as messages_that_count
 from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums, Turning
 from nora.engine.edges import Edges, Ties
 from nora.engine.pointers import owner_of

@@ -14,7 +14,7 @@ from nora.engine.changed import Arriving, Attention, Changed, Reach, Sums, scale
 from nora.engine.edges import Edges
 from nora.engine.ledger import made_once
 from nora.engine.pointers import owner_of
-from nora.engine.sampling import folded, messages_that_count, thinned, weighted_alike
+from nora.engine.sampling import folded, thinned, weighted_alike
 from nora.engine.steps.dense import propagate_everywhere
 from nora.engine.steps.following import passed
 from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Then, Value
@@ -111,7 +111,7 @@ class Propagate(Step):
         if chunk.draws is not None and isinstance(self.added, Value):
             more = folded(more, self.added)
         sources = chunk.sources(self, rows, y)
-        sources, rows = messages_that_count(self.edges, sources, rows, y)
+        sources, rows = chunk.backend.messages_that_count(self.edges, sources, rows, y)
         reach, tied = _reached(chunk, self.edges, sources, (more.ptr, more.node))
         weight = None
         if chunk.draws is not None:
