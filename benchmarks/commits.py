@@ -107,9 +107,12 @@ def work() -> None:
         if "engine" not in made:
             made["engine"] = Engine.prepare(build_problem(model.eval(), data), compiled)
             list(made["engine"].scores(nodes[:5], 2**31, workers=1))
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
         start, computing = time.perf_counter(), time.process_time()
         found = [scores for _, scores in made["engine"].scores(nodes, 2**31, workers=1)]
         seconds = time.perf_counter() - start
+        torch.set_num_threads(threads)
         return {
             "seconds": seconds, "cpu": time.process_time() - computing, "removals": seconds,
             "sum": float(torch.cat(found).double().sum()), "fallback": None,

@@ -46,7 +46,7 @@ from nora.seeds import shuffled
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "estimates.json"
-TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.1)
+TOLERANCES = (0.01, 0.02, 0.025, 0.03, 0.05, 0.1)
 DROPPED = (1e-4, 1e-3, 1e-2)
 RANDOM, HUBS = 500, 20
 MEMORY = parse_bytes("2GB")
