@@ -238,19 +238,29 @@ def labels() -> Iterator[str]:
     yield ""
     if document is None:
         return
-    shown = list(document["tables"]["Mean over the cells"][0])[1:]
+    rows = document["tables"]["Pearson by share of labelled nodes"]
+    shown = list(rows[0])[2:]
     yield from table("where", "method", *shown)
-    cells = ", ".join(
-        dict.fromkeys(
-            one["cell"] for one in document["tables"]["Pearson by share of labelled nodes"]
-        )
-    )
     for one in document["tables"]["The paper, ogbn-arxiv"]:
         yield row(
             f"paper, {one['cell']}", f"`{one['method']}`", *(f"{one[key]:.3f}" for key in shown)
         )
-    for one in document["tables"]["Mean over the cells"]:
-        yield row(f"here, {cells}", f"`{one['method']}`", *(f"{one[key]:.3f}" for key in shown))
+    for dataset in dict.fromkeys(one["cell"].split("-")[0] for one in rows):
+        mine = [one for one in rows if one["cell"].startswith(f"{dataset}-")]
+        cells = dict.fromkeys(one["cell"].removeprefix(f"{dataset}-") for one in mine)
+        for method in dict.fromkeys(one["method"] for one in mine):
+            means = (fmean(one[key] for one in mine if one["method"] == method) for key in shown)
+            yield row(
+                f"here, {dataset}, mean of {', '.join(cells)}",
+                f"`{method}`",
+                *(f"{mean:.3f}" for mean in means),
+            )
+    for one in document["tables"].get("One model: mean Pearson over all models", []):
+        yield row(
+            "here, one model, mean of all",
+            f"`{one['method']}`",
+            *(f"{one[key]:.3f}" for key in shown),
+        )
     yield ""
 
 
