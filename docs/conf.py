@@ -73,7 +73,6 @@ NAVIGATION = {
         "Share of labels <../results/labels.md>",
         "Running time <../results/time.md>",
         "Stability <../results/stability.md>",
-        "Stability, five cycles <../results/five/stability.md>",
         "Skew <../results/skew.md>",
         "Top ten <../results/case.md>",
         "Twitter <../results/twitter.md>",
@@ -112,7 +111,6 @@ include_patterns = [
     "results/*.md",
     "results/paper/*.md",
     "results/arxiv/*.md",
-    "results/five/*.md",
     "results/p-20-50-partial/*.md",
     "benchmarks/*.md",
 ]

@@ -192,28 +192,24 @@ def figures_of(name: str) -> dict[tuple[str, ...], tuple[float | None, float | N
 def compared(name: str, heading: str, text: str, bounds: tuple[float, float]) -> Iterator[str]:
     """A table whose rows have a figure here and one in the paper, with a verdict each."""
     small, full = figures_of(name), figures_of(f"paper/{name}")
-    five = figures_of(f"five/{name}")
     yield f"## {heading}"
     yield ""
     links = f"[hidden sizes cut to 128](../results/{name}.md)"
-    if five:
-        links += f", [the same on five cycles](../results/five/{name}.md)"
     if full:
         links += f", [paper's sizes](../results/paper/{name}.md)"
     yield f"{text} ({links}). The verdict is on the last of the columns that is finished."
     yield ""
     (cut, whole) = (_cycles(one) for one in (name, f"paper/{name}"))
     blank = [""] * (len(next(iter(small))) - 1)
-    more = [f"hidden sizes cut{_cycles(f'five/{name}')}"] if five else []
     yield from table(
-        "", *blank, "paper", f"hidden sizes cut{cut}", *more, f"paper's sizes{whole}", "verdict"
+        "", *blank, "paper", f"hidden sizes cut{cut}", f"paper's sizes{whole}", "verdict"
     )
     for about, (here, paper) in small.items():
-        later = [found.get(about, (None, None))[0] for found in ([five] if five else []) + [full]]
-        best = next((one for one in reversed(later) if one is not None), here)
+        later = full.get(about, (None, None))[0]
+        best = here if later is None else later
         known = best is not None and paper is not None
         yield row(
-            *about, _shown(paper), _shown(here), *map(_shown, later),
+            *about, _shown(paper), _shown(here), _shown(later),
             verdict(best, paper, bounds) if known else "–",
         )  # fmt: skip
     yield ""
@@ -319,7 +315,7 @@ def told_verdict(key: str) -> str:
         cells = ", ".join(f"{words.count(word)} {mark}" for word, mark in MARKS.items())
         return f"**{verdict(fmean(here), fmean(paper))}** on average; cells: {cells}"
     name, column = key.split()
-    best = figures_of(name) | figures_of(f"five/{name}") | figures_of(f"paper/{name}")
+    best = figures_of(name) | figures_of(f"paper/{name}")
     pairs = [(here, paper) for here, paper in best.values() if None not in (here, paper)]
     bounds = PERCENT if column == "percent" else CORRELATION
     words = [verdict(here, paper, bounds) for here, paper in pairs]
