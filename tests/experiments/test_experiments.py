@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import nora
-from nora.experiments import RECIPES, label_usage, lookup, published
+from nora.experiments import RECIPES, label_usage, lookup, published, running_time
 from nora.experiments import lab as laboratory
 from nora.experiments.cells import PROFILES, Cell, profile_named
 from nora.experiments.citation import COMPARED, YARDSTICKS, evaluated
@@ -192,6 +192,21 @@ class TestConduct:
 
 
 class TestRecipes:
+    def test_running_times_belong_to_the_way_they_were_measured(
+        self, lab: Lab, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cell = lab.cells[0]
+        before = running_time._path(lab, cell)
+        assert running_time._path(lab, cell) == before
+        known = Lab.code
+
+        def code(self: Lab, *things: Any, **more: Any) -> str:
+            mine = things == (running_time.__name__,)
+            return "other code" if mine else known(self, *things, **more)
+
+        monkeypatch.setattr(Lab, "code", code)
+        assert running_time._path(lab, cell) != before
+
     def test_running_times_are_measured_once(self, lab: Lab) -> None:
         first = RECIPES["time"].value.report(lab).tables[0][1]
         again = RECIPES["time"].value.report(lab).tables[0][1]
