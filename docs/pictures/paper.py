@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from paper_text import CHOICES, HEAD, SAID, SUMMARY, WHY
+from paper_text import CHOICES, HEAD, SAID, SUMMARY, WEAK, WHY
 
 from nora.experiments import lookup, published
 
@@ -121,6 +121,8 @@ def agreement() -> Iterator[str]:
                     mark = MARKS[verdict(here, of[method])]
                     shown.append(f"{of[method]:.3f} → {here:.3f}{star} {mark}")
                 yield row(task, dataset, model, *shown)
+    yield ""
+    yield WEAK
     yield ""
     yield f"ogbn-arxiv: **not possible here**: {WHY['ogbn-arxiv']}"
     yield ""
