@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -121,9 +122,7 @@ def panels(
     return figure
 
 
-def bars(
-    table: pd.DataFrame, label: str, columns: Mapping[str, str], xlabel: str, log: bool = False
-) -> Figure:
+def bars(table: pd.DataFrame, label: str, columns: Mapping[str, str], xlabel: str) -> Figure:
     """Grouped horizontal bars: a group per row of `table`, a bar per column (column → its name)."""
     figure = _figure(7.0, 1.2 + 0.2 * len(table) * (len(columns) + 0.6))
     axes = figure.subplots()
@@ -132,11 +131,28 @@ def bars(
     for k, (column, name) in enumerate(columns.items()):
         axes.barh(rows + k * thick, table[column], thick, color=COLOURS[k], label=name)
     axes.set_yticks(rows + thick * (len(columns) - 1) / 2, table[label].tolist(), fontsize=8)
+    _finish(figure, axes, xlabel, len(columns))
+    return figure
+
+
+def marks(table: pd.DataFrame, label: str, columns: Mapping[str, str], xlabel: str) -> Figure:
+    """A line per row of `table`, a mark per column (column → its name), on a logarithmic scale."""
+    figure = _figure(7.0, 1.2 + 0.22 * len(table))
+    axes = figure.subplots()
+    rows = np.arange(len(table))
+    for k, (column, name) in enumerate(columns.items()):
+        axes.scatter(table[column], rows, s=28, marker="osD^v"[k], color=COLOURS[k], label=name)
+    axes.set_yticks(rows, table[label].tolist(), fontsize=8)
+    axes.set(xscale="log")
+    _finish(figure, axes, xlabel, len(columns))
+    return figure
+
+
+def _finish(figure: Figure, axes: Axes, xlabel: str, across: int) -> None:
     axes.invert_yaxis()
-    axes.set(xlabel=xlabel, **({"xscale": "log"} if log else {}))
+    axes.set(xlabel=xlabel)
     axes.grid(axis="x", color="#E8E8E8", lw=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    # Outside: bars may be long anywhere.
-    figure.legend(loc="outside upper right", ncols=len(columns), fontsize=8, frameon=False)
-    return figure
+    # Outside: what is drawn may be long anywhere.
+    figure.legend(loc="outside upper right", ncols=across, fontsize=8, frameon=False)

@@ -13,13 +13,15 @@ import torch
 
 from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
 from nora.experiments.cells import Cell
-from nora.experiments.charts import bars
+from nora.experiments.charts import marks
 from nora.experiments.kept import keep, kept
 from nora.experiments.lab import TRUTH, Lab, Step
 from nora.questions.influence import influence
 from nora.seeds import shuffled
 
 METHODS_TIMED = (TRUTH, "nora", "mask", "predict-n", "predict-e")
+# Columns of the table that are drawn, and their names there.
+DRAWN = {"brute (extrapolated)": "brute", TRUTH: "exact", "nora": "nora", "mask": "mask"}
 # Brute force is timed on a few removals and scaled up: all of PubMed would take hours.
 SAMPLE = 5
 
@@ -105,11 +107,5 @@ class RunningTime:
                 "the ratios, not the seconds. " + lab.profile.caption
             ),
             tables=[("Seconds to score all nodes", table)],
-            figure=bars(
-                table,
-                "cell",
-                {"brute (extrapolated)": "brute", TRUTH: "exact", "nora": "nora", "mask": "mask"},
-                "seconds to score all nodes",
-                log=True,
-            ),
+            figure=marks(table, "cell", DRAWN, "seconds to score all nodes"),
         )
