@@ -314,6 +314,21 @@ def test_sizes_beyond_squares_leave_nothing_to_chance(scale: float) -> None:
     assert thresholds(sizes, 0.1) == {"compiled": 0.0, "vectorised": 0.0}
 
 
+@pytest.mark.parametrize("scale", [1e-170, 1e170])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_hidden_rows_beyond_squares_are_estimated_too(backend: str, scale: float) -> None:
+    class Scaled(Deep):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            first, second, last = self.convs
+            h = second(first(x, edge_index).relu() * scale, edge_index) / scale
+            return last(h.relu(), edge_index)
+
+    engine = prepared(Scaled("gcn"), crowd(), backend)
+    removals = Removals.single(torch.arange(100))
+    truth, found = engine.influences(removals), engine.with_tolerance(0.1).influences(removals)
+    assert float(found.sum() / truth.sum()) == pytest.approx(1, abs=0.15)
+
+
 def test_an_unknown_way_of_pruning_is_refused() -> None:
     with pytest.raises(ValueError, match="pruning"):
         nora.influence(Deep("gcn"), crowd(), "exact", tolerance=0.1, pruning="some", **QUIET)
