@@ -158,6 +158,8 @@ class Pace:
         if not left:
             return ""
         known = [fmean(self._seconds[one.kind]) for one in left if one.kind in self._seconds]
+        if not known:
+            return f" ({len(left)} left)"
         least = "at least" if len(known) < len(left) else "about"
         return f" ({len(left)} left, {least} {duration(sum(known))})"
 

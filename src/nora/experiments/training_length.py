@@ -1,0 +1,157 @@
+"""How well does NORA agree with models that were trained for shorter and for longer?
+
+The published settings do not say when training stopped. Here the same models (sizes, settings, first weights)
+are taken after so many epochs, whatever their validation nodes say, and NORA is tuned and measured on each by
+the main table's protocol: with the labelled nodes of that table, and with other samples of that size. How
+unevenly influence is spread is told beside it, of which the paper has figures too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pandas as pd
+
+from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
+from nora.experiments.cells import Cell
+from nora.experiments.charts import panels
+from nora.experiments.kept import keep, kept
+from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.retuned import METHOD, Retuned
+from nora.experiments.skew import top_share
+from nora.models import build_model
+from nora.problem.preserve import seeded
+from nora.questions.influence import influence
+from nora.results.agreement import pearson
+from nora.training.fits import Settings, fit_for
+from nora.training.runs import Run
+
+EPOCHS = (3, 5, 10, 20, 40)
+SAMPLES = 3
+STOPPED = "by validation"
+
+
+def trained_for(lab: Lab, cell: Cell, cycle: int, epochs: int) -> Run:
+    """The run of a cell and cycle, its model trained for so many epochs and no others."""
+    run = lab.run(cell, cycle)
+    settings = lab.profile.training(cell)
+    made = run.architecture
+    # Without validation nodes, training goes on to the end and keeps the last weights.
+    blind: Any = replace(run.split, val=run.split.val[:0])
+    with seeded(lab.seed * 5 + cycle):
+        network = build_model(
+            made["name"], made["in_channels"], made["out_channels"], **made["sizes"]
+        )
+        metrics = fit_for(network)(
+            network,
+            run.data,
+            blind,
+            Settings(epochs, epochs, settings["lr"], settings["weight_decay"], progress=False),
+        )
+    return replace(run, model=network.eval(), metrics=metrics)
+
+
+def _path(lab: Lab, cell: Cell, epochs: int | None) -> Path:
+    facts = lab.cell_facts(cell, METHOD, samples=SAMPLES, epochs=epochs, seed=lab.seed)
+    return lab.path("length", f"{cell}-{epochs}", facts, ".json")
+
+
+def measure(lab: Lab, cell: Cell, epochs: int | None) -> dict[str, Any]:
+    """Agreement and skew in one cell after so many epochs; None for the models of the main table."""
+    path = _path(lab, cell, epochs)
+    if (found := kept(path)) is not None:
+        return dict(found)
+    cycles = range(lab.cycles)
+    if epochs is None:
+        runs = [lab.run(cell, cycle) for cycle in cycles]
+        truths = [one.scores for one in lab.all_scores(cell, TRUTH)]
+    else:
+        runs = [trained_for(lab, cell, cycle, epochs) for cycle in cycles]
+        truths = [influence(r.model, r.data, TRUTH, r.task, progress=False).scores for r in runs]
+    models = Retuned(runs, truths, lab.seed)
+    seen = lab.labelled(cell)
+    by_sample = models.by_samples(lab.share, [lab.seed + 1 + k for k in range(SAMPLES)])
+    mean, first = models.truth, runs[0]
+    degree = influence(first.model, first.data, "degree", first.task, progress=False).scores
+    row = {
+        "cell": str(cell),
+        "trained": STOPPED if epochs is None else f"{epochs} epochs",
+        "epochs": fmean(run.metrics["best_epoch"] for run in runs),
+        "test accuracy": fmean(run.metrics["test_accuracy"] for run in runs),
+        "nora": models.agreement(models.scores(models.options(seen)), seen),
+        "nora, other samples": fmean(value for _, value in by_sample),
+        "degree": pearson(degree, mean),
+        **{f"top {p} % have": top_share(mean.double().numpy(), p) for p in (1, 10)},
+    }
+    keep(path, row)
+    return row
+
+
+@RECIPES.register(
+    "length",
+    "does NORA agree better with models that were trained for shorter?",
+    RecipeFacts(datasets=("cora", "citeseer"), tasks=("node",), cell_by_cell=True),
+)
+class TrainingLength:
+    """NORA's agreement over the length of training, beside the paper's figure."""
+
+    @staticmethod
+    def plan(lab: Lab) -> list[Step]:
+        """See `Recipe.plan`."""
+        if any(cell.task != "node" for cell in lab.cells):
+            raise ValueError("length is about models that classify nodes: --tasks node")
+        steps: list[Step] = []
+        for cell in lab.cells:
+            steps += lab.training_steps([cell])
+            steps += lab.scoring_steps([cell], (TRUTH,))
+            steps += [
+                Step(
+                    f"{STOPPED if epochs is None else f'{epochs} epochs'} on {cell}",
+                    _path(lab, cell, epochs),
+                    partial(measure, lab, cell, epochs),
+                )
+                for epochs in (*EPOCHS, None)
+            ]
+        return steps
+
+    @staticmethod
+    def report(lab: Lab) -> Report:
+        """See `Recipe.report`."""
+        figures = published()["pearson"]
+        rows = [
+            {
+                **measure(lab, cell, epochs),
+                "paper": lookup(figures, cell.task, cell.dataset, cell.model, METHOD),
+            }
+            for cell in lab.cells
+            for epochs in (*EPOCHS, None)
+        ]
+        table = pd.DataFrame(rows)
+        means = table.drop(columns="cell").groupby("trained", sort=False).mean().reset_index()
+        fixed = table[table["trained"] != STOPPED]
+        pictures = {
+            str(cell): (
+                mine.assign(band=mine["epochs"])[
+                    ["band", "nora", "nora, other samples", "degree", "paper"]
+                ],
+                ("nora", "nora, other samples", "degree", "paper"),
+            )
+            for cell, mine in fixed.groupby("cell", sort=False)
+        }
+        return Report(
+            title="How long models are trained, and how well NORA agrees with them",
+            text=(
+                f"Pearson of `nora`, averaged over {lab.cycles} models, after so many epochs and with the "
+                f"weights that validation chooses (the main table; `epochs` is then the mean of the chosen "
+                f"ones), tuned on the labelled {lab.share:.0%} and measured on the other nodes; with "
+                f"{SAMPLES} other samples of labelled nodes, the mean; degree, on all nodes, which sees no "
+                "model; and the percentage of all influence that the first nodes have. "
+                + lab.profile.caption
+            ),
+            tables=[("Means over the cells", means), ("Every cell", table)],
+            figure=panels(pictures, "epochs", "Pearson with the exact influence"),
+        )
