@@ -109,26 +109,42 @@ def test_figures_are_those_of_the_sample_that_did_not_tune(tmp_path: Path) -> No
     assert table.loc[ESTIMATE, "pearson"] > 0.9
 
 
-def test_what_does_not_fit_into_memory_is_refused_with_its_gigabytes(
+def test_what_does_not_fit_into_memory_is_made_smaller_and_told_with_its_gigabytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = laboratory_in(tmp_path / "cache", "gcn", "gat")
+    gcn, gat = lab.cells
     sizes = [arxiv.cell_needs(sized(lab), cell).most for cell in lab.cells]
     assert sizes[0] < sizes[1]
-    monkeypatch.setattr(arxiv, "room", lambda: sum(sizes) / 2)
+    limit = sum(sizes) / 2
+    monkeypatch.setattr(arxiv, "room", lambda: limit)
     report = conduct("arxiv", lab, tmp_path / "out", "again", progress=False)
-    assert fitting(sized(lab)) == [Cell(STAND_IN, "gcn", "node")]
-    *others, (heading, table) = report.tables
+    whole = sized(lab)
+    found = fitting(whole)
+    cut = arxiv.hidden(found[gat], gat)
+    assert (found[gcn], arxiv.hidden(found[gcn], gcn)) == (whole, 256)
+    assert cut in (128, 64, 32, 16)
+    larger = replace(whole, profile=replace(whole.profile, hidden=2 * cut))
+    needed = [arxiv.cell_needs(one, gat).most for one in (found[gat], larger)]
+    assert needed[0] <= limit < needed[1]
+    (_, agreement), _, (_, quality), _, (heading, table) = report.tables
     assert heading == NOT_POSSIBLE
-    assert table["model"].tolist() == ["gat"]
+    assert table[["model", "hidden", "told with hidden"]].to_numpy().tolist() == [
+        ["gat", 256, str(cut)]
+    ]
     assert float(table["forth and back (nora)"].iloc[0]) > 0
-    assert all(set(one["model"]) == {"gcn"} for _, one in others if "model" in one)
+    for one in (agreement, quality):
+        assert one.groupby("model")["hidden"].unique().map(list).to_dict() == {
+            "gcn": [256],
+            "gat": [cut],
+        }
 
     monkeypatch.setattr(arxiv, "room", lambda: 1.0)
     monkeypatch.setattr(laboratory, "train", lambda *_, **__: pytest.fail("it was begun"))
     nothing = conduct("arxiv", lab, tmp_path / "none", "again", progress=False)
-    assert [heading for heading, _ in nothing.tables] == [NOT_POSSIBLE]
-    assert nothing.figure is None
+    ((heading, refused_all),) = nothing.tables
+    assert (heading, nothing.figure) == (NOT_POSSIBLE, None)
+    assert refused_all["told with hidden"].tolist() == ["none", "none"]
 
 
 def test_links_can_be_asked_for_too(tmp_path: Path) -> None:
