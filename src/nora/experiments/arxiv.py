@@ -3,7 +3,7 @@
 The official features are not to be had (`nora.datasets.ogbn_arxiv_stand_in`), so no figure is one on
 ogbn-arxiv, and none of the paper's is met or missed. With 169,343 papers the truth is that of a random sample
 (`nora.experiments.sampled`). A cell whose work does not fit into memory (`nora.experiments.room`, found out
-before anything is begun) has its hidden size halved until it does, and is told apart; one that fits in none is
+before anything is begun) has its hidden size halved until it does, and is told so; one that fits in none is
 refused.
 """
 
