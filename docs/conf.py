@@ -66,6 +66,7 @@ NAVIGATION = {
         "Paper's sizes: agreement <../results/paper/citation.md>",
         "Paper's sizes: sketch <../results/paper/sketch.md>",
         "Paper's sizes: tuning <../results/paper/tuning.md>",
+        "Paper's sizes: length of training <../results/paper/length.md>",
         "Paper's sizes: skew <../results/paper/skew.md>",
         "Paper's sizes: the truth, a benchmark <../results/paper/truth.md>",
         "Sketch beside NORA <../results/sketch.md>",

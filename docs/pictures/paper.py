@@ -11,66 +11,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from paper_figures import (
+    CORRELATION,
+    MARKS,
+    PERCENT,
+    ROOT,
+    paired,
+    pearsons,
+    results,
+    row,
+    table,
+    verdict,
+)
 from paper_text import CHOICES, HEAD, SAID, SUMMARY, WEAK, WHY
+from paper_why import why_below
 
 from nora.experiments import lookup, published
 
-ROOT = Path(__file__).parents[2]
 METHODS = ("nora", "nora-t1", "nora-t2", "mask", "predict-n", "predict-e")
-# Differences that count as none, and as small: of correlations, and of percentages.
-CORRELATION, PERCENT = (0.015, 0.05), (1.0, 5.0)
-MARKS = {"reproduced": "=", "close": "≈", "differs": "≠"}
-
-
-def results(name: str) -> dict[str, Any] | None:
-    """A result's document; None where it has not been made."""
-    path = ROOT / "results" / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-
-
-def verdict(here: float, paper: float, bounds: tuple[float, float] = CORRELATION) -> str:
-    """One word.
-
-    >>> verdict(0.9, 0.91), verdict(0.9, 0.94), verdict(0.9, 0.7)
-    ('reproduced', 'close', 'differs')
-    """
-    off = abs(here - paper) + 0.0  # NaN is neither
-    return "reproduced" if off <= bounds[0] else "close" if off <= bounds[1] else "differs"
-
-
-def pearsons(document: dict[str, Any] | None) -> dict[tuple[str, ...], float]:
-    """Pearson by task, dataset, model and method."""
-    rows = [] if document is None else document["tables"]["Everything"]
-    return {
-        (row["task"], row["dataset"], row["model"], row["method"]): row["value"]
-        for row in rows
-        if row["metric"] == "pearson"
-    }
-
-
-def row(*cells: str) -> str:
-    """A row of a table."""
-    return "| " + " | ".join(cells) + " |"
-
-
-def table(*columns: str) -> list[str]:
-    """The head of a table."""
-    return [row(*columns), "|" + "---|" * len(columns)]
-
-
-def paired(found: dict[tuple[str, ...], float], method: str) -> tuple[list[float], list[float]]:
-    """Pearsons here and in the paper, of the cells that both have."""
-    figures = published()["pearson"]
-    pairs = [
-        (value, lookup(figures, *key))
-        for key, value in found.items()
-        if key[3] == method and lookup(figures, *key) == lookup(figures, *key)
-    ]
-    return [here for here, _ in pairs], [paper for _, paper in pairs]
 
 
 def means(found: dict[tuple[str, ...], float], method: str) -> str:
@@ -153,31 +114,6 @@ def agreement() -> Iterator[str]:
             yield row(f"`{method}`", *here, *beside)
         yield ""
     yield from why_below()
-
-
-def why_below() -> Iterator[str]:
-    """What was found out about cells below the paper."""
-    document = results("paper/tuning")
-    if document is None:
-        return
-    rows = document["tables"]["Every cell"]
-    mean = {one["options"]: one["pearson"] for one in document["tables"]["Means over the cells"]}
-    sample = (mean["other samples, their own nodes"] - mean["here"]) / (
-        mean["paper"] - mean["here"]
-    )
-    yield "### Why `nora` is below the paper"
-    yield ""
-    yield (
-        f"On {len(rows)} cells at the paper's sizes ([table](../results/paper/tuning.md)): the paper "
-        f"{mean['paper']:.3f}, here {mean['here']:.3f}. The same protocol with three other samples of labelled nodes, each "
-        f"measured on the nodes it does not label: {mean['other samples, their own nodes']:.3f} on average. Their options "
-        f"on the nodes of the main table: {mean['other samples']:.3f}. The options that the paper published, there: "
-        f"{mean['published options']:.3f}. The best that the search finds when it sees the truth of all nodes, which "
-        f"nobody may: {mean['bound']:.3f}. So {sample:.0%} of the gap is "
-        f"this one sample of labelled nodes, and no options of the search close it: {mean['paper'] - mean['bound']:.3f} are "
-        f"left. {WHY['tuning']}"
-    )
-    yield ""
 
 
 def figures_of(name: str) -> dict[tuple[str, ...], tuple[float | None, float | None]]:
