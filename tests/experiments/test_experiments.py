@@ -149,6 +149,24 @@ class TestConduct:
         with pytest.raises(ValueError, match="skew puts cells together"):
             conduct("skew", both, tmp_path / "no", "again", progress=False, finished=True)
 
+    def test_an_interrupted_grid_has_its_first_cells_finished(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        both = karate(tmp_path / "cache", models=("gcn", "sage"), cycles=1)
+        genuine = laboratory.train
+
+        def first_alone(model: str, *args: Any, **kwargs: Any) -> Any:
+            if model == "sage":
+                raise KeyboardInterrupt
+            return genuine(model, *args, **kwargs)
+
+        monkeypatch.setattr(laboratory, "train", first_alone)
+        with pytest.raises(KeyboardInterrupt):
+            conduct("citation", both, tmp_path / "out", "again", progress=False)
+        conduct("citation", both, tmp_path / "out", "again", progress=False, finished=True)
+        about = strict(tmp_path / "out" / "citation.json")["about"]
+        assert about["missing"] == ["karate-sage-node"]
+
     def test_what_is_left_is_told_after_every_step(self, tmp_path: Path) -> None:
         said: list[str] = []
         small = karate(tmp_path / "cache", models=("gcn", "sage"), cycles=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -99,17 +100,20 @@ def plan_for(lab: Lab, methods: tuple[str, ...]) -> list[Step]:
     return steps
 
 
-def evaluation_steps(lab: Lab, methods: tuple[str, ...]) -> list[Step]:
-    """Evaluate every method in every cell."""
-    return [
-        Step(
-            f"evaluate {method} on {cell}",
-            _path(lab, cell, method),
-            partial(rows_of, lab, cell, method),
-        )
-        for cell in lab.cells
-        for method in methods
-    ]
+def evaluated_plan(lab: Lab, methods: tuple[str, ...]) -> list[Step]:
+    """The same, and every method evaluated: a grid that is interrupted has its first cells finished."""
+    steps: list[Step] = []
+    for cell in lab.cells:
+        steps += plan_for(replace(lab, only=(cell,)), methods)
+        steps += [
+            Step(
+                f"evaluate {method} on {cell}",
+                _path(lab, cell, method),
+                partial(rows_of, lab, cell, method),
+            )
+            for method in methods
+        ]
+    return steps
 
 
 def pearson_table(found: pd.DataFrame, methods: tuple[str, ...]) -> pd.DataFrame:
@@ -178,8 +182,7 @@ class Citation:
     @staticmethod
     def plan(lab: Lab) -> list[Step]:
         """See `Recipe.plan`."""
-        methods = methods_of(lab)
-        return [*plan_for(lab, methods), *evaluation_steps(lab, methods)]
+        return evaluated_plan(lab, methods_of(lab))
 
     @staticmethod
     def parts(lab: Lab) -> list[Part]:

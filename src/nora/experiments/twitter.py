@@ -13,9 +13,8 @@ from nora.experiments.citation import (
     COMPARED,
     YARDSTICKS,
     evaluated,
-    evaluation_steps,
+    evaluated_plan,
     means_table,
-    plan_for,
     tuned_table,
 )
 from nora.experiments.lab import TRUTH, Lab, Step
@@ -110,7 +109,7 @@ class Twitter:
     def plan(lab: Lab) -> list[Step]:
         """See `Recipe.plan`."""
         methods = compared(lab)
-        return [*plan_for(lab, methods), *evaluation_steps(lab, methods)]
+        return evaluated_plan(lab, methods)
 
     @staticmethod
     def report(lab: Lab) -> Report:
