@@ -90,9 +90,12 @@ def lines(
 
 
 def panels(
-    pictures: Mapping[str, tuple[pd.DataFrame, Sequence[str]]], xlabel: str, ylabel: str
+    pictures: Mapping[str, tuple[pd.DataFrame, Sequence[str]]],
+    xlabel: str,
+    ylabel: str,
+    lowest: float = 0.0,
 ) -> Figure:
-    """One panel per picture: the named columns of a frame over its column `band`."""
+    """One panel per picture: the named columns of a frame over its column `band`, from `lowest` upwards."""
     across = min(2, len(pictures))
     down = -(-len(pictures) // across)
     figure = _figure(5.2 * across, 2.9 * down)
@@ -109,7 +112,7 @@ def panels(
                 label=column,
             )
         panel.set_title(title, loc="left", fontsize=10)
-        panel.set_ylim(bottom=0)
+        panel.set_ylim(bottom=lowest)
         panel.xaxis.get_major_locator().set_params(integer=True)
         panel.grid(color="#E8E8E8", lw=0.7)
         panel.spines[["top", "right"]].set_visible(False)

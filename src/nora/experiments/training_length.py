@@ -8,6 +8,7 @@ unevenly influence is spread is told beside it, of which the paper has figures t
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -91,6 +92,12 @@ def measure(lab: Lab, cell: Cell, epochs: int | None) -> dict[str, Any]:
     return row
 
 
+def _floor(table: pd.DataFrame) -> float:
+    """Where the charts begin: the tenth below all that they show."""
+    least = table[["nora", "nora, other samples", "degree", "paper"]].min().min()
+    return max(0.0, math.floor(10 * float(least)) / 10)
+
+
 @RECIPES.register(
     "length",
     "does NORA agree better with models that were trained for shorter?",
@@ -153,5 +160,5 @@ class TrainingLength:
                 + lab.profile.caption
             ),
             tables=[("Means over the cells", means), ("Every cell", table)],
-            figure=panels(pictures, "epochs", "Pearson with the exact influence"),
+            figure=panels(pictures, "epochs", "Pearson with the exact influence", _floor(fixed)),
         )
