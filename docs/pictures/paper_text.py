@@ -90,7 +90,7 @@ WHY = {
     "ogbn-arxiv": "its features are not in the copy of the graph that could be had; with stand-in features ([table](../results/arxiv/arxiv.md), truth on a sample) no figure of the paper is met or missed.",
     "p50": "most of the relations of these graphs are not published any more.",
     "found": "Neither its options nor the nodes they are found on explain it; how long the models were trained does.",
-    "tuning": "Another sample would have been better on Cora and worse on CiteSeer, and no choice closes the gap, not even with the whole truth in view. The sample stays as it is: it follows from the seed, 0, as in all tables.",
+    "tuning": "Another sample would have been better on Cora and worse on CiteSeer, and on average no choice closes the gap, not even with the whole truth in view. The sample stays as it is: it follows from the seed, 0, as in all tables.",
     "length": "The published settings do not say when training stopped; here the weights are those that do best on the validation nodes.",
     "longer": "So does that of plain degree, which sees no model: the influence of a hardly trained model follows the structure, that of a well-trained one what it has learnt. Stopped a few epochs earlier, models give the paper's figure, most of them with an accuracy a point or two lower: when training stops decides more than any choice of options. The tables were not changed for it. For users: the longer a model was trained, the less `nora` tells of it.",
 }
