@@ -83,7 +83,7 @@ WEAK = (
 WHY = {
     "nora": "see [below](#why-nora-is-below-the-paper)",
     "nora-t1": "both weightings are tried here; it is furthest below on GraphSAGE, where a first-order part misses most",
-    "nora-t2": "not looked into by itself; it is tuned on a tenth of the nodes, as `nora` is",
+    "nora-t2": "structure alone, as degree is: both agree less the longer models are trained ([below](#why-nora-is-below-the-paper))",
     "mask": "masks messages and steps along the gradient; as the paper describes it, layer inputs and Adam, no setting of three searches comes near: Adam moves all nodes alike ([methods](methods.md#cells-below-the-paper))",
     "predict-n": "4 settings tried per cell (20 at the paper's sizes), on one cycle; not looked into further",
     "predict-e": "the same",
