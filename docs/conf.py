@@ -81,6 +81,7 @@ NAVIGATION = {
         "Twitter, by degree <../results/twitter-degree.md>",
         "Twitter, by relation <../results/twitter-edges.md>",
         "ogbn-arxiv's graph, stand-in features <../results/arxiv/arxiv.md>",
+        "The same, attention with cut sizes <../results/arxiv-attention/arxiv.md>",
         "Benchmarks <../benchmarks/README.md>",
     ],
 }
@@ -112,6 +113,7 @@ include_patterns = [
     "results/*.md",
     "results/paper/*.md",
     "results/arxiv/*.md",
+    "results/arxiv-attention/*.md",
     "results/p-20-50-partial/*.md",
     "benchmarks/*.md",
 ]
