@@ -57,35 +57,37 @@ def why_below() -> Iterator[str]:
 
 def trained_longer() -> Iterator[str]:
     """How well NORA agrees with models that were trained for shorter and longer."""
-    document = results("paper/length")
-    if document is None:
+    found = {"": results("paper/length"), ", hidden sizes cut to 128": results("length")}
+    if not any(found.values()):
         return
-    every = document["tables"]["Every cell"]
-    cells = list(dict.fromkeys(one["cell"] for one in every))
     yield (
-        f"**How long models are trained.** {WHY['length']} The same models after so many epochs, {len(cells)} cells "
-        "([table](../results/paper/length.md)):"
+        f"**How long models are trained.** {WHY['length']} The same models after so many epochs "
+        "([table](../results/paper/length.md), [hidden sizes cut](../results/length.md)):"
     )
     yield ""
-    yield from table(
-        "trained for", "test accuracy", "`nora`", "three other samples", "the paper", "degree"
-    )
-    shown = ("test accuracy", "nora", "nora, other samples", "paper", "degree")
-    for one in document["tables"]["Means over the cells"]:
-        chosen = one["trained"] == "by validation"
-        name = (
-            f"as validation chooses, {one['epochs']:.0f} on average" if chosen else one["trained"]
-        )
-        yield row(name, *(f"{one[key]:.3f}" for key in shown))
+    figures = {"nora": "`nora`", "nora, other samples": "three other samples", "degree": "`degree`"}
+    begun = False
+    for size, document in found.items():
+        every = [] if document is None else document["tables"]["Every cell"]
+        lengths = list(dict.fromkeys(one["trained"] for one in every))
+        if every and not begun:
+            yield from table("mean of", "", *lengths, "the paper")
+            begun = True
+        for dataset in dict.fromkeys(one["cell"].split("-")[0] for one in every):
+            mine = [one for one in every if one["cell"].startswith(f"{dataset}-")]
+            models = [cell.split("-")[1] for cell in dict.fromkeys(one["cell"] for one in mine)]
+            for key, shown in ({**figures, "test accuracy": "test accuracy"}).items():
+                means = [
+                    fmean(one[key] for one in mine if one["trained"] == length)
+                    for length in lengths
+                ]
+                paper = f"{fmean(one['paper'] for one in mine):.3f}" if key == "nora" else ""
+                yield row(
+                    f"{dataset}, {', '.join(models)}{size}",
+                    shown,
+                    *(f"{mean:.3f}" for mean in means),
+                    paper,
+                )
     yield ""
-    falls, within = 0, 0
-    for cell in cells:
-        mine = [one for one in every if one["cell"] == cell and one["trained"] != "by validation"]
-        values = [one["nora, other samples"] for one in mine]
-        falls += values[0] > values[-1]
-        within += max(values) >= mine[0]["paper"] >= min(values)
-    yield (
-        f"From {mine[0]['epochs']:.0f} to {mine[-1]['epochs']:.0f} epochs the agreement falls in {falls} of {len(cells)} cells, "
-        f"and the paper's figure lies within what these lengths give in {within} of them. {WHY['longer']}"
-    )
+    yield WHY["longer"]
     yield ""
