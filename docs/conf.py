@@ -74,6 +74,7 @@ NAVIGATION = {
         "Share of labels <../results/labels.md>",
         "Running time <../results/time.md>",
         "Stability <../results/stability.md>",
+        "Length of training <../results/length.md>",
         "Skew <../results/skew.md>",
         "Top ten <../results/case.md>",
         "Twitter <../results/twitter.md>",
