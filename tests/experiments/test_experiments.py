@@ -22,7 +22,7 @@ from nora.experiments.cells import PROFILES, Cell, profile_named
 from nora.experiments.citation import COMPARED, YARDSTICKS, evaluated
 from nora.experiments.conduct import conduct, markdown
 from nora.experiments.lab import TRUTH, Lab
-from nora.experiments.retuned import Retuned
+from nora.experiments.other_options import OtherOptions
 from nora.experiments.skew import lorenz, top_share
 from nora.experiments.stability import sizes
 from nora.experiments.training_length import EPOCHS, STOPPED, trained_for
@@ -305,7 +305,7 @@ class TestRecipes:
         self, lab: Lab
     ) -> None:
         truths = [one.scores for one in lab.all_scores(CELL, TRUTH)]
-        models = Retuned([lab.run(CELL, cycle) for cycle in range(2)], truths, lab.seed)
+        models = OtherOptions([lab.run(CELL, cycle) for cycle in range(2)], truths, lab.seed)
         seen = lab.labelled(CELL)
         assert models.options(seen) == lab.tuned(CELL, "nora").options
         unseen = torch.ones(34, dtype=torch.bool)

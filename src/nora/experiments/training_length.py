@@ -22,7 +22,7 @@ from nora.experiments.cells import Cell
 from nora.experiments.charts import panels
 from nora.experiments.kept import keep, kept
 from nora.experiments.lab import TRUTH, Lab, Step
-from nora.experiments.retuned import METHOD, Retuned
+from nora.experiments.other_options import METHOD, OtherOptions
 from nora.experiments.skew import top_share
 from nora.models import build_model
 from nora.problem.preserve import seeded
@@ -73,7 +73,7 @@ def measure(lab: Lab, cell: Cell, epochs: int | None) -> dict[str, Any]:
     else:
         runs = [trained_for(lab, cell, cycle, epochs) for cycle in cycles]
         truths = [influence(r.model, r.data, TRUTH, r.task, progress=False).scores for r in runs]
-    models = Retuned(runs, truths, lab.seed)
+    models = OtherOptions(runs, truths, lab.seed)
     seen = lab.labelled(cell)
     by_sample = models.by_samples(lab.share, [lab.seed + 1 + k for k in range(SAMPLES)])
     mean, first = models.truth, runs[0]

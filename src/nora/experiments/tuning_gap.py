@@ -24,7 +24,7 @@ from nora.experiments.charts import bars
 from nora.experiments.citation import plan_for
 from nora.experiments.kept import keep, kept
 from nora.experiments.lab import TRUTH, Lab, Step
-from nora.experiments.retuned import METHOD, Retuned
+from nora.experiments.other_options import METHOD, OtherOptions
 from nora.tuning.published import published_options
 
 SAMPLES = 3
@@ -50,7 +50,7 @@ def measure(lab: Lab, cell: Cell) -> dict[str, Any]:
     if (found := kept(path)) is not None:
         return dict(found)
     truths = [one.scores for one in lab.all_scores(cell, TRUTH)]
-    models = Retuned([lab.run(cell, cycle) for cycle in range(lab.cycles)], truths, lab.seed)
+    models = OtherOptions([lab.run(cell, cycle) for cycle in range(lab.cycles)], truths, lab.seed)
     seen = lab.labelled(cell)
 
     def worth(options: dict[str, Any]) -> float:

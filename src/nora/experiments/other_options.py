@@ -22,7 +22,7 @@ METHOD = "nora"
 
 
 @dataclass(frozen=True)
-class Retuned:
+class OtherOptions:
     """NORA with other options on the same models.
 
     Attributes:
