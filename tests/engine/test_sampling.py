@@ -19,6 +19,7 @@ from nora.engine.changed import Arriving, Changed, Removals
 from nora.engine.edges import Edges
 from nora.engine.engine import Engine
 from nora.engine.sampling import BITS, folded
+from nora.models import build_model
 from nora.problem import build_problem
 from nora.problem.preserve import evaluating
 
@@ -352,3 +353,48 @@ def test_odd_graphs_and_tolerances_give_numbers(kind: str, tolerance: float) -> 
             Deep(kind), data, "exact", tolerance=tolerance, seed=2**63 - 1, **ask
         )
         torch.testing.assert_close(found.scores, truth.scores)
+
+
+def test_degrees_that_roots_are_taken_of_are_not_drawn() -> None:
+    torch.manual_seed(0)
+    model = build_model("drgat", 6, 4, hidden_channels=4).double()
+    found = nora.influence(model, crowd(600, 4), "exact", tolerance=0.2, **QUIET)
+    assert found.stderr is not None
+    assert found.scores.isfinite().all()
+    # One in fifty is exact on purpose, and none because a root of a drawn degree was no number.
+    assert int((found.stderr == 0).sum()) == 12
+
+
+class Rooted(nn.Module):
+    """A root of a sum that is hardly above zero: what a draw makes of it has none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = SAGEConv(6, 4, aggr="sum", root_weight=False)
+        self.last = SAGEConv(4, 3, aggr="sum", root_weight=False)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.last(self.first(x.abs(), edge_index).sqrt(), edge_index)
+
+
+def test_estimates_that_are_no_numbers_are_replaced_by_the_truth() -> None:
+    data = crowd(600, 4)
+    torch.manual_seed(0)
+    model = Rooted().double()
+    with torch.no_grad():
+        model.first.lin_l.weight.abs_()
+        model.first.lin_l.bias.zero_()
+    engine = prepared(model, data, "compiled")
+    drawn = engine.with_tolerance(0.9, "random", 0)
+    removals = Removals.single(torch.arange(600))
+    assert not drawn.estimates(removals).isfinite().all()
+    truth = nora.influence(model, data, "brute", **QUIET).scores
+    found = nora.influence(model, data, "exact", tolerance=0.9, **QUIET)
+    assert found.stderr is not None
+    assert found.scores.isfinite().all()
+    assert found.stderr.isfinite().all()
+    lost = ~drawn.estimates(removals)[:, 0].isfinite()
+    torch.testing.assert_close(found.scores[lost], truth[lost])
+    assert (found.stderr[lost] == 0).all()
+    edges = nora.edge_influence(model, data, tolerance=0.9, **QUIET)
+    assert edges.scores.isfinite().all()

@@ -31,6 +31,14 @@ ONE_IN, FEWEST, MOST = 50, 10, 60
 COVERED, TWO_SIDED = 0.95, 1.96
 
 
+def exactly(engine: Engine, removals: Removals, memory: int, workers: int | None) -> Tensor:
+    """The influences of some removals `[n]`, in double precision."""
+    found = torch.zeros(len(removals), dtype=torch.double)
+    for at, values in engine.in_chunks(engine.influences, removals, memory, workers):
+        found[at] = values.cpu().double()
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """Some removals with their true influences and their estimates.
@@ -66,10 +74,8 @@ class Calibration:
         count = min(max(len(removals) // ONE_IN, FEWEST), MOST, len(removals))
         which = shuffled(len(removals), pruned.sampling.seed)[:count]
         some = removals.picked(which)
-        truth = torch.zeros(count, dtype=torch.double)
+        truth = exactly(engine, some, memory, workers)
         found = torch.zeros(count, 2, dtype=torch.double)
-        for at, values in engine.in_chunks(engine.influences, some, memory, workers):
-            truth[at] = values.cpu().double()
         for at, values in pruned.in_chunks(pruned.estimates, some, memory, workers):
             found[at] = values.cpu()
         dtype = summed_in(engine.before.dtype)
@@ -89,15 +95,35 @@ class Calibration:
         off = ((self.found[seen, 0] - self.truth[seen]) / rough[seen]).abs()
         return float(off.quantile(COVERED, interpolation="higher")) / TWO_SIDED
 
-    def scored(self, found: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores and their standard errors `[n]` each, of what `Engine.estimates` says."""
+    def scored(
+        self, found: Tensor, engine: Engine, removals: Removals, memory: int, workers: int | None
+    ) -> tuple[Tensor, Tensor]:
+        """Scores and their standard errors `[n]` each.
+
+        What draws have moved may be beyond what a model bears (a root, a logarithm): estimates that are no
+        numbers are replaced by the truth.
+
+        Args:
+            found: What `Engine.estimates` says `[n, 2]`.
+            engine: The exact engine.
+            removals: Of what `[n]`.
+            memory: Bytes that chunks in work may take.
+            workers: Threads.
+        """
         found = found.cpu()
-        return found[:, 0].to(self.dtype), (self.factor * self._rough(found)).to(self.dtype)
+        scores = found[:, 0].to(self.dtype)
+        errors = (self.factor * self._rough(found)).to(self.dtype)
+        lost = (~(scores.isfinite() & errors.isfinite())).nonzero().flatten()
+        if len(lost):
+            truth = exactly(engine, removals.picked(lost), memory, workers)
+            scores[lost], errors[lost] = truth.to(self.dtype), 0.0
+        return scores, errors
 
     def facts(self, removed: str = "nodes") -> dict[str, Any]:
         """What is told of it, JSON-able; `removed` is what removals are of."""
         scores, truth = self.found[:, 0].numpy(), self.truth.numpy()
-        told: dict[str, Any] = {f"exact_{removed}": len(truth), "error_factor": self.factor}
+        scores, truth = (one[np.isfinite(scores)] for one in (scores, truth))
+        told: dict[str, Any] = {f"exact_{removed}": len(self.truth), "error_factor": self.factor}
         seen = truth > 0
         if seen.sum() > 1:
             ratio = scores[seen] / truth[seen]

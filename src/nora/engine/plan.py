@@ -235,13 +235,17 @@ class Plan:
         self.steps.append(step)
         return step.output
 
-    def propagate(self, y: Value, edges: Edges, plus: Value | Tensor | None = None) -> Value:
+    def propagate(
+        self, y: Value, edges: Edges, plus: Value | Tensor | None = None, *, drawn: bool = True
+    ) -> Value:
         """`left_k Σ_{j→k} weight_jk right_j y_j + plus_k`; see `Edges`.
 
         Args:
             y: What nodes send, `[N, F]`.
             edges: From `plan.edges`.
             plus: What is added to the sum: a value `[N, F]`, or a bias `[F]`.
+            drawn: Estimates may draw some of its rows and move them by more, to count for the others; not
+                where what follows bears true values alone, as a root of a degree does.
         """
 
         def summed() -> tuple[Tensor, Tensor]:
@@ -257,7 +261,9 @@ class Plan:
         if not isinstance(plus, Value):
             plus = total[:0] if plus is None else plus.reshape(1, -1)
         output = Value(self.all_nodes, 0, whole)
-        return self.add(Propagate(edges, y, total, plus, output))
+        step = Propagate(edges, y, total, plus, output)
+        step.drawn = drawn
+        return self.add(step)
 
     def blend(self, weights: Callable[[Tensor], Tensor], *values: Value) -> Value:
         """`Σ_k a_k value_k` with `a = weights(means over all nodes of the values)`.

@@ -170,7 +170,7 @@ def worth_of(steps: Sequence[Step], output: Value, worth: Tensor, sampled_last: 
         if key in direct and step.rowwise:
             direct |= {id(value) for value in step.inputs}
         nodes = step.output.space.size == len(worth)
-        if step.samples and nodes and (sampled_last or key not in direct):
+        if step.samples and step.drawn and nodes and (sampled_last or key not in direct):
             rows[id(step)] = mine
             if key in direct:
                 last.add(id(step))

@@ -171,5 +171,6 @@ def _estimated(
     rest = problem.nodes[~torch.isin(problem.nodes, known)]
     for nodes, found in pruned.by_chunks(pruned.estimates, rest, memory, workers):
         done.append(nodes)
-        yield nodes, *calibration.scored(found)
+        chunk = Removals.single(nodes.cpu())
+        yield nodes, *calibration.scored(found, engine, chunk, memory, workers)
     return calibration.facts()

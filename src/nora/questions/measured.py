@@ -182,7 +182,8 @@ def estimates_of(
     rest = other.nonzero().flatten()
     found = engine.in_chunks(engine.estimates, removals.picked(rest), how.memory, how.workers)
     for which, values in found:
-        scored = calibration.scored(values)
+        chunk = removals.picked(rest[which])
+        scored = calibration.scored(values, exact, chunk, how.memory, how.workers)
         yield rest[which], torch.stack([one.double() for one in scored], dim=1)
     return calibration.facts("edges" if removals.edge is not None else "nodes")
 

@@ -22,7 +22,7 @@ def drgat(plan: Plan, conv: Any, x: Value, edge_index: Tensor) -> Value:
     """Degrees, then what is sent and its score, then the weighted sums of reached nodes anew."""
     edges = plan.edges(edge_index, self_loops=1.0, own_loops=False)
     ones = conv.att.new_ones(plan.num_nodes, 1)
-    degrees = plan.propagate(plan.constant(ones), edges)
+    degrees = plan.propagate(plan.constant(ones), edges, drawn=False)  # roots are taken of them
     y = plan.rows(conv.sent, plan.rows(conv.lin, x), degrees)
     near = plan.rows(conv.score, y)
     far = plan.constant(torch.zeros_like(near.whole()))

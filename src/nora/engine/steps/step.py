@@ -258,12 +258,14 @@ class Step(ABC):
         scales: The input whose rows are scaled by the other's single numbers, where that is all it does.
         samples: Whether it can compute some of the rows it reaches, drawn at random, and reads how often a
             changed row of its inputs counts.
+        drawn: Whether they may be: not where what follows bears true values alone.
         leads: Whether it hands its rows on in blocks to row-wise steps that alone read them.
     """
 
     rowwise = False
     scales: Value | None = None
     samples = False
+    drawn = True
     leads = False
 
     def __init__(self, inputs: Sequence[Value], output: Value) -> None:
