@@ -365,36 +365,25 @@ def test_degrees_that_roots_are_taken_of_are_not_drawn() -> None:
     assert int((found.stderr == 0).sum()) == 12
 
 
-class Rooted(nn.Module):
-    """A root of a sum that is hardly above zero: what a draw makes of it has none."""
+def test_estimates_that_are_no_numbers_are_replaced_by_the_truth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    genuine = Engine.estimates
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = SAGEConv(6, 4, aggr="sum", root_weight=False)
-        self.last = SAGEConv(4, 3, aggr="sum", root_weight=False)
+    def rooted(self: Engine, removals: Removals, *more: Any) -> Tensor:
+        """As if a model took roots of what draws have moved below zero."""
+        found = genuine(self, removals, *more)
+        return found.where(torch.arange(len(found)).unsqueeze(-1) % 3 > 0, torch.nan)
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.last(self.first(x.abs(), edge_index).sqrt(), edge_index)
-
-
-def test_estimates_that_are_no_numbers_are_replaced_by_the_truth() -> None:
-    data = crowd(600, 4)
-    torch.manual_seed(0)
-    model = Rooted().double()
-    with torch.no_grad():
-        model.first.lin_l.weight.abs_()
-        model.first.lin_l.bias.zero_()
-    engine = prepared(model, data, "compiled")
-    drawn = engine.with_tolerance(0.9, "random", 0)
-    removals = Removals.single(torch.arange(600))
-    assert not drawn.estimates(removals).isfinite().all()
+    monkeypatch.setattr(Engine, "estimates", rooted)
+    data, model = crowd(), Deep("gcn").eval()
     truth = nora.influence(model, data, "brute", **QUIET).scores
-    found = nora.influence(model, data, "exact", tolerance=0.9, **QUIET)
+    found = nora.influence(model, data, "exact", tolerance=0.3, **QUIET)
     assert found.stderr is not None
     assert found.scores.isfinite().all()
     assert found.stderr.isfinite().all()
-    lost = ~drawn.estimates(removals)[:, 0].isfinite()
-    torch.testing.assert_close(found.scores[lost], truth[lost])
-    assert (found.stderr[lost] == 0).all()
-    edges = nora.edge_influence(model, data, tolerance=0.9, **QUIET)
+    known = found.stderr == 0
+    assert 100 < int(known.sum()) < 200
+    torch.testing.assert_close(found.scores[known], truth[known])
+    edges = nora.edge_influence(model, data, tolerance=0.3, **QUIET)
     assert edges.scores.isfinite().all()
