@@ -24,7 +24,7 @@ CHOICES = """## Which data every choice was made on
 | bounds of the verdicts on this page | 0.015 was set before the runs at the paper's sizes, but for one cell; the others with the tables in view, once for the whole page |
 
 Beside these, nothing was chosen on the nodes that a table reports on. The recipe `tuning` looks at the whole truth to tell how
-far any options could get: a bound, which no other table uses.
+far the search could get, and `length` takes models at other epochs: no other table uses what they find.
 """
 SAID = {
     "datasets": "**reproduced** for Cora, CiteSeer, PubMed",
