@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from fuzz import baseline
 from fuzz.pool import outcomes
 
 CATEGORIES = ("equal", "fallback", "refused", "both-fail", "wrong", "crash")
@@ -28,8 +29,14 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="stop after this long")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds for one trial")
-    parser.add_argument("--kind", choices=("data", "hetero", "all"), default="all")
+    parser.add_argument("--kind", choices=("data", "hetero", "all", "branches"), default="all")
     parser.add_argument("--out", type=Path, help="a JSON file with counts, versions and failures")
+    parser.add_argument("--outcomes", type=Path, help="a JSON file with the outcome of every seed")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        help="outcomes of an earlier run: a seed that got worse is a failure",
+    )
     return parser.parse_args(arguments)
 
 
@@ -38,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parsed(arguments)
     start, counts, reasons, failures = time.monotonic(), Counter[str](), Counter[str](), []
     informative = excused = 0
+    found: dict[int, str] = {}
 
     def seeds() -> Iterator[int]:
         for seed in itertools.islice(itertools.count(given.seed), given.trials):
@@ -48,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         for record in outcomes(seeds(), given.kind, given.workers, given.patience):
             counts[record["category"]] += 1
+            found[record["seed"]] = record["category"]
             informative += record["largest"] > 1e-9
             excused += record.get("excused", 0) > 0
             if record["category"] in BAD:
@@ -74,8 +83,12 @@ def main(arguments: list[str] | None = None) -> int:
     }
     if given.out is not None:
         given.out.write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+    if given.outcomes is not None:
+        baseline.write(given.outcomes, given.kind, found, versions())
     print(table(summary))
-    return int(bool(failures))
+    worse = baseline.worse(given.against, given.kind, found) if given.against else []
+    print(*worse, sep="\n", end="\n" if worse else "")
+    return int(bool(failures or worse))
 
 
 def versions() -> dict[str, str]:

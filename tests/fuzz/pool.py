@@ -18,9 +18,10 @@ CONTEXT = multiprocessing.get_context("spawn")
 
 def tried(seed: int, kind: str) -> Record:
     """The record of one trial."""
-    from fuzz.trial import run  # takes seconds: in the worker, not in who only hands out seeds
+    # Takes seconds: in the worker, not in the process that hands out seeds.
+    from fuzz import branching, trial
 
-    return run(seed, kind).record()
+    return (branching.run(seed) if kind == "branches" else trial.run(seed, kind)).record()
 
 
 def work(pipe: Connection, kind: str, trial: Trial) -> None:

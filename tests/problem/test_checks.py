@@ -152,7 +152,7 @@ class TestWeightsByNodeId:
 
 
 class TestEdgesThatAreNotRead:
-    def test_it_is_said_that_every_influence_is_zero(self) -> None:
+    def test_a_model_that_reads_no_edges_is_refused(self) -> None:
         class Blind(nn.Module):
             def __init__(self) -> None:
                 super().__init__()
@@ -162,9 +162,16 @@ class TestEdgesThatAreNotRead:
             def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
                 return self.lin(x)
 
-        with pytest.warns(RuntimeWarning, match=r"Blind reads no edges.*needs transform="):
-            found = nora.influence(Blind(), bridge(), "brute", progress=False)
-        assert found.scores.tolist() == [0] * 7
+        with pytest.raises(ValueError, match=r"Blind does not read the edges.*needs transform="):
+            nora.influence(Blind(), bridge(), "brute", progress=False)
+
+    def test_a_model_that_reads_a_statistic_of_all_nodes_is_answered(self) -> None:
+        class Centred(nn.Module):
+            def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+                return x - x.mean(dim=0)
+
+        found = nora.influence(Centred(), bridge(), "brute", progress=False)
+        assert bool((found.scores > 0).all())
 
     def test_nothing_is_said_of_the_others(self) -> None:
         data = Data(x=bridge().x, edge_index=torch.empty(2, 0, dtype=torch.long))

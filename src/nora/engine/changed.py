@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -157,6 +157,33 @@ class Changed:
         counts = self.ptr[1:] - self.ptr[:-1]
         index = torch.arange(len(counts), device=self.ptr.device)
         return index.repeat_interleave(counts, output_size=len(self.node))
+
+
+def merged(count: int, parts: Sequence[tuple[Tensor, Changed]]) -> Changed:
+    """The changed rows of `count` removals from those of some of them each.
+
+    Args:
+        count: How many removals there are.
+        parts: Which removals each part is of, and their changed rows.
+    """
+    removal = torch.cat([which[changed.removal] for which, changed in parts])
+    order = removal.argsort(stable=True)
+    ptr = torch.zeros(count + 1, dtype=torch.long, device=removal.device)
+    ptr[1:] = torch.bincount(removal, minlength=count).cumsum(0)
+    # A part may have no rows, and then not their shape.
+    rows = [changed.rows for _, changed in parts if len(changed)]
+    node = torch.cat([changed.node for _, changed in parts])[order]
+    weight = None
+    if any(changed.weight is not None for _, changed in parts):
+        weight = torch.cat(
+            [
+                torch.ones(len(changed), dtype=torch.double, device=removal.device)
+                if changed.weight is None
+                else changed.weight
+                for _, changed in parts
+            ]
+        )[order]
+    return Changed(ptr, node, torch.cat(rows)[order] if rows else parts[0][1].rows, weight)
 
 
 @dataclass(frozen=True, eq=False)

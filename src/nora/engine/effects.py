@@ -106,7 +106,11 @@ class Effects:
         if self.engine is None or told:
             return replace(predict_after(self.problem, self.before, done), fallback=told)
         device = self.before.device
-        after = self.engine.effect_of(as_removals(self.engine.plan, done, device))
+        removals = as_removals(self.engine.plan, done, device)
+        told = self.engine.plan.guards.why(removals)
+        if told:
+            return replace(predict_after(self.problem, self.before, done), fallback=told)
+        after = self.engine.effect_of(removals)
         keep = kept(done.removed.to(device), self.problem.num_nodes)
         _, survivors = self.problem.task.survivors(keep)
         after[~survivors] = float("nan")

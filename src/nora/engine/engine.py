@@ -17,7 +17,7 @@ from nora.engine.backends.backend import Backend
 from nora.engine.backends.choice import FLOATS
 from nora.engine.backends.pages import copied
 from nora.engine.backends.vectorised import owner_of
-from nora.engine.changed import Changed, Removals
+from nora.engine.changed import Changed, Removals, merged
 from nora.engine.chunks import Chunks
 from nora.engine.edges import csr
 from nora.engine.items import changes, worth_of_predictions
@@ -30,12 +30,17 @@ from nora.engine.tally import Tally
 from nora.engine.trace import decodes, trace
 from nora.machine import usable_cores
 from nora.problem import Problem
+from nora.problem.calling import decoder_modules
+from nora.problem.edit_resolution import Resolved
+from nora.problem.edited import run_after
 from nora.problem.removal import kept
 from nora.problem.task import item_change
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.stacklevel import warn
 
 Answer = TypeVar("Answer")
+# Full passes are made one at a time: a user's code need not bear several threads.
+_PASSES = threading.Lock()
 Pruning = Literal["random", "drop"]
 # Chunks larger than this fall out of the processor's caches and gain nothing.
 CHUNK_BYTES = 64 * 2**20
@@ -82,6 +87,25 @@ def _warn_of_rules(model: nn.Module) -> None:
             "the model is followed without rules, operation by operation",
             RuntimeWarning,
         )
+
+
+def output_after(problem: Problem, removals: Removals) -> tuple[Tensor, Tensor]:
+    """What the plan's output is after one edit, by a full pass: which of its rows there are, and these."""
+    none = torch.empty(0, dtype=torch.long)
+    edges = none if removals.edge is None else removals.edge.cpu().sort().values
+    done = Resolved(removals.node.cpu().sort().values, {}, edges, {}, {})
+    passed = run_after(problem, done)
+    rows = passed.output
+    if decodes(problem):
+        assert isinstance(passed.task, LinkPrediction)
+        if not problem.direct:
+            more = () if passed.task.relation is None else (passed.task.relation,)
+            with problem.passes.state_kept(problem.model, *decoder_modules(passed.task)):
+                rows = passed.task.decoder(rows, passed.task.pairs, *more)
+        item = passed.survivors.nonzero().flatten()
+        return item, rows[item] if problem.by_id else rows
+    item = kept(removals.node.to(rows.device), problem.num_nodes).nonzero().flatten()
+    return item, rows[item] if problem.by_id else rows
 
 
 @dataclass
@@ -165,6 +189,9 @@ class Engine:
     ) -> Changed:
         """The model's output rows that change; all of them if `exactly`."""
         tally = Tally() if tally is None else tally
+        broken = self.plan.guards.broken(removals)
+        if bool(broken.any()):
+            return self._partly_by_passes(removals, broken, tally, exactly)
         tolerance = 0.0 if exactly else self.tolerance
         draws = None if exactly or self.sampling is None else self.sampling.of(removals)
         chunk = Chunk(removals, self.plan.num_nodes, self.backend, tolerance, tally, draws=draws)
@@ -181,6 +208,25 @@ class Engine:
             self.tally.mass += tally.mass
             self.tally.pruned += tally.pruned
         return changed
+
+    def _partly_by_passes(
+        self, removals: Removals, broken: Tensor, tally: Tally, exactly: bool
+    ) -> Changed:
+        """The same where some edits break a guard: each of these by a full pass on its graph."""
+        if removals.gained or removals.features:
+            raise UnsupportedError(self.plan.guards.why(removals))
+        device = self.before.device
+        kept_ = (~broken).nonzero().flatten().to(device)
+        parts = [(kept_, self.changed_output(removals.picked(kept_), tally, exactly))]
+        for at in broken.nonzero().flatten().to(device).split(1):
+            with _PASSES, torch.no_grad():
+                item, rows = output_after(self.problem, removals.picked(at))
+            tally.full_passes += 1
+            tally.bytes += rows.nbytes
+            parts.append((at, Changed(torch.tensor([0, len(item)], device=device), item, rows)))
+        with self._lock:
+            self.tally.full_passes += len(parts) - 1
+        return merged(len(removals), parts)
 
     def _of_others(self, removals: Removals, changed: Changed) -> Changed:
         """Without the rows of removed nodes, and of pairs with one: they are there, but do not count."""

@@ -315,6 +315,7 @@ class Pieces:
         found = inner.known.get(ref.id) if isinstance(ref, Ref) else None
         if not isinstance(found, Tracked) or found.layout != Layout(0) or found.space is not rowed:
             raise UnsupportedError("a layer's own map does not give one row per node")
+        self.walk.guards += [one.of(rowed, space) for one in inner.guards]
         # The steps of this walk become steps of the plan, on the plan's own values.
         real = {id(twin): value for twin, value in zip(twins, values, strict=True)}
         for step in inner.steps:

@@ -23,6 +23,7 @@ from nora.engine.backends import pages, vectorised
 from nora.engine.changed import Attention, Changed
 from nora.engine.course import Course
 from nora.engine.edges import Comes, Edges, Normalise
+from nora.engine.guards import Guards
 from nora.engine.ledger import made_once
 from nora.engine.spaces import Space
 from nora.engine.steps.blend import Blend
@@ -83,6 +84,7 @@ class Plan:
         self.templates: Templates
         self.attributes: list[Value] = []
         self.features: dict[Any, Value] = {}
+        self.guards = Guards(self.num_nodes, (), ())
         # Kinds of edits that were compared with the definition, and what was wrong.
         self.compared: dict[str, str] = {}
 

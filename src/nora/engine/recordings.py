@@ -26,21 +26,27 @@ PIECE = 40
 SMALL = 96
 
 
-def without_hub(problem: Problem) -> list[tuple[Graph, Task, int | None]]:
+def without_one(problem: Problem, hub: bool = True) -> list[tuple[Graph, Task, int | None]]:
     """The graph without the largest hub that is asked about, the task on it, and the hub.
 
     Nothing where that cannot be. The pass is one that verification then need not make.
+
+    Args:
+        problem: The question.
+        hub: False for the graph without a node of a median number of edges instead.
     """
     n = problem.num_nodes
     if problem.by_id or n <= 1:
         return []
     edges_at = torch.bincount(problem.edge_index.cpu().flatten(), minlength=n)
     asked = problem.nodes.cpu() if problem.nodes.numel() else torch.arange(n)
-    hub = asked[edges_at[asked].argmax()].reshape(1)
+    count = edges_at[asked]
+    at = count.argmax() if hub else count.argsort(stable=True)[len(count) // 2]  # the median
+    node = asked[at].reshape(1)
     keep = torch.ones(n, dtype=torch.bool)
-    keep[hub] = False
+    keep[node] = False
     task, _ = problem.task.survivors(keep.to(problem.device))
-    return [(problem.without(hub), task, int(hub))]
+    return [(problem.without(node), task, int(node))]
 
 
 def samples(problem: Problem, draw: int = 0) -> list[tuple[Graph, Task, int | None]]:

@@ -67,6 +67,17 @@ class Space:
         return indptr, found
 
     @cached_property
+    def lost_at(self) -> Tensor:
+        """How many rows the removal of each node alone takes away `[num_nodes]`."""
+        ends = self.ends
+        if ends.size(0) > 1:  # a node counts once for each row
+            ends = ends.sort(dim=0).values
+            again = torch.zeros_like(ends, dtype=torch.bool)
+            again[1:] = ends[1:] == ends[:-1]
+            ends = ends[~again]
+        return torch.bincount(ends.flatten(), minlength=self.num_nodes)
+
+    @cached_property
     def by_origin(self) -> tuple[Tensor, Tensor]:
         """The rows of every edge of the graph in CSR form: `indptr`, `row`."""
         assert self.origin is not None
@@ -74,6 +85,14 @@ class Space:
         count = int(self.origin.max()) + 1 if len(self.origin) else 0
         indptr, found, _ = csr(self.origin[row], row, max(count, 0))
         return indptr, found
+
+    @cached_property
+    def rows_per_edge(self) -> int:
+        """How many rows go with an edge of the graph, at most."""
+        if self.origin is None or not len(self.origin):
+            return 0
+        indptr, _ = self.by_origin
+        return int((indptr[1:] - indptr[:-1]).max()) if len(indptr) > 1 else 0
 
     @cached_property
     def one_end(self) -> bool:

@@ -13,11 +13,13 @@ class Tally:
         bytes: Memory of all changed rows on the way.
         mass: L1 mass of message changes, in typical messages.
         pruned: The part of it that was not propagated.
+        full_passes: Edits that broke a guard, and got a full pass each.
     """
 
     bytes: int = 0
     mass: float = 0.0
     pruned: float = 0.0
+    full_passes: int = 0
 
     @property
     def share(self) -> float:

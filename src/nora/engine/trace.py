@@ -17,10 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from nora.engine.given import PAIRS, RELATION, Extent, Given, tensors_of, with_own_memory
+from nora.engine.guards import Guards
 from nora.engine.ledger import Ledger, moved
 from nora.engine.pieces import Pieces, watched_modules
 from nora.engine.plan import Plan, UnsupportedError
-from nora.engine.recordings import samples, with_pairs, without_hub
+from nora.engine.recordings import samples, with_pairs, without_one
 from nora.engine.spaces import Space
 from nora.engine.steps.step import Value
 from nora.engine.tape import kinds
@@ -34,7 +35,7 @@ from nora.engine.templates import Templates
 from nora.problem import Problem
 from nora.problem.checks import check_same
 from nora.problem.node_index import Graph
-from nora.problem.preserve import CheckedRemoval
+from nora.problem.preserve import CheckedRemoval, another_random_state
 from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction, dot_product
 
@@ -93,9 +94,16 @@ def trace(problem: Problem, rules: bool = True, ledger: Ledger | None = None) ->
         return outputs
 
     given: list[tuple[Graph, Task, int | None]] = [(problem.data, problem.task, None)]
-    check_same(problem, recorded(given)[0])
-    given += without_hub(problem)
+    with another_random_state():
+        first = recorded(given)[0]
+    check_same(problem, first)
+    given += without_one(problem)
     recorded(given[1:])
+    if len(given) > 1 and not _aligns(tapes):
+        # Without the hub the model takes another branch; others may leave it on this one.
+        del tapes[1:]
+        given[1:] = without_one(problem, hub=False)
+        recorded(given[1:])
     known = problem.checked_removals
     known |= {node: replace(one, output=moved(one.output)) for node, one in known.items()}
     for draw in range(DRAWS):
@@ -114,6 +122,17 @@ def trace(problem: Problem, rules: bool = True, ledger: Ledger | None = None) ->
             if draw == DRAWS - 1:
                 raise
     raise AssertionError
+
+
+def _aligns(tapes: list[Tape]) -> bool:
+    """Whether the tapes hold the same program."""
+    try:
+        lay_side_by_side(tapes)
+    except CoincidenceError:
+        return True
+    except UnsupportedError:
+        return False
+    return True
 
 
 def record_on(problem: Problem, data: Graph, task: Task) -> Tape:
@@ -161,6 +180,9 @@ def _walked(problem: Problem, extents: list[Extent], program: Program) -> Plan:
         walk.unsure(f"adj_t has other edges than edge_index ({strange[0]})")
     plan.unsure_of_edges = walk.unsure_of_edges
     plan.features = given.features
+    plan.guards = Guards(plan.num_nodes, [*walk.nodes, *walk.spaces], walk.guards)
+    if plan.guards.mostly_broken:
+        raise UnsupportedError(f"for most removals {plan.guards.mostly_broken}")
     return plan
 
 

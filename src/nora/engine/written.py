@@ -50,6 +50,8 @@ class Change:
 
 def cannot_write(plan: Plan) -> str:
     """Why rows cannot be written back; empty if they can."""
+    if plan.guards.comparisons:
+        return f"the model's Python compares sizes at {plan.guards.comparisons[0].line}"
     if not by_rules_alone(plan):
         return "a convolution is followed without a rule"
     if any(edges.number is None or edges.comes is None for edges in edges_of(plan)):

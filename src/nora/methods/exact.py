@@ -144,6 +144,8 @@ def exact(
         with torch.no_grad():
             yield from brute(replace(problem, nodes=rest))
         return {"fallback": told, **checked}
+    if pruned.tally.full_passes:
+        facts["full_passes"] = pruned.tally.full_passes
     if tolerance > 0 and pruning == "drop":
         facts["pruned_share"] = pruned.tally.share
     return {

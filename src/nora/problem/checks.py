@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.data import Data, HeteroData
-from torch_geometric.nn import MessagePassing
 
 from nora.problem.edge_sets import Kind, Rewriting, node_counts, rewrite
+from nora.problem.foreign import check_structure, clear_caches, clear_misfits, watched
 from nora.problem.hetero import HeteroForward
-from nora.problem.preserve import CheckedRemoval, Snapshot
+from nora.problem.preserve import CheckedRemoval, Snapshot, another_random_state
+from nora.problem.reading import Reading
 from nora.problem.removal import isolate_nodes, kept
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.stacklevel import warn
@@ -45,7 +46,7 @@ def check_model(problem: Problem, again: bool = True) -> Problem:
             "-1): run it once, and train it, before asking"
         )
     with problem.evaluating(), torch.no_grad():
-        first = _first_output(problem)
+        first, reading = _first_output(problem)
         if problem.direct:
             assert isinstance(problem.task, LinkPrediction)
             problem.task.check_pairs(problem.num_nodes)
@@ -54,6 +55,8 @@ def check_model(problem: Problem, again: bool = True) -> Problem:
             _check_labels(problem, first)
             problem.task.check(first, problem.num_nodes, _telling_rows(problem))
         problem = replace(problem, original=first)
+        reading = clear_caches(problem, first, reading)
+        check_structure(problem, reading)
         if again:
             check_deterministic(problem)
         reason = _by_id(problem)
@@ -65,13 +68,13 @@ def check_model(problem: Problem, again: bool = True) -> Problem:
                 RuntimeWarning,
             )
             problem = replace(problem, by_id=True)
-        if _reads_no_edges(problem):
-            warn(
-                f"the model {type(problem.model).__name__} reads no edges of this graph: without any of "
-                "them it predicts the same, so that every influence is 0. Structure that was computed "
-                "beforehand (SIGN's x1, x2, normalised weights) needs transform=…, which computes "
-                "it again without the removed node",
-                RuntimeWarning,
+        if not reading.reads_edges(first) and _ignores_graph(problem):
+            raise ValueError(
+                f"the model {type(problem.model).__name__} does not read the edges of this graph: without "
+                "any of them it predicts the same, and every influence would be 0. Structure that was "
+                "computed beforehand (SIGN's x1, x2, a propagated feature) needs transform=…, which "
+                "computes it again without the removed node; edges that the model keeps itself must be "
+                "read from data"
             )
     return problem
 
@@ -103,10 +106,15 @@ def _asked_back(problem: Problem) -> str:
     return ": was the model built for that many features?"
 
 
-def _first_output(problem: Problem) -> Tensor:
-    """The output on `G`, or an error that says how the model is called."""
+def _first_output(problem: Problem) -> tuple[Tensor, Reading]:
+    """The output on `G` and what the pass has read, or an error that says how the model is called."""
     try:
-        first = problem.output()
+        try:
+            first, reading = watched(problem)
+        except MISFIT:
+            if not clear_misfits(problem):
+                raise
+            first, reading = watched(problem)
     except MISFIT as error:
         if "writes into its parameter" in str(error):
             raise
@@ -121,7 +129,7 @@ def _first_output(problem: Problem) -> Tensor:
             f"the model returned {type(first).__name__}, expected one tensor; pass "
             "forward=lambda model, data: … that picks it"
         )
-    return first
+    return first, reading
 
 
 def _wanted(problem: Problem) -> str | None:
@@ -147,7 +155,9 @@ def _check_labels(problem: Problem, output: Tensor) -> None:
 
 def check_deterministic(problem: Problem) -> None:
     """Raise when a second pass over the same graph predicts something else."""
-    check_same(problem, problem.run(problem.asked(problem.data, problem.task)))
+    with another_random_state():
+        output = problem.run(problem.asked(problem.data, problem.task))
+    check_same(problem, output)
 
 
 def check_same(problem: Problem, output: Tensor) -> None:
@@ -348,12 +358,16 @@ def _follows(problem: Problem, given: Data | HeteroData | None = None) -> bool:
     return bool((found - expected).abs().max() <= rounding * expected.abs().max())
 
 
-def _reads_no_edges(problem: Problem) -> bool:
-    """Whether the model returns the very same without any edge, and there are edges."""
+def _ignores_graph(problem: Problem) -> bool:
+    """Whether the model predicts the very same without any edge, and without a node; and there are edges."""
     source, target = problem.edge_index
-    layers = any(isinstance(module, MessagePassing) for module in problem.model.modules())
-    if (layers and problem.transform is None) or not bool((source != target).any()):
+    if not bool((source != target).any()):
         return False
+    for node, one in problem.checked_removals.items():
+        keep = kept(torch.tensor([node], device=problem.device), problem.num_nodes)
+        task, survivors = problem.task.survivors(keep)
+        if not torch.equal(problem.predicted(one.output, task), problem.predict()[survivors]):
+            return False  # it reads something of all nodes, if no edges
     bare = isolate_nodes(problem.data, torch.arange(problem.num_nodes))
     try:
         found = problem.run(problem.asked(bare, problem.task))

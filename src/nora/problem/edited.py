@@ -42,15 +42,50 @@ def predict_after(problem: Problem, before: Tensor, done: Resolved) -> After:
         before: Predictions on `G`, whose shape the result has.
         done: The edits.
     """
+    keep = kept(done.removed.to(problem.device), problem.num_nodes)
+    _, survivors = problem.task.survivors(keep)
+    after = torch.full_like(before, float("nan"))
+    if not bool(keep.any()) and not done.added:
+        return After(after, survivors)
+    passed = run_after(problem, done)
+    task, old = passed.task, passed.old
+    found = problem.predicted(passed.output, task)
+    if problem.by_id:
+        after[survivors] = found[survivors]
+        return After(after, survivors)
+    if isinstance(task, LinkPrediction):
+        after[survivors] = found
+        return After(after, survivors)
+    old = old.to(found.device)
+    after[survivors] = found[old]
+    return After(after, survivors, found[~old] if done.added else None)
+
+
+@dataclass(frozen=True, eq=False)
+class Passed:
+    """A full pass on an edited graph.
+
+    Attributes:
+        output: The model's output there.
+        task: The task there.
+        survivors: Mask `[items]` of the items that are left.
+        old: Mask of the graph's nodes that were there before.
+    """
+
+    output: Tensor
+    task: Task
+    survivors: Tensor
+    old: Tensor
+
+
+def run_after(problem: Problem, done: Resolved) -> Passed:
+    """Run the model on the graph that edits lead to; at least one node must be there."""
     if problem.by_id and done.added:
         raise ValueError(
             "this model has weights by node id, and so none for a node that comes: nodes cannot be added"
         )
     keep = kept(done.removed.to(problem.device), problem.num_nodes)
     task, survivors = problem.task.survivors(keep)
-    after = torch.full_like(before, float("nan"))
-    if not bool(keep.any()) and not done.added:
-        return After(after, survivors)
     data = done.apply(problem.data, isolate=problem.by_id)
     old = _old_rows(problem, done, int(data.num_nodes or 0))
     if problem.by_id:
@@ -64,16 +99,7 @@ def predict_after(problem: Problem, before: Tensor, done: Resolved) -> After:
             f"{wrong}: does it hold rows of its own for the nodes? Keep them in the data (e.g. data.x "
             "or data.n_id) and look them up in forward"
         )
-    found = problem.predicted(output, task)
-    if problem.by_id:
-        after[survivors] = found[survivors]
-        return After(after, survivors)
-    if isinstance(task, LinkPrediction):
-        after[survivors] = found
-        return After(after, survivors)
-    old = old.to(found.device)
-    after[survivors] = found[old]
-    return After(after, survivors, found[~old] if done.added else None)
+    return Passed(output, task, survivors, old)
 
 
 def _old_rows(problem: Problem, done: Resolved, count: int) -> Tensor:

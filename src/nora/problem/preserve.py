@@ -41,6 +41,13 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 @contextmanager
+def another_random_state() -> Iterator[None]:
+    """Run from another random state than the current one, and restore it on leaving."""
+    with seeded((torch.initial_seed() + 1) % 2**63):
+        yield
+
+
+@contextmanager
 def evaluating(*models: Any) -> Iterator[None]:
     """Every model in eval mode without cached normalisations; all of it is restored on leaving.
 
@@ -185,6 +192,8 @@ class Passes:
         self._first = True
         self._writes_data = False
         self._copies: dict[int, tuple[Tensor, Tensor]] = {}
+        # Attributes that earlier passes left on modules, and that every pass starts without.
+        self.caches: list[tuple[nn.Module, str]] = []
 
     def run(
         self, call: Callable[..., Any], model: nn.Module, data: Data | HeteroData, *others: Any
@@ -210,6 +219,8 @@ class Passes:
             tensors = [(store, key, store[key]) for store, key, _ in tensors]
         versions = [_version(value) for _, _, value in tensors]
         with self.state_kept(model, *others):
+            for module, name in self.caches:
+                clear(module, name)
             output = call(model, given)
         if versions != [_version(value) for _, _, value in tensors]:
             self._writes_data = True
@@ -243,6 +254,12 @@ class Passes:
                 "forward: after one pass it is another model. Compute with a copy there "
                 f"(self.{written[0]}.clone())"
             )
+
+
+def clear(module: nn.Module, name: str) -> None:
+    """Empty a container on a module, or set an attribute to None."""
+    value = getattr(module, name, None)
+    setattr(module, name, type(value)() if isinstance(value, dict | list) else None)
 
 
 def _copied(tensor: Tensor) -> Tensor:

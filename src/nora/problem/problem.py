@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -128,9 +128,15 @@ class Problem:
         Each pass starts from the state in which the model was found, and leaves it and `data` so. A
         model that scores pairs itself finds them in `data.edge_label_index`: see `asked`.
         """
-        return self.passes.run(self._call, self.model, data, *decoder_modules(self.task))
+        return self.passes.run(self.call, self.model, data, *self.decoders)
 
-    def _call(self, model: nn.Module, data: Graph) -> Any:
+    @property
+    def decoders(self) -> Iterable[Any]:
+        """What the task's decoder is or is made of."""
+        return decoder_modules(self.task)
+
+    def call(self, model: nn.Module, data: Graph) -> Any:
+        """Call the model on `data`, transformed where there is a transform; see `run`."""
         if self.transform is not None:
             data = transformed(self.transform, data)
         found = self.forward(model, data)

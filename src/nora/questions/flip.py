@@ -3,7 +3,8 @@
 Removals that cannot reach the node do not count, and are known: `L` layers carry a change so far and no
 further. So the question is asked of the part of the graph within reach alone, where every removal has the
 same effect on the node as in the whole graph: what lies outside cannot change its prediction, together or one
-after the other, with or without other removals. An edge can only matter where the removal of either of its
+after the other, with or without other removals. (Where two removals could break a guard on sizes, all are
+tried, on the whole graph.) An edge can only matter where the removal of either of its
 ends would, so that both ends lie within reach.
 
 Every single removal is tried, then every pair where they are few enough (else the most likely), each exactly.
@@ -252,6 +253,10 @@ def _search(
 ) -> Search:
     """The question on what lies within reach; on the whole graph where that is not known, or no less."""
     problem, near = effects.problem, within_reach(effects, torch.tensor([node]))
+    engine = effects.engine
+    if engine is not None and not engine.plan.guards.safe(2):
+        # Two removals together may make the model take another branch, wherever they are.
+        near = torch.arange(problem.num_nodes)
     if by == "nodes":
         ids = near[near != node]
         single = whole = Removals.single(ids)
@@ -294,6 +299,8 @@ def _part(effects: Effects, near: Tensor, node: int) -> Problem | None:
     problem = effects.problem
     if effects.engine is None or problem.by_id or problem.transform is not None:
         return None
+    if not effects.engine.plan.guards.safe(2, within=near):
+        return None  # of a part so small the model may do something else
     inside = torch.isin(problem.edge_index.cpu(), near).all(dim=0)
     try:
         data = problem.without(kept(near, problem.num_nodes).nonzero().flatten())

@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from nora.engine.changed import Removals
 from nora.engine.effects import Effects
 from nora.engine.steps.step import EVERYWHERE
 from nora.problem import Transform
@@ -198,7 +199,7 @@ def influencers_of(
 
 
 def within_reach(effects: Effects, ends: Tensor) -> Tensor:
-    """The nodes whose removal can change the output at `ends`; all where no engine tells the reach."""
+    """The nodes whose removal alone can change the output at `ends`; all where the frontier is unknown."""
     problem = effects.problem
     if effects.engine is None or effects.engine.plan.output.depth >= EVERYWHERE:
         return torch.arange(problem.num_nodes)
@@ -208,4 +209,8 @@ def within_reach(effects: Effects, ends: Tensor) -> Tensor:
     near[ends] = True
     for _ in range(effects.engine.plan.output.depth):
         near[source[near[target]]] = True
-    return near.nonzero().flatten().cpu()
+    # Where the model takes another branch without a node, everything may change.
+    every = torch.arange(problem.num_nodes)
+    return (
+        (near.cpu() | effects.engine.plan.guards.broken(Removals.single(every))).nonzero().flatten()
+    )

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from nora.arguments import check_number, check_whole
 from nora.engine.backends.choice import FLOATS
+from nora.engine.changed import Removals
 from nora.engine.effects import Effects
 from nora.engine.engine import Engine
 from nora.engine.steps.step import EVERYWHERE
@@ -272,5 +273,7 @@ def reach_bound(problem: Problem, engine: Engine | None, largest: float | None =
             reach.data[:] = 1.0
         total = np.asarray(reach @ weight) if hops else weight
     # Its own predictions do not count; an isolated node changes nothing.
-    bound = np.minimum(total, weight.sum()) - weight
-    return torch.from_numpy(np.maximum(bound, 0.0))
+    bound = np.maximum(np.minimum(total, weight.sum()) - weight, 0.0)
+    # Where the model takes another branch without a node, everything may change.
+    broken = engine.plan.guards.broken(Removals.single(torch.arange(n))).numpy()
+    return torch.from_numpy(np.where(broken, weight.sum() - weight, bound))

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nora.engine.plan import UnsupportedError
 from nora.engine.tape.builder import Builder, bound
+from nora.engine.tape.guarded import lowered
 from nora.engine.tape.program import Sized
 from nora.engine.tape.program import Step as TapeStep
 from nora.engine.tape.tape import Ref
@@ -60,13 +61,16 @@ class Walk(Builder):
     def go(self, shortcut: Callable[[Walk, int], int] | None = None) -> None:
         """Follow every operation; `shortcut` may follow several at once and says where to go on."""
         at = 0
+        as_one: list[tuple[int, int]] = []
         while at < len(self.program.steps):
             skipped = at if shortcut is None else shortcut(self, at)
             if skipped > at:
+                as_one.append((at, skipped))
                 at = skipped
                 continue
             self.follow(self.program.steps[at])
             at += 1
+        self.guards += lowered(self, as_one)
 
     def follow(self, step: TapeStep) -> None:
         """Follow one operation."""

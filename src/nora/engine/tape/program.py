@@ -7,6 +7,7 @@ outside that differs was made from the graph behind torch's back.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.plan import UnsupportedError
-from nora.engine.tape.tape import Call, Op, Ref, Tape
+from nora.engine.tape.tape import Call, Comparison, Op, Ref, Tape
 
 
 class CoincidenceError(UnsupportedError):
@@ -59,7 +60,7 @@ class Program:
         steps: The operations.
         calls: Calls of the watched modules.
         output: What was returned.
-        input_shapes: The shape of each given tensor on every graph.
+        comparisons: What the model's Python asked of sizes on the asked graph.
     """
 
     inputs: dict[str, int]
@@ -70,6 +71,7 @@ class Program:
     output: Any
     graphs: int = 1
     count: int = field(default=0)
+    comparisons: tuple[Comparison, ...] = ()
 
 
 def lay_side_by_side(tapes: list[Tape]) -> Program:
@@ -110,8 +112,59 @@ def lay_side_by_side(tapes: list[Tape]) -> Program:
     }
     return Program(
         main.inputs, main.consts, frozenset(foreign), steps, main.calls, main.output, len(tapes),
-        main.count,
+        main.count, _aligned(tapes),
     )  # fmt: skip
+
+
+def _aligned(tapes: list[Tape]) -> tuple[Comparison, ...]:
+    """The comparisons on the asked graph, with `Sized` for a number that is another one on another graph."""
+    elsewhere = [_by_form(tape.comparisons) for tape in tapes[1:]]
+    found = []
+    for (operation, line, form), ones in _by_form(tapes[0].comparisons).items():
+        for at, one in enumerate(ones):
+            numbers = [_apart(one.operands)[1]]
+            for other in elsewhere:
+                there = [_apart(o.operands)[1] for o in other.get((operation, line, form), ())]
+                if len(there) == len(ones):
+                    numbers.append(there[at])
+                elif there and numbers[0] not in there:
+                    raise UnsupportedError(
+                        f"a size is compared with a number that depends on the graph, at {line}"
+                    )
+            known = iter(
+                each[0] if len(set(each)) == 1 else Sized(each)
+                for each in zip(*numbers, strict=True)
+            )
+            found.append(one._replace(operands=_filled(form, known)))
+    return tuple(sorted(found, key=lambda one: one.at))
+
+
+def _by_form(comparisons: list[Comparison]) -> dict[tuple[Any, ...], list[Comparison]]:
+    """Comparisons of the same sizes on the same line, numbers left out of account."""
+    found: dict[tuple[Any, ...], list[Comparison]] = {}
+    for one in comparisons:
+        form, _ = _apart(one.operands)
+        found.setdefault((one.operation, one.line, form), []).append(one)
+    return found
+
+
+def _apart(expression: Any) -> tuple[Any, tuple[Any, ...]]:
+    """An expression with its numbers left out, and these."""
+    if isinstance(expression, tuple) and expression and expression[0] == "size":
+        return expression, ()
+    if isinstance(expression, tuple):
+        parts = [_apart(part) for part in expression]
+        return tuple(form for form, _ in parts), sum((numbers for _, numbers in parts), ())
+    return (None, (expression,)) if isinstance(expression, int | float) else (expression, ())
+
+
+def _filled(form: Any, numbers: Iterator[Any]) -> Any:
+    """The inverse of `_apart`."""
+    if form is None:
+        return next(numbers)
+    if isinstance(form, tuple) and not (form and form[0] == "size"):
+        return tuple(_filled(part, numbers) for part in form)
+    return form
 
 
 def _same(tensor: Tensor, other: Tensor | None) -> bool:

@@ -19,13 +19,14 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from nora.engine.tape.lines import current_line
+from nora.engine.tape.comparisons import SizeLog, sizes_noted
 from nora.engine.tape.plainly import Rewritten, plain_operations
 from nora.engine.tape.schemas import schema_facts
 from nora.engine.tape.simplify import simplified
-from nora.engine.tape.tape import Call, Line, Op, Ref, Tape, TooLongError
+from nora.engine.tape.tape import Call, Op, Ref, Tape, TooLongError
 from nora.engine.tape.trees import leaves, mapped
 from nora.engine.tape.windows import Link, put_back
+from nora.problem.lines import Line, current_line
 
 aten = torch.ops.aten
 # A model that runs more operations than this loops over nodes or edges in Python.
@@ -116,6 +117,16 @@ class _Recorder(TorchDispatchMode):
             known = _Known(number, memory.version, known.chain)
             self._known[tensor] = known
         return known.id
+
+    def known_number(self, tensor: Tensor) -> int | None:
+        """A tensor's number, if it is on the tape."""
+        known = self._known.get(tensor)
+        if known is not None:
+            return int(known.id)
+        memory = self._memory_of(tensor)
+        if memory is not None and memory.geometry == _geometry(tensor):
+            return memory.root  # another handle on the same tensor
+        return None
 
     def _next(self) -> int:
         self.tape.count += 1
@@ -356,8 +367,10 @@ def record(
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after(name), with_kwargs=True, prepend=True))
     try:
-        with torch.no_grad(), plain_operations(), Rewritten(), recorder:
+        log = SizeLog(recorder.known_number, lambda: len(tape.ops))
+        with torch.no_grad(), plain_operations(), Rewritten(), sizes_noted(log), recorder:
             out = run()
+        tape.comparisons = log.found
         with torch.no_grad():
             tape.output = recorder.refs(out)
     finally:

@@ -116,4 +116,8 @@ def simplified(tape: Tape) -> Tape:
         calls,
         renamed(tape.output),
         count,
+        [
+            one._replace(at=starts[one.at], operands=renamed(one.operands))
+            for one in tape.comparisons
+        ],
     )

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nora.engine.tape.tape import Tape
+from nora.engine.tape.tape import Comparison, Ref, Tape
 from nora.engine.tape.trees import leaves, mapped
+from nora.problem.lines import Line
 
 Sizes = dict[str, Any]
 
@@ -33,6 +34,10 @@ def sizes_of(tape: Tape) -> Sizes:
             for op in tape.ops
         ],
         "calls": [[call.name, _numbers((call.args, call.kwargs))] for call in tape.calls],
+        "comparisons": [
+            [one.operation, [_written(part) for part in one.operands], one.at, list(one.line)]
+            for one in tape.comparisons
+        ],
     }
 
 
@@ -68,7 +73,29 @@ def with_sizes(tape: Tape, sizes: Sizes) -> Tape:
             raise OtherTapeError(f"the call of {call.name} is known as one of {name}")
         args, kwargs = _with_numbers((call.args, call.kwargs), numbers, name)
         called.append(replace(call, args=args, kwargs=kwargs))
-    return replace(tape, ops=new, calls=called)
+    if "comparisons" not in sizes:
+        raise OtherTapeError(
+            "an earlier version did not note comparisons of sizes: prepare it again"
+        )
+    comparisons = [
+        Comparison(operation, tuple(_read(part) for part in operands), at, Line(*line))
+        for operation, operands, at, line in sizes["comparisons"]
+    ]
+    return replace(tape, ops=new, calls=called, comparisons=comparisons)
+
+
+def _written(expression: Any) -> Any:
+    """An expression as JSON can hold it."""
+    if isinstance(expression, Ref):
+        return {"tensor": expression.id}
+    return [_written(part) for part in expression] if isinstance(expression, tuple) else expression
+
+
+def _read(written: Any) -> Any:
+    """The inverse of `_written`."""
+    if isinstance(written, dict):
+        return Ref(int(written["tensor"]))
+    return tuple(_read(part) for part in written) if isinstance(written, list) else written
 
 
 def _number(leaf: Any) -> int | float | None:

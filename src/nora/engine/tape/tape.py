@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from nora.engine.tape.trees import leaves
+from nora.problem.lines import Line
 
 
 @cache
@@ -30,17 +30,6 @@ class Ref:
     """A tensor on the tape."""
 
     id: int
-
-
-class Line(NamedTuple):
-    """Where in the model's code an operation was asked for."""
-
-    file: str
-    number: int
-    function: str
-
-    def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.number} ({self.function})"
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +79,23 @@ class Call:
     out: Any
 
 
+class Comparison(NamedTuple):
+    """Something that a model's Python asked of a size; see `comparisons.py`.
+
+    Attributes:
+        operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` where a size was made a plain number,
+            `hash` where it was looked up, `values` where the values of a tensor were read.
+        operands: Expressions: a number, `("size", Ref, axis)`, or `(operation, *expressions)`.
+        at: How many operations were on the tape.
+        line: Where.
+    """
+
+    operation: str
+    operands: tuple[Any, ...]
+    at: int
+    line: Line
+
+
 @dataclass(eq=False)
 class Tape:
     """What a pass did.
@@ -101,6 +107,7 @@ class Tape:
         calls: Calls of the modules that were watched, inner ones first.
         output: What the pass returned, with `Ref`s for tensors.
         count: How many numbers are used.
+        comparisons: What the model's Python asked of sizes, in order.
     """
 
     inputs: dict[str, int] = field(default_factory=dict)
@@ -109,3 +116,4 @@ class Tape:
     calls: list[Call] = field(default_factory=list)
     output: Any = None
     count: int = 0
+    comparisons: list[Comparison] = field(default_factory=list)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nora.engine.guards import Guard
 from nora.engine.plan import UnsupportedError
 from nora.engine.spaces import Space, whole_graph
 from nora.engine.steps.step import Value
@@ -52,6 +53,8 @@ class Tensors:
         self.parts: dict[int, list[Space]] = {}
         # What the structure was read from: where these change, other rows would be picked.
         self.frozen: list[Value] = []
+        # Comparisons of sizes that the model's Python made.
+        self.guards: list[Guard] = []
         self.unsure_of_edges = ""
         self.at: TapeStep | None = None
         for space in (*nodes, *spaces):

@@ -6,12 +6,23 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NamedTuple
 
 import torch
 import torch_geometric
 
-from nora.engine.tape.tape import Line
+
+class Line(NamedTuple):
+    """Where in the model's code an operation was asked for."""
+
+    file: str
+    number: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.number} ({self.function})"
+
 
 _OURS = tuple(
     str(Path(module.__file__ or "").parent)
@@ -29,6 +40,19 @@ def _kind(file: str) -> str:
     if file.startswith(_OURS):
         return "pyg" if file.startswith(_OURS[1]) else "ours"
     return "made up" if file.startswith("<") or _GENERATED.search(file) else "own"
+
+
+def is_own(line: Line) -> bool:
+    """Whether a line is in the user's code."""
+    return _kind(line.file) == "own"
+
+
+def own_frame() -> FrameType | None:
+    """The innermost frame of the user's code; None where torch or PyG stand in between."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and _kind(frame.f_code.co_filename) in ("ours", "made up"):
+        frame = frame.f_back
+    return frame if frame is not None and _kind(frame.f_code.co_filename) == "own" else None
 
 
 def current_line() -> Line:
