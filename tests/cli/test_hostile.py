@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import nora
+from payload import Payload
 from shell import ok, refused
 
 Files = dict[str, bytes]
@@ -218,11 +219,7 @@ def test_what_is_typed_wrongly_is_told(typed: str, says: str, place: Path) -> No
 # Files that are damaged, edited, exchanged or gone.
 
 
-class Bomb:
-    """Unpickling it writes a file."""
-
-    def __reduce__(self) -> tuple:
-        return Path.touch, (Path("exploded"),)
+BOMB = Payload(Path("exploded"))
 
 
 def flip(data: bytes) -> bytes:
@@ -236,7 +233,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes | None]] = {
     "flipped": flip,
     "longer": lambda data: data + b"\n ",
     "zeros": lambda data: bytes(len(data)),
-    "pickle": lambda _: pickle.dumps(Bomb()),
+    "pickle": lambda _: pickle.dumps(BOMB),
 }
 RUN_FILES = [
     ("run", "model.safetensors"),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 import shutil
 from pathlib import Path
 from urllib.error import URLError
 
 import pytest
 from torch_geometric.datasets import Planetoid
+from torch_geometric.io import read_planetoid_data
 
 import nora
 from nora.datasets import DatasetUnavailableError
-from nora.datasets.planetoid import PARTS
+from nora.datasets.planetoid import PUBLISHED
+from payload import Payload
 
 
 @pytest.fixture
@@ -21,7 +25,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     def refuse(*_: object, **__: object) -> None:
         raise URLError("no route to host")
 
-    monkeypatch.setattr(Planetoid, "download", refuse)
+    monkeypatch.setattr("nora.datasets.planetoid.urlopen", refuse)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("NORA_DATA", raising=False)
     return tmp_path
@@ -33,7 +37,7 @@ def test_without_network_the_missing_files_their_source_and_their_place_are_name
     with pytest.raises(DatasetUnavailableError) as caught:
         nora.load_dataset("cora")
     message = str(caught.value)
-    assert all(f"ind.cora.{part}" in message for part in PARTS)
+    assert all(file in message for file in PUBLISHED["Cora"])
     assert Planetoid.url in message
     assert str(no_network / "cache" / "nora" / "Planetoid" / "Cora" / "raw") in message
     assert "URLError" in message
@@ -94,3 +98,50 @@ def test_the_cache_is_used_when_the_given_folder_lacks_a_file(
     (cached / "ind.cora.graph").unlink()
     with pytest.raises(DatasetUnavailableError, match=r"Missing: ind\.cora\.graph\. Get them"):
         nora.load_dataset("cora")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["Cora", "CiteSeer", "PubMed"])
+def test_the_graphs_are_those_that_pyg_reads(name: str, data_folder: Path) -> None:
+    ours = nora.load_dataset(name.lower()).data
+    theirs = read_planetoid_data(str(data_folder / "Planetoid" / name / "raw"), name)
+    for key in ("x", "edge_index", "y"):
+        assert ours[key].equal(theirs[key]) and ours[key].dtype == theirs[key].dtype
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("file", sorted(PUBLISHED["Cora"]))
+def test_no_file_is_opened_that_is_not_the_published_one(
+    file: str, no_network: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = no_network / "given" / "Planetoid" / "Cora" / "raw"
+    shutil.copytree(data_folder / "Planetoid" / "Cora" / "raw", raw)
+    (raw / file).unlink()
+    (raw / file).write_bytes(pickle.dumps(Payload(no_network / "exploded")))
+    monkeypatch.setenv("NORA_DATA", str(no_network / "given"))
+    with pytest.raises(DatasetUnavailableError, match=rf"{file} from .* is not the published file"):
+        nora.load_dataset("cora")
+    assert not (no_network / "exploded").exists()
+
+
+@pytest.mark.data
+def test_what_is_downloaded_is_checked_before_it_is_kept(
+    no_network: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = data_folder / "Planetoid" / "Cora" / "raw"
+    wrong = {"ind.cora.graph": pickle.dumps(Payload(no_network / "exploded"))}
+
+    def answer(url: str, timeout: float) -> io.BytesIO:
+        file = url.rpartition("/")[2]
+        return io.BytesIO(wrong.get(file) or (published / file).read_bytes())
+
+    monkeypatch.setattr("nora.datasets.planetoid.urlopen", answer)
+    cached = no_network / "cache" / "nora" / "Planetoid" / "Cora"
+    (cached / "processed").mkdir(parents=True)
+    (cached / "processed" / "data.pt").write_bytes(wrong["ind.cora.graph"])
+    with pytest.raises(DatasetUnavailableError, match=r"ind\.cora\.graph .*is not the published"):
+        nora.load_dataset("cora")
+    assert not (cached / "raw" / "ind.cora.graph").exists()
+    wrong.clear()
+    assert nora.load_dataset("cora").data.num_nodes == 2708
+    assert not (no_network / "exploded").exists()

@@ -10,7 +10,7 @@ import pytest
 from ingest.hostile import CASES, Case
 from nora.cli.errors import _advice
 from nora.ingest import read_graph
-from nora.ingest.limits import memory_limit
+from nora.limits import memory_limit
 
 
 def placed(case: Case, folder: Path) -> dict[str, Path]:

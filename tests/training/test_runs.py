@@ -16,12 +16,13 @@ from torch_geometric.data import Data, HeteroData
 
 import nora
 from camps import camps
-from nora.datasets import Dataset
+from nora.datasets import Dataset, DatasetUnavailableError
 from nora.problem.fingerprint import graph_fingerprint
 from nora.training.run_split import Split
 from nora.training.runs import split_of
 from nora.training.splits import NodeSplit
 from nora.training.trust import assess
+from payload import Payload
 
 
 @pytest.fixture(scope="module")
@@ -127,29 +128,19 @@ def test_a_folder_that_is_no_run_is_refused_with_the_remedy(tmp_path: Path) -> N
         nora.load_run(tmp_path)
 
 
-class Bomb:
-    """Unpickling it writes a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple:
-        return Path.touch, (self.path,)
-
-
 @pytest.mark.parametrize("how", ["pickle", "torch"])
 def test_weights_that_would_execute_are_refused_and_do_not(
     how: str, unsigned: Path, tmp_path: Path
 ) -> None:
     mark, weights = tmp_path / "exploded", unsigned / "model.safetensors"
     if how == "pickle":
-        weights.write_bytes(pickle.dumps(Bomb(mark)))
+        weights.write_bytes(pickle.dumps(Payload(mark)))
     else:
-        torch.save(Bomb(mark), weights)
+        torch.save(Payload(mark), weights)
     with pytest.raises(ValueError, match=r"model\.safetensors does not hold this model's weights"):
         nora.load_run(unsigned)
     assert not mark.exists()
-    pickle.loads(pickle.dumps(Bomb(mark)))
+    pickle.loads(pickle.dumps(Payload(mark)))
     assert mark.exists(), "the bomb would not have exploded anyway"
 
 
@@ -304,20 +295,25 @@ class TestTheGraphOfARun:
             nora.load_run(own)
 
     @pytest.mark.data
-    def test_a_run_made_with_nora_data_loads_without_it(
+    def test_a_dataset_is_looked_up_where_the_user_says_and_not_the_run(
         self, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("NORA_DATA", str(data_folder))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+        monkeypatch.setattr("nora.datasets.planetoid.urlopen", lambda *_, **__: 1 / 0)
         run = nora.train("gcn", "cora", epochs=1, hidden_channels=4, progress=False)
         folder = run.save(tmp_path / "cora")
-        monkeypatch.delenv("NORA_DATA")
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
         back = nora.load_run(folder)
         assert back.describe() == run.describe()
-        again = nora.load_run(back.save(tmp_path / "again"))
-        assert again.data_folder == back.data_folder == data_folder.absolute()
-        monkeypatch.setenv("NORA_DATA", str(tmp_path / "nowhere"))
-        nora.load_run(folder)
+        assert back.data_folder == data_folder.absolute()
+        monkeypatch.delenv("NORA_DATA")
+        with pytest.raises(
+            DatasetUnavailableError, match=f"with NORA_DATA='{data_folder}': set it"
+        ):
+            nora.load_run(folder)
+        again = back.save(tmp_path / "again")
+        monkeypatch.setenv("NORA_DATA", str(data_folder))
+        assert nora.load_run(again).data_folder == data_folder.absolute()
 
 
 def test_a_dataset_that_has_changed_is_noticed(

@@ -23,8 +23,8 @@ from nora.analysis.stages import Stages
 from nora.analysis.summary import model_notes, summarise_graph
 from nora.arguments import check_seed, check_whole
 from nora.ingest import Reading, read_graph
-from nora.ingest.limits import memory_limit
 from nora.ingest.reading import Source
+from nora.limits import memory_limit
 from nora.machine import available_memory, held_memory, release_memory
 from nora.memory import in_words, parse_bytes
 from nora.methods import METHODS

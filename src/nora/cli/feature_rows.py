@@ -30,6 +30,8 @@ def read_feature_rows(
     import pandas as pd
     import torch
 
+    from nora.parquet import decoded, read_parquet
+
     if x is None:
         raise ValueError("the graph has no features to set")
     if not path.exists():
@@ -38,7 +40,10 @@ def read_feature_rows(
     if path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"cannot tell the format of {path.name!r}: use a .csv or .parquet name")
     try:
-        frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype=str)
+        if path.suffix == ".parquet":
+            frame = decoded(read_parquet(path)).to_pandas(ignore_metadata=True)
+        else:
+            frame = pd.read_csv(path, dtype=str)
     except ValueError as error:
         raise ValueError(f"{path} is not readable: {error}") from error
     if frame.empty:

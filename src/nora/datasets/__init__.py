@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,23 +77,8 @@ def load_dataset(name: str) -> Dataset:
     return DATASETS[name].value()
 
 
-_PLACE: ContextVar[Path | None] = ContextVar("place", default=None)
-
-
-@contextmanager
-def looking_in(folder: Path) -> Iterator[None]:
-    """Look in `folder` in place of the one that `NORA_DATA` names."""
-    token = _PLACE.set(folder)
-    try:
-        yield
-    finally:
-        _PLACE.reset(token)
-
-
 def given_folder() -> Path | None:
     """The folder named by `NORA_DATA`, if it is set."""
-    if (place := _PLACE.get()) is not None:
-        return place
     folder = os.environ.get("NORA_DATA")
     if not folder:
         return None

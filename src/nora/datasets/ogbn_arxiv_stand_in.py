@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from nora.datasets import (
     cache_folder,
     given_folder,
 )
+from nora.wording import short
 
 NAME, FOLDER, CLASSES = "ogbn-arxiv-stand-in", "ogbn_arxiv_graph", 40
 GRAPH, GUESSES = "ogbn_arxiv_nofeat.npz", "gpt_preds_tape.csv"
@@ -65,11 +67,16 @@ def read_stand_in(folder: Path) -> StandIn:
     Args:
         folder: Where `ogbn_arxiv_nofeat.npz` and `gpt_preds_tape.csv` are.
     """
-    with np.load(folder / GRAPH) as raw:
-        y = torch.from_numpy(raw["y"].astype(np.int64))
-        links = torch.from_numpy(raw["edge_index"].astype(np.int64))
-        year = torch.from_numpy(raw["year"].astype(np.float32))
-        split = {part: torch.from_numpy(raw[part].astype(np.int64)) for part in PARTS}
+    try:
+        with np.load(folder / GRAPH, allow_pickle=False) as raw:
+            y = torch.from_numpy(raw["y"].astype(np.int64))
+            links = torch.from_numpy(raw["edge_index"].astype(np.int64))
+            year = torch.from_numpy(raw["year"].astype(np.float32))
+            split = {part: torch.from_numpy(raw[part].astype(np.int64)) for part in PARTS}
+    except (ValueError, TypeError, KeyError, EOFError, BadZipFile) as error:
+        raise ValueError(
+            f"{folder / GRAPH} does not hold the arrays {ARRAYS}: {short(error)}"
+        ) from error
     x = torch.zeros(len(y), CLASSES + 1)
     lines = (folder / GUESSES).read_text(encoding="utf-8").splitlines()
     if len(lines) != len(y):

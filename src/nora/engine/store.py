@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from nora.files import folder_written_atomically, read_json
+from nora.wording import short
 
 Check = Literal["quick", "all"]
 MANIFEST = "manifest.json"
@@ -215,9 +216,12 @@ class Reader:
             mode: Literal["r", "c"] | None = None
             if about["bytes"] > BLOCK:
                 mode = "c" if private else "r"
-            array = np.load(path, mmap_mode=mode, allow_pickle=False)
-            with _without_warning():
-                found = torch.from_numpy(np.asarray(array))
+            try:
+                array = np.load(path, mmap_mode=mode, allow_pickle=False)
+                with _without_warning():
+                    found = torch.from_numpy(np.asarray(array))
+            except (ValueError, TypeError, EOFError, OSError) as error:
+                raise DamagedError(f"{path} holds no array of numbers: {short(error)}") from error
             if about["dtype"] in _BITS:
                 found = found.view(getattr(torch, about["dtype"]))
             if list(found.shape) != about["shape"] or str(found.dtype) != f"torch.{about['dtype']}":

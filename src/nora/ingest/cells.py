@@ -133,8 +133,10 @@ class Words:
         """Of a column of Arrow's text, or of codes for it, stripped."""
         if isinstance(column, pa.Array):
             column = pa.chunked_array([column])
+        if column.null_count:
+            column = pc.fill_null(column, "")
         if not pa.types.is_dictionary(column.type):
-            column = pc.dictionary_encode(pc.fill_null(column, ""))
+            column = pc.dictionary_encode(column)
         parts = column.unify_dictionaries().chunks
         if not parts:
             return cls.of(np.array([], dtype=object))

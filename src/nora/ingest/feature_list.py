@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from nora.ingest.limits import check_fits
 from nora.ingest.nodes import Rows
 from nora.ingest.numbers import numbers, rewritten
 from nora.ingest.table import Table, canonical, title
+from nora.limits import check_fits
 
 WORTH_ASKING = 1 << 24
 FEATURE, VALUE = ("feature", "word", "term", "tag", "token"), ("value", "count", "weight", "tfidf")

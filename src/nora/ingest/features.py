@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 
 from nora.ingest.feature_list import Features, is_list, listed_features
-from nora.ingest.limits import check_fits
 from nora.ingest.nodes import LABEL, Rows, check_repeats
 from nora.ingest.numbers import numbers, rewritten, unknown
 from nora.ingest.table import Table, canonical, title
+from nora.limits import check_fits
 
 MOST_WORDS, BLOCK = 50, 64
 DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}"

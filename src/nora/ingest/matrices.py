@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from nora.ingest.formats import kind_of
-from nora.ingest.limits import check_fits
 from nora.ingest.opening import content_of
 from nora.ingest.table import FILE
+from nora.limits import check_fits
 
 
 def edge_frame(path: Path) -> pd.DataFrame:
@@ -36,8 +36,9 @@ def feature_frame(path: Path) -> pd.DataFrame:
     """The entries of a matrix of nodes by features as a list: `id`, `feature`, `value`."""
     row, column, value, shape, field = _entries(path)
     width = len(str(shape[1]))
-    named = np.array([f"f{at:0{width}d}" for at in range(1, shape[1] + 1)], dtype=object)
-    frame = _named(path, {"id": (row + 1).astype(str), "feature": named[column]})
+    used, place = np.unique(column, return_inverse=True)  # a matrix may claim any number of columns
+    named = np.array([f"f{at + 1:0{width}d}" for at in used.tolist()], dtype=object)
+    frame = _named(path, {"id": (row + 1).astype(str), "feature": named[place]})
     if field != "pattern":
         frame["value"] = value
     return frame

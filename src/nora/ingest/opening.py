@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from nora.ingest.limits import check_fits
+from nora.limits import check_fits
 
-PIECE = 1 << 20
+PIECE, MOST_AT_ONCE = 1 << 16, 1 << 24
+# Files of several parts end with an empty one, and may be joined.
+MOST_EMPTY = 1000
 
 
 def content_of(path: Path) -> pa.Buffer:
@@ -24,23 +26,30 @@ def content_of(path: Path) -> pa.Buffer:
 
 def _unpacked(path: Path) -> bytes:
     """What a gzip file holds; refused when it grows beyond what fits, before it does."""
-    parts, size = [], 0
-    unpacker = zlib.decompressobj(wbits=31)
+    parts: list[bytes] = []
+    size = written = empty = 0
+    unpacker, packed = None, b""
     with path.open("rb") as file:
-        while True:
-            packed = unpacker.unconsumed_tail or file.read(PIECE)
-            if not packed:
-                break
+        while packed or (packed := file.read(PIECE)):
+            if unpacker is None:  # a gzip file may hold several, one behind the other
+                unpacker, written = zlib.decompressobj(wbits=31), 0
             try:
-                found = unpacker.decompress(packed, 16 * PIECE)
-                while unpacker.eof and unpacker.unused_data:  # several, one behind the other
-                    rest, unpacker = unpacker.unused_data, zlib.decompressobj(wbits=31)
-                    found += unpacker.decompress(rest)
+                found = unpacker.decompress(packed, MOST_AT_ONCE)
             except zlib.error as error:
                 raise ValueError(f"{path.name} is not a readable gzip file: {error}") from None
+            written += len(found)
             size += len(found)
             check_fits(path.name, size)
             parts.append(found)
-    if not unpacker.eof:
+            packed = unpacker.unconsumed_tail
+            if unpacker.eof:
+                packed, unpacker = unpacker.unused_data, None
+                empty += not written
+                if empty > MOST_EMPTY:
+                    raise ValueError(
+                        f"{path.name} holds more than {MOST_EMPTY:,} empty parts; unpack it, and compress "
+                        "it again"
+                    )
+    if unpacker is not None:
         raise ValueError(f"{path.name} is cut off: the gzip file ends too early")
     return b"".join(parts)

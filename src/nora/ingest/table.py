@@ -22,9 +22,10 @@ import pyarrow.parquet as pq
 
 from nora.ingest.cells import Cells, Numbers, Words, filled
 from nora.ingest.formats import TABLES, kind_of
-from nora.ingest.limits import check_fits
 from nora.ingest.text import read_text
 from nora.ingest.wide import FROM_COLUMNS
+from nora.limits import check_fits
+from nora.parquet import read_parquet
 
 # No use in a name, and of harm in a terminal; XML has no place for most of them.
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -214,46 +215,66 @@ def _parquet(path: Path, ignore: set[str]) -> Table:
         about = pq.read_metadata(path)
         parts = [about.row_group(at) for at in range(about.num_row_groups)]
         size = sum(part.total_byte_size for part in parts)
-        # Run lengths and dictionaries can say much in few bytes; ids and words take more than numbers.
+        # Run lengths can say much in few bytes; ids and words take more than numbers.
         cell = TEXT_CELL if about.num_columns < FROM_COLUMNS else NUMBER_CELL
         check_fits(path.name, max(size, cell * about.num_rows * about.num_columns), about.num_rows)
-        names = about.schema.to_arrow_schema().names
-        _check_unrepeated(path.name, names, ignore)
-        table = pq.read_table(path)
+        schema = about.schema.to_arrow_schema()
+        _check_unrepeated(path.name, schema.names, ignore)
+        read = [one.name for one in schema if one.name.strip() not in ignore]
+        for field in schema:
+            if field.name in read:
+                _check_type(path.name, field)
+        table = read_parquet(path, read)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
         told = str(error).splitlines()[0]
         raise ValueError(f"{path.name} is not a readable Parquet file: {told}") from error
+    for at, name in enumerate(schema.names):
+        if name not in read:
+            table = table.add_column(at, name, pa.nulls(table.num_rows))
     return _arrow_table(table, path.name, ignore)
+
+
+def _check_type(file: str, field: pa.Field) -> None:
+    """Raise for a column that is neither text nor numbers, before it is read."""
+    try:
+        pc.cast(pa.array([], field.type), pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueError(
+            f"{file}: column {field.name!r} holds {field.type}, which is no text and no "
+            f"number; leave it out (ignore={[field.name]})"
+        ) from None
 
 
 def _arrow_table(table: pa.Table, file: str, ignore: set[str]) -> Table:
     cells: list[Any] = []
     numbers: dict[int, Numbers] = {}
-    for at, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        if name.strip() in ignore:
+    for at, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
+        if field.name.strip() in ignore:
             cells.append(Words(np.zeros(len(column), dtype=np.int8), pa.array([""])))
             continue
+        _check_type(file, field)
         if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
             cells.append(lambda column=column: Words.read(pc.cast(column, pa.string())))
             numbers[at] = Numbers.joined(
                 [Numbers.of(part) for part in column.chunks or [pa.array([], column.type)]]
             )
             continue
-        try:
-            cells.append(Words.read(pc.cast(column, pa.string())))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            raise ValueError(
-                f"{file}: column {name!r} holds {column.type}, which is no text and no "
-                f"number; leave it out (ignore={[name]})"
-            ) from None
+        words = Words.read(pc.cast(column, _text_type(column.type)))
+        # A dictionary may hold texts that do not occur, or not in the order of the rows.
+        cells.append(words.rows(slice(None)))
     return _filled_rows(
         file,
         tuple(name.strip() for name in table.column_names),
         Cells(cells, numbers),
         lambda row: f"{file}, row {row + 1}",
     )
+
+
+def _text_type(kind: pa.DataType) -> pa.DataType:
+    """Text of what is text; what is encoded by a dictionary stays so."""
+    return pa.dictionary(pa.int32(), pa.string()) if pa.types.is_dictionary(kind) else pa.string()
 
 
 def _filled_rows(

@@ -19,11 +19,11 @@ import pyarrow.csv as pacsv
 
 from nora.ingest.cells import Cells, Words
 from nora.ingest.formats import kind_of
-from nora.ingest.limits import check_fits
 from nora.ingest.narrow import narrow_cells
 from nora.ingest.odd_files import check_content
 from nora.ingest.opening import content_of
 from nora.ingest.wide import FROM_COLUMNS, holds_quotes, wide_cells
+from nora.limits import check_fits
 
 DELIMITERS = ("\t", ";", ",")
 SNIFFED_LINES = 20

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from nora.arguments import path_of
-from nora.files import read_json, written_atomically
+from nora.files import check_regular, read_json, written_atomically
 from nora.problem import Problem
 from nora.problem.fingerprint import FORMAT
 from nora.results.edge_influence import EdgeInfluence
@@ -227,12 +227,12 @@ def read_parts(folder: Path, columns: Sequence[str] = ("influence",)) -> pd.Data
 
 
 def _read_part(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    import pyarrow.parquet as pq
+    from nora.parquet import read_parquet
 
     try:
         if not path.is_file():  # a pipe would be waited for
             raise ValueError("it is no file")
-        table = pq.read_table(path, columns=["node", *columns], page_checksum_verification=True)
+        table = read_parquet(path, ["node", *columns], check_pages=True)
         part = table.to_pandas(ignore_metadata=True)
         if part.dtypes["node"].kind != "i" or any(part.dtypes[one].kind != "f" for one in columns):
             raise ValueError("its columns are no whole numbers and scores")
@@ -243,6 +243,20 @@ def _read_part(path: Path, columns: Sequence[str]) -> pd.DataFrame:
             f"{path} is not readable: {str(error).rstrip('.')}. Delete it, and its nodes are computed again"
         ) from error
     return part
+
+
+def _read_edges(path: Path, count: int) -> pd.DataFrame:
+    """The edges that a checkpoint of edges is about."""
+    from nora.parquet import decoded, read_parquet
+
+    try:
+        check_regular(path)
+        edges = decoded(read_parquet(path)).to_pandas(ignore_metadata=True)
+        if len(edges) != count:
+            raise ValueError(f"it holds {len(edges):,} edges, and the manifest says {count:,}")
+    except UNREADABLE as error:
+        raise ValueError(f"{path} is not readable as the edges of a checkpoint: {error}") from error
+    return edges
 
 
 def _parts_within(folder: Path, num_nodes: int, columns: Sequence[str]) -> pd.DataFrame:
@@ -327,7 +341,7 @@ def merge_checkpoints(folders: Iterable[str | Path]) -> Influence | EdgeInfluenc
         "measure": measure,
     }
     if "num_edges" in first:
-        edges = pd.read_parquet(paths[0] / EDGES)
+        edges = _read_edges(paths[0] / EDGES, first["num_edges"])
         return EdgeInfluence.of_scored(edges, values, more, **about)
     columns = {name: values[:, at + 1] for at, name in enumerate(more)}
     return Influence(

@@ -206,9 +206,9 @@ def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
         check_regular(path)
         check_regular(source)
         if suffix == ".parquet":
-            import pyarrow.parquet as pq
+            from nora.parquet import decoded, read_parquet
 
-            table = pq.read_table(path, page_checksum_verification=True)
+            table = decoded(read_parquet(path, check_pages=True))
             facts = table.schema.metadata or {}
             text = facts.get(_KEY)
             known = facts.get(_SUM)  # older files have none

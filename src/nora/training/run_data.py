@@ -20,6 +20,7 @@ from torch_geometric.data import Data, HeteroData
 
 from nora.datasets import DATASETS, Dataset
 from nora.files import read_json, write_tensors
+from nora.limits import check_fits
 from nora.sparse import is_sparse
 from nora.training.run_tensors import read_tensors
 
@@ -97,8 +98,18 @@ def _unpacked(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """
     for name in [key.removesuffix(".rows") for key in tensors if key.endswith(".rows")]:
         rows, columns, values, size = (tensors.pop(f"{name}.{part}") for part in PARTS)
-        height, width = size.tolist()
-        row = torch.arange(height).repeat_interleave(rows.diff())
+        height, width = (int(one) for one in size.tolist())
+        each = rows.diff()
+        if not (
+            len(rows) == height + 1
+            and int(each.sum()) == len(values) == len(columns)
+            and bool((each >= 0).all() & (columns >= 0).all() & (columns < width).all())
+        ):
+            raise ValueError(
+                f"the parts of {name} are not those of a matrix of {height} by {width}"
+            )
+        check_fits(f"{name} of {height:,} by {width:,}", height * width * values.element_size())
+        row = torch.arange(height).repeat_interleave(each)
         dense = torch.zeros(height, width, dtype=values.dtype)
         dense[row, columns.long()] = values
         tensors[name] = dense
@@ -130,10 +141,11 @@ def read_dataset(folder: Path) -> Dataset:
         _check_names(dataset)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{folder / FACTS} is not readable as a dataset: {error}") from error
+    packed = read_tensors(folder / TENSORS, "a graph")
     try:
-        tensors = _unpacked(read_tensors(folder / TENSORS, "a graph"))
-    except (KeyError, IndexError, RuntimeError) as error:
-        raise ValueError(f"{folder / TENSORS} does not hold a graph: {error!r}") from error
+        tensors = _unpacked(packed)
+    except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
+        raise ValueError(f"{folder / TENSORS} does not hold a graph: {error}") from error
     try:
         for name, value in (*tensors.items(), *attributes.items()):
             number, _, key = (

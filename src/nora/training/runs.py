@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,6 @@ from nora.datasets import (
     DatasetUnavailableError,
     given_folder,
     load_dataset,
-    looking_in,
 )
 from nora.files import folder_written_atomically, read_json, write_tensors
 from nora.models import build_model
@@ -67,7 +65,8 @@ class Run:
         training: Training settings.
         metrics: Epochs, accuracy or AUC on train, validation and test.
         inputs: The files that the graph was read from: role, path, size and SHA-256.
-        data_folder: Where a dataset came from that the run does not carry, if not from the cache.
+        data_folder: What `NORA_DATA` was in training, for a dataset that the run does not carry. Nothing is
+            read from it: a run may come from anybody, and datasets are looked up only where its user says.
 
     Example:
         >>> import nora
@@ -169,7 +168,8 @@ def load_run(folder: str | Path) -> Run:
     """Read a run back: builds the model, loads weights, data and split.
 
     Everything is compared with its checksum first: a run is whole, or refused by the name of the file
-    that is not. A dataset that came from `NORA_DATA` is looked for where it was.
+    that is not. A dataset that the run does not carry is looked up as `nora.load_dataset` does: in the folder
+    that `NORA_DATA` names and in the cache, never where the run says.
 
     Args:
         folder: What `Run.save` or `nora train` has written; no code in it is run.
@@ -211,7 +211,7 @@ def load_run(folder: str | Path) -> Run:
         raise ValueError(
             f"{path / WEIGHTS} does not hold this model's weights: {short(error)}"
         ) from error
-    place = Path(about["data_folder"]) if "data_folder" in about else None
+    place = Path(str(about["data_folder"])) if "data_folder" in about else None
     carried = (path / TENSORS).exists()
     dataset = read_dataset(path) if carried else _found_dataset(path, name, place)
     # Runs saved before they carried their split have the one of their cycle and seed.
@@ -275,15 +275,20 @@ def _check_sizes(made: dict[str, Any], weights: dict[str, Tensor]) -> None:
 
 
 def _found_dataset(path: Path, name: str, place: Path | None) -> Dataset:
-    """The dataset of that name, looked for first where the run had it from."""
+    """The dataset of that name, from where the user has datasets; `place` is named and never opened."""
     if not isinstance(name, str) or DATASETS.get(name) is None:
         raise FileNotFoundError(
             f"{path / TENSORS} is missing, which holds the graph {name!r} of this run; {REMEDY}"
         )
-    if place is not None and place.is_dir():
-        with suppress(DatasetUnavailableError), looking_in(place):
-            return load_dataset(name)
-    return load_dataset(name)
+    try:
+        return load_dataset(name)
+    except DatasetUnavailableError as error:
+        if place is None:
+            raise
+        raise DatasetUnavailableError(
+            f"{error}. The run in {path} was trained with NORA_DATA={str(place)!r}: set it to that folder if "
+            "you trust it, a run does not choose what is read"
+        ) from error
 
 
 def about_task(run: Run, task: str) -> Run:

@@ -1,0 +1,51 @@
+"""Files that become far more than fits are refused within seconds, with memory to spare."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.bombs import make
+
+TESTS = Path(__file__).parents[1]
+ALLOWED = 5 * 10**8  # what the child says by memory="500MB"
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a process answers to all of them, one after the other: its peak is that of the worst."""
+    place = tmp_path_factory.mktemp("bombs")
+    make(place)
+    paths = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-m", "ingest.bombs", place],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_each_is_refused_within_ten_seconds(answers: dict[str, Any]) -> None:
+    for name, (said, seconds) in answers["answers"].items():
+        assert seconds < 10, name
+        if name == "wide.mtx":  # its one entry is read, whatever it claims
+            assert said == ""
+        elif name in ("many rows", "many entries"):
+            assert "are not those of a matrix" in said
+        elif name == "empty parts.csv.gz":
+            assert "more than 1,000 empty parts" in said
+        else:
+            assert "would take" in said and "allows 500 MB" in said, (name, said)
+
+
+def test_memory_stays_within_what_is_allowed(answers: dict[str, Any]) -> None:
+    assert answers["peak"] < ALLOWED + 10**9
