@@ -57,6 +57,7 @@ def explore(
         raise ValueError("give a run to explore, e.g. nora explore runs/cora-gcn, or --demo")
 
     import nora
+    from nora.explorer.origin import DEMO, of_folder
 
     trained, scores, title = _demo() if run is None else _read(run)
     say("Preparing …")
@@ -71,7 +72,7 @@ def explore(
         title=title,
         port=port,
         browser=False,
-        run=None if run is None else str(_folder(run).absolute()),
+        run=DEMO if run is None else of_folder(str(run)),
     )
     print(f"Explorer: {explorer.url}", flush=True)
     say("Ctrl-C stops it; Enter shows another address (each works once).")

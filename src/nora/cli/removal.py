@@ -99,7 +99,7 @@ def what_if(
                 "changed_features": list(effect.changed_features),
                 "task": effect.task,
                 "total": effect.total,
-                "changed": int((effect.change > 0).sum()),
+                "changed": effect.noticed,
                 "noticed": effect.noticed,
                 "flipped": flipped,
                 "class_names": classes,

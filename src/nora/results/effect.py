@@ -36,8 +36,9 @@ FLIPPING = {
     "labels": "to other labels",
     "links": "across 0.5",
 }
-# A change of a prediction that is worth counting.
-NOTICEABLE = 0.01
+# A prediction of classes or links has *changed* when its probabilities move by at least this, added up; a
+# predicted number when it moves by more than so many units in the last place of the largest one.
+NOTICEABLE, ROUNDING = 0.01, 16
 TENSORS = ("before", "after", "counted", "pairs", "added", "targets")
 
 
@@ -119,9 +120,16 @@ class Effect:
 
     @property
     def noticed(self) -> int:
-        """How many items change by at least `NOTICEABLE`, as pages count them; of numbers, at all."""
-        least = self.change > 0 if self.predicts == "values" else self.change >= NOTICEABLE
-        return int(least.sum())
+        """How many items have changed, wherever that is counted: here, in tables, plots and pages.
+
+        Probabilities have changed when they move by at least `NOTICEABLE`, 0.01 added up over the classes
+        that count; numbers when they move by more than rounding can.
+        """
+        if self.predicts != "values":
+            return int((self.change >= NOTICEABLE).sum())
+        known = self.before[self.counted]
+        largest = float(known.abs().max()) if known.numel() else 0.0
+        return int((self.change > ROUNDING * torch.finfo(known.dtype).eps * largest).sum())
 
     @property
     def total(self) -> float:
@@ -173,7 +181,6 @@ class Effect:
         return found[measuring.first] if single and by is None else found
 
     def __repr__(self) -> str:
-        changed = int((self.change > 0).sum())
         edits = "".join(
             f"{name}=[{listed(map(repr, getattr(self, name)))}], "
             for name in ("removed_edges", "added_edges", "changed_features")
@@ -182,7 +189,7 @@ class Effect:
         classes = "" if self.classes is None else f"classes={list(self.classes)}, "
         return (
             f"Effect(removed=[{listed(map(repr, self.removed))}], {edits}{classes}total={self.total:.6g}, "
-            f"{self.item}s changed={changed}, flipped={len(self.flips())})"
+            f"{self.item}s changed={self.noticed}, flipped={len(self.flips())})"
         )
 
     def _repr_html_(self) -> str:
