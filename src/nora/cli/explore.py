@@ -53,7 +53,9 @@ def explore(
         raise ImportError(
             "the explorer needs starlette and uvicorn: pip install 'nora-influence[explore]'"
         )
-    if demo == (run is not None):
+    if demo and run is not None:
+        raise ValueError(f"give either a run or --demo, not both: nora explore {run}")
+    if not demo and run is None:
         raise ValueError("give a run to explore, e.g. nora explore runs/cora-gcn, or --demo")
 
     import nora

@@ -96,7 +96,8 @@ def influence(
         >>> len(scores.top(3))
         3
     """
-    METHODS[method]  # a slip in the name is answered before anything else
+    if isinstance(method, str):
+        METHODS[method]  # a slip in the name is answered before anything else
     session = Session(
         model, data, task, forward=forward, transform=transform, targets=targets, once=True
     )
