@@ -415,10 +415,10 @@ def test_nodes_and_edges_of_types_are_explored_as_what_if_tells(tmp_path):
             told = client.ask("/api/effect", {"edits": [{"kind": "cut", "edge": edge}]})
             assert influence == pytest.approx(told["total"], rel=1e-4)
         _, _, text = client.send("POST", "/api/export", {"kind": "python", "edits": given[-1][0]})
-        space = {"model": model, "data": data, "task": task}
+        space: dict = {"__name__": "what_if"}
         exec(compile(text.decode(), "what_if.py", "exec"), space)
         last = client.ask("/api/effect", {"edits": given[-1][0]})["total"]
-        assert space["effect"].total == pytest.approx(last, rel=1e-4)
+        assert space["ask"](model, data, task).total == pytest.approx(last, rel=1e-4)
         assert "node types" in client.refused("/api/export", {"kind": "report", "edits": []})[1]
 
 

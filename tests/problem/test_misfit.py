@@ -10,7 +10,6 @@ from torch_geometric.nn import GAE, GCNConv
 import nora
 from graphs import star
 
-
 FEATURES = star().num_features
 
 

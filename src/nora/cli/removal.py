@@ -146,4 +146,5 @@ def readable(changes: pd.DataFrame, classes: tuple[str, ...] | None) -> pd.DataF
         for column in ("from_class", "to_class")
     )
     moves = before.where(~changes["flipped"], before + " → " + after)
-    return changes.drop(columns=["from_class", "to_class", "flipped"]).assign(prediction=moves)
+    told = [name for name in changes if str(name).startswith(("from_class", "to_class"))]
+    return changes.drop(columns=[*told, "flipped"]).assign(prediction=moves)
