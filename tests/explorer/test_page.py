@@ -262,7 +262,7 @@ def test_a_name_that_is_a_script_is_text_everywhere(watched):
     assert page.locator("h1").inner_text() == f"Karate {EVIL}"
     choose(page, EVIL)
     assert page.locator("#chosen-title").inner_text() == EVIL
-    page.get_by_role("button", name=f"Take away {EVIL}").first.click()
+    page.get_by_role("button", name=f"Remove {EVIL}").first.click()
     settled(page, 1)
     assert EVIL in page.locator(".edits").inner_text()
     assert EVIL in page.locator("#announcer").inner_text()
@@ -432,7 +432,7 @@ def test_nodes_of_several_types_have_shapes_and_edges_of_several_types_come(brow
         page.locator("#table-group-0").select_option(label="author (12)")
         assert "of 12 nodes" in page.locator("#table .status").inner_text()
         choose(page, "author 3")
-        page.get_by_role("button", name="Take away author 3").first.click()
+        page.get_by_role("button", name="Remove author 3").first.click()
         settled(page, 1)
         true = nora.what_if(model, data, ("author", 3), task)
         assert total(page) == pytest.approx(true.total, rel=1e-5)

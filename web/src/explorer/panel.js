@@ -21,7 +21,7 @@ function head(page) {
       { class: "buttons" },
       button("↶", "Undo the last edit (Ctrl Z)", () => changes.undo(), changes.canUndo),
       button("↷", "Redo (Ctrl Shift Z)", () => changes.redo(), changes.canRedo),
-      state.edits.length ? button("Clear", "Put everything back", () => changes.clear("panel"), true) : null,
+      state.edits.length ? button("Clear", "Clear: put everything back", () => changes.clear("panel"), true) : null,
     ),
   );
 }
@@ -87,7 +87,7 @@ function overview(page) {
           {},
           nodeButton(position, page),
           el("span", { class: "value" }, scored ? score(data.node.influence[position]) : number(data.node.degree[position])),
-          el("button", { type: "button", class: "quiet", "aria-label": `Take ${data.nameOf(position)} away`, onclick: () => page.changes.add({ kind: "remove", node: position }, "panel") }, "Remove"),
+          el("button", { type: "button", class: "quiet", "aria-label": `Remove ${data.nameOf(position)}`, onclick: () => page.changes.add({ kind: "remove", node: position }, "panel") }, "Remove"),
         ),
       ),
     ),
