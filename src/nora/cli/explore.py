@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nora.cli.arguments import trained_run
 from nora.cli.display import say
 
 if TYPE_CHECKING:
@@ -98,17 +99,12 @@ def _demo() -> tuple[Run, None, str]:
     return nora.train("gcn", "polarised"), None, "A polarised network"
 
 
-def _folder(given: Path) -> Path:
-    """The trained run: the folder itself, or the one inside the results of `nora run`."""
-    return given / "run" if (given / "run" / "run.json").exists() else given
-
-
 def _read(given: Path) -> tuple[Run, Influence | None, str]:
     """A run, and the scores beside it, where they are."""
     import nora
     from nora.analysis.asking import page_title
 
-    folder = _folder(given)
+    folder = trained_run(given)
     trained = nora.load_run(folder)
     if folder == given:
         return trained, None, given.absolute().name

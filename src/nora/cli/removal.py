@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import Force, parse_edges, parse_nodes
+from nora.cli.arguments import Force, RunFolder, parse_edges, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.feature_rows import read_feature_rows
 from nora.outputs import check_table, read_from
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def what_if(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    run: RunFolder,
     remove: Annotated[
         list[str] | None,
         typer.Option(

@@ -257,7 +257,8 @@ def _finish(analysis: Analysis, folder: Path, as_json: bool) -> None:
         if not name.endswith(".meta.json") and (folder / name).exists():
             say(f"  {name:<{width}}  {what}")
     name = shlex.quote(best["name"][0])
-    place = shlex.quote(str(folder / "run"))
+    place = shlex.quote(str(folder))
     say("\nNext:")
+    say(f"  nora explore {place}")
     say(f"  nora what-if {place} --remove {name}")
     say(f"  nora rank {place} --top 100 --certify")
