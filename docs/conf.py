@@ -100,6 +100,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
+    "accessible",
     "aliases",
     "commands",
     "gallery",

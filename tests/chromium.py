@@ -70,3 +70,17 @@ class Watched:
     def _asked(self, dialog: Any) -> None:
         self.complaints.append(f"dialog: {dialog.message}")
         dialog.dismiss()
+
+
+AXE = Path(__file__).parent / "assets" / "axe.min.js"
+
+
+def violations(page: Any) -> list[str]:
+    """What axe-core finds wrong with a page as it is now: rule, elements and what is missing."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("() => axe.run({resultTypes: ['violations']})")
+    return [
+        f"{one['id']} ({one['impact']}): {node['target']} {node['failureSummary']}"
+        for one in found["violations"]
+        for node in one["nodes"]
+    ]

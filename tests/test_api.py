@@ -15,6 +15,10 @@ def test_every_public_name_has_an_example_that_runs(name):
     assert "\nExample:\n    >>> " in told
 
 
+def test_dir_shows_the_public_names_and_nothing_else():
+    assert dir(nora) == sorted(nora.__all__)
+
+
 FUNCTIONS = [name for name in nora.__all__ if inspect.isfunction(getattr(nora, name))]
 
 

@@ -35,6 +35,11 @@ def test_an_unknown_method_is_answered_with_the_nearest(typed: str, meant: str) 
         nora.influence(network(), double(bridge()), typed)
 
 
+def test_what_is_no_name_gets_the_list_though_nothing_is_loaded_yet() -> None:
+    with pytest.raises(ValueError, match=r"unknown model 3\. Known: .*gcn"):
+        Registry("model", "nora.models", None)[3]
+
+
 def test_a_name_far_from_all_gets_the_list_alone() -> None:
     with pytest.raises(ValueError, match=r"unknown method 'xyzzyx'\. Known: .*brute.*pagerank"):
         nora.influence(network(), double(bridge()), "xyzzyx")

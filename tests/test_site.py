@@ -19,6 +19,7 @@ import pytest
 from typer.main import get_command
 
 import nora
+from chromium import violations
 from nora.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -125,7 +126,7 @@ def test_every_public_name_is_on_the_api_page(site):
 def test_doctests_are_shown_as_code(site):
     text = (site / "docs" / "api.html").read_text(encoding="utf-8")
     assert text.count('<span class="gp">&gt;&gt;&gt; </span>') > 50
-    assert "&gt;&gt;&gt;" not in re.sub(r"(?s)<pre>.*?</pre>", "", text)
+    assert "&gt;&gt;&gt;" not in re.sub(r"(?s)<pre\b.*?</pre>", "", text)
 
 
 def test_types_are_named_in_signatures_as_the_page_explains_them(site):
@@ -269,3 +270,13 @@ def test_the_readme_tells_the_ratios_that_were_measured():
     assert f"link prediction {pubmed.pop('pubmed-gcn-256-link'):.0f}" in text
     between(r"([\d,]+) to ([\d,]+) times on PubMed", list(pubmed.values()), 0.05)
     between(r"(\d+) to (\d+) times on the ogbn-arxiv", list(ratios("arxiv").values()), 0.05)
+
+
+@pytest.mark.parametrize("page", ["index", "api", "explorer", "command-line"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(site, browser, page, width):
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    opened = context.new_page()
+    opened.goto((site / "docs" / f"{page}.html").as_uri())
+    assert violations(opened) == []
+    context.close()

@@ -27,7 +27,7 @@ def remove(page: Any, *names: str) -> None:
         page.wait_for_function(
             "name => document.getElementById('chosen-title')?.textContent === name", arg=name
         )
-        page.locator("#chosen .panel-head").get_by_role("button", name=f"Take away {name}").click()
+        page.locator("#chosen .panel-head").get_by_role("button", name=f"Remove {name}").click()
         page.keyboard.press("Escape")
         page.wait_for_function(
             "count => document.querySelectorAll('.edits .value[data-total]').length === count",

@@ -5,13 +5,21 @@
     scores = nora.influence(model, data)           # every node's influence
     effect = nora.what_if(model, data, remove=17)  # who changes, by how much, to which class
 
-Names are imported on first use, so that `import nora` and `nora --help` stay quick.
+Names are imported on first use, so that `import nora` and `nora --help` stay quick. Where torch is not loaded
+yet, `import nora` sets `OMP_WAIT_POLICY=PASSIVE` unless it is set: docs/troubleshooting.md says why.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any
+
+# Read when torch is loaded: its threads wait for each other by spinning otherwise, and where other programs
+# use a core, too, nearly all time goes into that (ten times as long, measured).
+if "torch" not in sys.modules:
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
     from nora.analysis import Analysis, analyse
@@ -152,4 +160,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted(__all__)

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from typing import Any
 
 Advance = Callable[..., None]
+# Columns of a terminal in which a bar of full length has room.
+ROOMY = 130
 
 
 @contextmanager
@@ -36,17 +38,22 @@ def progress_bar(
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
 
+    console = Console(stderr=True)
+    narrow = console.width < ROOMY
+    # Where there is little room, the description gets what figures and times leave.
+    described = Column(no_wrap=True, overflow="ellipsis", ratio=1 if narrow else None)
     columns = [
-        TextColumn("{task.description}"),
-        BarColumn(),
+        TextColumn("{task.description}", table_column=described),
+        *([] if narrow and fields else [BarColumn(bar_width=10 if narrow else 40)]),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
-        TextColumn(fields),
+        *([TextColumn(fields)] if fields else []),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     ]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, expand=narrow) as bar:
         names: dict[str, Any] = {"loss": "", "metric": ""}
         task = bar.add_task(description, total=total, rate="", **names)
 

@@ -155,7 +155,7 @@ class Registry(Generic[T, F]):
     def __getitem__(self, name: str) -> Entry[T, F]:
         found = self.get(name) if isinstance(name, str) else None
         if found is None:
-            raise self._unknown(name, sorted(self._entries))
+            raise self._unknown(name, [entry.name for entry in self.told()])
         return found
 
     def __iter__(self) -> Iterator[Entry[T, F]]:

@@ -75,15 +75,22 @@ class TestStartup:
         )
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
-    @pytest.mark.parametrize("given", [None, "ACTIVE"])
+    @pytest.mark.parametrize(
+        ("first", "given", "then"),
+        [
+            ("", None, "PASSIVE"),
+            ("", "ACTIVE", "ACTIVE"),
+            ("import torch", None, None),  # it has read it already
+        ],
+    )
     def test_threads_sleep_while_they_wait_unless_somebody_wants_otherwise(
-        self, given: str | None, monkeypatch: pytest.MonkeyPatch
+        self, first: str, given: str | None, then: str | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("OMP_WAIT_POLICY", given or "")
-        if given is None:
-            monkeypatch.delenv("OMP_WAIT_POLICY")
-        ok("methods")
-        assert os.environ["OMP_WAIT_POLICY"] == (given or "PASSIVE")
+        monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+        if given is not None:
+            monkeypatch.setenv("OMP_WAIT_POLICY", given)
+        code = f"{first}\nimport nora, os\nassert os.environ.get('OMP_WAIT_POLICY') == {then!r}"
+        subprocess.run([sys.executable, "-c", code], check=True)
 
     def test_python_dash_m_nora_is_the_command(self) -> None:
         done = subprocess.run(

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 
 import pytest
+from typer.main import get_command
 
 import nora
+from nora.cli import app
 from shell import ok, refused
 
 
 def test_it_asks_for_a_run_or_the_demo(tmp_path):
     assert "or --demo" in refused("explore")
-    assert "or --demo" in refused("explore", tmp_path, "--demo")
+    assert f"not both: nora explore {tmp_path}" in refused("explore", tmp_path, "--demo")
 
 
 def test_a_folder_that_is_no_run_is_named(tmp_path):
-    assert str(tmp_path) in refused("explore", tmp_path, "--no-browser")
+    told = refused("explore", tmp_path, "--no-browser")
+    assert f"{tmp_path} is not a trained run" in told
+    # What it suggests has all that the command requires.
+    suggested = shlex.split(re.search(r"'nora (train [^']*)'", told)[1])
+    train = get_command(app).commands["train"]
+    train.make_context("train", suggested[1:])
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch):

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import random
+import re
+import shlex
 from pathlib import Path
 
 import networkx as nx
@@ -34,6 +36,27 @@ def results(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
 
 
 class TestResults:
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ("rank", "--top", "3"),
+            ("what-if", "--remove", "p20"),
+            ("who", "--node", "p20"),
+            ("flip", "p20"),
+            ("group", "--size", "2"),
+        ],
+    )
+    def test_the_folder_is_asked_as_the_run_inside_it(
+        self, results: tuple[Path, dict], command: tuple[str, ...]
+    ) -> None:
+        out, _ = results
+        name, *options = command
+        told = [
+            re.sub(r"[\d.]+ m?s\b", "so long", ok(name, place, *options))
+            for place in (out, out / "run")
+        ]
+        assert told[0] == told[1]
+
     def test_the_folder_holds_what_it_says(self, results: tuple[Path, dict]) -> None:
         out, _ = results
         assert {file.name for file in out.iterdir()} == set(FILES) - set(OF_SEVERAL)
@@ -148,11 +171,10 @@ class TestQuestionsAfterwards:
         again = document("rank", out / "run", "--method", "exact", "--top", 5)
         assert [row["name"] for row in again["top"]] == [row["name"] for row in found["top"]]
 
-    def test_the_folder_itself_is_answered_with_where_the_run_is(
-        self, results: tuple[Path, dict]
-    ) -> None:
+    def test_python_is_answered_with_where_the_run_is(self, results: tuple[Path, dict]) -> None:
         out, _ = results
-        assert f"its trained run is {out / 'run'}" in refused("rank", out)
+        with pytest.raises(FileNotFoundError, match="its trained run is"):
+            nora.load_run(out)
 
     def test_the_run_carries_its_graph_and_nothing_executable(
         self, results: tuple[Path, dict]
@@ -221,7 +243,13 @@ class TestOutput:
         assert "2 classes ('left': 14, 'right': 14; 4 unknown)" in text
         assert "1 column of numbers was standardised" in text
         assert "held-out nodes; always answering" in text
-        assert f"nora what-if {out / 'run'} --remove " in text
+        after = text.partition("Next:\n")[2].splitlines()
+        assert after[0] == f"  nora explore {out}"
+        assert after[1].startswith(f"  nora what-if {out} --remove ")
+        assert after[2] == f"  nora rank {out} --top 100 --certify"
+        # They are commands that work as they stand.
+        for line in after[1:3]:
+            assert run(*shlex.split(line)[1:]).exit_code == 0
         for name in ("report.html", "scores.csv", "graph.graphml"):
             assert name in text
 

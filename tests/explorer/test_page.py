@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
+import time
 
 import pandas as pd
 import pytest
@@ -248,10 +250,10 @@ def test_what_is_exported_can_be_read_back(watched, run, names, tmp_path):
     picture = Image.open(files["PNG"])
     assert picture.width > 400 and len(picture.convert("RGB").getcolors(1 << 20) or []) > 10
     program = files["Python"].read_text()
-    assert "remove=[33]" in program
-    space = {"model": run.model, "data": run.data}
+    assert f"33,  # {names[33]!r}" in program
+    space: dict = {"__name__": "what_if"}
     exec(compile(program, "what_if.py", "exec"), space)
-    assert space["effect"].total == pytest.approx(true.total, rel=1e-6)
+    assert space["ask"](run.model, run.data).total == pytest.approx(true.total, rel=1e-6)
     assert "the class of 33 nodes" in files["Report"].read_text(encoding="utf-8")
 
 
@@ -260,7 +262,7 @@ def test_a_name_that_is_a_script_is_text_everywhere(watched):
     assert page.locator("h1").inner_text() == f"Karate {EVIL}"
     choose(page, EVIL)
     assert page.locator("#chosen-title").inner_text() == EVIL
-    page.get_by_role("button", name=f"Take away {EVIL}").first.click()
+    page.get_by_role("button", name=f"Remove {EVIL}").first.click()
     settled(page, 1)
     assert EVIL in page.locator(".edits").inner_text()
     assert EVIL in page.locator("#announcer").inner_text()
@@ -285,6 +287,17 @@ def test_a_foolish_address_is_read_as_far_as_it_makes_sense(watched, run):
     assert total(page) == pytest.approx(nora.what_if(run.model, run.data, 33).total, rel=1e-6)
 
 
+def test_what_an_address_says_twice_counts_once(watched, run):
+    page = watched.page
+    page.goto(page.url.split("#")[0] + "#remove=33&remove=33&cut=0-1&cut=1-0&set=5.2:1&set=5.2:0.5")
+    settled(page, 3)
+    assert page.locator("#panel-title").inner_text() == "3 edits"
+    row = run.data.x[5].clone()
+    row[2] = 0.5
+    true = nora.what_if(run.model, run.data, 33, remove_edges=[(0, 1)], features={5: row})
+    assert total(page) == pytest.approx(true.total, rel=1e-5)
+
+
 def test_colour_by_change_influence_and_error(watched):
     page = watched.page
     page.locator('#table tr[data-node="33"] td.act button').click()
@@ -299,7 +312,7 @@ def test_colour_by_change_influence_and_error(watched):
 
 
 def test_a_server_that_stops_is_told_and_one_that_returns_goes_on(browser, run):
-    with nora.explore(run.model, run.data, browser=False) as explorer:
+    with nora.explore(run.model, run.data, browser=False, run="runs/my karate") as explorer:
         port = explorer.port
         watched = visit(browser, explorer)
         page = watched.page
@@ -309,7 +322,13 @@ def test_a_server_that_stops_is_told_and_one_that_returns_goes_on(browser, run):
         secret = keys.secret
     page.locator('#table tr[data-node="0"] td.act button').click()
     page.wait_for_selector("#banner:not([hidden])")
-    assert "does not answer" in page.locator("#banner").inner_text()
+    page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
+    banner = page.locator("#banner")
+    assert "The server has stopped. Start it again: nora explore" in banner.inner_text()
+    box = banner.bounding_box()
+    assert box["y"] >= 0 and box["y"] + box["height"] <= 900
+    # Nothing is offered that does nothing.
+    assert page.evaluate("document.getElementById('main').inert")
     with nora.explore(run.model, run.data, port=port, browser=False) as again:
         again._keys.secret = secret  # the same server, back again
         settled(page, 2)
@@ -321,6 +340,34 @@ def test_a_server_that_stops_is_told_and_one_that_returns_goes_on(browser, run):
         page.locator('#table tr[data-node="2"] td.act button').click()
         page.wait_for_selector("#banner:not([hidden])")
         assert "closed" in page.locator("#banner").inner_text()
+    page.context.close()
+
+
+def test_a_report_in_work_is_forgotten_when_the_server_stops(browser, run, monkeypatch):
+    asked = threading.Event()
+
+    def slow(*_):
+        asked.set()
+        time.sleep(3)
+        return b""
+
+    monkeypatch.setattr("nora.explorer.app.as_report", slow)
+    with nora.explore(run.model, run.data, browser=False) as explorer:
+        page = visit(browser, explorer).page
+        page.locator("#taking").get_by_role("button", name="Report").click()
+        page.wait_for_selector("#taking:has-text('is being written')")
+        assert asked.wait(10)
+    page.wait_for_selector("#banner:has-text('The server has stopped')")
+    assert "being written" not in page.locator("#taking").inner_text()
+    page.context.close()
+
+
+def test_touch_screens_get_their_own_instructions(browser, explorer):
+    watched = visit(browser, explorer, 390, 844, has_touch=True, is_mobile=True)
+    page = watched.page
+    for place in ("figcaption", "#panel"):
+        shown = page.locator(place).inner_text()
+        assert "Tap a node" in shown and "Click a node" not in shown
     page.context.close()
 
 
@@ -385,7 +432,7 @@ def test_nodes_of_several_types_have_shapes_and_edges_of_several_types_come(brow
         page.locator("#table-group-0").select_option(label="author (12)")
         assert "of 12 nodes" in page.locator("#table .status").inner_text()
         choose(page, "author 3")
-        page.get_by_role("button", name="Take away author 3").first.click()
+        page.get_by_role("button", name="Remove author 3").first.click()
         settled(page, 1)
         true = nora.what_if(model, data, ("author", 3), task)
         assert total(page) == pytest.approx(true.total, rel=1e-5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import nora
-from explorer_page import settled, total
+from explorer_page import choose, settled, total, visit
 
 
 def test_the_ranking_is_that_of_influence(watched, run, names):
@@ -96,3 +96,34 @@ def test_the_ranking_filters_by_class_label_and_degree(watched, run):
     assert sorted(shown) == [n for n in range(34) if before[n] == 0 and degree[n] >= 9]
     page.locator("#table-search").fill("nobody")
     assert "No node matches" in page.locator("#table .status").inner_text()
+
+
+@pytest.mark.parametrize("other", ["edges", "fragile"])
+def test_the_nodes_come_back_after_another_ranking(watched, other):
+    page = watched.page
+    before = row_nodes(page)
+    titles = page.locator("#table thead th").all_text_contents()
+    show_ranking(page, other)
+    assert page.locator("#table thead th").all_text_contents() != titles
+    page.locator("#table input[name=ranking-of][value=nodes]").check()
+    page.wait_for_selector("#table .status:has-text('of 34 nodes')")
+    assert page.locator("#table thead th").all_text_contents() == titles
+    assert row_nodes(page) == before
+
+
+def test_a_finished_ranking_arrives_whole_in_however_many_parts(
+    browser, explorer, run, monkeypatch
+):
+    monkeypatch.setattr("nora.explorer.ranking.PART", 10)
+    watched = visit(browser, explorer)
+    page = watched.page
+    page.wait_for_selector("#panel h4:text-is('Most influential')")
+    assert page.locator("#table .streaming").is_hidden()
+    true = nora.influence(run.model, run.data, "exact", progress=False)
+    choose(page, run.dataset.node_names[int(true.top(34)["node"].iloc[-1])])
+    assert "34th of 34" in page.locator("#chosen .facts").inner_text()
+    page.locator("#table").get_by_role("button", name="Next").click()
+    page.locator("#table").get_by_role("button", name="Next").click()
+    assert "…" not in page.locator("#table tbody").inner_text()
+    assert not watched.complaints
+    page.context.close()

@@ -242,17 +242,59 @@ def test_the_changes_as_csv_are_all_of_them(client, run, tmp_path):
 
 def test_the_program_prints_the_same_total(run, tmp_path):
     folder = run.save(tmp_path / "run")
+    names = run.dataset.node_names
     edits = [*remove(0), {"kind": "cut", "edge": [32, 33]}]
     edits += [{"kind": "set", "node": 5, "feature": 1, "value": 0.5}]
-    with nora.explore(run.model, run.data, browser=False, run=str(folder)) as explorer:
+    with nora.explore(run.model, run.data, names=names, browser=False, run=str(folder)) as explorer:
         client = Client(explorer)
         total = client.ask("/api/effect", {"edits": edits})["total"]
         _, _, text = client.send("POST", "/api/export", {"kind": "python", "edits": edits})
-    (tmp_path / "again.py").write_bytes(text)
-    ran = subprocess.run(
-        [sys.executable, tmp_path / "again.py"], capture_output=True, text=True, check=True
-    )
-    assert float(ran.stdout.splitlines()[0]) == pytest.approx(total, rel=1e-5)
+    assert str(folder) not in text.decode()
+    for node in (0, 32, 33, 5):
+        assert repr(names[node]) in text.decode()
+    (folder / "again.py").write_bytes(text)
+    # In the folder of the run as it is; from elsewhere with that folder.
+    for where, more in ((folder, []), (tmp_path, [folder])):
+        ran = subprocess.run(
+            [sys.executable, folder / "again.py", *more],
+            cwd=where,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert float(ran.stdout.splitlines()[0]) == pytest.approx(total, rel=1e-5)
+
+
+def test_the_program_of_the_demo_runs_as_it_is(run, tmp_path):
+    from nora.explorer.origin import DEMO
+
+    trained = nora.train("gcn", "polarised", progress=False)
+    about = {"names": trained.dataset.node_names, "run": DEMO}
+    with nora.explore(trained.model, trained.data, browser=False, **about) as explorer:
+        client = Client(explorer)
+        total = client.ask("/api/effect", {"edits": remove(32)})["total"]
+        body = {"kind": "python", "edits": remove(32)}
+        _, _, text = client.send("POST", "/api/export", body)
+    assert repr(trained.dataset.node_names[32]) in text.decode()
+    (tmp_path / "what_if.py").write_bytes(text)
+    asked = [sys.executable, "what_if.py"]
+    ran = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert float(ran.stdout.splitlines()[0]) == pytest.approx(total, rel=1e-4)
+
+
+def test_the_program_of_a_model_in_no_file_runs_and_is_a_function_of_the_model(
+    run, client, tmp_path
+):
+    body = {"kind": "python", "edits": remove(1)}
+    _, _, text = client.send("POST", "/api/export", body)
+    (tmp_path / "what_if.py").write_bytes(text)
+    asked = [sys.executable, "what_if.py"]
+    ran = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "from what_if import ask" in ran.stdout
+    space: dict = {"__name__": "what_if"}
+    exec(compile(text, "what_if.py", "exec"), space)
+    true = nora.what_if(run.model, run.data, 1).total
+    assert space["ask"](run.model, run.data).total == pytest.approx(true, rel=1e-6)
 
 
 def test_the_report_is_of_the_graph_after_the_edits(client):
@@ -373,10 +415,10 @@ def test_nodes_and_edges_of_types_are_explored_as_what_if_tells(tmp_path):
             told = client.ask("/api/effect", {"edits": [{"kind": "cut", "edge": edge}]})
             assert influence == pytest.approx(told["total"], rel=1e-4)
         _, _, text = client.send("POST", "/api/export", {"kind": "python", "edits": given[-1][0]})
-        space = {"model": model, "data": data, "task": task}
+        space: dict = {"__name__": "what_if"}
         exec(compile(text.decode(), "what_if.py", "exec"), space)
         last = client.ask("/api/effect", {"edits": given[-1][0]})["total"]
-        assert space["effect"].total == pytest.approx(last, rel=1e-4)
+        assert space["ask"](model, data, task).total == pytest.approx(last, rel=1e-4)
         assert "node types" in client.refused("/api/export", {"kind": "report", "edits": []})[1]
 
 

@@ -468,6 +468,25 @@ CASES = [
         check=lambda d: d.num_edges == 6,
     ),
     Case(
+        "features in place of edges, as Parquet",
+        r"looks like a table of nodes \(id, age, height\), not of edges.*features=",
+        edges=parquet(id=[0, 1, 2, 3], age=[1, 0, 1, 1], height=[1.5, 1.7, 1.8, 1.6]),
+        names={"edges": "e.parquet"},
+    ),
+    Case(
+        "features in place of edges, with ids of another name",
+        "looks like a table of nodes",
+        edges=parquet(account=["a", "b", "c"], score=[0.5, 0.25, 1.0]),
+        names={"edges": "e.parquet"},
+    ),
+    Case(
+        "edges of other names, as Parquet",
+        noted="the columns 'wer' and 'wen' of e.parquet are taken as source and target",
+        edges=parquet(wer=["a", "b", "c"], wen=["b", "c", "a"]),
+        names={"edges": "e.parquet"},
+        check=lambda d: d.num_edges == 6,
+    ),
+    Case(
         "a Parquet file of lists",
         "which is no text and no number",
         edges=parquet(source=[1, 2], target=[[2], [1]]),

@@ -255,3 +255,42 @@ class TestRefused:
     def test_a_file_of_another_kind(self, write: Write) -> None:
         with pytest.raises(ValueError, match=r"cannot tell what 'e\.doc' is: use a \.csv"):
             read_graph(write("e.doc", "a,b\n"))
+
+
+NAMED = {"source_column": "von", "target_column": "nach"}
+
+
+class TestNamedColumns:
+    TEXT = "Nr,von,nach,Menge,Art\n1,a,b,2,mag\n2,b,c,0.5,kennt\n"
+
+    def test_headers_in_any_language_are_named(self, write: Write) -> None:
+        named = dict(**NAMED, weight_column="menge", type_column="Art")
+        reading = read_graph(write("e.csv", self.TEXT), directed=True, **named)
+        assert weights(reading) == {("a", "b"): 2.0, ("b", "c"): 0.5}
+        assert reading.dataset.edge_type_names == ("kennt", "mag")
+        assert "columns of e.csv that are not used: Nr" in reading.notes
+
+    def test_frames_too_and_names_go_before_the_usual_ones(self) -> None:
+        frame = pd.DataFrame({"source": [9, 9], "target": [8, 7], "a": ["x", "y"], "b": ["y", "z"]})
+        reading = read_graph(frame, source_column="a", target_column="b")
+        assert pairs(reading) == both(("x", "y"), ("y", "z"))
+
+    @pytest.mark.parametrize(
+        ("named", "told"),
+        [
+            (dict(source_column="von"), "both source_column= and target_column="),
+            (
+                dict(source_column="von", target_column="nahc"),
+                "called 'nahc' .target_column=.*nach",
+            ),
+            (dict(source_column="von", target_column="von"), "'von' cannot mean two things"),
+            (dict(**NAMED, weight_column="kg"), "called 'kg' .weight_column=.: it has Nr, von"),
+        ],
+    )
+    def test_a_name_that_is_not_there_is_refused(self, write: Write, named, told: str) -> None:
+        with pytest.raises(ValueError, match=told):
+            read_graph(write("e.csv", self.TEXT), **named)
+
+    def test_a_table_without_header_has_no_such_column(self, write: Write) -> None:
+        with pytest.raises(ValueError, match=r"called 'von' .*its first line is a, b"):
+            read_graph(write("e.csv", "a,b\nb,c\n"), **NAMED)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import nora
-from chromium import Watched, launch
+from chromium import Watched, launch, violations
 from report_page import visit
 
 EVIL = "<script>alert(1)</script>"
@@ -68,6 +68,16 @@ def test_it_opens_from_a_file_without_complaint_and_asks_for_nothing_else(watche
     asked = [url for url in watched.requests if not url.startswith("data:")]
     assert asked == [report.as_uri()]
     assert watched.page.title() == watched.page.locator("h1").inner_text()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_axe_finds_nothing(browser, report, width, scheme):
+    found = visit(browser, report, width, color_scheme=scheme, reduced_motion="reduce")
+    assert violations(found.page) == []
+    found.page.locator("#table tbody .node").first.click()
+    found.page.wait_for_selector("#panel .changes")
+    assert violations(found.page) == []
+    found.page.context.close()
 
 
 def test_the_ranking_starts_with_the_most_influential(watched, run, scores):
@@ -227,7 +237,7 @@ def test_choosing_an_edge_draws_it_in_the_graph(watched, run):
     page.locator("#table tbody .node").first.click()  # a node instead
     assert page.evaluate(lit) == [] and page.locator("#edges tr.selected").count() == 0
     row.locator("button").click()
-    page.locator("#panel").get_by_role("button", name="Put the edge").click()
+    page.locator("#panel").get_by_role("button", name="Put back the edge").click()
     assert "No node is gone" in page.locator("#panel").inner_text()
 
 

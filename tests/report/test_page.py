@@ -18,6 +18,7 @@ from nora.report.drawing import ties
 from nora.report.packing import packed_ties, unpacked
 from nora.report.page import write_report
 from nora.results.plots.style import COLOURS
+from nora.training.trust import verdict
 from pages import told, words
 
 ASSETS = Path(nora.__file__).parent / "report" / "assets"
@@ -199,6 +200,15 @@ def test_an_effect_lists_who_changes_from_which_class_to_which(page, run, scores
     assert shown["before"][0] == pytest.approx(
         float(effect.before[flips["node"][0]].max()), abs=1e-3
     )
+
+
+def test_a_weak_model_is_warned_of_once_though_the_caller_gives_other_advice(run, scores, tmp_path):
+    weak = verdict("accuracy", 0.5, 0.5, "always answering 'left'", 100)
+    told_in_flags = weak.caution.replace("model= or encoding=", "--model or --encoding")
+    assert told_in_flags != weak.caution
+    about = dict(trust=weak, warnings=[told_in_flags], effects=3, edges=0, progress=False)
+    written = write_report(tmp_path / "r.html", run.model, run.data, scores, **about)
+    assert words(written).count("too weak for its influences") == 1
 
 
 def test_warnings_notes_quality_and_provenance_are_there(page, run):

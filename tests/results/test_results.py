@@ -19,6 +19,7 @@ import nora
 from graphs import bridge, double, some_pairs
 from networks import network
 from nora import Effect, Influence, LinkPrediction
+from nora.report.consequences import consequence
 
 NAN = float("nan")
 SUFFIXES = pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -251,6 +252,25 @@ def test_an_effect_knows_who_changes_by_how_much_and_to_which_class() -> None:
     assert made.flips()["node"].tolist() == [0]
     assert made.top(2)["node"].tolist() == [0, 2]
     assert repr(made) == "Effect(removed=[1], total=0.8, nodes changed=2, flipped=1)"
+
+
+def test_what_has_changed_is_counted_alike_everywhere() -> None:
+    before = torch.tensor([[0.5, 0.5], [0.9, 0.1], [0.8, 0.2], [0.5, 0.5]])
+    # By far, by enough, by less than that, not at all.
+    after = torch.tensor([[0.2, 0.8], [0.89, 0.11], [0.7999, 0.2001], [0.5, 0.5]])
+    made = Effect((), before, after, counted=torch.ones(4, dtype=torch.bool))
+    assert made.noticed == 2
+    assert "nodes changed=2," in repr(made)
+    assert "2 nodes changed" in made._repr_html_()
+    assert "2 nodes change," in made.plot().get_suptitle()
+    assert consequence(made).reached == 2
+
+
+def test_numbers_have_changed_when_rounding_cannot_have_done_it() -> None:
+    before = torch.tensor([[1000.0], [1.0], [0.0]])
+    after = before + torch.tensor([[1e-4], [0.5], [0.0]])  # one unit in the last place of 1000
+    made = Effect((), before, after, torch.ones(3, dtype=torch.bool), predicts="values")
+    assert float(made.change[0]) > 0 and made.noticed == 1
 
 
 def test_an_effect_on_links_knows_pairs_and_crossed_halves() -> None:

@@ -172,7 +172,7 @@ function chosen(position, { effect, waiting }, page) {
       "div",
       { class: "panel-head" },
       coloured(el("h3", { id: "panel-title", tabindex: "-1" }, name), page.data.classOf(position), page),
-      el("button", { type: "button", class: "quiet", "aria-label": `Put ${name} back`, onclick: () => page.selection.select(null, "panel") }, "Put back"),
+      el("button", { type: "button", class: "quiet", "aria-label": `Put back ${name}`, onclick: () => page.selection.select(null, "panel") }, "Put back"),
     ),
     facts(position, effect, page),
     waiting ? el("p", { class: "muted" }, "…") : effect ? [summary(position, effect, page), moves(effect, page), listed(effect, page)] : unknown(position, page),
@@ -195,7 +195,7 @@ function chosenEdge(edge, page) {
       "div",
       { class: "panel-head" },
       el("h3", { id: "panel-title", class: "plain", tabindex: "-1" }, edgeName(edge, page)),
-      el("button", { type: "button", class: "quiet", "aria-label": `Put the edge ${edgeName(edge, page)} back`, onclick: () => page.selection.select(null, "panel") }, "Put back"),
+      el("button", { type: "button", class: "quiet", "aria-label": `Put back the edge ${edgeName(edge, page)}`, onclick: () => page.selection.select(null, "panel") }, "Put back"),
     ),
     el(
       "dl",

@@ -55,6 +55,10 @@ def analyse(
     encoding: str = "auto",
     ignore: str | Sequence[str] = (),
     label_column: str | None = None,
+    source_column: str | None = None,
+    target_column: str | None = None,
+    weight_column: str | None = None,
+    type_column: str | None = None,
     method: str = "auto",
     also: str | Sequence[str] = (),
     top: int = 10,
@@ -86,6 +90,11 @@ def analyse(
             or several joined by `+`.
         ignore: Columns to leave out.
         label_column: The column of `labels` or `features`, or the node attribute, to predict.
+        source_column: The column of `edges` that holds the source, where it is not called so; with
+            `target_column`.
+        target_column: The column of `edges` that holds the target.
+        weight_column: The column of `edges` that holds the weight.
+        type_column: The column of `edges` that holds the type.
         method: A name from `nora methods`.
         also: Other methods to compare with.
         top: Of how many of the first nodes the effects are kept.
@@ -130,6 +139,10 @@ def analyse(
             encoding=encoding,
             ignore=ignore,
             label_column=label_column,
+            source_column=source_column,
+            target_column=target_column,
+            weight_column=weight_column,
+            type_column=type_column,
             advance=lambda count: advance(count / MEGABYTE),
         )
         inputs = tuple(_identity(role, one) for role, one in given.items() if one is not None)

@@ -74,6 +74,7 @@ def changes(effect: Effect, classes: tuple[str, ...] | None) -> pd.DataFrame:
             frame[column.replace("class", when)] = found[nodes, of].double().cpu().numpy()
         if classes:
             frame[column] = [classes[k] for k in of]
+    frame = frame.drop(columns=["from_class_name", "to_class_name"], errors="ignore")
     return _at_the_end(frame.rename(columns={"name": "id"}), "node")
 
 

@@ -6,7 +6,6 @@ torch before a command runs, so that `nora --help` answers at once.
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
@@ -77,9 +76,6 @@ def main(
       nora rank runs/cora-gcn --top 20 --out scores.csv
       nora what-if runs/cora-gcn --remove 1358
     """
-    # Before torch is loaded: its threads wait for each other by spinning otherwise, and where other programs
-    # use a core, too, nearly all time goes into that (ten times as long, measured).
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

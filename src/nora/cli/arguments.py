@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +15,20 @@ from nora.registry import nearest
 if TYPE_CHECKING:
     from nora import Run
 
+
+def trained_run(folder: Path) -> Path:
+    """The folder of a trained run: the one that is given, or the one inside the results of `nora run`."""
+    return folder / "run" if (folder / "run" / "run.json").exists() else folder
+
+
+RunFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        help="A run of 'nora train', or the results of 'nora run'.",
+        callback=trained_run,
+    ),
+]
 Force = Annotated[
     bool, typer.Option("--force", help="Replace files that are there; never an input of the run.")
 ]

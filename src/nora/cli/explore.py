@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nora.cli.arguments import trained_run
 from nora.cli.display import say
 
 if TYPE_CHECKING:
@@ -53,10 +54,13 @@ def explore(
         raise ImportError(
             "the explorer needs starlette and uvicorn: pip install 'nora-influence[explore]'"
         )
-    if demo == (run is not None):
+    if demo and run is not None:
+        raise ValueError(f"give either a run or --demo, not both: nora explore {run}")
+    if not demo and run is None:
         raise ValueError("give a run to explore, e.g. nora explore runs/cora-gcn, or --demo")
 
     import nora
+    from nora.explorer.origin import DEMO, of_folder
 
     trained, scores, title = _demo() if run is None else _read(run)
     say("Preparing …")
@@ -71,7 +75,7 @@ def explore(
         title=title,
         port=port,
         browser=False,
-        run=None if run is None else str(_folder(run).absolute()),
+        run=DEMO if run is None else of_folder(str(run)),
     )
     print(f"Explorer: {explorer.url}", flush=True)
     say("Ctrl-C stops it; Enter shows another address (each works once).")
@@ -95,17 +99,12 @@ def _demo() -> tuple[Run, None, str]:
     return nora.train("gcn", "polarised"), None, "A polarised network"
 
 
-def _folder(given: Path) -> Path:
-    """The trained run: the folder itself, or the one inside the results of `nora run`."""
-    return given / "run" if (given / "run" / "run.json").exists() else given
-
-
 def _read(given: Path) -> tuple[Run, Influence | None, str]:
     """A run, and the scores beside it, where they are."""
     import nora
     from nora.analysis.asking import page_title
 
-    folder = _folder(given)
+    folder = trained_run(given)
     trained = nora.load_run(folder)
     if folder == given:
         return trained, None, given.absolute().name

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import Force, parse_nodes
+from nora.cli.arguments import Force, RunFolder, parse_nodes
 from nora.cli.display import Json, print_json, print_table, say
 from nora.outputs import check_file, read_from
 from nora.wording import count, duration
 
 
 def flip(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    run: RunFolder,
     node: Annotated[str, typer.Argument(metavar="NODE", help="Whose prediction: an id or a name.")],
     by: Annotated[str, typer.Option(metavar="WHAT", help="What may go: nodes or edges.")] = "nodes",
     to: Annotated[

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import Force, Measure, Targets, parse_nodes, parse_targets
+from nora.cli.arguments import Force, Measure, RunFolder, Targets, parse_nodes, parse_targets
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.outputs import check_table, read_from
 from nora.wording import duration
 
 
 def group(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    run: RunFolder,
     size: Annotated[int, typer.Option(min=1, metavar="N", help="How many nodes.")] = 10,
     candidates: Annotated[
         list[str] | None,

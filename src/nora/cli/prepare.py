@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nora.cli.arguments import Force
+from nora.cli.arguments import Force, RunFolder
 from nora.cli.display import Json, print_json, say
 from nora.outputs import ENGINE
 
@@ -23,7 +23,7 @@ Engine = Annotated[
 
 
 def prepare(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    run: RunFolder,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where to; RUN/engine if unsaid.")
     ] = None,

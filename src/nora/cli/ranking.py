@@ -9,6 +9,7 @@ import typer
 
 from nora.cli.arguments import (
     Force,
+    RunFolder,
     Targets,
     parse_nodes,
     parse_options,
@@ -31,7 +32,7 @@ Top = Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")
 
 
 def rank(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    run: RunFolder,
     method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "auto",
     top: Top = 20,
     out: Annotated[

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import Measure, parse_nodes
+from nora.cli.arguments import Measure, RunFolder, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
 
 
 def who(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    run: RunFolder,
     node: Annotated[str, typer.Option(metavar="ID", help="Whose prediction: an id or a name.")],
     top: Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")] = 10,
     measure: Measure = "change",

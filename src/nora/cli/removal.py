@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import Force, parse_edges, parse_nodes
+from nora.cli.arguments import Force, RunFolder, parse_edges, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.feature_rows import read_feature_rows
 from nora.outputs import check_table, read_from
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def what_if(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    run: RunFolder,
     remove: Annotated[
         list[str] | None,
         typer.Option(
@@ -99,7 +99,7 @@ def what_if(
                 "changed_features": list(effect.changed_features),
                 "task": effect.task,
                 "total": effect.total,
-                "changed": int((effect.change > 0).sum()),
+                "changed": effect.noticed,
                 "noticed": effect.noticed,
                 "flipped": flipped,
                 "class_names": classes,
@@ -146,4 +146,5 @@ def readable(changes: pd.DataFrame, classes: tuple[str, ...] | None) -> pd.DataF
         for column in ("from_class", "to_class")
     )
     moves = before.where(~changes["flipped"], before + " → " + after)
-    return changes.drop(columns=["from_class", "to_class", "flipped"]).assign(prediction=moves)
+    told = [name for name in changes if str(name).startswith(("from_class", "to_class"))]
+    return changes.drop(columns=[*told, "flipped"]).assign(prediction=moves)

@@ -99,6 +99,26 @@ def run(
             show_default="label or class",
         ),
     ] = None,
+    source_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The column of --edges with the source; with --target-column.",
+            show_default="source",
+        ),
+    ] = None,
+    target_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="... with the target.", show_default="target"),
+    ] = None,
+    weight_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="... with the weight.", show_default="weight"),
+    ] = None,
+    type_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="... with the type of the edge.", show_default="type"),
+    ] = None,
     method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "auto",
     also: Annotated[
         list[str] | None,
@@ -147,6 +167,7 @@ def run(
       nora run --edges demo-data/edges.csv --features demo-data/features.csv \\
                --labels demo-data/labels.csv --out demo-results
       nora run --edges follows.csv --directed --task link --also degree
+      nora run --edges kanten.csv --source-column von --target-column nach
       nora run --edges network.graphml --model sage --encoding random-walk
       nora run --edges edges.csv --labels labels.csv --models gcn,sage,gat --repeats 3
     """
@@ -182,6 +203,10 @@ def run(
         encoding=encoding,
         ignore=[name.strip() for name in (ignore or "").split(",") if name.strip()],
         label_column=label_column,
+        source_column=source_column,
+        target_column=target_column,
+        weight_column=weight_column,
+        type_column=type_column,
         method=method,
         also=also or (),
         top=top,
@@ -232,7 +257,8 @@ def _finish(analysis: Analysis, folder: Path, as_json: bool) -> None:
         if not name.endswith(".meta.json") and (folder / name).exists():
             say(f"  {name:<{width}}  {what}")
     name = shlex.quote(best["name"][0])
-    place = shlex.quote(str(folder / "run"))
+    place = shlex.quote(str(folder))
     say("\nNext:")
+    say(f"  nora explore {place}")
     say(f"  nora what-if {place} --remove {name}")
     say(f"  nora rank {place} --top 100 --certify")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nora.cli.arguments import RunFolder
 from nora.cli.display import Json, print_json, say
 from nora.files import check_folder
 from nora.outputs import Inputs
@@ -20,7 +21,7 @@ FOLDER = "tuned"
 
 
 def tune(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that 'nora train' made.")],
+    run: RunFolder,
     method: Annotated[str, typer.Option(help="A method with options to tune.")] = "nora",
     share: Annotated[
         float,

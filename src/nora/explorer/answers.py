@@ -10,7 +10,7 @@ import torch
 
 from nora.explorer.network import Network
 from nora.report.consequences import LISTED_CHANGE, as_columns, consequence
-from nora.results.effect import NOTICEABLE, Effect
+from nora.results.effect import Effect
 
 # All flips up to a number that a person could ever look at, and as many other changes.
 FLIPS, SHIFTS = 5000, 1000
@@ -20,8 +20,7 @@ def told(effect: Effect, network: Network) -> dict[str, Any]:
     """An effect as columns, flips first, then by change; `total` is `effect.total`."""
     if effect.predicts != "classes":
         found = as_columns(consequence(effect), np.arange(network.num_nodes))
-        changed = int((effect.change > 0).sum())
-        return {**found, "total": effect.total, "changed": changed}
+        return {**found, "total": effect.total}
     moved = effect.change.detach().cpu()
     if effect.classes is None:
         rows = (moved > 0).nonzero().flatten()
@@ -40,8 +39,7 @@ def told(effect: Effect, network: Network) -> dict[str, Any]:
     named = int((change[listed.numpy()] >= LISTED_CHANGE).sum())
     return {
         "total": effect.total,
-        "changed": int((change > 0).sum()),
-        "reached": int((change >= NOTICEABLE).sum()),
+        "reached": effect.noticed,
         "flips": int(flipped.sum()),
         "moves": [[a, b, amount] for (a, b), amount in moves.most_common()],
         "more": int((change >= LISTED_CHANGE).sum()) - named,
@@ -63,4 +61,4 @@ def nothing(network: Network) -> dict[str, Any]:
     columns = ("change", "before", "after")
     ends = ("source", "target") if network.predicts == "links" else ("node", "from", "to")
     none: dict[str, Any] = {key: [] for key in (*columns, *ends, "moves")}
-    return {**none, "total": 0.0, "changed": 0, "reached": 0, "flips": 0, "more": 0}
+    return {**none, "total": 0.0, "reached": 0, "flips": 0, "more": 0}

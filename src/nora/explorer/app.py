@@ -317,8 +317,7 @@ class Explorations:
                 while True:
                     # Rows of other rankings than that of nodes are asked for page by page.
                     streamed = board.of == "nodes"
-                    cursor, part = board.part(cursor) if streamed else (board.done, {})
-                    part |= board.state()
+                    cursor, part = board.part(cursor) if streamed else (board.done, board.state())
                     yield f"id: {cursor}\ndata: {json.dumps(part)}\n\n"
                     if cursor >= board.done:
                         break

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from nora.explorer.network import network_of
+from nora.explorer.origin import Origin, of_folder
 from nora.problem import Transform
 from nora.problem.calling import Forward
 from nora.problem.node_index import Graph
@@ -35,7 +36,7 @@ def explore(
     transform: Transform | None = None,
     port: int = 0,
     browser: bool = True,
-    run: str | None = None,
+    run: str | Origin | None = None,
 ) -> Explorer:
     """Open a page in the browser that answers at once: click a node, it is gone; see who changes.
 
@@ -57,7 +58,7 @@ def explore(
         transform: As in `nora.influence`.
         port: Where to listen; any free port by default.
         browser: Open the browser.
-        run: The folder of the trained run, for the programs that the page writes.
+        run: The folder of the trained run, which the programs that the page writes then read.
 
     Returns:
         The running explorer: `.url` is an address that works once, `.wait()` blocks until Ctrl-C, `.close()`
@@ -91,7 +92,8 @@ def explore(
         names=names,
         once=True,
     )
-    network = network_of(session, names, class_names, labels, title, run, groups)
+    origin = of_folder(run) if isinstance(run, str) else run
+    network = network_of(session, names, class_names, labels, title, origin, groups)
     explorer = Explorer(Explorations(network, scores), port)
     if browser:
         explorer.open()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import tempfile
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from nora.explorer.changes import Key, as_edits
 from nora.explorer.network import Network
-from nora.problem.tasks.node_classification import NodeClassification
 from nora.results.effect import Effect
 
 
@@ -37,48 +39,78 @@ def as_csv(effect: Effect, network: Network) -> str:
 
 
 def as_python(changes: Key, network: Network) -> str:
-    """A program that asks the same; it prints the total that the page shows."""
-    lines = ["import nora", ""]
-    if network.run is not None:
-        lines += [
-            f"run = nora.load_run({network.run!r})",
-            "session = run.session()",
-            "data = run.data",
-        ]
-    elif network.session.task == NodeClassification():
-        lines += [
-            "# model and data as they were given to nora.explore",
-            "session = nora.Session(model, data)",
-        ]
-    else:
-        lines += [
-            "# model, data and task as they were given to nora.explore",
-            "session = nora.Session(model, data, task)",
-        ]
+    """A program that asks the same; it prints the total that the page shows.
+
+    Of a model that only the caller has it is a function of that model.
+    """
+    question = _question(changes, network)
+    if network.origin.program:
+        lines = [*network.origin.program, "session = run.session()", "data = run.data"]
+        lines += [*question, "print(effect.total)", "print(effect.flips())"]
+        return "\n".join(lines) + "\n"
+    lines = [
+        "import nora",
+        "",
+        "",
+        "def ask(model, data, task=None, **given):",
+        '    """The effect of these edits; the arguments are those of nora.explore."""',
+        "    session = nora.Session(model, data, task, **given)",
+        *(f"    {line}" if line else "" for line in question),
+        "    return effect",
+        "",
+        "",
+        'if __name__ == "__main__":',
+        '    print("This model is in no file: from what_if import ask; ask(model, data).total")',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _question(changes: Key, network: Network) -> list[str]:
+    """Lines that make `effect` from `session` and `data`: nodes by name where the session knows names."""
+    names = _unique(network) if network.origin.program else {}
+    # Names that the program cannot use are still told, as comments.
+    told = {} if names or network.names is None else dict(enumerate(network.names))
+
+    def node(given: Any) -> str:
+        return repr(names.get(given, given))
+
+    def edge(given: Any) -> str:
+        ends = ", ".join(map(node, given[:2]))
+        return f"({ends}, {given[2]!r})" if len(given) > 2 else f"({ends})"
+
+    lines = []
     rows = [one for one in changes if one.kind == "set"]
     if rows:
         lines += ["", "features = {}"]
-        for one in rows:
-            node = network.named(one.nodes[0])
-            row = (
-                f"data[{node[0]!r}].x[{node[1]}]" if isinstance(node, tuple) else f"data.x[{node}]"
-            )
-            lines += [
-                f"features.setdefault({node!r}, {row}.clone())[{one.feature}] = {one.value!r}"
-            ]
-    lines += ["", "edits = nora.Edits("]
+    for one in rows:
+        at = network.named(one.nodes[0])
+        x = f"data[{at[0]!r}].x[{at[1]}]" if isinstance(at, tuple) else f"data.x[{at}]"
+        lines += [f"features.setdefault({node(at)}, {x}.clone())[{one.feature}] = {one.value!r}"]
     made = as_edits(changes, network.session)
-    for field in ("remove", "remove_edges", "add_edges"):
+    lines += ["", "edits = nora.Edits("]
+    if made.remove:
+        lines += ["    remove=["]
+        for one in made.remove:
+            called = told.get(network.position(one))
+            lines += [f"        {node(one)}," + (f"  # {called!r}" if called is not None else "")]
+        lines += ["    ],"]
+    for field in ("remove_edges", "add_edges"):
         own = getattr(made, field)
-        lines += [f"    {field}={own!r},"] if own else []
+        if isinstance(own, Mapping):  # with edge types: by id
+            lines += [f"    {field}={own!r},"] if own else []
+        elif own:
+            lines += [f"    {field}=[{', '.join(map(edge, own))}],"]
     lines += ["    features=features,"] if rows else []
-    lines += [
-        ")",
-        "effect = session.what_if(edits)",
-        "print(effect.total)",
-        "print(effect.flips())",
-    ]
-    return "\n".join(lines) + "\n"
+    return [*lines, ")", "effect = session.what_if(edits)"]
+
+
+def _unique(network: Network) -> dict[Any, str]:
+    """Names by which a session knows its nodes, by id: those that no two nodes share."""
+    names = network.session.names
+    if names is None:
+        return {}
+    counts = Counter(names)
+    return {node: name for node, name in enumerate(names) if counts[name] == 1}
 
 
 def as_report(changes: Key, network: Network, told: str) -> bytes:

@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 
 from nora.explorer.changes import edge_kinds
 from nora.explorer.filters import Grouping, groupings
+from nora.explorer.origin import Origin
 from nora.explorer.places import places_of
 from nora.problem.degree import degrees
 from nora.problem.measuring import items_of, labels_in, measures_of
@@ -40,7 +41,7 @@ class Network:
         class_names: The classes' names.
         labels: Known classes `[N]`, −1 where unknown; None when none are known.
         title: What the data are called.
-        run: The folder of the trained run, or None.
+        origin: Where model and graph come from.
         place: Where each node is drawn `[N, 2]`, each coordinate 0 … 10,000.
         groups: Ways to group nodes, by which they are filtered.
         counted: Mask `[N]` of the nodes that have a prediction; None where all do.
@@ -53,7 +54,7 @@ class Network:
     class_names: tuple[str, ...]
     labels: np.ndarray | None
     title: str
-    run: str | None
+    origin: Origin
     place: np.ndarray
     groups: tuple[Grouping, ...] = ()
     counted: np.ndarray | None = None
@@ -207,7 +208,7 @@ class Network:
         drawn = np.argsort(-self.degree, kind="stable")[:DRAWN_NODES]
         return {
             "title": self.title,
-            "run": self.run,
+            "command": self.origin.command,
             "task": "link" if self.predicts == "links" else "node",
             "predicts": self.predicts,
             "num_nodes": self.num_nodes,
@@ -261,7 +262,7 @@ def network_of(
     class_names: Sequence[str] | None = None,
     labels: Tensor | Sequence[int] | None = None,
     title: str = "",
-    run: str | None = None,
+    origin: Origin | None = None,
     groups: Mapping[str, Sequence[Any]] | None = None,
 ) -> Network:
     """Prepare a session for exploring, and look at its graph; see `nora.explore`."""
@@ -302,7 +303,7 @@ def network_of(
         class_names=told,
         labels=known,
         title=title,
-        run=run,
+        origin=origin or Origin(),
         place=places_of(data, sides),
         groups=tuple(groupings(data, groups)),
         counted=None if counted.all() else counted,

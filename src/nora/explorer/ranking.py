@@ -32,6 +32,8 @@ SLICE_SECONDS = 0.04
 # In a large graph one removal alone may take longer: it then waits until nobody has asked for so long.
 COURTESY_SECONDS = 2.0
 LARGEST_SLICE = 4000
+# Scores in one message of the stream.
+PART = 5000
 
 
 class Ranking:
@@ -118,11 +120,20 @@ class Ranking:
             "signed": self.signed,
         }
 
-    def part(self, cursor: int, most: int = 5000) -> tuple[int, dict[str, Any]]:
-        """What is known beyond `cursor`: where to go on, ids and scores."""
-        ids = self.order[cursor : min(self.done, cursor + most)]
+    def part(self, cursor: int) -> tuple[int, dict[str, Any]]:
+        """The next scores beyond `cursor`: where to go on; ids, scores and `state`.
+
+        A part with more behind it is `running`, and `done` counts what was sent: who follows the scores
+        stops at the last part, not at the first.
+        """
+        state = self.state()
+        known = state["done"]
+        ids = self.order[cursor : min(known, cursor + PART)]
         values = [None if np.isnan(one) else float(one) for one in self.scores[ids]]
-        return cursor + len(ids), {"id": ids.tolist(), "influence": values}
+        reached = cursor + len(ids)
+        if reached < known:
+            state |= {"done": reached, "status": "running"}
+        return reached, {"id": ids.tolist(), "influence": values, **state}
 
     @property
     def heard(self) -> bool:

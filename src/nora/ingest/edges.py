@@ -6,9 +6,8 @@ is stored in both directions, as PyTorch Geometric does it; `a,b` and `b,a` are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,23 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nora.ingest.cells import Words
-from nora.ingest.nodes import ID, LABEL
+from nora.ingest.edge_columns import USUAL, EdgeColumns
 from nora.ingest.numbers import numbers, rewritten
-from nora.ingest.table import Table, canonical, read_table
-from nora.ingest.text import TITLED
+from nora.ingest.table import Table
 from nora.wording import short
 
-ENDS = (
-    ("source", "target"),
-    ("from", "to"),
-    ("src", "dst"),
-    ("follower", "followee"),
-    ("follower", "followed"),
-    ("sender", "receiver"),
-    ("u", "v"),
-    ("node1", "node2"),
-)
-WEIGHT, TYPE = ("weight",), ("type", "edge_type", "relation")
 # What a `Type` column of Gephi says is how its edges are drawn.
 DRAWN = {"directed", "undirected", "mutual"}
 # Models count in float32, which ends at 3e38.
@@ -60,76 +47,12 @@ class Edges:
     notes: tuple[str, ...]
 
 
-def edge_table(
-    source: Path | pd.DataFrame,
-    ignore: Iterable[str] = (),
-    advance: Callable[[int], None] = lambda _: None,
-) -> Table:
-    """Read an edge table; one without a header has its ends in the first two columns."""
-    meaning = {name for pair in ENDS for name in pair} | {*WEIGHT, *TYPE}
-    table = read_table(source, _names_an_end, _names_an_end, ignore, "edges", meaning, advance)
-    if len(table.columns) < 2:
-        raise ValueError(
-            f"{table.name} has one column: an edge needs two, e.g. source,target (parted by commas, "
-            f"semicolons or tabs){TITLED}"
-        )
-    return table
-
-
-def _names_an_end(row: list[str]) -> bool:
-    known = {name for pair in ENDS for name in pair} | {*WEIGHT, *TYPE}
-    return any(canonical(cell) in known for cell in row)
-
-
-def ends_of(table: Table, notes: list[str]) -> tuple[int, int]:
-    """Which columns hold the two ends of an edge."""
-    for first, second in ENDS:
-        source, target = table.column(first), table.column(second)
-        if source is not None and target is not None:
-            return source, target
-    if not any(table.columns):
-        head = table.cells[0][0], table.cells[1][0]
-        if canonical(head[0]) in ID and canonical(head[1]) in LABEL:
-            raise ValueError(_like_labels(table.name, head))
-        others = np.concatenate([column[1:] for column in table.cells[:2]])
-        if not any((others == cell).any() for cell in head):
-            numbered = (
-                ". A first column without a name looks like the row numbers of pandas: "
-                "to_csv(…, index=False) leaves them out"
-            )
-            raise ValueError(
-                f"{table.place(0)}: is {head[0]!r}, {head[1]!r} a header or an edge? Neither occurs "
-                "again. Name the columns source,target in the first line"
-                + (numbered if not head[0] else TITLED if not head[1] else "")
-            )
-        notes.append(
-            f"{table.name} has no header that is recognised: its first two columns are taken as "
-            "source and target"
-        )
-        return 0, 1
-    if table.column(*ID) is not None and table.column(*LABEL) is not None:
-        raise ValueError(_like_labels(table.name, table.columns[:4]))
-    named = [at for at, name in enumerate(table.columns) if name]
-    free = [at for at in named if canonical(table.columns[at]) not in {*WEIGHT, *TYPE}]
-    if len(free) < 2:
-        raise ValueError(
-            f"{table.name}: which columns are the two ends of an edge? It has "
-            f"{', '.join(filter(None, table.columns))}. Call them source and target"
-        )
-    one, two = (table.columns[at] for at in free[:2])
-    notes.append(f"the columns {one!r} and {two!r} of {table.name} are taken as source and target")
-    return free[0], free[1]
-
-
-def _like_labels(name: str, columns: Iterable[str]) -> str:
-    return (
-        f"{name} looks like a table of labels ({', '.join(columns)}), not of edges; give it as labels=, and "
-        "a table with the columns source and target as edges="
-    )
-
-
 def edges_of(
-    table: Table, ends: tuple[int, int], directed: bool, left_out: Collection[int | None] = ()
+    table: Table,
+    ends: tuple[int, int],
+    directed: bool,
+    left_out: Collection[int | None] = (),
+    columns: EdgeColumns = USUAL,
 ) -> Edges:
     """The nodes and edges of an edge table.
 
@@ -138,10 +61,11 @@ def edges_of(
         ends: Its columns of source and target.
         directed: Keep the direction of edges.
         left_out: Columns that are not to be used.
+        columns: Which columns hold weights and types.
     """
     notes: list[str] = []
     weight_at, kind_at = (
-        None if at in left_out else at for at in (table.column(*WEIGHT), table.column(*TYPE))
+        None if at in left_out else at for at in (columns.weight_at(table), columns.type_at(table))
     )
     index, ids = _numbered(*(table.words(at) for at in ends))
     weight = None if weight_at is None else _weights(table, weight_at)

@@ -14,7 +14,8 @@ from torch_geometric.data import Data
 
 from nora.datasets import Dataset
 from nora.ingest.classes import Classes, label_at, labels_of
-from nora.ingest.edges import ENDS, edge_table, edges_of, ends_of
+from nora.ingest.edge_columns import ENDS, EdgeColumns, edge_table, ends_of
+from nora.ingest.edges import edges_of
 from nora.ingest.encodings import chosen_encoding, encode
 from nora.ingest.features import Features, called_label, features_of
 from nora.ingest.folders import folder_frames
@@ -61,6 +62,10 @@ def read_graph(
     encoding: str = "auto",
     ignore: Sequence[str] = (),
     label_column: str | None = None,
+    source_column: str | None = None,
+    target_column: str | None = None,
+    weight_column: str | None = None,
+    type_column: str | None = None,
     name: str | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Reading:
@@ -80,6 +85,12 @@ def read_graph(
         ignore: Names of columns, of any of the files, to leave out.
         label_column: The column that holds the labels: of `labels` if given, else of `features`, else
             a node attribute; by default the one called `label` or `class`.
+        source_column: The column of `edges` that holds the source, where it is not called so; with
+            `target_column`.
+        target_column: The column of `edges` that holds the target.
+        weight_column: The column of `edges` that holds the weight; by default the one called `weight`.
+        type_column: The column of `edges` that holds the type; by default the one called `type`,
+            `edge_type` or `relation`.
         name: The dataset's name; the edge file's by default, `edges` of a DataFrame.
         advance: Called with the number of bytes, whenever some were read.
 
@@ -108,8 +119,11 @@ def read_graph(
         source = edge_frame(source)
     if isinstance(features, str | Path) and is_matrix(existing(features, (*TABLES, *MATRICES))):
         features = feature_frame(Path(features))
-    files = _read(source, features, labels, directed, tuple(ignore), label_column, notes, advance)
-    found = edges_of(files.edges, files.ends, directed, files.edges.called(ignore))
+    columns = EdgeColumns(source_column, target_column, weight_column, type_column)
+    files = _read(
+        source, features, labels, directed, tuple(ignore), label_column, columns, notes, advance
+    )
+    found = edges_of(files.edges, files.ends, directed, files.edges.called(ignore), columns)
     notes += found.notes
     ids = list(found.ids)
     if files.attributes is not None:
@@ -173,6 +187,7 @@ def _read(
     directed: bool,
     ignore: tuple[str, ...],
     label_column: str | None,
+    columns: EdgeColumns,
     notes: list[str],
     advance: Callable[[int], None],
 ) -> _Files:
@@ -182,8 +197,8 @@ def _read(
         tables["attributes"] = attributes, (id_column(attributes, []),)
         notes += found_notes
     else:
-        edge_rows = edge_table(source, ignore, advance)
-    ends = ends_of(edge_rows, notes)
+        edge_rows = edge_table(source, columns, ignore, advance)
+    ends = ends_of(edge_rows, notes, columns)
     for at, what in zip(ends, ("source id", "target id"), strict=True):
         edge_rows.check_filled(at, what)
     tables["edges"] = edge_rows, ends

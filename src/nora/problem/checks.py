@@ -15,6 +15,7 @@ from torch_geometric.data import Data, HeteroData
 from nora.problem.edge_sets import Kind, Rewriting, node_counts, rewrite
 from nora.problem.foreign import check_structure, clear_caches, clear_misfits, watched
 from nora.problem.hetero import HeteroForward
+from nora.problem.misfit import advice, told
 from nora.problem.preserve import CheckedRemoval, Snapshot, another_random_state
 from nora.problem.reading import Reading
 from nora.problem.removal import isolate_nodes, kept
@@ -79,33 +80,6 @@ def check_model(problem: Problem, again: bool = True) -> Problem:
     return problem
 
 
-def told(error: Exception) -> str:
-    """An error in words; Python shows a missing key without saying that it is missing."""
-    return f"there is no {error}" if isinstance(error, KeyError) else str(error)
-
-
-def _shapes(data: Data | HeteroData) -> str:
-    """The shape of the node features, in words."""
-    if isinstance(data, Data):
-        x = data.x
-        return f"x has shape {list(x.shape) if isinstance(x, Tensor) else None}"
-    found = {
-        store._key: list(store.x.shape) if isinstance(store.get("x"), Tensor) else None
-        for store in data.node_stores
-    }
-    return f"x has shapes {found}"
-
-
-def _asked_back(problem: Problem) -> str:
-    """What may be the matter with the features."""
-    x = problem.data.x if isinstance(problem.data, Data) else None
-    kinds = {one.dtype for one in problem.model.parameters() if one.is_floating_point()}
-    if isinstance(x, Tensor) and len(kinds) == 1 and x.dtype not in kinds:
-        (kind,) = kinds
-        return f" and type {x.dtype}, the model's weights are {kind}: use x.to({kind})."
-    return ": was the model built for that many features?"
-
-
 def _first_output(problem: Problem) -> tuple[Tensor, Reading]:
     """The output on `G` and what the pass has read, or an error that says how the model is called."""
     try:
@@ -118,11 +92,9 @@ def _first_output(problem: Problem) -> tuple[Tensor, Reading]:
     except MISFIT as error:
         if "writes into its parameter" in str(error):
             raise
-        usual = "(x, edge_index)" if isinstance(problem.data, Data) else "(x_dict, edge_index_dict)"
         raise ValueError(
             f"the model {type(problem.model).__name__} could not be run on this graph: "
-            f"{told(error)}. {_shapes(problem.data)}{_asked_back(problem)} If it takes other arguments "
-            f"than {usual}, pass forward=lambda model, data: …"
+            f"{told(error)}. {advice(problem, error)}"
         ) from error
     if not isinstance(first, Tensor):
         raise TypeError(

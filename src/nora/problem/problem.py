@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import GAE
 
 from nora.arguments import shown
 from nora.problem.calling import (
@@ -261,8 +262,15 @@ def build_problem(
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if not isinstance(data, Data | HeteroData):
+        one = ": features and edges go together, torch_geometric.data.Data(x=x, edge_index=edge_index)"
         raise TypeError(
-            "data must be a torch_geometric.data.Data or HeteroData, got " + type(data).__name__
+            f"data must be a torch_geometric.data.Data or HeteroData, got {type(data).__name__}"
+            + (one if isinstance(data, Tensor) else "")
+        )
+    if task is None and forward is None and isinstance(model, GAE):
+        raise ValueError(
+            f"{type(model).__name__} predicts links: pass task=nora.LinkPrediction(pairs); to ask about what "
+            "it encodes of nodes, task=nora.NodeRegression()"
         )
     task = NodeClassification() if task is None else task
     if not isinstance(task, Task):

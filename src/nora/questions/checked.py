@@ -19,10 +19,10 @@ from nora.problem.edge_lookup import EdgeLookup, EdgeType
 from nora.problem.edit_resolution import Resolved
 from nora.problem.edits import Edits
 from nora.problem.known_influences import Labels, label_tensor
+from nora.problem.naming import Naming
 from nora.problem.node_index import Graph, NodeIndex, Nodes
 from nora.problem.task import Task
 from nora.problem.tasks.node_classification import NodeClassification
-from nora.questions.naming import Naming
 from nora.questions.unchanged import Stamp
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ def edge_influence(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
     checkpoint: str | Path | None = None,
     key: str | None = None,
     executor: Any = None,
@@ -76,6 +78,8 @@ def edge_influence(
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        names: As in `influence`.
+        class_names: As in `influence`.
         checkpoint: Folder for finished parts; a second call with the same input resumes there.
         key: As in `influence`.
         executor: Who does the work, as in `influence`; `auto` is then `exact`.
@@ -96,7 +100,15 @@ def edge_influence(
         (78, ['source', 'target', 'influence', 'rank'])
     """
     session = Session(
-        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+        model,
+        data,
+        task,
+        forward=forward,
+        transform=transform,
+        targets=targets,
+        names=names,
+        class_names=class_names,
+        once=True,
     )
     return session.edge_influence(
         edges,

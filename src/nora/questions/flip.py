@@ -16,6 +16,7 @@ by a full forward pass on the whole graph.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,6 +59,8 @@ def flip(
     pairs: int = PAIRS,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
     progress: bool = True,
 ) -> Flip:
     """What is the smallest set of removals that changes this node's predicted class?
@@ -74,6 +77,8 @@ def flip(
             proved of the others.
         forward: As in `influence`.
         transform: As in `influence`.
+        names: As in `influence`.
+        class_names: As in `influence`.
         progress: Show a progress bar.
 
     Returns:
@@ -88,7 +93,16 @@ def flip(
         >>> found.size == len(found.removed) <= 5
         True
     """
-    session = Session(model, data, task, forward=forward, transform=transform, once=True)
+    session = Session(
+        model,
+        data,
+        task,
+        forward=forward,
+        transform=transform,
+        names=names,
+        class_names=class_names,
+        once=True,
+    )
     return session.flip(node, to, by=by, at_most=at_most, pairs=pairs, progress=progress)
 
 

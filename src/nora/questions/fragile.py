@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from nora.questions.edge_influence import edge_table
 from nora.questions.measured import How, prepared_effects
 from nora.questions.session import Session
 from nora.results.fragile import Fragile
-from nora.results.tables import split_node_ids
+from nora.results.tables import split_node_ids, with_names
 
 
 def fragile(
@@ -32,6 +33,8 @@ def fragile(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
     method: str = "exact",
     progress: bool = True,
     **options: Any,
@@ -47,6 +50,8 @@ def fragile(
         targets: Look at these predictions only, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        names: As in `influence`.
+        class_names: As in `influence`.
         method: `exact`, or `brute` for full forward passes.
         progress: Show a progress bar.
         **options: `memory` and `workers`, as of the method `exact`.
@@ -63,7 +68,15 @@ def fragile(
         True
     """
     session = Session(
-        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+        model,
+        data,
+        task,
+        forward=forward,
+        transform=transform,
+        targets=targets,
+        names=names,
+        class_names=class_names,
+        once=True,
     )
     return session.fragile(by=by, method=method, progress=progress, **options)
 
@@ -130,7 +143,10 @@ def _table(
     )
     if by == "nodes":
         flips.insert(0, "removed", which.numpy())
-        return split_node_ids(flips, session.node_index.sizes())
+    flips = with_names(flips, session.names, session.class_names)
     flips = split_node_ids(flips, session.node_index.sizes())
+    if by == "nodes":
+        return flips
     edges = edge_table(session.every_edge).iloc[which.numpy()].reset_index(drop=True)
+    edges = with_names(edges, None if session.node_index.types else session.names)
     return pd.concat([edges, flips], axis=1)

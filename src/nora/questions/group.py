@@ -48,6 +48,8 @@ def best_group(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
     measure: Asked = "change",
     method: str = "exact",
     recheck: int = 5,
@@ -68,6 +70,8 @@ def best_group(
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        names: As in `influence`.
+        class_names: As in `influence`.
         measure: What is summed over the predictions that change, one of those of `nora.influence`. Those that
             may be negative count by their size.
         method: `exact`, or `brute` for full forward passes.
@@ -86,7 +90,15 @@ def best_group(
         (3, True)
     """
     session = Session(
-        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+        model,
+        data,
+        task,
+        forward=forward,
+        transform=transform,
+        targets=targets,
+        names=names,
+        class_names=class_names,
+        once=True,
     )
     return session.best_group(
         size,

@@ -41,6 +41,8 @@ def influence(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
     labels: Labels | None = None,
     checkpoint: str | Path | None = None,
     measure: Asked = "change",
@@ -65,6 +67,8 @@ def influence(
         forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
         transform: `data -> data`, for models of structure that is computed beforehand: applied to the
             graph, and again without each node, before the model sees it. E.g. PyG's `SIGN(2)`.
+        names: The nodes' names, `[num_nodes]`: results show them, and nodes may be given by name.
+        class_names: The classes' names, by which results show classes and measures may name them.
         labels: True influences of some nodes, for methods that learn from them: an `Influence` of
             these nodes, `(ids, influences)`, or a mapping.
         checkpoint: Folder for finished parts; a second call with the same input resumes there.
@@ -96,9 +100,18 @@ def influence(
         >>> len(scores.top(3))
         3
     """
-    METHODS[method]  # a slip in the name is answered before anything else
+    if isinstance(method, str):
+        METHODS[method]  # a slip in the name is answered before anything else
     session = Session(
-        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+        model,
+        data,
+        task,
+        forward=forward,
+        transform=transform,
+        targets=targets,
+        names=names,
+        class_names=class_names,
+        once=True,
     )
     return session.influence(
         method,

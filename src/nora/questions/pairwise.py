@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from nora.progress import progress_bar
 from nora.questions.measured import one_measure, totals_of
 from nora.questions.session import Session
 from nora.results.influence import Influence
-from nora.results.tables import split_node_ids
+from nora.results.tables import split_node_ids, with_names
 
 
 def influence_matrix(
@@ -34,6 +35,8 @@ def influence_matrix(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
     method: str = "exact",
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -51,6 +54,8 @@ def influence_matrix(
         targets: Tell only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        names: As in `influence`.
+        class_names: As in `influence`.
         method: `exact`, or `brute` for full forward passes (whose rounding shows as tiny changes).
         progress: Show a progress bar.
 
@@ -67,7 +72,15 @@ def influence_matrix(
         ['removed', 'node', 'change']
     """
     session = Session(
-        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+        model,
+        data,
+        task,
+        forward=forward,
+        transform=transform,
+        targets=targets,
+        names=names,
+        class_names=class_names,
+        once=True,
     )
     return session.influence_matrix(nodes, method=method, progress=progress)
 
@@ -96,7 +109,7 @@ def changes_of(session: Session, nodes: Nodes, method: str, progress: bool) -> p
     what = "pair" if "pair" in frame else "node"
     order = ["removed", "change", what]
     frame = frame.sort_values(order, ascending=[True, False, True], ignore_index=True)
-    return split_node_ids(frame, problem.node_index.sizes())
+    return split_node_ids(with_names(frame, session.names), problem.node_index.sizes())
 
 
 def influencers(
@@ -108,6 +121,8 @@ def influencers(
     *,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
     measure: Asked = "change",
     method: str = "exact",
     progress: bool = True,
@@ -125,6 +140,8 @@ def influencers(
         task: What is predicted; node classification from logits by default.
         forward: As in `influence`.
         transform: As in `influence`.
+        names: As in `influence`.
+        class_names: As in `influence`.
         measure: What is told of its prediction, one of the measures of `nora.influence`. Those that may be
             negative rank by their size.
         method: `exact`, or `brute` for full forward passes.
@@ -141,7 +158,16 @@ def influencers(
         >>> len(nora.influencers(model, dataset.data, 16, k=3, progress=False))
         3
     """
-    session = Session(model, data, task, forward=forward, transform=transform, once=True)
+    session = Session(
+        model,
+        data,
+        task,
+        forward=forward,
+        transform=transform,
+        names=names,
+        class_names=class_names,
+        once=True,
+    )
     return session.influencers(node, k, measure=measure, method=method, progress=progress)
 
 

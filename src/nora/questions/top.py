@@ -10,7 +10,7 @@ until no node that is left could enter the top `k`, or the budget ends.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,6 +58,8 @@ def top(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
     screen: str = "auto",
     measure: Asked = "change",
     executor: Any = None,
@@ -74,6 +76,8 @@ def top(
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        names: As in `influence`.
+        class_names: As in `influence`.
         screen: The method that orders the candidates. By default estimates with standard errors (`exact`
             with a tolerance), which also tell how likely it is that none of the others belongs to the top
             `k`; `cauchy` where the model has nothing to estimate by, `pagerank` where it cannot be followed.
@@ -95,7 +99,15 @@ def top(
         (3, 3)
     """
     session = Session(
-        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+        model,
+        data,
+        task,
+        forward=forward,
+        transform=transform,
+        targets=targets,
+        names=names,
+        class_names=class_names,
+        once=True,
     )
     return session.top(
         k, budget=budget, screen=screen, measure=measure, executor=executor, progress=progress

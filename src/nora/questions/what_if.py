@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +33,8 @@ def what_if(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
     method: str = "exact",
 ) -> Effect:
     """What would happen, had these nodes and edges been removed, added or changed together?
@@ -51,6 +54,8 @@ def what_if(
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        names: As in `influence`.
+        class_names: As in `influence`.
         method: `exact`, or `brute` for a full forward pass on the edited graph.
 
     Returns:
@@ -66,7 +71,15 @@ def what_if(
         ((0, 33),)
     """
     session = Session(
-        model, data, task, forward=forward, transform=transform, targets=targets, once=True
+        model,
+        data,
+        task,
+        forward=forward,
+        transform=transform,
+        targets=targets,
+        names=names,
+        class_names=class_names,
+        once=True,
     )
     return session.what_if(
         remove,
@@ -123,6 +136,7 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
         removal="isolated" if problem.by_id else "deleted",
         targets=problem.targets,
         fallback=after.fallback or (session.prepared.refusal if method == "exact" else ""),
+        class_names=session.class_names,
     )
 
 

@@ -134,7 +134,8 @@ def write_report(
     trust = trust_in(subject, metrics) if trust is None else trust
     weak = [trust.caution] if trust is not None and trust.weak else []
     shaky = [stability.caution] if stability is not None and stability.caution else []
-    told = dict.fromkeys((*warnings, *weak, *shaky))  # the caller may warn of the same
+    # The caller may warn of the same, with other advice on parameters, which readers do not see.
+    told = dict.fromkeys(sentence(text) for text in (*warnings, *weak, *shaky))
     headline = _headline(subject, contents.findings)
     title = title or ""
     page = render(
@@ -144,7 +145,7 @@ def write_report(
         headline=headline,
         subtitle=title,
         lead=_lead(subject),
-        cautions=[sentence(text) for text in told],
+        cautions=list(told),
         key_figures=_key_figures(subject, contents, quality(trust, metrics), model_name),
         findings=contents.findings,
         subject=subject,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from nora.arguments import path_of
+from nora.problem.naming import Naming
 from nora.results.scored import Scored, alike, with_ranks
 from nora.results.tables import read_table, rebuilt, restored
 
@@ -113,6 +114,11 @@ class EdgeInfluence(Scored):
 
     def __getitem__(self, edge: tuple[Any, ...]) -> float:
         given = tuple(edge)
+        if self.keys == PLAIN and any(isinstance(end, str) for end in given):
+            try:
+                given = tuple(map(Naming(self.names).id, given))
+            except ValueError as error:
+                raise KeyError(str(error)) from None
         if self.keys == TYPED and len(given) == 3 and isinstance(given[0], tuple):
             given = (*given[0], *given[1:])  # as an `Effect` names it
         if len(given) != len(self.keys):

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nora.arguments import check_whole, path_of
 from nora.problem.measures import Items
+from nora.problem.naming import Naming
 from nora.problem.task import Predicts, item_change
 from nora.results.tables import (
     facts_of,
@@ -21,9 +22,9 @@ from nora.results.tables import (
     rebuilt,
     restored,
     split_node_ids,
+    with_names,
     write_table,
 )
-from nora.wording import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,8 +37,9 @@ FLIPPING = {
     "labels": "to other labels",
     "links": "across 0.5",
 }
-# A change of a prediction that is worth counting.
-NOTICEABLE = 0.01
+# A prediction of classes or links has *changed* when its probabilities move by at least this, added up; a
+# predicted number when it moves by more than so many units in the last place of the largest one.
+NOTICEABLE, ROUNDING = 0.01, 16
 TENSORS = ("before", "after", "counted", "pairs", "added", "targets")
 
 
@@ -53,6 +55,7 @@ class Effect:
         task: `node` or `link`.
         pairs: The node pairs `[2, P]` of a link task.
         names: The nodes' names, when they have any.
+        class_names: The classes' names, when they have any.
         classes: The classes whose change counts; None for all.
         removed_edges: The removed edges; in an undirected graph each is both directions. With edge types
             each is `(edge type, source, target)`.
@@ -93,6 +96,7 @@ class Effect:
     removal: str = "deleted"
     targets: Tensor | None = None
     fallback: str = ""
+    class_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.predicts:
@@ -119,9 +123,16 @@ class Effect:
 
     @property
     def noticed(self) -> int:
-        """How many items change by at least `NOTICEABLE`, as pages count them; of numbers, at all."""
-        least = self.change > 0 if self.predicts == "values" else self.change >= NOTICEABLE
-        return int(least.sum())
+        """How many items have changed, wherever that is counted: here, in tables, plots and pages.
+
+        Probabilities have changed when they move by at least `NOTICEABLE`, 0.01 added up over the classes
+        that count; numbers when they move by more than rounding can.
+        """
+        if self.predicts != "values":
+            return int((self.change >= NOTICEABLE).sum())
+        known = self.before[self.counted]
+        largest = float(known.abs().max()) if known.numel() else 0.0
+        return int((self.change > ROUNDING * torch.finfo(known.dtype).eps * largest).sum())
 
     @property
     def total(self) -> float:
@@ -143,7 +154,7 @@ class Effect:
             measure: As in `nora.influence`.
             data: The graph before the edit, for measures that look at `y` or its masks, and for `by`.
             by: As in `nora.influence`.
-            class_names: The classes' names, for `class:NAME`.
+            class_names: The classes' names, for `class:NAME`; those of the effect by default.
             masks: More masks than `data` has, by name, e.g. `{"test": mask}`.
 
         Returns:
@@ -151,6 +162,7 @@ class Effect:
         """
         from nora.problem.measuring import Measuring, groups_of, labels_in, masks_in, measures_of
 
+        class_names = self.class_names if class_names is None else class_names
         of_nodes = self.pairs is None and data is not None
         items = Items(
             predicts=cast(Predicts, self.predicts),
@@ -173,16 +185,16 @@ class Effect:
         return found[measuring.first] if single and by is None else found
 
     def __repr__(self) -> str:
-        changed = int((self.change > 0).sum())
+        naming = Naming(None if self.node_types else self.names)
         edits = "".join(
-            f"{name}=[{listed(map(repr, getattr(self, name)))}], "
+            f"{name}=[{naming.shown(getattr(self, name))}], "
             for name in ("removed_edges", "added_edges", "changed_features")
             if getattr(self, name)
         )
         classes = "" if self.classes is None else f"classes={list(self.classes)}, "
         return (
-            f"Effect(removed=[{listed(map(repr, self.removed))}], {edits}{classes}total={self.total:.6g}, "
-            f"{self.item}s changed={changed}, flipped={len(self.flips())})"
+            f"Effect(removed=[{naming.shown(self.removed)}], {edits}{classes}total={self.total:.6g}, "
+            f"{self.item}s changed={self.noticed}, flipped={len(self.flips())})"
         )
 
     def _repr_html_(self) -> str:
@@ -197,7 +209,8 @@ class Effect:
         `change`, `before`, `after`, `flipped` (the probability crosses one half). Nodes with any of
         several labels: `node`, `change`, `label` (the one that moves most), its probability `before`
         and `after`, `flipped` (another set of labels is predicted). Nodes with numbers: `node`, `change`,
-        `before`, `after`, and with several of them `output` (the one that moves most).
+        `before`, `after`, and with several of them `output` (the one that moves most). Where nodes or
+        classes have names, these stand beside them: `name`, `from_class_name`.
         """
         items = self.counted.nonzero().flatten()
         before, after = self.before[items], self.after[items]
@@ -224,12 +237,7 @@ class Effect:
             rest = {"before": before, "after": after, "flipped": (before > 0.5) != (after > 0.5)}
         columns = {**columns, "change": self.change[items], **rest}
         frame = pd.DataFrame({key: value.cpu().numpy() for key, value in columns.items()})
-        if self.names is not None:
-            for key in ("node", "source", "target"):
-                if key in frame:
-                    at = list(frame.columns).index(key) + 1
-                    label = "name" if key == "node" else f"{key}_name"
-                    frame.insert(at, label, [self.names[node] for node in frame[key]])
+        frame = with_names(frame, self.names, self.class_names)
         return split_node_ids(frame, self.node_types)
 
     def labels_moved(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
@@ -264,7 +272,7 @@ class Effect:
         """The `k` items that change most, each from before to after; flips stand out."""
         from nora.results.plots.effect import effect_plot
 
-        return effect_plot(self, k, class_names)
+        return effect_plot(self, k, self.class_names if class_names is None else class_names)
 
     def save(self, path: str | Path, replace: bool = True) -> Path:
         """Write `to_frame()` to a `.parquet` or `.csv` file, with what was removed.

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from nora.problem.edits import Edits
+from nora.problem.naming import Naming
 from nora.problem.node_index import node_columns
+from nora.results.tables import with_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +130,9 @@ class Flip:
         return told
 
     def __repr__(self) -> str:
-        what = f"removed={list(self.removed)}, " if self.size else ""
-        return f"Flip(node={self.node!r}, size={self.size}, {what}{self.proof})"
+        naming = Naming(self.names)
+        what = f"removed=[{naming.shown(self.removed)}], " if self.size else ""
+        return f"Flip(node={naming.shown([self.node])}, size={self.size}, {what}{self.proof})"
 
     def _repr_html_(self) -> str:
         from nora.results.plots.notebook import flip_html
@@ -144,7 +147,6 @@ class Flip:
         """One row per node or edge that goes, named as in the tables of scores."""
         if self.by == "nodes":
             frame = pd.DataFrame(node_columns(self.removed))
-            keys = ["node"]
         elif self.removed and len(self.removed[0]) == 3:
             return pd.DataFrame(
                 [
@@ -157,13 +159,7 @@ class Flip:
             )  # fmt: skip
         else:
             frame = pd.DataFrame(list(self.removed), columns=["source", "target"])
-            keys = ["source", "target"]
-        if self.names is not None and "type" not in frame:
-            for key in keys:
-                label = "name" if key == "node" else f"{key}_name"
-                at = list(frame.columns).index(key) + 1
-                frame.insert(at, label, [self.names[node] for node in frame[key]])
-        return frame
+        return with_names(frame, None if "type" in frame else self.names)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON can keep it."""

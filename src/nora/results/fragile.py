@@ -19,6 +19,7 @@ from nora.results.tables import (
     rebuilt,
     restored,
     split_node_ids,
+    with_names,
     write_table,
 )
 
@@ -98,9 +99,7 @@ class Fragile:
                 "flipped_by": self.counts.cpu().numpy()[nodes],
             }
         )
-        if self.names is not None:
-            frame.insert(1, "name", [self.names[node] for node in nodes])
-        return split_node_ids(frame, self.node_types)
+        return split_node_ids(with_names(frame, self.names), self.node_types)
 
     def sort(self) -> pd.DataFrame:
         """`to_frame()` with the most fragile first, of equal ones that with the smaller margin."""

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from nora.arguments import path_of
+from nora.problem.naming import Naming
 from nora.problem.node_index import node_columns
-from nora.results.tables import facts_of, read_table, rebuilt, restored, write_table
-from nora.wording import listed
+from nora.results.tables import facts_of, read_table, rebuilt, restored, with_names, write_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +57,8 @@ class Group:
 
     def __repr__(self) -> str:
         return (
-            f"Group(nodes=[{listed(map(repr, self.nodes))}], total={self.total:.6g}, alone={self.alone:.6g}, "
-            f"evaluations={self.evaluations})"
+            f"Group(nodes=[{Naming(self.names).shown(self.nodes)}], total={self.total:.6g}, "
+            f"alone={self.alone:.6g}, evaluations={self.evaluations})"
         )
 
     def _repr_html_(self) -> str:
@@ -77,9 +77,7 @@ class Group:
         )
         gain = frame["total"].diff().fillna(frame["total"])
         frame.insert(list(frame.columns).index("total"), "gain", gain)
-        if self.names is not None and "type" not in frame:
-            frame.insert(1, "name", [self.names[node] for node in self.nodes])
-        return frame
+        return with_names(frame, None if "type" in frame else self.names)
 
     def save(self, path: str | Path, replace: bool = True) -> Path:
         """Write `to_frame()` to a `.parquet` or `.csv` file, with how it was found.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -14,9 +15,17 @@ import torch
 from torch import Tensor
 
 from nora.arguments import path_of, shown
+from nora.problem.naming import Naming
 from nora.problem.node_index import NodeIndex, Nodes
 from nora.results.scored import Scored, alike, with_ranks
-from nora.results.tables import check_count, read_table, rebuilt, restored, split_node_ids
+from nora.results.tables import (
+    check_count,
+    read_table,
+    rebuilt,
+    restored,
+    split_node_ids,
+    with_names,
+)
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -46,7 +55,8 @@ class Influence(Scored):
         columns: Further measures of the same removals, and those of groups, `[num_nodes]` by name.
 
     `scores[17]` is a node's score. `scores[10:20]`, `scores[[3, 17]]` and `scores[mask]` are the same
-    result for these nodes only: ids, names and types stay, and the other nodes' scores are NaN.
+    result for these nodes only: ids, names and types stay, and the other nodes' scores are NaN. Where nodes
+    have names, `scores["ann"]` and `scores[["ann", "bob"]]` are the same by name.
 
     Example:
         >>> scores = Influence(torch.tensor([0.5, 2.0, 1.0]), "brute")
@@ -54,6 +64,8 @@ class Influence(Scored):
         [1, 2]
         >>> scores[:2].scores.tolist()
         [0.5, 2.0, nan]
+        >>> replace(scores, names=("ann", "bob", "eve"))["bob"]
+        2.0
         >>> scores = replace(scores, node_types={"author": 1, "paper": 2})
         >>> scores["paper", 0], scores.of("author").scores.tolist()
         (2.0, [0.5])
@@ -101,12 +113,14 @@ class Influence(Scored):
         return iter(self.scores.tolist())
 
     @overload
-    def __getitem__(self, nodes: int | tuple[str, int]) -> float: ...
+    def __getitem__(self, nodes: int | str | tuple[str, int]) -> float: ...
     @overload
     def __getitem__(
         self, nodes: slice | tuple[str, Any] | Iterable[Any] | Tensor | np.ndarray
     ) -> Influence: ...
     def __getitem__(self, nodes: Nodes) -> float | Influence:
+        if self.node_types is None:
+            nodes = self._by_id(nodes)
         kind, within = nodes if _has_type(nodes) else (None, nodes)
         if kind is not None and not _is_one(within):
             return self._only(self._ids(kind, within))
@@ -120,6 +134,16 @@ class Influence(Scored):
                 raise IndexError(f"node {nodes} is out of range: there are {len(self):,} nodes")
             return float(self.scores[nodes])
         return self._only(self._ids(None, nodes))
+
+    @cached_property
+    def _naming(self) -> Naming:
+        return Naming(self.names)
+
+    def _by_id(self, nodes: Nodes) -> Nodes:
+        try:
+            return self._naming.id(nodes) if isinstance(nodes, str) else self._naming.ids(nodes)
+        except ValueError as error:
+            raise KeyError(str(error)) from None
 
     def _ids(self, kind: str | None, nodes: Nodes) -> Tensor:
         """Global ids of several nodes, of one type where one is named."""
@@ -188,9 +212,7 @@ class Influence(Scored):
         frame = pd.DataFrame({"node": scored, "influence": values[scored]})
         for name, column in {**self._beside(), **self.columns}.items():
             frame[name] = column.detach().cpu().double().numpy()[scored]
-        if self.names is not None:
-            frame.insert(1, "name", [self.names[node] for node in scored])
-        frame = split_node_ids(frame, self.node_types)
+        frame = split_node_ids(with_names(frame, self.names), self.node_types)
         return with_ranks(frame, self.measure)
 
     def to_networkx(self, data: Graph, **known: Any) -> nx.Graph | nx.DiGraph:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields
 from functools import wraps
@@ -97,6 +97,35 @@ def rebuilt(kind: type[Result], provenance: dict[str, Any], **elsewhere: Any) ->
 
 def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+# Columns of ids, and what the column of their names is called.
+NODES = {
+    "removed": "removed_name",
+    "node": "name",
+    "source": "source_name",
+    "target": "target_name",
+}
+CLASSES = {key: f"{key}_name" for key in ("from_class", "to_class", "label")}
+
+
+def with_names(
+    frame: pd.DataFrame, names: Sequence[str] | None, class_names: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """A table with names beside the ids of nodes, and beside the numbers of classes, where they have any.
+
+    >>> with_names(pd.DataFrame({"node": [1, 0], "to_class": [0, 0]}), ["ann", "bob"], ["left"])
+       node name  to_class to_class_name
+    0     1  bob         0          left
+    1     0  ann         0          left
+    """
+    for known, columns in ((names, NODES), (class_names, CLASSES)):
+        for key, column in columns.items():
+            if known is not None and key in frame and column not in frame:
+                at = list(frame.columns).index(key) + 1
+                called = [known[one] if one < len(known) else str(one) for one in frame[key]]
+                frame.insert(at, column, called)
+    return frame
 
 
 def restored(load: Callable[[str | Path], Result]) -> Callable[[str | Path], Result]:

@@ -10,7 +10,15 @@ import pandas as pd
 
 from nora.arguments import path_of
 from nora.problem.node_index import node_columns
-from nora.results.tables import facts_of, nodes_in, read_table, rebuilt, restored, write_table
+from nora.results.tables import (
+    facts_of,
+    nodes_in,
+    read_table,
+    rebuilt,
+    restored,
+    with_names,
+    write_table,
+)
 
 # What is less likely than this is not told as likely.
 LIKELY = 0.95
@@ -90,8 +98,7 @@ class Top:
         """One row per node: `rank`, `node`, `name` if there are names, `influence`, `certified`."""
         frame = pd.DataFrame({**node_columns(self.nodes), "influence": self.scores})
         frame.insert(0, "rank", range(1, len(frame) + 1))
-        if self.names is not None and "type" not in frame:
-            frame.insert(2, "name", [self.names[node] for node in self.nodes])
+        frame = with_names(frame, None if "type" in frame else self.names)
         frame["certified"] = frame["influence"].abs() >= self.rest
         return frame
 

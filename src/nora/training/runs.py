@@ -249,7 +249,8 @@ def _read_about(path: Path) -> dict[str, Any]:
         raise NotADirectoryError(f"{path} is a file; a trained run is a folder")
     if not (path / ABOUT).exists():
         raise FileNotFoundError(
-            f"{path} is not a trained run (no run.json); make one with 'nora train --out {path}'"
+            f"{path} is not a trained run (no run.json); make one with 'nora train --dataset cora --out "
+            f"{path}', or of your own files with 'nora run --edges FILE'"
         )
     try:
         about = read_json(path / ABOUT)

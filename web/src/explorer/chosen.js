@@ -53,7 +53,7 @@ function say(button, { changes, data }) {
   const position = Number(button.dataset.remove);
   const gone = changes.has({ kind: "remove", node: position });
   button.textContent = gone ? "Put back" : "Remove";
-  button.setAttribute("aria-label", `${gone ? "Put back" : "Take away"} ${data.nameOf(position)}`);
+  button.setAttribute("aria-label", `${gone ? "Put back" : "Remove"} ${data.nameOf(position)}`);
 }
 
 const refresh = (place, page) => place.querySelectorAll("[data-remove]").forEach((button) => say(button, page));
@@ -197,7 +197,7 @@ function several(chosen, page) {
   const joins = (kind) => !kind.ends || [0, 1].every((at) => kind.ends.includes(data.node.kind[chosen[at]])) && (kind.ends[0] === kind.ends[1]) === (data.node.kind[chosen[0]] === data.node.kind[chosen[1]]);
   const kinds = pair ? page.report.edge_kinds.map((kind, at) => ({ ...kind, at })).filter(joins) : [];
   return [
-    el("div", { class: "panel-head" }, el("h3", { id: "chosen-title", tabindex: "-1" }, `${number(chosen.length)} nodes selected`), el("div", { class: "buttons" }, action("Close", () => changes.choose(null, "chosen"), { "aria-label": "Select nothing" }))),
+    el("div", { class: "panel-head" }, el("h3", { id: "chosen-title", tabindex: "-1" }, `${number(chosen.length)} nodes selected`), el("div", { class: "buttons" }, action("Close", () => changes.choose(null, "chosen"), { "aria-label": "Close: select nothing" }))),
     el("ul", { class: "rows picked" }, chosen.slice(0, 30).map((position) => el("li", {}, nodeButton(position, page, "chosen"), el("button", { type: "button", class: "drop", "aria-label": `Leave ${data.nameOf(position)} out`, onclick: () => changes.choose(position, "chosen", true) }, "×")))),
     el(
       "p",

@@ -43,7 +43,7 @@ export function nodeColumns(page) {
       number: true,
       cell: (p) => {
         const gone = changes.has({ kind: "remove", node: p });
-        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Put back" : "Take away"} ${nameOf(p)}`, onclick: () => changes.toggle({ kind: "remove", node: p }, "ranking") }, gone ? "Put back" : "Remove");
+        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Put back" : "Remove"} ${nameOf(p)}`, onclick: () => changes.toggle({ kind: "remove", node: p }, "ranking") }, gone ? "Put back" : "Remove");
       },
     },
   ].filter(Boolean);
@@ -97,7 +97,7 @@ export function fragileColumns(page) {
       cell: (row) => {
         const [other, to] = row.by[0];
         const gone = changes.has({ kind: "remove", node: other });
-        return el("button", { type: "button", class: "quiet", title: `It turns to ${data.className(to)}`, "aria-label": `${gone ? "Put back" : "Take away"} ${data.nameOf(other)}`, onclick: () => changes.toggle({ kind: "remove", node: other }, "ranking") }, gone ? "Put back" : "Remove");
+        return el("button", { type: "button", class: "quiet", title: `It turns to ${data.className(to)}`, "aria-label": `${gone ? "Put back" : "Remove"} ${data.nameOf(other)}`, onclick: () => changes.toggle({ kind: "remove", node: other }, "ranking") }, gone ? "Put back" : "Remove");
       },
     },
   ];

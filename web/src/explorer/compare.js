@@ -34,7 +34,7 @@ export function compare(place, page) {
   function draw() {
     section.hidden = !state.against;
     if (!state.against) return place.replaceChildren();
-    const nothing = { total: 0, flips: 0, changed: 0, node: [], from: [], to: [] };
+    const nothing = { total: 0, flips: 0, reached: 0, node: [], from: [], to: [] };
     const other = state.other ?? null;
     const own = state.edits.length ? state.effect : nothing;
     const row = (title, of, text) => el("tr", {}, el("th", { scope: "row" }, title), [other, own].map((one) => el("td", { class: "number", "data-value": one && !one.problem ? of(one) : null }, one && !one.problem ? text(of(one)) : one?.problem ? "not possible" : "…")));
@@ -56,7 +56,7 @@ export function compare(place, page) {
               el("tr", {}, el("th", { scope: "row" }, "Edits"), [state.against, state.edits].map((edits) => el("td", {}, el("ul", {}, column(edits))))),
               row("Total change", (one) => one.total, score),
               row("Turn", (one) => one.flips, number),
-              row("Change at all", (one) => one.changed, number),
+              row("Change", (one) => one.reached, number),
             ),
           ),
         ),

@@ -21,15 +21,20 @@ import { announcement } from "./words.js";
 const at = (id) => document.getElementById(id);
 const source = served();
 
+// Without its server the page can do nothing: it says so where it is seen, and offers nothing else.
 function banner(place) {
   source.onLost((state) => {
     place.hidden = !state;
-    place.textContent =
-      state === "closed"
-        ? "This explorer was closed, and another one runs in its place. Open the address that the terminal shows."
+    for (const part of [at("main"), at("finder")]) part.inert = Boolean(state);
+    const { command } = source;
+    const again = command ? ["Start it again: ", el("code", {}, command)] : ["Start it again: call nora.explore in Python."];
+    place.replaceChildren(
+      ...(state === "closed"
+        ? ["This explorer was closed, and another one runs in its place. Open the address that the terminal shows."]
         : state
-          ? "The server does not answer: it was stopped, or is busy. This page goes on as soon as it is back."
-          : "";
+          ? [el("strong", {}, "The server has stopped."), " ", ...again]
+          : []),
+    );
   });
 }
 

@@ -21,7 +21,7 @@ function head(page) {
       { class: "buttons" },
       button("↶", "Undo the last edit (Ctrl Z)", () => changes.undo(), changes.canUndo),
       button("↷", "Redo (Ctrl Shift Z)", () => changes.redo(), changes.canRedo),
-      state.edits.length ? button("Clear", "Put everything back", () => changes.clear("panel"), true) : null,
+      state.edits.length ? button("Clear", "Clear: put everything back", () => changes.clear("panel"), true) : null,
     ),
   );
 }
@@ -55,7 +55,7 @@ function figures(page) {
     ["Total change", score(effect.total), effect.total],
     found && found.sum !== null ? ["One by one", score(found.sum), found.sum] : null,
     ["Turn", number(effect.flips), effect.flips],
-    ["Change at all", number(effect.changed), effect.changed],
+    ["Change", number(effect.reached), effect.reached],
   ].filter(Boolean);
   return [
     el("p", { class: "summary" }, el("strong", {}, effect.flips ? turnText(effect, state, page) : "No prediction would turn"), `; ${shiftText(effect, page)}.`),
@@ -70,7 +70,13 @@ function overview(page) {
   const { data } = page;
   const scored = data.progress.done > 0;
   return [
-    el("p", { class: "muted" }, "Click a node in the picture: it is gone, and you see at once whose prediction changes. Click an edge to cut it. Shift and click to select several. Or start here:"),
+    el(
+      "p",
+      { class: "muted" },
+      el("span", { class: "hint mouse" }, "Click a node in the picture: it is gone, and you see at once whose prediction changes. Click an edge to cut it. Shift and click to select several. "),
+      el("span", { class: "hint touch" }, "Tap a node in the picture: it is gone, and you see at once whose prediction changes. Tap an edge to cut it. "),
+      "Or start here:",
+    ),
     el("h4", {}, (scored && data.progress.status === "done" ? "Most influential" : scored ? "Most influential so far" : "Most connected") + (scored && data.measure !== "change" ? ` by ${data.measureText(data.measure)}` : "")),
     el(
       "ol",
@@ -81,7 +87,7 @@ function overview(page) {
           {},
           nodeButton(position, page),
           el("span", { class: "value" }, scored ? score(data.node.influence[position]) : number(data.node.degree[position])),
-          el("button", { type: "button", class: "quiet", "aria-label": `Take ${data.nameOf(position)} away`, onclick: () => page.changes.add({ kind: "remove", node: position }, "panel") }, "Remove"),
+          el("button", { type: "button", class: "quiet", "aria-label": `Remove ${data.nameOf(position)}`, onclick: () => page.changes.add({ kind: "remove", node: position }, "panel") }, "Remove"),
         ),
       ),
     ),

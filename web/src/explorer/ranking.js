@@ -49,8 +49,10 @@ function filters(page, again) {
 export function ranking(place, page) {
   const { data, changes, source, boards } = page;
   const { node } = data;
-  let shown = nodeColumns(page);
-  let sorted = shown[0];
+  let of = null;
+  let measured = null;
+  let shown = [];
+  let sorted = null;
   let down = false;
   let at = 0;
   let rows = [];
@@ -71,23 +73,15 @@ export function ranking(place, page) {
   const told = el("span");
   const steer = el("button", { type: "button", class: "quiet", onclick: () => boards.steer().catch(() => {}) });
   const progress = el("p", { class: "streaming", hidden: true }, bar, told, steer);
-  const views = boards.names.map(([of, text]) => el("label", { class: "choice" }, el("input", { type: "radio", name: "ranking-of", value: of, checked: of === "nodes", onchange: () => look(of) }), text));
-  const measure = el("select", { id: "measure", onchange: () => by(measure.value) }, boards.measures.map(([value, text]) => el("option", { value }, text)));
+  const views = boards.names.map(([value, text]) => el("label", { class: "choice" }, el("input", { type: "radio", name: "ranking-of", value, checked: value === boards.state.of, onchange: () => boards.look(value) }), text));
+  const measure = el("select", { id: "measure", onchange: () => boards.by(measure.value) }, boards.measures.map(([value, text]) => el("option", { value }, text)));
   const byMeasure = el("span", { class: "control" }, el("label", { for: "measure" }, "Measure"), measure);
 
-  function look(of) {
-    boards.look(of);
-    byMeasure.hidden = of === "fragile";
-    head();
-    again();
-  }
-  function by(value) {
-    boards.by(value);
-    head();
-    again();
-  }
+  // Columns and rows are of one ranking: those of another go before anything of this one is drawn.
   function head() {
-    const { of } = boards.state;
+    ({ of, measure: measured } = boards.state);
+    byMeasure.hidden = of === "fragile";
+    at = 0;
     shown = { nodes: nodeColumns, edges: edgeColumns, fragile: fragileColumns }[of](page);
     sorted = shown[0];
     down = false;
@@ -107,12 +101,12 @@ export function ranking(place, page) {
   }
   function turn(by) {
     at += by;
-    if (boards.state.of === "nodes") draw();
+    if (of === "nodes") draw();
     else work();
   }
   function work() {
     tell();
-    if (boards.state.of !== "nodes") return load();
+    if (of !== "nodes") return load();
     const collator = new Intl.Collator("en", { numeric: true });
     const sign = down ? -1 : 1;
     rows = data.ranked.filter(wanted.fits());
@@ -128,15 +122,15 @@ export function ranking(place, page) {
   }
   // A page of what the server ranks.
   async function load() {
-    const { of, measure } = boards.state;
+    const asked = { of, measure: measured };
     let found;
     try {
       const { class: own, label, degree, text, group } = wanted.read();
-      found = await source.rows({ of, measure, start: at * PAGE, most: PAGE, class: own, label, degree, text, group });
+      found = await source.rows({ ...asked, start: at * PAGE, most: PAGE, class: own, label, degree, text, group });
     } catch {
       return; // replaced by a later question, or told elsewhere
     }
-    if (of !== boards.state.of || measure !== boards.state.measure) return;
+    if (asked.of !== of || asked.measure !== measured) return;
     total = found.count;
     const most = Math.max(...(found.influence ?? []).map(Math.abs), 1e-12);
     if (found.edge) rows = found.edge.map((edge, k) => ({ at: found.start + k, edge, influence: found.influence[k], most }));
@@ -157,12 +151,12 @@ export function ranking(place, page) {
     const pages = Math.max(1, Math.ceil(total / PAGE));
     at = Math.min(Math.max(at, 0), pages - 1);
     const from = at * PAGE;
-    const part = boards.state.of === "nodes" ? rows.slice(from, from + PAGE) : rows;
+    const part = of === "nodes" ? rows.slice(from, from + PAGE) : rows;
     // Where the focus is in the table it stays there.
     const held = body.contains(document.activeElement) ? [document.activeElement.closest("tr").dataset.node, document.activeElement.closest("td, th").className] : null;
     body.replaceChildren(...part.map(line));
     if (held) [...body.children].find((row) => row.dataset.node === held[0])?.getElementsByClassName(held[1])[0]?.querySelector("button")?.focus();
-    const what = COUNTED[boards.state.of];
+    const what = COUNTED[of];
     const none = boards.progress.status === "done" ? `No ${what} matches.` : "Nothing found yet.";
     status.textContent = part.length ? `${number(from + 1)} to ${number(from + part.length)} of ${count(total, what)}` : none;
     back.disabled = at === 0;
@@ -170,7 +164,6 @@ export function ranking(place, page) {
   }
   function tell() {
     const { done, total: all, status: now, problem } = boards.progress;
-    const { of } = boards.state;
     const exact = of !== "nodes" || data.isExact();
     progress.hidden = (now === "done" && exact) || now === "waiting";
     bar.hidden = now === "done";
@@ -183,8 +176,10 @@ export function ranking(place, page) {
   }
   let last = 0;
   boards.onChange(() => {
+    const other = of !== boards.state.of || measured !== boards.state.measure;
+    if (other) head();
     tell();
-    if (boards.progress.status === "running" && performance.now() - last < 700) return;
+    if (!other && boards.progress.status === "running" && performance.now() - last < 700) return;
     last = performance.now();
     work();
   });

@@ -1,5 +1,5 @@
 // Where the explorer reads from: its server. Every question holds all edits; a later one of a kind makes an earlier
-// one void. While the server does not answer, the page says so and goes on asking.
+// one void. While the server does not answer, the page shows that it has stopped, and goes on asking.
 
 const me = Array.from(crypto.getRandomValues(new Uint32Array(2)), (one) => one.toString(36)).join("");
 const WAIT = 1000;
@@ -30,6 +30,8 @@ export function served() {
       tell("closed");
       throw new Refusal("This page belongs to an explorer that is closed.");
     }
+    // Cut off while it worked: only a server that stops answers so.
+    if (answer.status === 500 && !answer.headers.get("content-type")?.startsWith("application/json")) throw LOST;
     tell(false);
     if (answer.ok) return answer;
     let text = `The server answers ${answer.status}.`;
@@ -65,8 +67,13 @@ export function served() {
   }
   const json = async (...question) => (await ask(...question)).json();
 
-  return {
-    network: () => json("/api/network"),
+  const found = {
+    command: "", // which starts the server
+    async network() {
+      const value = await json("/api/network");
+      found.command = value.command;
+      return value;
+    },
     // With `chosen`, also what a large graph shows in front: the effect's neighbourhood and theirs.
     effect: (edits, chosen = null, kind = "effect") => json("/api/effect", { edits, ...(chosen ? { around: chosen.slice(0, 60) } : {}), ...(kind === "effect" ? { page: me, number: number++ } : {}) }, kind),
     singles: (edits) => json("/api/singles", { edits }, "singles"),
@@ -83,8 +90,11 @@ export function served() {
     follow({ of, measure }, listener) {
       const stream = new EventSource(`/api/ranking?of=${of}&measure=${encodeURIComponent(measure)}`);
       stream.onmessage = (event) => listener(JSON.parse(event.data), stream);
+      stream.onopen = () => tell(false);
+      stream.onerror = () => stream.readyState === EventSource.CONNECTING && tell("lost");
       return stream;
     },
     onLost: (listener) => listeners.push(listener),
   };
+  return found;
 }

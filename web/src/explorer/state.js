@@ -62,6 +62,25 @@ export function createState(source, report) {
     notify("compare");
   }
 
+  // Edits and then more of them: those that contradict a later one go, and an edge that was cut and comes back is
+  // as it was. Of an address, too: what it says twice counts once.
+  function joined(edits, more) {
+    let found = edits.slice();
+    for (const given of more) {
+      const edit = given.edge ? { ...given, edge: ordered(given) } : given;
+      const opposite = { cut: "add", add: "cut" }[edit.kind];
+      const undone = opposite ? found.findIndex((other) => same({ ...edit, kind: opposite }, other)) : -1;
+      if (undone >= 0) {
+        found.splice(undone, 1);
+        continue;
+      }
+      found = found.filter((other) => !same(edit, other));
+      if (edit.kind === "remove") found = found.filter((other) => other.kind === "remove" || !ends(other).includes(edit.node));
+      found.push(edit);
+    }
+    return found;
+  }
+
   const hash = () => `#${written(state.edits, state.against)}`;
   function go(edits, from) {
     state.edits = edits;
@@ -75,7 +94,8 @@ export function createState(source, report) {
   function arrive() {
     at = history.state?.at ?? 0;
     last = Math.max(last, at);
-    const { edits, against } = read(location.hash, report.num_nodes);
+    const given = read(location.hash, report.num_nodes);
+    const [edits, against] = [joined([], given.edits), given.against && joined([], given.against)];
     const other = written(against ?? []) !== written(state.against ?? []) || Boolean(against) !== Boolean(state.against);
     state.edits = edits;
     state.against = against;
@@ -95,23 +115,7 @@ export function createState(source, report) {
     has(edit) {
       return this.find(edit) >= 0;
     },
-    // Add edits; those that contradict them go, and an edge that was cut and comes back is as it was.
-    add(more, from = "") {
-      let edits = state.edits.slice();
-      for (const given of [more].flat()) {
-        const edit = given.edge ? { ...given, edge: ordered(given) } : given;
-        const opposite = { cut: "add", add: "cut" }[edit.kind];
-        const undone = opposite ? edits.findIndex((other) => same({ ...edit, kind: opposite }, other)) : -1;
-        if (undone >= 0) {
-          edits.splice(undone, 1);
-          continue;
-        }
-        edits = edits.filter((other) => !same(edit, other));
-        if (edit.kind === "remove") edits = edits.filter((other) => other.kind === "remove" || !ends(other).includes(edit.node));
-        edits.push(edit);
-      }
-      return go(edits, from);
-    },
+    add: (more, from = "") => go(joined(state.edits, [more].flat()), from),
     drop(edit, from = "") {
       return go(state.edits.filter((other) => !same(edit, other)), from);
     },

@@ -34,6 +34,7 @@ export function taking(place, page, drawn) {
     save(await source.export(kind, changes.state.edits, announcement(changes.state, page)), name);
     told.textContent = "";
   };
+  source.onLost(() => (told.textContent = ""));
   place.append(
     el("span", { class: "label" }, "Take along"),
     drawn ? button("PNG", "The picture as it is now", () => new Promise((done) => drawn.picture().toBlob((blob) => done(save(blob, "graph.png"))))) : "",

@@ -98,7 +98,8 @@ def fragile_html(fragile: Fragile) -> str:
 
 def flip_html(flip: Flip) -> str:
     """What goes, and what is proved of it."""
-    title = f"Node {flip.node}: {flip.class_name(flip.from_class)}"
+    called = flip.names[flip.node] if flip.names and isinstance(flip.node, int) else flip.node
+    title = f"Node {called}: {flip.class_name(flip.from_class)}"
     if flip.size:
         title += f" → {flip.class_name(flip.to_class)} without {count(flip.size, flip.by[:-1])}"
     return html_table(flip.to_frame(), title, [flip.proof, duration(flip.seconds)])

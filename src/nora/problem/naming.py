@@ -1,8 +1,8 @@
-"""Nodes by name: what is given by names becomes ids, wherever nodes are given."""
+"""Nodes by name: names that are given become ids, and ids are shown as names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from torch import Tensor
 from nora.problem.edits import Edits
 from nora.problem.node_index import Nodes
 from nora.registry import nearest
+from nora.wording import listed
 
 
 class Naming:
@@ -23,6 +24,8 @@ class Naming:
     Example:
         >>> Naming(["ann", "bob"]).ids(["bob", 0])
         [1, 0]
+        >>> Naming(["ann", "bob"]).shown([1, (0, 1)])
+        "'bob', ('ann', 'bob')"
     """
 
     def __init__(self, names: Sequence[str] | None) -> None:
@@ -32,7 +35,8 @@ class Naming:
     def _known(self) -> dict[str, int]:
         return {name: node for node, name in enumerate(self._names or ())}
 
-    def _id(self, given: Any) -> Any:
+    def id(self, given: Any) -> Any:
+        """A node as given, its name replaced by its id."""
         if not isinstance(given, str):
             return given
         names = self._names or ()
@@ -50,7 +54,7 @@ class Naming:
             return nodes
         if not any(isinstance(one, str) for one in given):
             return nodes
-        return [self._id(one) for one in given]
+        return [self.id(one) for one in given]
 
     def edges(self, edges: Any) -> Any:
         """Edges as given, names of their ends replaced by ids."""
@@ -67,7 +71,7 @@ class Naming:
             return edits
         features = edits.features
         if isinstance(features, Mapping):
-            features = {self._id(node): row for node, row in features.items()}
+            features = {self.id(node): row for node, row in features.items()}
         return replace(
             edits,
             remove=self.ids(edits.remove),
@@ -75,3 +79,16 @@ class Naming:
             add_edges=self.edges(edits.add_edges),
             features=features,
         )
+
+    def shown(self, given: Iterable[Any]) -> str:
+        """Nodes and edges by id as a repr lists them: by name where they have names."""
+        return listed(repr(self._called(one)) for one in given)
+
+    def _called(self, given: Any) -> Any:
+        names = self._names
+        if names is None:
+            return given
+        if isinstance(given, tuple):  # an edge; where nodes have types, ids stay
+            plain = len(given) == 2 and all(isinstance(end, int) for end in given)
+            return tuple(names[end] for end in given) if plain else given
+        return names[given] if isinstance(given, int) else given
