@@ -1,9 +1,9 @@
 """Where experiments do their work: everything is made once and kept under a name made of its content.
 
-A run is named by its dataset, architecture, settings, split and seed; scores by their run and by what
-their method was told; each also by the code that makes it (`nora.experiments.sources`). What is there is
-loaded, what is not is made and written at once, so that an interrupted experiment goes on where it
-stopped and experiments share what they have in common.
+A run is named by its dataset, architecture, settings, split and seed; scores by their run and their method's
+options; each also by the code that makes it (`nora.experiments.sources`), except the truth, which outlives
+it (`nora.experiments.lasting_truth`). What is there is loaded, what is not is made and written at once, so
+that an interrupted experiment goes on where it stopped and experiments share what they have in common.
 
 Methods are tuned on the labelled nodes alone. NORA's search costs next to nothing and looks at all
 cycles; a method that is tried setting by setting is tuned on the first cycle, for all.
@@ -25,6 +25,7 @@ from torch import Tensor
 from nora import __version__
 from nora.datasets import DATASETS, Dataset, load_dataset
 from nora.experiments.cells import Cell, Profile
+from nora.experiments.lasting_truth import DEFINITION, load_truth, save_truth, truth_facts
 from nora.experiments.sources import SCORING, TRAINING, code_digest
 from nora.methods import METHODS
 from nora.models import MODELS
@@ -144,7 +145,7 @@ class Lab:
         if not _learns(method):
             return self.code(home, within=within)
         search = [SEARCHES[method].value] if entry.facts.own_search else []
-        return self.code(home, METHODS[TRUTH].value, "nora.tuning.tune", *search, within=within)
+        return self.code(home, "nora.tuning.tune", *search, within=within)
 
     def _training_code(self, cell: Cell) -> str:
         # Every way to fit: which one a model takes is found by looking at the model.
@@ -226,15 +227,45 @@ class Lab:
     def cell_facts(self, cell: Cell, method: str, **more: Any) -> dict[str, Any]:
         """What is known about a method in a cell depends on: all cycles, which nodes it saw, the truth."""
         facts = self.score_facts(cell, 0, method)
-        truth = self.method_code(TRUTH)
-        return {**facts, "cycles": self.cycles, "share": self.share, "truth": truth, **more}
+        return {**facts, "cycles": self.cycles, "share": self.share, "truth": DEFINITION, **more}
 
     def _score_path(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Path:
+        if method == TRUTH:
+            return self.truth_path(cell, cycle, hidden)
         facts = self.score_facts(cell, cycle, method, hidden)
         return self.path("scores", f"{cell}-cycle{cycle}-{in_file(method)}", facts, ".parquet")
 
+    def truth_path(
+        self, cell: Cell, cycle: int, hidden: int | None = None, title: str = "truth"
+    ) -> Path:
+        """Where a truth is kept: named by its weights, graph and task, which are known once it is trained."""
+        facts = truth_facts(self._run_path(cell, cycle, hidden), cell.task)
+        name = "untrained" if facts is None else digest([json.dumps(facts, sort_keys=True)])
+        return self.cache / "scores" / f"{cell}-cycle{cycle}-{title}-{name}.parquet"
+
+    def _truth(self, cell: Cell, cycle: int, hidden: int | None = None) -> Influence:
+        """The exact influence of every node on one cycle's model."""
+        code = self.method_code(TRUTH)
+
+        def compute(nodes: Tensor | None = None) -> Influence:
+            run = self.run(cell, cycle, hidden)
+            settings = {"executor": self.executor, "progress": self.progress, "nodes": nodes}
+            return influence(run.model, run.data, TRUTH, run.task, **settings)
+
+        if not self._run_path(cell, cycle, hidden).exists():
+            self.run(cell, cycle, hidden)
+        path = self.truth_path(cell, cycle, hidden)
+        if path.exists():
+            return load_truth(path, code, compute)
+        found = compute()
+        _check_finite(found, TRUTH, cell, cycle)
+        save_truth(found, path, code)
+        return found
+
     def scores(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Influence:
         """A method's scores on one cycle's model, with tuned options where it has any."""
+        if method == TRUTH:
+            return self._truth(cell, cycle, hidden)
         path = self._score_path(cell, cycle, method, hidden)
         if path.exists():
             return Influence.load(path)
@@ -247,14 +278,10 @@ class Lab:
             method,
             run.task,
             labels=self.labels(cell, cycle) if needs else None,
-            executor=self.executor if method == TRUTH else None,
             progress=self.progress,
             **options,
         )
-        if (
-            not found.scores.isfinite().all()
-        ):  # or the nodes would not count, and it would seem better
-            raise ValueError(f"the scores of {method!r} on {cell} cycle {cycle} are not all finite")
+        _check_finite(found, method, cell, cycle)
         found.save(path)
         return found
 
@@ -327,6 +354,12 @@ def _trained_as(cell: Cell) -> Cell:
     """The cell whose run this one shares: a model that learns both tasks at once is trained once."""
     both = "task" in MODELS[cell.model].facts.needs
     return replace(cell, task="node") if both else cell
+
+
+def _check_finite(found: Influence, method: str, cell: Cell, cycle: int) -> None:
+    """Raise for scores that are NaN: their nodes would not count, and the method would seem better."""
+    if not found.scores.isfinite().all():
+        raise ValueError(f"the scores of {method!r} on {cell} cycle {cycle} are not all finite")
 
 
 def in_file(method: str) -> str:
