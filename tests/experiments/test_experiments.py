@@ -381,7 +381,7 @@ def test_an_ogbn_arxiv_cell_works_from_end_to_end(
 
 class TestPresets:
     def test_published_options_are_the_papers(self) -> None:
-        expected = {"lr": 0.001, "alpha": 0.5, "beta": 1.0, "epochs": 200, "optimizer": "adam"}
+        expected = {"lr": 0.001, "alpha": 0.5, "beta": 1.0, "epochs": 200, "as_published": True}
         assert published_options("mask", "gcn", "cora") == expected
         whole = published_options("nora", "sage", "pubmed", "link")
         parts = [published_options(f"nora-t{k}", "sage", "pubmed", "link") for k in (1, 2)]
