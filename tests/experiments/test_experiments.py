@@ -22,6 +22,7 @@ from nora.experiments.cells import PROFILES, Cell, profile_named
 from nora.experiments.citation import COMPARED, YARDSTICKS, evaluated
 from nora.experiments.conduct import conduct, markdown
 from nora.experiments.lab import TRUTH, Lab
+from nora.experiments.lasting_truth import save_truth
 from nora.experiments.skew import lorenz, top_share
 from nora.experiments.stability import sizes
 from nora.results.agreement import evaluate, pearson
@@ -311,7 +312,8 @@ class TestTuning:
             truth = lab.scores(CELL, cycle, TRUTH)
             values = torch.full_like(truth.scores, poison)
             values[lab.labelled(CELL)] = truth.scores[lab.labelled(CELL)]
-            replace(truth, scores=values).save(poisoned._score_path(CELL, cycle, TRUTH))
+            path = poisoned.truth_path(CELL, cycle)
+            save_truth(replace(truth, scores=values), path, poisoned.method_code(TRUTH))
             loaded = poisoned.scores(CELL, cycle, TRUTH).scores
             assert torch.equal(loaded.nan_to_num(-1), values.nan_to_num(-1))
         for method in ("nora", "mask", "predict-n"):
@@ -325,7 +327,7 @@ class TestTuning:
         for cycle in range(2):
             truth = lab.scores(CELL, cycle, TRUTH)
             swapped = replace(truth, scores=truth.scores.max() - truth.scores)
-            swapped.save(other._score_path(CELL, cycle, TRUTH))
+            save_truth(swapped, other.truth_path(CELL, cycle), other.method_code(TRUTH))
         assert other.tuned(CELL, "nora").options != lab.tuned(CELL, "nora").options
 
 
@@ -379,7 +381,7 @@ def test_an_ogbn_arxiv_cell_works_from_end_to_end(
 
 class TestPresets:
     def test_published_options_are_the_papers(self) -> None:
-        expected = {"lr": 0.001, "alpha": 0.5, "beta": 1.0, "epochs": 200, "optimizer": "adam"}
+        expected = {"lr": 0.001, "alpha": 0.5, "beta": 1.0, "epochs": 200, "as_published": True}
         assert published_options("mask", "gcn", "cora") == expected
         whole = published_options("nora", "sage", "pubmed", "link")
         parts = [published_options(f"nora-t{k}", "sage", "pubmed", "link") for k in (1, 2)]

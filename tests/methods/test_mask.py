@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, GraphConv, SimpleConv
@@ -270,3 +271,53 @@ def test_a_model_without_message_passing_is_refused_with_a_remedy(where: str) ->
 def test_options_out_of_range_are_refused(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         masked(network(), double(bridge()), **options)
+
+
+class Dropping(Weighed):
+    """The same with dropout in between, which is off in eval mode."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, weight: Tensor | None = None) -> Tensor:
+        hidden = F.dropout(self.first(x, edge_index, weight).tanh(), 0.5, self.training)
+        return self.last(hidden, edge_index, weight)
+
+
+def published_mask(
+    model: Dropping, data: Data, lr: float, alpha: float, beta: float, epochs: int
+) -> tuple[Tensor, Tensor]:
+    """What the paper's scripts do, with the mask as edge weights: the score, and that of the last step."""
+    source, _ = data.edge_index
+    before = model.eval()(data.x, data.edge_index).softmax(dim=-1).detach()
+    m = torch.ones(data.num_nodes, dtype=torch.float64, requires_grad=True)
+    adam = torch.optim.Adam([m], lr=lr, weight_decay=alpha)
+    tried = []
+    model.train()
+    for _ in range(epochs):
+        adam.zero_grad()
+        after = model(data.x, data.edge_index, m[source]).softmax(dim=-1)
+        change = (after - before).abs()
+        (-change.mean() + beta * (1 - m.mean())).backward()
+        adam.step()
+        m.data.clamp_(0, 1)
+        tried.append((-change[: round(0.1 * data.num_nodes)].mean().item(), m.detach().clone()))
+    return 1 - min(tried, key=lambda one: one[0])[1], 1 - tried[-1][1]
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.2])
+def test_as_published_it_is_what_the_papers_scripts_do(beta: float) -> None:
+    data = double(bridge())
+    options = {"lr": 0.02, "alpha": 0.05, "beta": beta, "epochs": 12}
+    with seeded(4):
+        expected, last = published_mask(Dropping(), data, **options)
+    found = masked(Dropping(), data, as_published=True, seed=4, **options)
+    assert torch.allclose(found, expected, atol=1e-12)
+    assert found.std() > 0
+    assert not torch.allclose(expected, last)  # the kept mask is not just the last one
+
+
+def test_as_published_the_model_is_left_in_the_mode_it_was_found_in() -> None:
+    model = Dropping()
+    for training in (True, False):
+        model.train(training)
+        masked(model, double(bridge()), as_published=True, epochs=2)
+        assert model.training is training
+        assert all(weight.requires_grad for weight in model.parameters())

@@ -256,3 +256,29 @@ def test_a_checkpoint_made_from_other_labels_is_not_resumed(method: str, tmp_pat
     assert torch.equal(ask(LABELS), first)
     with pytest.raises(ValueError, match="labels"):
         ask({**LABELS, 0: 5.0})
+
+
+@both_methods
+def test_as_published_it_learns_from_the_first_labels_and_cuts_at_their_mean(method: str) -> None:
+    data, truth, _ = polarised()
+    first = torch.arange(300)
+    options = {**QUICK, "as_published": True}
+    found = predicted(method, data, (first, truth[first]), **options)
+    assert (found.details["fitted"], found.details["held_back"]) == (210, 90)
+    assert found.scores.min() == pytest.approx(float(truth[first].mean()), rel=1e-5)
+    assert pearson(found.scores[300:], truth[300:]) > 0.5
+    # A feature row counts by its proportions alone.
+    scaled = data.clone()
+    scaled.x = data.x * torch.arange(1.0, 1 + len(truth)).unsqueeze(1)
+    again = predicted(method, scaled, (first, truth[first]), **options)
+    assert torch.allclose(found.scores, again.scores, rtol=1e-3)
+
+
+@both_methods
+def test_as_published_the_kept_prediction_has_dropout_on(method: str) -> None:
+    data, truth, _ = polarised()
+    first = torch.arange(300)
+    options = {**QUICK, "as_published": True, "epochs": 20, "dropout": 0.9}
+    several = [predicted(method, data, (first, truth[first]), seed=k, **options) for k in (0, 0, 1)]
+    assert torch.equal(several[0].scores, several[1].scores)
+    assert not torch.equal(several[0].scores, several[2].scores)

@@ -12,7 +12,9 @@ import nora
 from graphs import weighted
 from networks import PLAIN
 from nora.datasets import Dataset
+from nora.problem.preserve import seeded
 from nora.training.auc import roc_auc
+from nora.training.splits import split_nodes
 from nora.training.train import train
 
 MODEL_NAMES = PLAIN
@@ -144,3 +146,29 @@ def test_a_run_tells_what_it_is() -> None:
     run = train("gcn", "karate", epochs=2, cycle=3, progress=False)
     assert repr(run) == "Run(gcn on karate, task='node', cycle=3)"
     assert isinstance(run.model, nn.Module)
+
+
+def test_selected_with_dropout_on_the_weights_are_those_before_the_best_epochs_step() -> None:
+    untrained = train("gcn", "karate", epochs=1, selection="dropout", progress=False)
+    with seeded(0):
+        fresh = nora.build_model("gcn", 34, 4)
+    trained = train("gcn", "karate", epochs=1, progress=False)
+    for before, start, after in zip(
+        untrained.model.parameters(), fresh.parameters(), trained.model.parameters(), strict=True
+    ):
+        assert torch.equal(before, start)
+        assert not torch.equal(before, after)
+
+
+def test_a_given_split_takes_the_place_of_the_cycles_own() -> None:
+    karate = nora.load_dataset("karate")
+    split = split_nodes(karate.data.y, shuffle=False)
+    run = train("gcn", karate, epochs=2, split=split, progress=False)
+    assert run.split.train.tolist() == list(range(17))
+    assert run.split.test.tolist() == list(range(27, 34))
+    assert split_nodes(karate.data.y, cycle=1, shuffle=False).train.tolist()[0] == 7
+
+
+def test_an_unknown_selection_is_refused() -> None:
+    with pytest.raises(ValueError, match="selection is 'train'; it must be 'eval' or 'dropout'"):
+        train("gcn", "karate", selection="train", progress=False)

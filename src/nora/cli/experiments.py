@@ -44,6 +44,13 @@ def reproduce(
     profile: Annotated[
         str, typer.Option(help="How large: quick (minutes), compact (hours) or paper (a day).")
     ] = "compact",
+    protocol: Annotated[
+        str,
+        typer.Option(
+            help="clean (no test links in message passing, random labelled nodes, tuned options) or "
+            "published (as the paper's scripts do it, with its options)."
+        ),
+    ] = "clean",
     out: Annotated[Path, typer.Option(help="Folder for the tables and the chart.")] = Path(
         "results"
     ),
@@ -98,6 +105,7 @@ def reproduce(
       nora reproduce citation --datasets cora --models gcn --profile quick
       nora reproduce stability --datasets cora,citeseer
       nora reproduce citation --profile paper --finished --out results/paper
+      nora reproduce citation --profile paper --protocol published --out results/published
       nora reproduce citation --cells cora-gat-link,cora-gcnii-link --out part
       nora reproduce citation --finished --with part/citation.json --out whole
       nora reproduce citation --datasets cora --method my_package:my_method
@@ -125,7 +133,9 @@ def reproduce(
     from nora.experiments.cells import profile_named
     from nora.experiments.conduct import conduct, only_cells
     from nora.experiments.lab import Lab
+    from nora.experiments.protocol import protocol_named
 
+    way = protocol_named(protocol)
     entry, size = RECIPES[experiment], profile_named(profile)
     chosen: dict[str, tuple[str, ...]] = {
         "datasets": _names(datasets, entry.facts.datasets),
@@ -163,10 +173,14 @@ def reproduce(
         seed=seed,
         methods=own,
         sample=sample,
+        protocol=way,
     )
     if cells is not None:
         lab = only_cells(experiment, lab, _names(cells, ()))
+    way.check(lab.cells)
     command = ["nora", "reproduce", experiment, "--profile", profile]
+    if protocol != "clean":
+        command += ["--protocol", protocol]
     for key, value in chosen.items():
         command += [f"--{key}", ",".join(value)]
     if cells is not None:

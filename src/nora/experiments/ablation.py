@@ -35,7 +35,7 @@ class Ablation:
             text=(
                 f"{SAYS}`nora-t1` keeps only the gradient part, `nora-t2` only the structural part; each is "
                 "tuned by itself on the labelled nodes. Pearson on the others, difference to the "
-                "paper in brackets. " + lab.profile.caption
+                "paper in brackets. " + lab.caption
             ),
             tables=[
                 expected,

@@ -55,7 +55,7 @@ def sized(lab: Lab) -> Lab:
 def cell_needs(lab: Lab, cell: Cell) -> Needs:
     """The memory that a cell's work takes, in bytes."""
     dataset = lab.dataset(cell.dataset)
-    settings = lab.profile.training(cell)
+    settings = lab.training(cell)
     training = ("epochs", "patience", "lr", "weight_decay")
     sizes = {key: value for key, value in settings.items() if key not in training}
     outputs = dataset.num_classes if cell.task == "node" else sizes["hidden_channels"]
@@ -73,7 +73,7 @@ def room() -> float:
 
 def hidden(lab: Lab, cell: Cell) -> int:
     """The hidden size of a cell's models."""
-    return int(lab.profile.training(cell)["hidden_channels"])
+    return int(lab.training(cell)["hidden_channels"])
 
 
 def fitting(lab: Lab) -> dict[Cell, Lab]:
@@ -234,7 +234,7 @@ def told(lab: Lab) -> str:
         "computes exactly to measure its error do not count, and weigh the more in what it took the smaller "
         "the sample is. Seconds of a method are for all nodes, and by "
         "the clock, whatever else the machine did. "
-        f"{lab.profile.caption} DrGAT has GAT's sizes, since the paper names none. A model that would not "
+        f"{lab.caption} DrGAT has GAT's sizes, since the paper names none. A model that would not "
         "fit into memory has its hidden size halved until it does: the last table names those."
     )
 

@@ -60,7 +60,7 @@ class CaseStudy:
             title="Who are the most influential nodes?",
             text=(
                 "The ten nodes with the highest exact influence, averaged over the cycles, and what "
-                "removing each alone would flip in the first cycle's model. " + lab.profile.caption
+                "removing each alone would flip in the first cycle's model. " + lab.caption
             ),
             tables=tables,
         )

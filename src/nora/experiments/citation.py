@@ -160,7 +160,7 @@ def quality_table(lab: Lab) -> pd.DataFrame:
                 "dataset": cell.dataset,
                 "model": cell.model,
                 "task": cell.task,
-                "hidden": lab.profile.training(cell)["hidden_channels"],
+                "hidden": lab.training(cell)["hidden_channels"],
                 "metric": metric.removeprefix("test_"),
                 "mean": found[metric].mean(),
                 "lowest": found[metric].min(),
@@ -228,7 +228,7 @@ class Citation:
                 f"{SAYS}Pearson correlation with the exact influence on the nodes a method has not seen "
                 f"({1 - lab.share:.0%} of them); in the averages, scores and truth are averaged "
                 f"over {lab.cycles} models, one per cyclic split. In brackets: the difference to the "
-                "paper's figure. " + lab.profile.caption
+                "paper's figure. " + lab.caption
             ),
             tables=[
                 expected,

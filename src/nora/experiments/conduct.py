@@ -76,7 +76,7 @@ def conduct(
         text = f"{report.text} Not finished, and not counted: {names}."
         facts = {**report.facts, "missing": [str(cell) for cell in missing]}
         report = replace(report, text=text, facts=facts)
-    about = {"experiment": name, **provenance(lab, plan, command), **report.facts}
+    about = {"experiment": name, **provenance(lab, recipe.plan(lab), command), **report.facts}
     if taken.cells:
         about[TAKEN] = list(taken.about)
     write_report(name, report, about, out)

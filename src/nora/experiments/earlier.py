@@ -17,10 +17,11 @@ from nora.experiments import RECIPES, FromParts
 from nora.experiments.cells import Cell
 from nora.experiments.lab import Lab
 from nora.experiments.parts import Frames, cell_names, rows_of_cells
+from nora.experiments.protocol import CLEAN
 from nora.files import read_json
 
 # What must be the same, by its name in a report's file.
-SETTINGS = ("experiment", "profile", "cycles", "labelled_share", "seed")
+SETTINGS = ("experiment", "profile", "protocol", "cycles", "labelled_share", "seed")
 # What is told of where cells come from.
 TOLD = ("command", "nora", "torch", "python", "commit", "seconds", "machine")
 TAKEN = "taken_over"
@@ -92,7 +93,7 @@ def read_earlier(name: str, lab: Lab, path: Path) -> Earlier:
 
 def settings_of(name: str, lab: Lab) -> dict[str, Any]:
     """What two reports must have in common for the cells of one to stand in the other."""
-    values = (name, lab.profile.name, lab.cycles, lab.share, lab.seed)
+    values = (name, lab.profile.name, lab.protocol.name, lab.cycles, lab.share, lab.seed)
     return dict(zip(SETTINGS, values, strict=True))
 
 
@@ -115,10 +116,10 @@ def take_over(cells: Sequence[Cell], files: Sequence[Earlier]) -> Taken:
 
 
 def _check_settings(name: str, lab: Lab, about: Mapping[str, Any]) -> None:
-    # Files of before do not name their recipe, but their command does.
+    # Files of before do not name their recipe, but their command does; and there was one protocol.
     words = shlex.split(str(about.get("command", "")))
     named = words[2] if words[:2] == ["nora", "reproduce"] and len(words) > 2 else None
-    theirs = {"experiment": named, **about}
+    theirs = {"experiment": named, "protocol": CLEAN.name, **about}
     differs = [
         f"its {key.replace('_', ' ')} is {theirs.get(key)}, and {value} is asked for"
         for key, value in settings_of(name, lab).items()

@@ -1,9 +1,9 @@
 """Where experiments do their work: everything is made once and kept under a name made of its content.
 
-A run is named by its dataset, architecture, settings, split and seed; scores by their run and by what
-their method was told; each also by the code that makes it (`nora.experiments.sources`). What is there is
-loaded, what is not is made and written at once, so that an interrupted experiment goes on where it
-stopped and experiments share what they have in common.
+A run is named by its dataset, architecture, settings, split and seed; scores by their run and their method's
+options; each also by the code that makes it (`nora.experiments.sources`), except the truth, which outlives
+it (`nora.experiments.lasting_truth`). What is there is loaded, what is not is made and written at once, so
+that an interrupted experiment goes on where it stopped and experiments share what they have in common.
 
 Methods are tuned on the labelled nodes alone. NORA's search costs next to nothing and looks at all
 cycles; a method that is tried setting by setting is tuned on the first cycle, for all.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from torch import Tensor
 from nora import __version__
 from nora.datasets import DATASETS, Dataset, load_dataset
 from nora.experiments.cells import Cell, Profile
+from nora.experiments.lasting_truth import DEFINITION, load_truth, save_truth, truth_facts
+from nora.experiments.protocol import CLEAN, Protocol
 from nora.experiments.sources import SCORING, TRAINING, code_digest
 from nora.methods import METHODS
 from nora.models import MODELS
@@ -35,7 +37,6 @@ from nora.questions.influence import influence
 from nora.results.influence import Influence
 from nora.training.fits import FITS
 from nora.training.runs import Run, about_task, load_run
-from nora.training.splits import few_shot
 from nora.training.train import train
 from nora.tuning.searches import SEARCHES
 from nora.tuning.tune import Tuned, tune_problems
@@ -81,6 +82,7 @@ class Lab:
         methods: Further methods to compare, by their names in `METHODS`.
         only: Run over these cells alone, of those that datasets, models and tasks make; None for all.
         sample: Of how many nodes the truth is known, in recipes that take a sample; None for theirs.
+        protocol: How it is run.
     """
 
     cache: Path
@@ -96,6 +98,7 @@ class Lab:
     methods: Sequence[str] = ()
     only: Sequence[Cell] | None = None
     sample: int | None = None
+    protocol: Protocol = CLEAN
     _loaded: dict[str, tuple[Dataset, str]] = field(default_factory=dict, repr=False)
     _code: dict[tuple[Any, ...], str] = field(default_factory=dict, repr=False)
 
@@ -116,7 +119,7 @@ class Lab:
 
     def _load(self, name: str) -> tuple[Dataset, str]:
         if name not in self._loaded:
-            dataset = load_dataset(name)
+            dataset = self.protocol.prepared(load_dataset(name))
             self._loaded[name] = dataset, graph_fingerprint(dataset.data)
         return self._loaded[name]
 
@@ -144,7 +147,7 @@ class Lab:
         if not _learns(method):
             return self.code(home, within=within)
         search = [SEARCHES[method].value] if entry.facts.own_search else []
-        return self.code(home, METHODS[TRUTH].value, "nora.tuning.tune", *search, within=within)
+        return self.code(home, "nora.tuning.tune", *search, within=within)
 
     def _training_code(self, cell: Cell) -> str:
         # Every way to fit: which one a model takes is found by looking at the model.
@@ -154,11 +157,21 @@ class Lab:
 
     # Runs
 
+    def training(self, cell: Cell, hidden: int | None = None) -> dict[str, Any]:
+        """Arguments for `nora.train`."""
+        return self.protocol.training(cell, self.profile.training(cell, hidden))
+
+    @property
+    def caption(self) -> str:
+        """What a table made here must say of itself."""
+        return f"{self.profile.caption} {self.protocol.caption}"
+
     def _run_facts(self, cell: Cell, cycle: int, hidden: int | None) -> dict[str, Any]:
         return {
             "cell": str(cell),
             "graph": self._load(cell.dataset)[1],
-            "training": self.profile.training(cell, hidden),
+            "training": self.training(cell, hidden),
+            "split": {"shuffle": self.protocol.shuffle, "messages": self.protocol.message_edges},
             "cycle": cycle,
             "seed": self.seed,
             "code": self._training_code(cell),
@@ -176,15 +189,16 @@ class Lab:
         path = self._run_path(cell, cycle, hidden)
         if path.exists():
             return load_run(path)
-        settings = self.profile.training(cell, hidden)
+        dataset = self.dataset(cell.dataset)
         made = train(
             cell.model,
-            self.dataset(cell.dataset),
+            dataset,
             cell.task,
             cycle=cycle,
             seed=self.seed,
             progress=self.progress,
-            **settings,
+            split=self.protocol.split(dataset, cell.task, cycle, self.seed),
+            **self.training(cell, hidden),
         )
         # Another process may have made the same in the meantime.
         with contextlib.suppress(FileExistsError):
@@ -200,11 +214,12 @@ class Lab:
     def labelled(self, cell: Cell) -> Tensor:
         """The nodes whose true influence methods may see: the same in all cycles."""
         num_nodes = self.dataset(cell.dataset).data.num_nodes
-        return few_shot(num_nodes, self.share, self.seed)
+        return self.protocol.labelled(num_nodes, self.share, self.seed)
 
     def labels(self, cell: Cell, cycle: int) -> Tensor:
         """True influences `[N]` of the labelled nodes, NaN elsewhere: all that tuning ever sees."""
-        truth = self.scores(cell, cycle, TRUTH).scores
+        mean = self.protocol.predictor_target == "mean"
+        truth = self.mean_scores(cell, TRUTH) if mean else self.scores(cell, cycle, TRUTH).scores
         labels = torch.full_like(truth, float("nan"))
         nodes = self.labelled(cell)
         labels[nodes] = truth[nodes]
@@ -221,20 +236,52 @@ class Lab:
         }
         if _learns(method):
             facts |= {"share": self.share, "trials": self.profile.trials, "cycles": self.cycles}
+            facts["protocol"] = asdict(self.protocol)
         return facts
 
     def cell_facts(self, cell: Cell, method: str, **more: Any) -> dict[str, Any]:
         """What is known about a method in a cell depends on: all cycles, which nodes it saw, the truth."""
         facts = self.score_facts(cell, 0, method)
-        truth = self.method_code(TRUTH)
-        return {**facts, "cycles": self.cycles, "share": self.share, "truth": truth, **more}
+        seen = {"share": self.share, "labels": self.protocol.labels}
+        return {**facts, "cycles": self.cycles, **seen, "truth": DEFINITION, **more}
 
     def _score_path(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Path:
+        if method == TRUTH:
+            return self.truth_path(cell, cycle, hidden)
         facts = self.score_facts(cell, cycle, method, hidden)
         return self.path("scores", f"{cell}-cycle{cycle}-{in_file(method)}", facts, ".parquet")
 
+    def truth_path(
+        self, cell: Cell, cycle: int, hidden: int | None = None, title: str = "truth"
+    ) -> Path:
+        """Where a truth is kept: named by its weights, graph and task, which are known once it is trained."""
+        facts = truth_facts(self._run_path(cell, cycle, hidden), cell.task)
+        name = "untrained" if facts is None else digest([json.dumps(facts, sort_keys=True)])
+        return self.cache / "scores" / f"{cell}-cycle{cycle}-{title}-{name}.parquet"
+
+    def _truth(self, cell: Cell, cycle: int, hidden: int | None = None) -> Influence:
+        """The exact influence of every node on one cycle's model."""
+        code = self.method_code(TRUTH)
+
+        def compute(nodes: Tensor | None = None) -> Influence:
+            run = self.run(cell, cycle, hidden)
+            settings = {"executor": self.executor, "progress": self.progress, "nodes": nodes}
+            return influence(run.model, run.data, TRUTH, run.task, **settings)
+
+        if not self._run_path(cell, cycle, hidden).exists():
+            self.run(cell, cycle, hidden)
+        path = self.truth_path(cell, cycle, hidden)
+        if path.exists():
+            return load_truth(path, code, compute)
+        found = compute()
+        _check_finite(found, TRUTH, cell, cycle)
+        save_truth(found, path, code)
+        return found
+
     def scores(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Influence:
         """A method's scores on one cycle's model, with tuned options where it has any."""
+        if method == TRUTH:
+            return self._truth(cell, cycle, hidden)
         path = self._score_path(cell, cycle, method, hidden)
         if path.exists():
             return Influence.load(path)
@@ -247,14 +294,10 @@ class Lab:
             method,
             run.task,
             labels=self.labels(cell, cycle) if needs else None,
-            executor=self.executor if method == TRUTH else None,
             progress=self.progress,
             **options,
         )
-        if (
-            not found.scores.isfinite().all()
-        ):  # or the nodes would not count, and it would seem better
-            raise ValueError(f"the scores of {method!r} on {cell} cycle {cycle} are not all finite")
+        _check_finite(found, method, cell, cycle)
         found.save(path)
         return found
 
@@ -271,7 +314,9 @@ class Lab:
         return self.path("tuned", f"{cell}-{in_file(method)}", facts, ".json")
 
     def tuned(self, cell: Cell, method: str) -> Tuned:
-        """A method's options, found from the labelled nodes alone."""
+        """A method's options, found from the labelled nodes alone, or published."""
+        if self.protocol.options == "published":
+            return Tuned(method, self.protocol.published_options(cell, method))
         path = self._tuned_path(cell, method)
         if path.exists():
             return Tuned.load(path)
@@ -304,7 +349,7 @@ class Lab:
         steps = []
         for cell in cells:
             for method in methods:
-                if _learns(method):
+                if _learns(method) and self.protocol.options == "tuned":
                     steps.append(
                         Step(
                             f"tune {method} on {cell}",
@@ -327,6 +372,12 @@ def _trained_as(cell: Cell) -> Cell:
     """The cell whose run this one shares: a model that learns both tasks at once is trained once."""
     both = "task" in MODELS[cell.model].facts.needs
     return replace(cell, task="node") if both else cell
+
+
+def _check_finite(found: Influence, method: str, cell: Cell, cycle: int) -> None:
+    """Raise for scores that are NaN: their nodes would not count, and the method would seem better."""
+    if not found.scores.isfinite().all():
+        raise ValueError(f"the scores of {method!r} on {cell} cycle {cycle} are not all finite")
 
 
 def in_file(method: str) -> str:

@@ -79,7 +79,7 @@ class LabelUsage:
             title="Do more labels help?",
             text=(
                 f"{SAYS}Pearson on the nodes that are not labelled, when 10 to 40 % are. The paper's figures "
-                "are for ogbn-arxiv; these are for the cells named. " + lab.profile.caption
+                "are for ogbn-arxiv; these are for the cells named. " + lab.caption
             ),
             tables=[
                 ("One model: mean Pearson over all models", single.reset_index()),

@@ -33,6 +33,7 @@ def provenance(lab: Lab, plan: Sequence[Step], command: str) -> dict[str, Any]:
     return {
         "command": command,
         "profile": lab.profile.name,
+        "protocol": lab.protocol.name,
         "cycles": lab.cycles,
         "labelled_share": lab.share,
         "seed": lab.seed,

@@ -104,7 +104,7 @@ class RunningTime:
                 "Seconds to score all nodes of one model, all measured in one go on one machine; "
                 f"brute force from {SAMPLE} removals, the others with their default options. Tuning comes "
                 "on top: a fraction of a second for NORA, whole runs for each setting of the others. Take "
-                "the ratios, not the seconds. " + lab.profile.caption
+                "the ratios, not the seconds. " + lab.caption
             ),
             tables=[("Seconds to score all nodes", table)],
             figure=marks(table, "cell", DRAWN, "seconds to score all nodes"),

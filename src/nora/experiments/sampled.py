@@ -17,6 +17,7 @@ from torch import Tensor
 
 from nora.experiments.cells import Cell
 from nora.experiments.lab import TRUTH, Lab, Step, in_file
+from nora.experiments.lasting_truth import DEFINITION, load_truth, save_truth
 from nora.methods import METHODS
 from nora.questions.session import Session
 from nora.results.influence import Influence
@@ -61,13 +62,15 @@ class Sampled:
     # Truth and its estimate
 
     def _truth_path(self, name: str) -> Path:
+        if name == TRUTH:
+            title = f"truth-of-{self.size}-seed{self.lab.seed}"
+            return self.lab.truth_path(self.cell, self.cycle, title=title)
         facts = {
             **self.lab.score_facts(self.cell, self.cycle, TRUTH),
             "sample": self.size,
             "tolerance": TRUTHS[name],
         }
-        label = "truth" if name == TRUTH else "estimate"
-        title = f"{self.cell}-cycle{self.cycle}-{label}-of-{self.size}"
+        title = f"{self.cell}-cycle{self.cycle}-estimate-of-{self.size}"
         return self.lab.path("scores", title, facts, ".parquet")
 
     def truth(self, name: str = TRUTH) -> Influence:
@@ -75,29 +78,37 @@ class Sampled:
 
         Both are made at once, since they share the engine, which takes longer to make than to ask.
         """
-        path = self._truth_path(name)
-        if path.exists():
-            return Influence.load(path)
-        forget()
-        run = self.lab.run(self.cell, self.cycle)
-        session = Session(run.model, run.data, run.task)
-        for one, tolerance in TRUTHS.items():
-            if self._truth_path(one).exists():
-                continue
-            found = session.influence(
-                TRUTH, nodes=self.sample, progress=self.lab.progress, tolerance=tolerance
-            )
-            if not found.scores[self.sample].isfinite().all():
-                raise ValueError(f"the scores of {one!r} on {self.cell} are not all finite")
-            found.save(self._truth_path(one))
-        return Influence.load(path)
+        if not all(self._truth_path(one).exists() for one in TRUTHS):
+            forget()
+            session = self._session()
+            for one in TRUTHS:
+                if not self._truth_path(one).exists():
+                    self._compute(session, one)
+        if name != TRUTH:
+            return Influence.load(self._truth_path(name))
+        return load_truth(
+            self._truth_path(name),
+            self.lab.method_code(TRUTH),
+            lambda nodes: self._session().influence(TRUTH, nodes=nodes, progress=False),
+        )
+
+    def _compute(self, session: Session, name: str) -> None:
+        found = session.influence(
+            TRUTH, nodes=self.sample, progress=self.lab.progress, tolerance=TRUTHS[name]
+        )
+        if not found.scores[self.sample].isfinite().all():
+            raise ValueError(f"the scores of {name!r} on {self.cell} are not all finite")
+        if name == TRUTH:
+            save_truth(found, self._truth_path(name), self.lab.method_code(TRUTH))
+        else:
+            found.save(self._truth_path(name))
 
     # Methods
 
     def _facts(self, method: str) -> dict[str, Any]:
         facts = self.lab.score_facts(self.cell, self.cycle, method)
         if METHODS[method].facts.tunable:
-            facts |= {"sample": self.size, "cycles": 1, "truth": self.lab.method_code(TRUTH)}
+            facts |= {"sample": self.size, "cycles": 1, "truth": DEFINITION}
         return facts
 
     def _path(self, kind: str, method: str, suffix: str) -> Path:

@@ -92,7 +92,7 @@ class Sketch:
                 f"{SAYS}`cauchy` with its default of 64 samples sees no labels; `nora` is tuned on "
                 f"{lab.share:.0%} of the nodes. Same models, same truth, measured on the other nodes; "
                 f"in the averages, scores averaged over {lab.cycles} cycles. The method was chosen on "
-                "Cora alone. " + lab.profile.caption
+                "Cora alone. " + lab.caption
             ),
             tables=[
                 expected,

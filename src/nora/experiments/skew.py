@@ -66,7 +66,7 @@ class Skew:
             title="How unevenly is influence spread?",
             text=(
                 "Percent of all influence that the most influential 1, 3 and 10 % of the nodes have; "
-                "exact influence, averaged over cycles and models. " + lab.profile.caption
+                "exact influence, averaged over cycles and models. " + lab.caption
             ),
             tables=[("Share of the top nodes", pd.DataFrame(rows, columns=columns))],
             figure=lines(

@@ -19,7 +19,7 @@ SHRINK = (4, 2, 1)
 
 def sizes(lab: Lab, cell: Cell) -> list[int]:
     """The hidden sizes compared."""
-    full = lab.profile.training(cell)["hidden_channels"]
+    full = lab.training(cell)["hidden_channels"]
     return [max(8, full // shrink) for shrink in SHRINK]
 
 
@@ -85,7 +85,7 @@ class Stability:
                 "models that differ in hidden size, and between architectures. Hidden sizes compared: "
                 + ", ".join(str(size) for size in sizes(lab, lab.cells[0]))
                 + ". "
-                + lab.profile.caption
+                + lab.caption
             ),
             tables=[("Pearson between models", table)],
             figure=bars(

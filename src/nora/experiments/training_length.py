@@ -39,7 +39,7 @@ STOPPED = "by validation"
 def trained_for(lab: Lab, cell: Cell, cycle: int, epochs: int) -> Run:
     """The run of a cell and cycle, its model trained for so many epochs and no others."""
     run = lab.run(cell, cycle)
-    settings = lab.profile.training(cell)
+    settings = lab.training(cell)
     made = run.architecture
     # Without validation nodes, training goes on to the end and keeps the last weights.
     blind: Any = replace(run.split, val=run.split.val[:0])
@@ -157,7 +157,7 @@ class TrainingLength:
                 f"ones), tuned on the labelled {lab.share:.0%} and measured on the other nodes; with "
                 f"{SAMPLES} other samples of labelled nodes, the mean; degree, on all nodes, which sees no "
                 "model; and the percentage of all influence that the first nodes have. "
-                + lab.profile.caption
+                + lab.caption
             ),
             tables=[("Means over the cells", means), ("Every cell", table)],
             figure=panels(pictures, "epochs", "Pearson with the exact influence", _floor(fixed)),

@@ -144,7 +144,7 @@ class Truth:
         models, truth = frames[MODELS], frames[ROWS]
         return Report(
             title="Exact influences: a benchmark",
-            text=f"{CARD}\n{len(truth):,} rows. {lab.profile.caption}",
+            text=f"{CARD}\n{len(truth):,} rows. {lab.caption}",
             tables=[(MODELS, models)],
             files={".parquet": lambda path, about: write_benchmark(path, truth, models, about)},
         )

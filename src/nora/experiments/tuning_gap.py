@@ -112,8 +112,7 @@ class TuningGap:
                 "as the paper published them, and on the truth of all nodes: how far the search can get, "
                 "which looks at what is reported and is no result. Other samples are told on the "
                 "same nodes, of which they label some, and on those that they do not label themselves: the "
-                "protocol with another seed (lowest and highest are of these). "
-                + lab.profile.caption
+                "protocol with another seed (lowest and highest are of these). " + lab.caption
             ),
             tables=[
                 (

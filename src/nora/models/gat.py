@@ -19,16 +19,25 @@ class GAT(Stack):
         in_channels: Number of node features.
         out_channels: Number of classes, or the embedding size.
         heads: Attention heads of the hidden layers.
+        self_loops: Let every node attend to itself.
         **sizes: As in `Stack`.
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, *, heads: int = 2, **sizes: Any
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        heads: int = 2,
+        self_loops: bool = True,
+        **sizes: Any,
     ) -> None:
         self.heads = heads
+        self.self_loops = self_loops
         super().__init__(in_channels, out_channels, **sizes)
 
     def conv(self, in_channels: int, out_channels: int, last: bool) -> tuple[nn.Module, int]:
         """See `Stack.conv`."""
         heads = 1 if last else self.heads
-        return GATConv(in_channels, out_channels, heads=heads), out_channels * heads
+        found = GATConv(in_channels, out_channels, heads=heads, add_self_loops=self.self_loops)
+        return found, out_channels * heads

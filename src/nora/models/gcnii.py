@@ -22,6 +22,8 @@ class GCNII(nn.Module):
         norm: Batch norm after every convolution.
         alpha: Strength of the initial residual.
         theta: The paper's λ: strength of the identity map, `β_l = log(λ/l + 1)`.
+        self_loops: Add a self-loop to every node.
+        linear_ends: ReLU and dropout only between convolutions, not beside the linear maps.
     """
 
     def __init__(
@@ -35,13 +37,22 @@ class GCNII(nn.Module):
         norm: bool = False,
         alpha: float = 0.2,
         theta: float = 1.0,
+        self_loops: bool = True,
+        linear_ends: bool = False,
     ) -> None:
         super().__init__()
         self.num_layers = num_layers
         self.dropout = dropout
+        self.linear_ends = linear_ends
         self.lin_in = nn.Linear(in_channels, hidden_channels)
         self.convs = nn.ModuleList(
-            GCN2Conv(hidden_channels, alpha=alpha, theta=theta, layer=layer + 1)
+            GCN2Conv(
+                hidden_channels,
+                alpha=alpha,
+                theta=theta,
+                layer=layer + 1,
+                add_self_loops=self_loops,
+            )
             for layer in range(num_layers)
         )
         self.norms = nn.ModuleList(
@@ -51,8 +62,15 @@ class GCNII(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Node outputs `[N, out_channels]`; `edge_weight` is `[E]`."""
-        x = x_0 = self.lin_in(x).relu()
-        for conv, norm in zip(self.convs, self.norms, strict=True):
-            x = F.dropout(x, self.dropout, self.training)
-            x = norm(conv(x, x_0, edge_index, edge_weight)).relu()
+        x = x_0 = self._end(self.lin_in(x))
+        for number, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+            if number or not self.linear_ends:
+                x = F.dropout(x, self.dropout, self.training)
+            x = norm(conv(x, x_0, edge_index, edge_weight))
+            x = x.relu() if number < self.num_layers - 1 else self._end(x)
+        if self.linear_ends:
+            return self.lin_out(x)
         return self.lin_out(F.dropout(x, self.dropout, self.training))
+
+    def _end(self, x: Tensor) -> Tensor:
+        return x if self.linear_ends else x.relu()

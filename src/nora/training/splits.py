@@ -20,12 +20,13 @@ CYCLES = 5
 
 
 def _shares(
-    count: int, ratios: tuple[float, float, float], cycle: int, seed: int
+    count: int, ratios: tuple[float, float, float], cycle: int, seed: int, shuffle: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Positions `0 … count−1` in three disjoint parts that cover everything."""
     if not 0 <= cycle < CYCLES:
         raise ValueError(f"cycle must be 0 … {CYCLES - 1}, got {cycle}")
-    order = shuffled(count, seed).roll(-round(cycle * count / CYCLES))
+    order = shuffled(count, seed) if shuffle else torch.arange(count)
+    order = order.roll(-round(cycle * count / CYCLES))
     train, val = round(ratios[0] * count), round((ratios[0] + ratios[1]) * count)
     return order[:train], order[train:val], order[val:]
 
@@ -55,15 +56,16 @@ def split_nodes(
     ratios: tuple[float, float, float] = (0.5, 0.3, 0.2),
     cycle: int = 0,
     seed: int = 0,
+    shuffle: bool = True,
 ) -> NodeSplit:
-    """Split the labelled nodes (`labels >= 0`, `[N]`) for one cycle.
+    """Split the labelled nodes (`labels >= 0`, `[N]`) for one cycle, shuffled or in the file's order.
 
     >>> split = split_nodes(torch.zeros(10, dtype=torch.long), cycle=1)
     >>> len(split.train), len(split.val), len(split.test)
     (5, 3, 2)
     """
     labelled = (labels >= 0).nonzero().flatten()
-    parts = _shares(len(labelled), ratios, cycle, seed)
+    parts = _shares(len(labelled), ratios, cycle, seed, shuffle)
     return NodeSplit(*(labelled[part] for part in parts))
 
 
@@ -100,6 +102,7 @@ def split_links(
     seed: int = 0,
     negatives: int = 1,
     undirected: bool | None = None,
+    shuffle: bool = True,
 ) -> LinkSplit:
     """Split the edges of `data` for one cycle.
 
@@ -114,6 +117,7 @@ def split_links(
         negatives: Sampled non-edges per edge.
         undirected: Whether an edge stands for both directions; by default, when every edge has its
             reverse.
+        shuffle: Take edges in a random order; otherwise in the order of their ends.
     """
     num_nodes = int(data.num_nodes or 0)
     edge_index = data.edge_index
@@ -126,7 +130,7 @@ def split_links(
     distinct = key.unique()
     if distinct.numel() < 3:
         raise ValueError(f"link prediction needs at least 3 edges, the graph has {len(distinct)}")
-    parts = _shares(len(distinct), ratios, cycle, seed)
+    parts = _shares(len(distinct), ratios, cycle, seed, shuffle)
     positives = torch.stack([distinct // num_nodes, distinct % num_nodes])
     with seeded(seed):
         # Asked for undirected pairs, PyG gives each in both directions: one of them is kept.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from nora.datasets import Dataset, load_dataset
 from nora.ingest.encodings import encoded_from
 from nora.models import MODELS, build_model
 from nora.problem.preserve import seeded
-from nora.training.fits import Settings, fit_for
+from nora.training.fits import Selection, Settings, fit_for
 from nora.training.run_split import Split
 from nora.training.runs import Run, graph_for, split_of, task_for
 from nora.training.splits import LinkSplit
@@ -34,6 +34,8 @@ def train(
     lr: float = 0.01,
     weight_decay: float = 1e-5,
     progress: bool = True,
+    selection: Selection = "eval",
+    split: Split | None = None,
     **sizes: Any,
 ) -> Run:
     """Train a model and return the run: the model, what it was trained on, and how well it does.
@@ -49,6 +51,8 @@ def train(
         lr: Adam's learning rate.
         weight_decay: Adam's weight decay.
         progress: Show a progress bar.
+        selection: Choose the epoch by the validation metric in `eval` mode, or with `dropout` on.
+        split: A split of the dataset to train on, instead of that of `cycle` and `seed`.
         **sizes: Passed to `build_model`.
 
     Returns:
@@ -72,14 +76,16 @@ def train(
     check_seed(seed * 5 + cycle, "seed × 5")
     if task not in ("node", "link"):
         raise ValueError(f"task is {task!r}; it must be 'node' or 'link'")
+    if selection not in get_args(Selection):
+        raise ValueError(f"selection is {selection!r}; it must be 'eval' or 'dropout'")
     _check_kind(model, dataset)
     if task == "node" and (_labels(dataset) is None or dataset.num_classes < 2):
         raise ValueError(f"dataset {dataset.name!r} has no labels; train with task='link'")
-    dataset, split = _fair(dataset, split_of(dataset, task, cycle, seed))
+    dataset, split = _fair(dataset, split or split_of(dataset, task, cycle, seed))
     data = graph_for(dataset, split)
     inputs, width = _channels(dataset, task, sizes)
     sizes = {**_needed(model, dataset, task), **sizes}
-    settings = Settings(epochs, patience, lr, weight_decay, progress)
+    settings = Settings(epochs, patience, lr, weight_decay, progress, selection)
     start = time.perf_counter()
     with seeded(seed * 5 + cycle):
         network = build_model(model, inputs, width, **sizes)

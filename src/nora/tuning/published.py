@@ -10,8 +10,8 @@ from typing import Any
 def published_options(method: str, model: str, dataset: str, task: str = "node") -> dict[str, Any]:
     """The paper's options for a method on a model and dataset, as `nora.influence` takes them.
 
-    `nora-t1` and `nora-t2` take their share of NORA's options. The mask's are for Adam, with which
-    they were found.
+    `nora-t1` and `nora-t2` take their share of NORA's options. Those of the baselines were found for the
+    baselines as the paper's scripts have them, and say so (`as_published`).
 
     Example:
         >>> published_options("nora-t1", "gcn", "cora")
@@ -34,4 +34,4 @@ def published_options(method: str, model: str, dataset: str, task: str = "node")
         ) from None
     if method in parts:
         return {key: found[key] for key in parts[method]}
-    return {**found, "optimizer": "adam"} if method == "mask" else found
+    return found if source == "nora" else {**found, "as_published": True}

@@ -10,11 +10,13 @@ Facts given on registration:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from torch import nn
 
 from nora.registry import Registry
+
+Selection = Literal["eval", "dropout"]
 
 # What a progress bar shows beside its bar.
 SHOWN = "loss {task.fields[loss]}  {task.fields[metric]}"
@@ -30,6 +32,8 @@ class Settings:
         lr: Adam's learning rate.
         weight_decay: Adam's weight decay.
         progress: Show a progress bar.
+        selection: Which weights are kept: `eval`, those after the epoch with the best validation metric in
+            eval mode; `dropout`, those before it, with dropout on in validation, as the paper's scripts do.
     """
 
     epochs: int = 200
@@ -37,6 +41,7 @@ class Settings:
     lr: float = 0.01
     weight_decay: float = 1e-5
     progress: bool = True
+    selection: Selection = "eval"
 
 
 class Fit(Protocol):

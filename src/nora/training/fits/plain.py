@@ -47,13 +47,19 @@ def fit_to_task(
         for epoch in range(1, settings.epochs + 1):
             network.train()
             optimizer.zero_grad()
-            loss = objective(forward(network, seen))
+            output = forward(network, seen)
+            loss = objective(output)
             loss.backward()
-            optimizer.step()
-            (value,) = _metrics(network, forward, seen, split, "val")
+            if settings.selection == "eval":
+                optimizer.step()
+                (value,) = _metrics(network, forward, seen, split, "val")
+            else:
+                (value,) = _measured(output.detach(), data, split, "val")
             if value > best or isnan(value):  # nothing to validate on: take the last
                 best, best_epoch = value, epoch
                 weights = copy.deepcopy(network.state_dict())
+            if settings.selection == "dropout":
+                optimizer.step()
             if value > clearly + _chance(clearly, split) or isnan(value):
                 clearly, clearly_at = value, epoch
             advance(1, loss=f"{loss.item():.3f}", metric=f"validation {metric} {value:.3f}")
@@ -99,7 +105,11 @@ def _metrics(
 ) -> list[float]:
     """Accuracy or AUC in each part, from one pass."""
     network.eval()
-    output = forward(network, data)
+    return _measured(forward(network, data), data, split, *parts)
+
+
+def _measured(output: Tensor, data: Data, split: NodeSplit | LinkSplit, *parts: str) -> list[float]:
+    """Accuracy or AUC in each part, from the output on all nodes."""
     if isinstance(split, NodeSplit):
         chosen = [getattr(split, part) for part in parts]
         return [float((output[ids].argmax(dim=-1) == data.y[ids]).float().mean()) for ids in chosen]
