@@ -34,6 +34,7 @@ from nora.engine.tape.tracked import Layout, Matrix, Uniform
 from nora.engine.templates import Templates
 from nora.problem import Problem
 from nora.problem.checks import check_same
+from nora.problem.edge_sets import with_plain_edges
 from nora.problem.node_index import Graph
 from nora.problem.preserve import CheckedRemoval, another_random_state
 from nora.problem.task import Task
@@ -202,7 +203,7 @@ def _recorded(
     """
     if isinstance(task, LinkPrediction):  # its pairs may well be the graph's own edges
         task = with_pairs(task, task.pairs.clone(), task.relation)
-    given = with_own_memory(problem.asked(data, task))
+    given = with_own_memory(with_plain_edges(problem.asked(data, task)))
     inputs = tensors_of(given)
     if isinstance(task, LinkPrediction):
         inputs[PAIRS] = task.pairs

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.data.storage import N_KEYS
 
 from nora.problem.edge_sets import Kind, Rewriting, node_counts, rewrite
 from nora.problem.foreign import check_structure, clear_caches, clear_misfits, watched
 from nora.problem.hetero import HeteroForward
 from nora.problem.misfit import advice, told
+from nora.problem.precomputed import precomputed
 from nora.problem.preserve import CheckedRemoval, Snapshot, another_random_state
 from nora.problem.reading import Reading
 from nora.problem.removal import isolate_nodes, kept
@@ -69,6 +71,8 @@ def check_model(problem: Problem, again: bool = True) -> Problem:
                 RuntimeWarning,
             )
             problem = replace(problem, by_id=True)
+        _check_rows(problem, reading.read_by(first))
+        _check_precomputed(problem, reading.read_by(first))
         if not reading.reads_edges(first) and _ignores_graph(problem):
             raise ValueError(
                 f"the model {type(problem.model).__name__} does not read the edges of this graph: without "
@@ -78,6 +82,35 @@ def check_model(problem: Problem, again: bool = True) -> Problem:
                 "read from data"
             )
     return problem
+
+
+def _check_rows(problem: Problem, read: set[str]) -> None:
+    """Raise where a graph has as many edges as nodes, and it is not said whose rows a tensor holds."""
+    if not isinstance(problem.data, Data) or problem.edge_index.size(1) != problem.num_nodes:
+        return
+    for name, value in problem.data.items():
+        clear = "edge" in name or "node" in name or name in N_KEYS | {"y", "adj_t"}
+        rows = isinstance(value, Tensor) and value.dim() and len(value) == problem.num_nodes
+        if f"data.{name}" in read and rows and not clear and not name.endswith("_mask"):
+            raise ValueError(
+                f"the graph has {problem.num_nodes} nodes and as many edges, so that data.{name} may hold "
+                f"rows of either: rename it node_{name} or edge_{name}"
+            )
+
+
+def _check_precomputed(problem: Problem, read: set[str]) -> None:
+    """Warn of structure that was computed before the model sees the graph; refuse it if asked to."""
+    if problem.transform is not None:
+        return
+    for what, transform in precomputed(problem.data, read):
+        message = (
+            f"{what}: it was computed from the whole graph, and stays as it is when a node is removed. "
+            f"Influences then lack that part. Keep the graph without it in data, and pass "
+            f"transform={transform}, which computes it again without the removed node"
+        )
+        if problem.strict:
+            raise ValueError(message)
+        warn(message, RuntimeWarning)
 
 
 def _first_output(problem: Problem) -> tuple[Tensor, Reading]:
@@ -331,18 +364,19 @@ def _follows(problem: Problem, given: Data | HeteroData | None = None) -> bool:
 
 
 def _ignores_graph(problem: Problem) -> bool:
-    """Whether the model predicts the very same without any edge, and without a node; and there are edges."""
+    """Whether the model predicts the same without any edge, and without either half of the nodes."""
     source, target = problem.edge_index
     if not bool((source != target).any()):
         return False
-    for node, one in problem.checked_removals.items():
-        keep = kept(torch.tensor([node], device=problem.device), problem.num_nodes)
-        task, survivors = problem.task.survivors(keep)
-        if not torch.equal(problem.predicted(one.output, task), problem.predict()[survivors]):
-            return False  # it reads something of all nodes, if no edges
-    bare = isolate_nodes(problem.data, torch.arange(problem.num_nodes))
+    nodes = torch.arange(problem.num_nodes)
+    bare = isolate_nodes(problem.data, nodes)
     try:
-        found = problem.run(problem.asked(bare, problem.task))
-    except Exception:  # a model may need an edge, and a graph without one is none to ask about
+        if not torch.equal(problem.run(problem.asked(bare, problem.task)), problem.output()):
+            return False
+        for half in (nodes[::2], nodes[1::2]):  # it may read something of all nodes, if no edges
+            found, survivors = problem.predict_without(half)
+            if not torch.allclose(found, problem.predict()[survivors], equal_nan=True):
+                return False
+    except Exception:  # a model may need edges, or most of its nodes
         return False
-    return torch.equal(found, problem.output())
+    return True

@@ -162,6 +162,17 @@ def edge_set_keys(store: Any) -> list[str]:
     ]
 
 
+def with_plain_edges(data: Data | HeteroData) -> Data | HeteroData:
+    """The graph with its `EdgeIndex` tensors as plain ones, whose operations can be watched."""
+    new = data
+    for place, store in enumerate(data.stores):
+        for key, value in store.items():
+            if isinstance(value, EdgeIndex):
+                new = copy.copy(data) if new is data else new
+                new.stores[place][key] = value.as_tensor()
+    return new
+
+
 def graph_edges(store: Any) -> Tensor | None:
     """The edges `[2, E]` of a `Data` or of an edge type, from `edge_index` or else from `adj_t`.
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from nora.problem.edge_sets import graph_edges, node_counts
+from nora.problem.edge_sets import graph_edges, node_counts, with_plain_edges
 from nora.problem.preserve import clear
-from nora.problem.reading import Reading, Source, Use, owner_of, tensors_in
+from nora.problem.reading import Reading, Source, Unwatched, Use, owner_of, tensors_in
 
 if TYPE_CHECKING:
     from nora.problem.problem import Problem
@@ -30,7 +30,13 @@ def watched(problem: Problem) -> tuple[Any, Reading]:
             return problem.call(model, data)
 
     given = problem.asked(problem.data, problem.task)
-    return problem.passes.run(call, problem.model, given, *problem.decoders), made[0]
+    plain = with_plain_edges(given)
+    try:
+        return problem.passes.run(call, problem.model, plain, *problem.decoders), made[0]
+    except Exception:  # a model may want the methods of an `EdgeIndex`, which cannot be watched
+        if plain is given:
+            raise
+    return problem.run(given), Unwatched(given, problem.model)
 
 
 def clear_misfits(problem: Problem) -> bool:

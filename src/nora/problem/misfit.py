@@ -21,7 +21,9 @@ HOW = "pass forward=lambda model, data: … that says how to call the model"
 
 def told(error: Exception) -> str:
     """An error in words; Python shows a missing key without saying that it is missing."""
-    return f"there is no {error}" if isinstance(error, KeyError) else str(error).removesuffix(".")
+    if isinstance(error, KeyError):
+        return f"there is no {error}"
+    return str(error).removesuffix(".") or type(error).__name__
 
 
 def advice(problem: Problem, error: Exception) -> str:

@@ -63,6 +63,7 @@ class Problem:
             and `r` loses its edges. `check_model` finds out.
         original: The model's output on `G`, once `check_model` has computed it.
         labels: True influences `[N]` that are known, NaN elsewhere; None when none are.
+        strict: Refuse structure that was computed beforehand, instead of warning of it.
         checked_removals: Removals of one node that checks have computed by the definition on their way.
     """
 
@@ -78,6 +79,7 @@ class Problem:
     by_id: bool = False
     original: Tensor | None = None
     labels: Tensor | None = None
+    strict: bool = False
     passes: Passes = field(default_factory=Passes, repr=False, compare=False)
     checked_removals: dict[int, CheckedRemoval] = field(
         default_factory=dict, repr=False, compare=False
@@ -256,6 +258,7 @@ def build_problem(
     forward: Forward | None = None,
     labels: Labels | None = None,
     transform: Transform | None = None,
+    strict: bool = False,
 ) -> Problem:
     """Check the input and put it in one value; every error says what was wrong and what to do."""
     model = uncompiled(model)
@@ -323,6 +326,7 @@ def build_problem(
         direct=how.direct,
         ends=ends if how.direct else None,
         labels=None if labels is None else label_tensor(labels, index),
+        strict=strict,
     )
 
 

@@ -99,11 +99,20 @@ class Reading(TorchDispatchMode):
 
     def reads_edges(self, output: Any) -> bool:
         """Whether an output was made of any of the graph's edge sets."""
+        made = self._made(output)
+        return any(source.edges and made >> at & 1 for at, source in enumerate(self.sources))
+
+    def read_by(self, output: Any) -> set[str]:
+        """Names of the graph's tensors that an output was made of."""
+        made = self._made(output)
+        return {source.name for at, source in enumerate(self.sources) if made >> at & 1}
+
+    def _made(self, output: Any) -> int:
         made = 0
         for leaf in tree_iter(output):
             if isinstance(leaf, Tensor):
                 made |= self._of(leaf)[0]
-        return any(source.edges and made >> at & 1 for at, source in enumerate(self.sources))
+        return made
 
     def _enter(self, source: Source) -> tuple[int, int]:
         bit = 1 << len(self.sources)
@@ -146,9 +155,11 @@ class Reading(TorchDispatchMode):
             for tensor, (_, mask) in zip(given, known, strict=True):
                 whole = tensor.layout != torch.strided or not tensor.is_floating_point()
                 entries |= mask if whole else 0  # where its entries stand, not what they are
-        for leaf in tree_iter(out):
-            if isinstance(leaf, Tensor):  # one that was written to is made of what it was, too
-                self._known[leaf] = (made | self._known.get(leaf, (0, 0))[0], entries)
+        for at, leaf in enumerate(tree_iter(out)):
+            if isinstance(leaf, Tensor):
+                # One that was written to is made of what it was, too; sorting gives entries, then places.
+                same = entries if at == 0 or func.is_view else 0
+                self._known[leaf] = (made | self._known.get(leaf, (0, 0))[0], same)
         return out
 
     def _look_for_ids(self, name: str, args: tuple[Any, ...]) -> None:
@@ -186,6 +197,14 @@ class Reading(TorchDispatchMode):
         for at, source in enumerate(self.sources):
             if entries >> at & 1 and not source.edges:
                 self.uses.append(Use(source, current_line(), writes))
+
+
+class Unwatched(Reading):
+    """Of a pass that could not be watched: nothing is known, and nothing is held against the model."""
+
+    def reads_edges(self, output: Any) -> bool:
+        """Taken for granted."""
+        return True
 
 
 def _tensors(data: Data | HeteroData) -> Iterator[tuple[str, Tensor, bool]]:

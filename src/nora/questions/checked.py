@@ -48,10 +48,11 @@ class Checked:
         names: Sequence[str] | None = None,
         class_names: Sequence[str] | None = None,
         masks: Mapping[str, Tensor] | None = None,
+        strict: bool = False,
         once: bool = False,
     ) -> None:
         self._problem = build_problem(
-            model, data, task, None, targets, forward, transform=transform
+            model, data, task, None, targets, forward, transform=transform, strict=strict
         )
         self.names = None if names is None else tuple(map(str, names))
         if self.names is not None and len(self.names) != self._problem.num_nodes:

@@ -51,6 +51,7 @@ def edge_influence(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    strict: bool = False,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     checkpoint: str | Path | None = None,
@@ -78,6 +79,7 @@ def edge_influence(
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        strict: As in `influence`.
         names: As in `influence`.
         class_names: As in `influence`.
         checkpoint: Folder for finished parts; a second call with the same input resumes there.
@@ -105,6 +107,7 @@ def edge_influence(
         task,
         forward=forward,
         transform=transform,
+        strict=strict,
         targets=targets,
         names=names,
         class_names=class_names,

@@ -29,6 +29,7 @@ from nora.engine.prepared import Prepared
 from nora.engine.verification import tolerated
 from nora.problem import Problem, Transform
 from nora.problem.calling import Forward
+from nora.problem.checks import MISFIT
 from nora.problem.edit_resolution import Resolved
 from nora.problem.edited import predict_after
 from nora.problem.measuring import items_of
@@ -59,6 +60,7 @@ def flip(
     pairs: int = PAIRS,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    strict: bool = False,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     progress: bool = True,
@@ -77,6 +79,7 @@ def flip(
             proved of the others.
         forward: As in `influence`.
         transform: As in `influence`.
+        strict: As in `influence`.
         names: As in `influence`.
         class_names: As in `influence`.
         progress: Show a progress bar.
@@ -99,6 +102,7 @@ def flip(
         task,
         forward=forward,
         transform=transform,
+        strict=strict,
         names=names,
         class_names=class_names,
         once=True,
@@ -326,8 +330,8 @@ def _part(effects: Effects, near: Tensor, node: int) -> Problem | None:
             checked_removals={},
         )
         before = part.predict()
-    except (RuntimeError, ValueError, IndexError, KeyError):
-        return None  # a type may have no node left
+    except MISFIT:
+        return None  # a type may have no node left, or the model may want more of them
     error = float((before[int((near == node).nonzero())] - effects.before[node]).abs().max())
     same = part.edge_index.size(1) == int(inside.sum()) and error <= tolerated(before.dtype)
     return part if same else None

@@ -33,6 +33,7 @@ def fragile(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    strict: bool = False,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     method: str = "exact",
@@ -50,6 +51,7 @@ def fragile(
         targets: Look at these predictions only, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        strict: As in `influence`.
         names: As in `influence`.
         class_names: As in `influence`.
         method: `exact`, or `brute` for full forward passes.
@@ -73,6 +75,7 @@ def fragile(
         task,
         forward=forward,
         transform=transform,
+        strict=strict,
         targets=targets,
         names=names,
         class_names=class_names,

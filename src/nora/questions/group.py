@@ -48,6 +48,7 @@ def best_group(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    strict: bool = False,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     measure: Asked = "change",
@@ -70,6 +71,7 @@ def best_group(
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        strict: As in `influence`.
         names: As in `influence`.
         class_names: As in `influence`.
         measure: What is summed over the predictions that change, one of those of `nora.influence`. Those that
@@ -95,6 +97,7 @@ def best_group(
         task,
         forward=forward,
         transform=transform,
+        strict=strict,
         targets=targets,
         names=names,
         class_names=class_names,

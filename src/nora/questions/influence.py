@@ -41,6 +41,7 @@ def influence(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    strict: bool = False,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     labels: Labels | None = None,
@@ -67,6 +68,8 @@ def influence(
         forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
         transform: `data -> data`, for models of structure that is computed beforehand: applied to the
             graph, and again without each node, before the model sees it. E.g. PyG's `SIGN(2)`.
+        strict: Refuse structure in `data` that was recognised as computed beforehand (normalised weights,
+            positional encodings, degrees), instead of warning of it.
         names: The nodes' names, `[num_nodes]`: results show them, and nodes may be given by name.
         class_names: The classes' names, by which results show classes and measures may name them.
         labels: True influences of some nodes, for methods that learn from them: an `Influence` of
@@ -108,6 +111,7 @@ def influence(
         task,
         forward=forward,
         transform=transform,
+        strict=strict,
         targets=targets,
         names=names,
         class_names=class_names,

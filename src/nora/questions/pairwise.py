@@ -35,6 +35,7 @@ def influence_matrix(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    strict: bool = False,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     method: str = "exact",
@@ -54,6 +55,7 @@ def influence_matrix(
         targets: Tell only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        strict: As in `influence`.
         names: As in `influence`.
         class_names: As in `influence`.
         method: `exact`, or `brute` for full forward passes (whose rounding shows as tiny changes).
@@ -77,6 +79,7 @@ def influence_matrix(
         task,
         forward=forward,
         transform=transform,
+        strict=strict,
         targets=targets,
         names=names,
         class_names=class_names,
@@ -121,6 +124,7 @@ def influencers(
     *,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    strict: bool = False,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     measure: Asked = "change",
@@ -140,6 +144,7 @@ def influencers(
         task: What is predicted; node classification from logits by default.
         forward: As in `influence`.
         transform: As in `influence`.
+        strict: As in `influence`.
         names: As in `influence`.
         class_names: As in `influence`.
         measure: What is told of its prediction, one of the measures of `nora.influence`. Those that may be
@@ -164,6 +169,7 @@ def influencers(
         task,
         forward=forward,
         transform=transform,
+        strict=strict,
         names=names,
         class_names=class_names,
         once=True,

@@ -44,6 +44,8 @@ class Session(Checked):
         class_names: The classes' names, by which measures and flips may name them.
         masks: Masks `[num_nodes]` by name for measures of some nodes only, e.g. `{"test": mask}`, beside
             those that `data` has as `test_mask`.
+        strict: Refuse structure in `data` that was recognised as computed beforehand (normalised weights,
+            positional encodings, degrees), instead of warning of it; see `transform`.
         once: For one question only: nobody need look whether model and graph have changed since.
 
     Example:

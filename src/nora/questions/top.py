@@ -58,6 +58,7 @@ def top(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    strict: bool = False,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     screen: str = "auto",
@@ -76,6 +77,7 @@ def top(
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        strict: As in `influence`.
         names: As in `influence`.
         class_names: As in `influence`.
         screen: The method that orders the candidates. By default estimates with standard errors (`exact`
@@ -104,6 +106,7 @@ def top(
         task,
         forward=forward,
         transform=transform,
+        strict=strict,
         targets=targets,
         names=names,
         class_names=class_names,

@@ -33,6 +33,7 @@ def what_if(
     targets: Nodes | None = None,
     forward: Forward | None = None,
     transform: Transform | None = None,
+    strict: bool = False,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     method: str = "exact",
@@ -54,6 +55,7 @@ def what_if(
         targets: Count only the change of these predictions, as in `influence`.
         forward: As in `influence`.
         transform: As in `influence`.
+        strict: As in `influence`.
         names: As in `influence`.
         class_names: As in `influence`.
         method: `exact`, or `brute` for a full forward pass on the edited graph.
@@ -76,6 +78,7 @@ def what_if(
         task,
         forward=forward,
         transform=transform,
+        strict=strict,
         targets=targets,
         names=names,
         class_names=class_names,

@@ -216,14 +216,16 @@ def _joined(given: list[Any], op: Op) -> Any:
         if any(other != first for other in given):
             raise UnsupportedError(f"{op.name} takes other tensors on other graphs, at {op.line}")
         return first
-    if all(
-        type(other) is type(first) and (other == first or _nan(first, other)) for other in given
-    ):
+    if all(type(other) is type(first) and _equal(first, other) for other in given):
         return first
     if all(isinstance(other, int | float) for other in given):
         return Sized(tuple(given))
     raise UnsupportedError(f"{op.name} takes other arguments on other graphs, at {op.line}")
 
 
-def _nan(a: Any, b: Any) -> bool:
-    return bool(isinstance(a, float) and isinstance(b, float) and a != a and b != b)
+def _equal(a: Any, b: Any) -> bool:
+    """Whether two arguments are the same; objects that cannot be compared (packed weights) are not."""
+    try:
+        return bool(a is b or a == b or (isinstance(a, float) and a != a and b != b))
+    except NotImplementedError:
+        return False
