@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import builtins
+import threading
+import time
+
 import pytest
 import torch
+import torch_geometric.backend
+import torch_geometric.utils
 from torch import Tensor, nn
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
 import by_hand
 import nora
+from nora.engine.tape.record import record
 
 
 class Recurrent(nn.Module):
@@ -76,3 +83,52 @@ def test_where_graphs_part_at_one_line_it_is_named_once(hubs: Data) -> None:
     found = nora.influence(model, hubs, "exact", progress=False)
     assert "does something else on other graphs: before" in found.details["fallback"]
     assert found.details["fallback"].count("test_record.py") == 1
+
+
+def switches() -> tuple[object, ...]:
+    """Everything of the process that a recording changes while it runs."""
+    return (
+        torch.backends.mha.get_fastpath_enabled(),
+        torch._C._get_mkldnn_enabled(),
+        torch_geometric.backend.use_segment_matmul,
+        torch_geometric.utils.coalesce.__code__,
+        builtins.len,
+    )
+
+
+def test_recordings_that_overlap_leave_the_process_as_found() -> None:
+    before, x = switches(), torch.ones(3, 2)
+    inside, begun = threading.Event(), threading.Event()
+
+    def first() -> torch.Tensor:
+        inside.set()
+        begun.wait(5)
+        time.sleep(0.1)  # the other one would be inside by now
+        return x.relu()
+
+    def second() -> None:
+        inside.wait(5)
+        begun.set()
+
+        def slow() -> torch.Tensor:
+            time.sleep(0.3)  # longer than the first one
+            return x.relu()
+
+        record(slow, {"x": x})
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    record(first, {"x": x})
+    thread.join()
+    assert switches() == before
+
+
+def test_a_recording_that_fails_leaves_the_process_as_found() -> None:
+    before = switches()
+
+    def fails() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        record(fails, {})
+    assert switches() == before

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -163,31 +162,20 @@ def _arguments(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-_lock = Lock()
-_recording = 0
-_before: list[tuple[Any, CodeType]] = []
-
-
 @contextmanager
 def one_operation_each() -> Iterator[None]:
     """PyG's functions are one operation each, under whatever name a model knows them.
 
-    A version of PyG that takes other arguments keeps its own code: it is then followed as it runs.
+    A version of PyG that takes other arguments keeps its own code: it is then followed as it runs. One thread
+    at a time may be in here; see `record`.
     """
-    global _recording
-    with _lock:
-        _recording += 1
-        if _recording == 1:
-            for function, stand_in in STAND_INS:
-                if _arguments(function.__code__) == _arguments(stand_in.__code__):
-                    _before.append((function, function.__code__))
-                    function.__code__ = stand_in.__code__
+    before: list[tuple[Any, CodeType]] = []
     try:
+        for function, stand_in in STAND_INS:
+            if _arguments(function.__code__) == _arguments(stand_in.__code__):
+                before.append((function, function.__code__))
+                function.__code__ = stand_in.__code__
         yield
     finally:
-        with _lock:
-            _recording -= 1
-            if not _recording:
-                while _before:
-                    function, code = _before.pop()
-                    function.__code__ = code
+        for function, code in before:
+            function.__code__ = code

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, reduce
 from pathlib import Path
-from threading import Lock, local
+from threading import local
 from typing import Any
 
 import torch
@@ -237,8 +237,6 @@ class Sized(TorchFunctionMode):
 
 _len = builtins.len
 _here = local()
-_lock = Lock()
-_recordings = 0
 
 
 def _measured(sized: Any, /) -> int:
@@ -251,20 +249,12 @@ def _measured(sized: Any, /) -> int:
 
 @contextmanager
 def sizes_noted(log: SizeLog) -> Iterator[None]:
-    """Comparisons of sizes that this thread makes are noted in `log`."""
-    global _recordings
-    outer = getattr(_here, "log", None)
-    with _lock:
-        _recordings += 1
-        builtins.len = _measured
-    _here.log = log
+    """Comparisons of sizes that this thread makes are noted in `log`; one thread at a time (see `record`)."""
+    outer, before = getattr(_here, "log", None), builtins.len
+    _here.log, builtins.len = log, _measured
     try:
         with Sized(log):
             yield
     finally:
         log.open = False
-        _here.log = outer
-        with _lock:
-            _recordings -= 1
-            if not _recordings:
-                builtins.len = _len
+        _here.log, builtins.len = outer, before

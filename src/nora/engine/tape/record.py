@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from threading import RLock
 from typing import Any, NamedTuple
 
 import torch
@@ -31,6 +32,9 @@ from nora.problem.lines import Line, current_line
 aten = torch.ops.aten
 # A model that runs more operations than this loops over nodes or edges in Python.
 MOST_OPERATIONS = 50_000
+# Switches of the whole process are set while a pass is recorded: two overlapping recordings could not both
+# restore them.
+_ONE_AT_A_TIME = RLock()
 
 
 @dataclass
@@ -368,7 +372,9 @@ def record(
         handles.append(module.register_forward_hook(after(name), with_kwargs=True, prepend=True))
     try:
         log = SizeLog(recorder.known_number, lambda: len(tape.ops))
-        with torch.no_grad(), plain_operations(), Rewritten(), sizes_noted(log), recorder:
+        with (
+            _ONE_AT_A_TIME, torch.no_grad(), plain_operations(), Rewritten(), sizes_noted(log), recorder
+        ):  # fmt: skip
             out = run()
         tape.comparisons = log.found
         with torch.no_grad():
