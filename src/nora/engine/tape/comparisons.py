@@ -24,9 +24,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from nora.engine.tape.float_first import meets_float
+from nora.engine.tape.plainly import Rewritten
 from nora.engine.tape.tape import Comparison, Ref, TooLongError
 from nora.problem.lines import current_line, own_frame
 
@@ -207,7 +207,7 @@ _SHAPE = torch.Tensor.shape.__get__  # type: ignore[attr-defined]
 _VALUES = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__)
 
 
-class Sized(TorchFunctionMode):
+class Sized(Rewritten):
     """Hands out the sizes of tensors as `Size`."""
 
     def __init__(self, log: SizeLog) -> None:
@@ -217,7 +217,7 @@ class Sized(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        out = func(*args, **(kwargs or {}))
+        out = super().__torch_function__(func, types, args, kwargs)
         if func == _SHAPE or (func is torch.Tensor.size and isinstance(out, torch.Size)):
             log, tensor = self.log, args[0]
             return torch.Size(log.size(tensor, axis, n) for axis, n in enumerate(out))

@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from nora.engine.tape.comparisons import SizeLog, sizes_noted
-from nora.engine.tape.plainly import Rewritten, plain_operations
+from nora.engine.tape.plainly import plain_operations
 from nora.engine.tape.schemas import schema_facts
 from nora.engine.tape.simplify import simplified
 from nora.engine.tape.tape import Call, Op, Ref, Tape, TooLongError
@@ -372,9 +372,7 @@ def record(
         handles.append(module.register_forward_hook(after(name), with_kwargs=True, prepend=True))
     try:
         log = SizeLog(recorder.known_number, lambda: len(tape.ops))
-        with (
-            _ONE_AT_A_TIME, torch.no_grad(), plain_operations(), Rewritten(), sizes_noted(log), recorder
-        ):  # fmt: skip
+        with _ONE_AT_A_TIME, torch.no_grad(), plain_operations(), sizes_noted(log), recorder:
             out = run()
         tape.comparisons = log.found
         with torch.no_grad():
