@@ -132,7 +132,7 @@ def measure(made: Made) -> dict[str, Any]:
         nodes, others = drawn[:RANDOM], drawn[RANDOM:]
 
         def scores(one: Engine, some: torch.Tensor) -> np.ndarray:
-            found = torch.zeros(problem.num_nodes, 2, dtype=torch.double)
+            found = torch.zeros(problem.num_nodes, 3, dtype=torch.double)
             for ids, values in one.by_chunks(one.estimates, some, MEMORY, 1):
                 found[ids] = values
             return found[some].numpy()
@@ -153,7 +153,8 @@ def measure(made: Made) -> dict[str, Any]:
             }
             if one.sampling is not None:
                 calibration = Calibration.of(engine, one, Removals.single(others), MEMORY, 1)
-                _, error = calibration.scored(torch.from_numpy(found))
+                some = Removals.single(nodes)
+                _, error = calibration.scored(torch.from_numpy(found), engine, some, MEMORY, 1)
                 within = np.abs(found[:, 0] - truth[:, 0]) <= 1.96 * error.double().numpy() + 1e-7
                 told |= {"covered": float(within.mean()), "error_factor": calibration.factor}
             return told

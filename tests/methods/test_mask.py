@@ -252,7 +252,7 @@ def test_a_model_called_with_a_sparse_matrix_is_refused_unless_inputs_are_masked
 def test_a_model_without_message_passing_is_refused_with_a_remedy(where: str) -> None:
     class Rows(nn.Module):
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            return x
+            return x - x.mean(dim=0)
 
     with pytest.raises(ValueError, match=r"Rows has no torch_geometric MessagePassing.*'brute'"):
         masked(Rows(), bridge(), where=where)

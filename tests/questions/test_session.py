@@ -181,15 +181,21 @@ def test_a_model_that_cannot_be_followed_is_told_of_and_tried_once(data: Data) -
 
 
 def test_warnings_point_at_the_line_that_asked(data: Data) -> None:
-    class Everyone(torch.nn.Module):
+    class ById(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Parameter(torch.randn(data.num_nodes, 2).double())
+
         def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
-            return x[:, :2]
+            return torch.zeros_like(self.table).index_add(
+                0, edge_index[1], self.table[edge_index[0]]
+            )
 
     for ask in (
-        lambda: nora.influence(Everyone(), data, "brute", progress=False),
-        lambda: nora.Session(Everyone(), data).what_if(1),
+        lambda: nora.influence(ById(), data, "brute", progress=False),
+        lambda: nora.Session(ById(), data).what_if(1),
     ):
-        with pytest.warns(RuntimeWarning, match="reads no edges") as caught:
+        with pytest.warns(RuntimeWarning, match="weights by node id") as caught:
             ask()
         assert caught[0].filename == __file__
 

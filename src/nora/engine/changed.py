@@ -223,6 +223,8 @@ class Arriving:
         mass: Size of each node's sum, which a new `left` changes as a whole `[N]`, float64.
         worth: How much a change of each node's row matters `[N]`, float64.
         certain: The reached rows that are computed in any case `[T]`, a mask.
+        most: What arrives counts for no more than this: predictions saturate.
+        least: Inclusion probability that a row has at least, per size of what arrives `[N]`; empty: none.
     """
 
     share: Tensor | None
@@ -231,22 +233,26 @@ class Arriving:
     mass: Tensor
     worth: Tensor
     certain: Tensor
+    most: float
+    least: Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class Turning:
-    """Attention: which receivers are weighed anew because their own part of the scores has changed.
+    """Attention: what a change of the receiver's own part of the scores does to its output.
 
-    That touches all neighbours of one receiver, and mostly changes little: where there are more than `many`,
-    it is done for one receiver in so many, and counts for the others.
+    That turns the weights of all its neighbours. Where there are more than `many`, a small change is followed
+    to first order, by derivatives that are the same for all removals.
 
     Attributes:
-        start: A random number for every removal `[c]`.
-        many: Receivers with no more neighbours are all weighed anew.
+        many: Receivers with no more neighbours are always weighed again.
+        place: Where each node's derivative is, −1 for those without `[N]`.
+        slope: Derivatives of outputs by the receiver's part of the scores `[hubs, H, C]`.
     """
 
-    start: Tensor
     many: int
+    place: Tensor
+    slope: Tensor
 
 
 @dataclass(frozen=True, eq=False)

@@ -194,6 +194,7 @@ class Engine:
             return self._partly_by_passes(removals, broken, tally, exactly)
         tolerance = 0.0 if exactly else self.tolerance
         draws = None if exactly or self.sampling is None else self.sampling.of(removals)
+        tally.sampled = None if draws is None else draws.sampled
         chunk = Chunk(removals, self.plan.num_nodes, self.backend, tolerance, tally, draws=draws)
         with torch.no_grad():
             if len(removals.node) < self.plan.num_nodes * len(removals):
@@ -295,9 +296,11 @@ class Engine:
         return self._totals(removals, tally)[0].to(summed_in(self.before.dtype))
 
     def estimates(self, removals: Removals, tally: Tally | None = None) -> Tensor:
-        """`F` of every removal, and how far off it may be by the last draws `[c, 2]`, float64."""
+        """`F` of every removal, its standard error by the last draws, `Tally.sampled` `[c, 3]`, float64."""
+        tally = Tally() if tally is None else tally
         total, variance = self._totals(removals, tally)
-        return torch.stack([total, variance.sqrt()], dim=1)
+        sampled = torch.zeros_like(total) if tally.sampled is None else tally.sampled.to(total)
+        return torch.stack([total, variance.sqrt(), sampled], dim=1)
 
     def _totals(self, removals: Removals, tally: Tally | None) -> tuple[Tensor, Tensor]:
         """`F` of every removal `[c]`, and the variance of its last draws."""

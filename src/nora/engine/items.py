@@ -13,7 +13,7 @@ from nora.problem.task import Task, item_change
 from nora.problem.tasks.link_prediction import LinkPrediction
 
 # What a sure prediction is worth, beside one between two classes (0.5).
-LEAST_WORTH = 0.02
+LEAST_WORTH = 0.05
 
 
 def changes(backend: Backend, task: Task, before: Tensor, changed: Changed) -> Tensor:

@@ -24,6 +24,12 @@ ROUNDS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 # Few removals mostly show what starting costs: more are timed, until they take so long, or a share of the
 # time that there is.
 ENOUGH_SECONDS, ENOUGH_SHARE = 0.5, 0.05
+# Least Spearman correlation and largest median relative error of an estimate that is as good as usual, and of
+# one that is still taken before another whose agreement is not known. Pearson's correlation is ruled by the
+# hubs, and may be 0.9998 where half of the scores are off by a quarter.
+WORTHWHILE, ENOUGH = (0.95, 0.2), (0.8, 0.5)
+# The median error of a stratum counts where it is that of so many removals.
+FEWEST = 4
 
 
 @dataclass(frozen=True)
@@ -32,12 +38,22 @@ class Agreement:
 
     Attributes:
         pearson, spearman: Correlations; Pearson's is ruled by the hubs.
-        error: Median relative error.
+        error: Median relative error, of all or of the stratum where it is largest.
     """
 
     pearson: float
     spearman: float
     error: float
+
+    @property
+    def worthwhile(self) -> bool:
+        """Whether the estimate is as good as it usually is."""
+        return self.spearman >= WORTHWHILE[0] and self.error <= WORTHWHILE[1]
+
+    @property
+    def enough(self) -> bool:
+        """Whether the estimate is better than one of unknown agreement."""
+        return self.spearman >= ENOUGH[0] and self.error <= ENOUGH[1]
 
 
 class Pilot:
@@ -123,12 +139,13 @@ class Pilot:
         often = np.repeat(
             np.arange(len(self.truth)), np.maximum(1, np.rint(self.weight).astype(int))
         )
-        seen = often[self.truth[often] > 0]
-        off = np.abs(scores[seen] - self.truth[seen]) / self.truth[seen]
+        strata = np.split(np.arange(len(self.truth)), np.cumsum(self._sampled)[:-1])
+        seen = [part[self.truth[part] > 0] for part in (often, *strata)]
+        off = [np.abs(scores[part] / self.truth[part] - 1) for part in seen]
         return Agreement(
             pearson(scores, self.truth, self.weight),
             spearman(scores[often], self.truth[often]),
-            float(np.median(off)) if len(seen) else 0.0,
+            max((float(np.median(part)) for part in off if len(part) >= FEWEST), default=0.0),
         )
 
     def _for_all(self, engine: Engine, at: int, spent: float, count: int, goes: int = 1) -> float:

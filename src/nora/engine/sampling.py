@@ -18,6 +18,12 @@ so that a node with a small influence is followed as closely as a hub, and about
 computed in each step. Draws are systematic (one random number per removal and step, rows in a fixed order),
 which spreads them evenly over the rows and leaves less to chance than independent ones.
 
+Three things keep single draws from deciding. A row whose share of `Σ b` exceeds a third of the error is
+computed for certain: it would be missed seldom, but then all that it passes on is missed, and nothing that
+was drawn shows it. What arrives counts for no more than a typical row is large, as predictions saturate: the
+loose bound of a hub does not hide all others. And before the last messages, `q_k` is at least what keeps
+`change_k / q_k` below half of the row's own size: activations and predictions are not linear in more.
+
 Randomness follows from the seed, the removal and the step alone: chunks, threads and shards do not matter.
 """
 
@@ -31,14 +37,20 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.backend import Backend
-from nora.engine.changed import Arriving, Changed, Reach, Removals, Turning
+from nora.engine.changed import Arriving, Changed, Reach, Removals
 from nora.engine.edges import Edges
 from nora.engine.pointers import owner_of
 from nora.engine.steps.step import Step, Value
+from nora.engine.tally import EXACTLY, INNER, LAST
 
 # Errors of inner steps are in rows of which absolute values are taken later, where they do not cancel.
-INNER = 1 / 3
-# Receivers with more neighbours than this over the tolerance squared, at least FEW, are turned by draws.
+INNER_ERROR = 1 / 3
+# By its Horvitz–Thompson weight a row of an inner step may move by this part of its own size: activations
+# and predictions are not linear in more.
+FARTHEST = 0.5
+# Rows are not taken to be smaller than this part of a typical one.
+SMALLEST_ROW = 0.1
+# Receivers with more neighbours than this over the tolerance squared, at least FEW, turn to first order.
 MANY, FEW = 0.05, 32
 # Chances are whole multiples of 2^-BITS, so that their sums do not depend on what stands before them.
 BITS = 32
@@ -82,7 +94,8 @@ class Sampling:
 
     def of(self, removals: Removals) -> Draws:
         """The draws of a chunk of removals."""
-        return Draws(self, removal_keys(removals))
+        keys = removal_keys(removals)
+        return Draws(self, keys, torch.full([len(keys)], EXACTLY))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +105,12 @@ class Draws:
     Attributes:
         sampling: How rows are drawn.
         keys: A number that stands for each removal `[c]`.
+        sampled: How each was sampled so far, see `Tally.sampled` `[c]`; steps write it.
     """
 
     sampling: Sampling
     keys: np.ndarray
+    sampled: Tensor
 
     def start(self, step: int) -> Tensor:
         """Where each removal's draws begin in a step, `BITS` random bits `[c]`."""
@@ -104,10 +119,10 @@ class Draws:
         )
         return torch.from_numpy((_mixed(self.keys ^ salt) >> np.uint64(32)).astype(np.int64))
 
-    def turning(self) -> Turning:
-        """Which receivers are weighed anew because their own part of the scores has changed."""
-        many = int(MANY / max(self.sampling.tolerance, 1e-9) ** 2)
-        return Turning(self.start(-1), max(many, FEW))
+    @property
+    def many(self) -> int:
+        """Receivers with more neighbours follow small changes of their own scores to first order."""
+        return max(int(MANY / max(self.sampling.tolerance, 1e-9) ** 2), FEW)
 
     def of(self, step: Step) -> Drawing | None:
         """How a step's rows are drawn; None where all are computed."""
@@ -116,8 +131,11 @@ class Draws:
             return None
         number = list(worth.rows).index(id(step))
         last = id(step) in worth.last
-        error = self.sampling.tolerance * (1.0 if last else INNER)
-        return Drawing(worth.rows[id(step)], error, self.start(number))
+        error = self.sampling.tolerance * (1.0 if last else INNER_ERROR)
+        key = id(step)
+        return Drawing(
+            worth.rows[key], error, self.start(number), last, *worth.limits[key], self.sampled
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,24 +146,39 @@ class Drawing:
         worth: How much a change of each row matters `[N]`.
         error: The relative error of their sum that is aimed at.
         start: Where each removal's draws begin `[c]`.
+        last: Whether no messages follow.
+        most, least: See `Arriving`.
+        sampled: See `Draws`.
     """
 
     worth: Tensor
     error: float
     start: Tensor
+    last: bool
+    most: float
+    least: Tensor
+    sampled: Tensor
+
+    def arriving(
+        self, share: Tensor | None, size: Tensor, also: Tensor, mass: Tensor, certain: Tensor
+    ) -> Arriving:
+        """What the step's rows are drawn by; see `Arriving`."""
+        return Arriving(share, size, also, mass, self.worth, certain, self.most, self.least)
 
 
 @dataclass(frozen=True, eq=False)
 class Worth:
-    """How much a change of a row matters for the predictions that count.
+    """How much a change of a row matters for the predictions that count: its importance.
 
     Attributes:
         rows: By the id of the step that makes the row, `[N]`; rows of other steps are not drawn.
-        last: The steps after which nothing passes messages any more.
+        last: The steps whose rows alone say what is predicted: no messages follow, and no other rows join.
+        limits: `most` and `least` of `Arriving`, by the id of the step.
     """
 
     rows: dict[int, Tensor]
     last: frozenset[int]
+    limits: dict[int, tuple[float, Tensor]]
 
 
 def worth_of(steps: Sequence[Step], output: Value, worth: Tensor, sampled_last: bool) -> Worth:
@@ -161,24 +194,51 @@ def worth_of(steps: Sequence[Step], output: Value, worth: Tensor, sampled_last: 
         sampled_last: Whether rows may be drawn that only row-wise maps follow.
     """
     known: dict[int, Tensor] = {id(output): worth}
-    direct, rows, last = {id(output)}, dict[int, Tensor](), set[int]()
+    direct, inner, joined = {id(output)}, set[int](), _joined(steps)
+    rows, last, limits = dict[int, Tensor](), set[int](), dict[int, tuple[float, Tensor]]()
     for step in reversed(steps):
-        key = id(step.output)
+        key, inputs = id(step.output), {id(value) for value in step.inputs}
         mine = known.pop(key, None)
         if mine is None or step.output.static:
             continue
         if key in direct and step.rowwise:
-            direct |= {id(value) for value in step.inputs}
+            direct |= inputs
+        if key in inner or key in joined or not step.rowwise:
+            inner |= inputs
         nodes = step.output.space.size == len(worth)
         if step.samples and step.drawn and nodes and (sampled_last or key not in direct):
             rows[id(step)] = mine
-            if key in direct:
+            limits[id(step)] = _limits(step, key in inner)
+            if key not in inner:
                 last.add(id(step))
         told = nodes and (step.rowwise or step.samples)
         parts = step.worths(mine) if told else [torch.ones_like(worth)] * len(step.inputs)
         for value, part in zip(step.inputs, parts, strict=True):
             known[id(value)] = known[id(value)] + part if id(value) in known else part
-    return Worth(rows, frozenset(last))
+    return Worth(rows, frozenset(last), limits)
+
+
+def _joined(steps: Sequence[Step]) -> set[int]:
+    """Values that row-wise steps make of rows of several others, as a residual connection does.
+
+    A row that was drawn meets one there that was not, or not as often: it is moved by its weight.
+    """
+    made_by: dict[int, frozenset[int]] = {}
+    for step in steps:
+        changing = [made_by.get(id(v), frozenset()) for v in step.inputs if not v.static]
+        made_by[id(step.output)] = (
+            frozenset().union(*changing) if step.rowwise else frozenset({id(step)})
+        )
+    return {value for value, makers in made_by.items() if len(makers) > 1}
+
+
+def _limits(step: Step, inner: bool) -> tuple[float, Tensor]:
+    """`most` and `least` of `Arriving` for a step's rows, from the original ones."""
+    size = step.output.whole().flatten(1).abs().sum(1, dtype=torch.double)
+    typical = float(size.nanmedian()) or float(size.nansum() / len(size))
+    if not 0 < typical < torch.inf:
+        return torch.inf, size[:0]
+    return typical, 1 / (FARTHEST * size.clamp(min=SMALLEST_ROW * typical)) if inner else size[:0]
 
 
 def weighted_alike(
@@ -220,7 +280,11 @@ def thinned(
     drawing: Drawing,
 ) -> tuple[Reach, Tensor, Changed, Tensor]:
     """The reached rows that are drawn, what else is known of them, and how often each counts `[T]`."""
+    rows = reach.ptr.diff()
     reach, chance, kept = backend.draw(edges, reach, arrives, drawing.error, drawing.start, BITS)
+    certain = torch.zeros_like(rows).index_add(0, owner_of(reach.ptr), (chance == 1 << BITS).long())
+    how = torch.where(certain < rows, LAST if drawing.last else INNER, EXACTLY).cpu()
+    torch.maximum(drawing.sampled, how, out=drawing.sampled)
     own = reach.also >= 0
     if len(more) and not bool(own.all()):
         ptr = torch.zeros_like(more.ptr)

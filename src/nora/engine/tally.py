@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
+# All rows of a removal were computed; some of the last messages' rows were sampled; or of earlier ones.
+EXACTLY, LAST, INNER = 0, 1, 2
+
 
 @dataclass
 class Tally:
@@ -14,12 +19,14 @@ class Tally:
         mass: L1 mass of message changes, in typical messages.
         pruned: The part of it that was not propagated.
         full_passes: Edits that broke a guard, and got a full pass each.
+        sampled: How each removal was sampled: `EXACTLY`, `LAST` or `INNER` `[c]`; None where none was.
     """
 
     bytes: int = 0
     mass: float = 0.0
     pruned: float = 0.0
     full_passes: int = 0
+    sampled: Tensor | None = None
 
     @property
     def share(self) -> float:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch_geometric.nn import MessagePassing
 
 from nora.engine.calibration import MOST as CALIBRATED
 from nora.engine.changed import Removals
@@ -35,10 +36,6 @@ from nora.stacklevel import warn
 from nora.wording import duration
 
 TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
-# Below this correlation on the sample, leaving changes out is no better than the sketch.
-WORTHWHILE = 0.95
-# An estimate that correlates so little is still taken before one whose correlation is not known.
-ENOUGH = 0.8
 # Choosing may take this share of the budget, once the engine is there.
 CHOOSING = 0.1
 # What exceeds the budget by no more than this share is not worth an estimate.
@@ -137,6 +134,7 @@ def _choose(
             problem,
             f"to prepare exact would alone take {duration(PREPARING * forward)}, more than the budget of "
             f"{duration(budget)}",
+            budget / forward,
         )
     try:
         engine = prepared.engine(problem, removals=count)
@@ -147,6 +145,7 @@ def _choose(
             problem,
             f"the engine cannot follow this model ({reason}), and brute force would take "
             f"{duration(by_passes)}, more than the budget of {duration(budget)}",
+            budget / forward,
         )
     # The run itself checks a few removals by brute force, each on a graph that is cut anew.
     options["verify"] = VERIFIED
@@ -164,20 +163,20 @@ def _choose(
         return Choice("exact", options, _late("exact", seconds, budget), seconds, 1.0)
     price = f"exact would take {duration(seconds)}"
     deadline = max(start + budget, time.perf_counter() + AT_LEAST * budget) + LATE * budget
-    found = _tolerable(engine, pilot, seed, deadline - again, price, options)
+    found, agreement = _tolerable(engine, pilot, seed, deadline - again, price, options)
     # What was measured, if it agrees at all, is better than what nobody knows the agreement of.
-    if found is not None and found.expected_pearson >= (ENOUGH if _draws(engine) else WORTHWHILE):
+    if found and agreement and (agreement.enough if _draws(engine) else agreement.worthwhile):
         return found
     left = deadline - time.perf_counter()
     # A backward pass takes no less than half of a forward pass; to try one takes time and memory.
     hopeless = SAMPLES * forward / 2 > left
     sketch = float("inf") if hopeless else _sketch_seconds(engine, problem, left)
-    if found is None:
+    if found is None or agreement is None:
         price += f", and no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"
     else:
         price += (
             f", and with tolerance {found.options['tolerance']:g}, which fits {duration(budget)}, it would "
-            f"correlate with that by {found.expected_pearson:.2f} only"
+            f"be off too far{_told(agreement)}"
         )
     if sketch <= left:
         return Choice(
@@ -186,9 +185,9 @@ def _choose(
             f"{price}; a sketch of {SAMPLES} backward passes should take {duration(sketch)}",
             sketch,
         )
-    if found is not None and found.expected_pearson >= ENOUGH:
+    if found and agreement and (agreement.enough or not _differentiable(problem)):
         return found
-    return _last_resort(problem, price)
+    return _last_resort(problem, price, count * budget / seconds)
 
 
 def _late(what: str, seconds: float, budget: float) -> str:
@@ -198,15 +197,28 @@ def _late(what: str, seconds: float, budget: float) -> str:
     )
 
 
-def _last_resort(problem: Problem, price: str) -> Choice:
-    """The paper's approximation, where the model can be differentiated; else nothing but the price.
+def _differentiable(problem: Problem) -> bool:
+    """Whether the paper's approximation applies: to message-passing layers with parameters."""
+    if problem.direct or not any(p.is_floating_point() for p in problem.model.parameters()):
+        return False
+    return any(isinstance(module, MessagePassing) for module in problem.model.modules())
+
+
+def _last_resort(problem: Problem, price: str, fits: float) -> Choice:
+    """The paper's approximation, where it applies; else nothing but the price.
+
+    Args:
+        problem: The question.
+        price: What the others would take.
+        fits: How many nodes `exact` would do within the budget.
 
     Raises:
         ValueError: When nothing fits the budget.
     """
-    if problem.direct or not any(p.is_floating_point() for p in problem.model.parameters()):
+    if not _differentiable(problem):
+        few = f"about {int(fits):,} fit" if fits >= 1 else "not even one fits"
         raise ValueError(
-            f"nothing fits the budget: {price}. Ask for fewer nodes (nodes=…), give it the time "
+            f"nothing fits the budget: {price}. Ask for fewer nodes (nodes=…, {few}), give it the time "
             "(budget=…), or take method='exact', which takes what it takes"
         )
     return Choice(
@@ -235,8 +247,8 @@ def _tolerable(
     deadline: float,
     price: str,
     options: dict[str, Any],
-) -> Choice | None:
-    """The finest tolerance that fits, with how well it agrees with exact; None if none fits."""
+) -> tuple[Choice | None, Agreement | None]:
+    """The finest tolerance that fits, and how well it agrees with exact; None if none fits."""
     for tolerance in TOLERANCES:
         seconds, scores = pilot.tried(engine.with_tolerance(tolerance, seed=seed))
         # What estimates are measured by is exact, too.
@@ -244,7 +256,7 @@ def _tolerable(
         if seconds > deadline - time.perf_counter():
             continue
         found = pilot.agreement(scores)  # coarser ones agree no better
-        return Choice(
+        choice = Choice(
             "exact",
             {**options, "tolerance": tolerance},
             f"{price}; with tolerance {tolerance:g}, removals should take {duration(seconds)}, and on "
@@ -254,7 +266,8 @@ def _tolerable(
             found.spearman,
             found.error,
         )
-    return None
+        return choice, found
+    return None, None
 
 
 def _told(found: Agreement) -> str:

@@ -6,9 +6,10 @@ only the rows that change.
 
 With `tolerance > 0` the scores are estimates. Of the rows that a removal reaches only some are computed,
 drawn at random by how much they matter, and count for the others (`nora.engine.sampling`); the tolerance
-is the relative error that is aimed at, for hubs and leaves alike. A few removals are done exactly beside
-their estimates. They tell how far estimates are off on this model and graph, and every score gets its
-standard error from that.
+is the relative error that is aimed at, for hubs and leaves alike. A few removals, of hubs and of leaves, are
+done exactly beside their estimates. They show how far estimates are off on this model and graph: scores are
+corrected by their bias, and every score gets its standard error from the rest (`nora.engine.calibration`).
+Where that is much more than the tolerance, a warning says so.
 
 `pruning="drop"` leaves out whatever is small instead: a node whose change would shift its message to its
 neighbours by less than `tolerance` times the mean L1 size of messages at that layer is not propagated
@@ -167,6 +168,8 @@ def _estimated(
     """Yield estimates with their standard errors; first some nodes that are exact. Returns what these say."""
     removals = Removals.single(problem.nodes.cpu())
     calibration = Calibration.of(engine, pruned, removals, memory, workers)
+    if disagreement := calibration.disagreement():
+        warn(disagreement, UserWarning)
     known = problem.nodes[calibration.which.to(problem.nodes.device)]
     done.append(known)
     yield known, calibration.truth, torch.zeros_like(calibration.truth)

@@ -20,8 +20,6 @@ from nora.wording import duration
 TOLERANCES = (0.01, 0.03, 0.1, 0.2)
 # The sample may take this share of the budget.
 CHOOSING = 0.1
-# Below this correlation on the sample, a tolerance is not worth it.
-WORTHWHILE = 0.95
 
 
 def chosen(
@@ -68,21 +66,20 @@ def _chosen(
         took, scores = pilot.tried(engine.with_tolerance(tolerance))
         left = budget - (time.perf_counter() - begin)
         agreement = pilot.agreement(scores)
-        agrees = agreement.pearson
         quicker = best is None or took < best[1]["expected_seconds"]
-        if agrees >= WORTHWHILE and quicker and took < seconds / 2:
+        if agreement.worthwhile and quicker and took < seconds / 2:
             fits = took <= left
             over = "" if fits else ", more than the budget"
             reason = (
                 f"exact would take {duration(seconds)}; with tolerance {tolerance:g} edges should take "
-                f"{duration(took)}{over}, and on {len(scores)} sampled edges it correlates with exact by "
-                f"{agrees:.3f}"
+                f"{duration(took)}{over}, and on {len(scores)} sampled edges its median error is "
+                f"{100 * agreement.error:.1f} % (Spearman {agreement.spearman:.3f})"
             )
             facts = {
                 "method": "exact",
                 "reason": reason,
                 "expected_seconds": took,
-                "expected_pearson": agrees,
+                "expected_pearson": agreement.pearson,
                 "expected_spearman": agreement.spearman,
                 "expected_error": agreement.error,
             }

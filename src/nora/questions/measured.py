@@ -30,6 +30,7 @@ from nora.problem.measuring import (
 from nora.progress import progress_bar
 from nora.registry import nearest
 from nora.results.checkpoint import Shards
+from nora.stacklevel import warn
 
 if TYPE_CHECKING:
     from nora.questions.session import Session
@@ -175,6 +176,9 @@ def estimates_of(
     """
     exact = engine.with_tolerance(0)
     calibration = Calibration.of(exact, engine, removals, how.memory, how.workers)
+    removed = "edges" if removals.edge is not None else "nodes"
+    if disagreement := calibration.disagreement(removed):
+        warn(disagreement, UserWarning)
     known = calibration.truth.double()
     yield calibration.which, torch.stack([known, torch.zeros_like(known)], dim=1)
     other = torch.ones(len(removals), dtype=torch.bool)
@@ -185,7 +189,7 @@ def estimates_of(
         chunk = removals.picked(rest[which])
         scored = calibration.scored(values, exact, chunk, how.memory, how.workers)
         yield rest[which], torch.stack([one.double() for one in scored], dim=1)
-    return calibration.facts("edges" if removals.edge is not None else "nodes")
+    return calibration.facts(removed)
 
 
 def why_not_followed(engine: Engine, removals: Removals) -> str:

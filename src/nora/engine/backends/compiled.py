@@ -177,12 +177,13 @@ def draw(
     """See `Backend.draw`."""
     arrays, count = _reached(reach), len(reach.node)
     share = edges.arrays.weight if arrives.share is None else arrives.share.numpy()
-    sizes, chance = np.empty(count), np.empty(count, dtype=np.int64)
+    sizes, floor, chance = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
     loops_sampling.arriving(
         edges.arrays, share, reach.source.numpy(), arrives.size.numpy(), arrays,
-        arrives.also.numpy(), arrives.worth.numpy(), arrives.mass.numpy(), arrives.certain.numpy(), sizes,
+        arrives.also.numpy(), arrives.worth.numpy(), arrives.mass.numpy(), arrives.certain.numpy(),
+        arrives.most, arrives.least.numpy(), sizes, floor,
     )  # fmt: skip
-    loops_sampling.draw(arrays.ptr, sizes, error, start.numpy(), bits, chance)
+    loops_sampling.draw(arrays.ptr, sizes, floor, error, start.numpy(), bits, chance)
     found = loops_sampling.compacted(
         arrays.ptr, arrays.node, arrays.left, chance, arrays.slot, arrays.also
     )
@@ -281,7 +282,7 @@ def attend(
         loops_drawn.attend(
             edges.arrays, removed, pairs, changed.weight.numpy(), senders, reached, old, new, slope,
             softmax, _ties(edges, ties), tied.numpy(), LOST_DIGITS,
-            turning.start.numpy(), turning.many, out.numpy(), slot,
+            turning.many, turning.place.numpy(), _flat(turning.slope), out.numpy(), slot,
         )  # fmt: skip
     return out.view(-1, *y.shape[1:])
 

@@ -13,6 +13,8 @@ from nora.engine.pointers import owner_of
 
 # Squares have most of their digits from here to its inverse.
 SMALLEST = 1e-290
+# A row is computed for certain if its share of all importance exceeds this part of the error aimed at.
+DECISIVE = 1 / 3
 
 
 def draw(
@@ -34,12 +36,18 @@ def draw(
     turned = (reach.left - edges.left[reach.node]).abs() * arrives.mass[reach.node]
     turned = torch.where(reach.left == edges.left[reach.node], 0, turned)
     sizes = reach.left.abs() * sizes + turned
-    sizes = sizes.index_add(0, reach.also, arrives.also) * arrives.worth[reach.node]
-    sizes = torch.where(arrives.certain, 0, sizes)
+    sizes = sizes.index_add(0, reach.also, arrives.also)
+    floor = sizes * arrives.least[reach.node] if len(arrives.least) else torch.zeros_like(sizes)
+    sizes = torch.where(sizes < torch.inf, sizes.clamp(max=arrives.most), sizes)
+    sizes = torch.where(arrives.certain, 0, sizes * arrives.worth[reach.node])
     removal = owner_of(reach.ptr)
-    limit = _threshold(sizes, removal, len(reach.ptr) - 1, error)[removal]
-    certain = arrives.certain | ~(sizes < limit)
-    parts = torch.where(certain, 0, (sizes / limit * unit).ceil().nan_to_num(0)).long()
+    limit = _threshold(sizes, removal, len(reach.ptr) - 1, error)
+    decisive = DECISIVE * error * torch.zeros_like(limit).index_add(0, removal, sizes)
+    limit = torch.where((decisive > 0) & (decisive < limit), decisive, limit)[removal]
+    share = (sizes / limit).maximum(floor)
+    parts = (share.clamp(max=1) * unit).ceil()
+    certain = arrives.certain | ~((sizes < limit) & (parts < unit))
+    parts = torch.where(certain, 0, parts.nan_to_num(0)).long()
     passed = parts.cumsum(0)
     before = torch.cat([passed.new_zeros(1), passed])[reach.ptr[:-1]][removal]
     passed = passed - before + start.to(device)[removal]

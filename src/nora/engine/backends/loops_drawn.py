@@ -12,12 +12,8 @@ from nora.engine.backends.loops_attention import (
     neighbours,
 )
 
-
-@jit
-def scrambled(number):
-    """Some bits of a number that look like no other's."""
-    bits = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64((bits ^ (bits >> np.uint64(29))) >> np.uint64(33))
+# Changes of a receiver's part of the scores up to this are small.
+SMALL = 0.3
 
 
 @jit
@@ -50,8 +46,9 @@ def attend(
     ties,
     tied,
     digits,
-    start,
     many,
+    place,
+    steep,
     out,
     slot,
 ):
@@ -63,6 +60,7 @@ def attend(
     chg_ptr, chg_node = changed
     ptr, node = reached.ptr, reached.node
     heads, longest = base.near.shape[1], np.int64(0)
+    width = base.y.shape[1] // heads
     for k in range(len(csr.in_ptr) - 1):
         longest = max(longest, csr.in_ptr[k + 1] - csr.in_ptr[k])
     longest += len(ties.source)
@@ -120,16 +118,21 @@ def attend(
                         out[t],
                     )  # fmt: skip
             if own[t] >= 0 and not mine_once:
-                one_in = max(degree // many, np.int64(1))
-                if scrambled(k + start[c]) % one_in != 0:
+                m = own[t]
+                if degree > many and np.abs(new.far[m] - base.far[k]).max() <= SMALL:
+                    for f in range(len(before)):
+                        h = f // width
+                        out[t, f] += (
+                            often[m] * steep[place[k], f] * (new.far[m, h] - base.far[k, h])
+                        )
                     continue
                 n = neighbours(csr, k, c, slot, ties, sends)
                 attend_anew(
-                    new.far[own[t]], sends[:n], base, new, slope, slot, weight, spare_peak,
-                    spare_total, turned,
+                    new.far[m], sends[:n], base, new, slope, slot, weight, spare_peak, spare_total,
+                    turned,
                 )  # fmt: skip
                 for f in range(len(before)):
-                    out[t, f] += one_in * often[own[t]] * (turned[f] - before[f])
+                    out[t, f] += often[m] * (turned[f] - before[f])
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
             slot[rem_node[i]] = -1
         for m in range(chg_ptr[c], chg_ptr[c + 1]):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nora.engine.backends.drawing import SMALLEST
+from nora.engine.backends.drawing import DECISIVE, SMALLEST
 from nora.engine.backends.loops import jit
 from nora.engine.backends.prefetch import prefetch_number
 
@@ -99,8 +99,10 @@ def messages_that_count(senders, right, weight, y, moved):
 
 
 @jit
-def arriving(csr, share, source, size, reached, also, worth, mass, certain, sizes):
-    """How much may arrive at every reached row, by what it is worth; −1 for those that are certain."""
+def arriving(
+    csr, share, source, size, reached, also, worth, mass, certain, most, least, sizes, floor
+):
+    """The importance of every reached row, −1 if it is certain, and its least inclusion probability."""
     edge_ptr, slot, node, left = reached.edge_ptr, reached.slot, reached.node, reached.left
     indptr, old_left, own = csr.indptr, csr.left, reached.also
     weighted = len(share) > 0
@@ -116,32 +118,44 @@ def arriving(csr, share, source, size, reached, also, worth, mass, certain, size
         if t + SOON < len(sizes):
             prefetch_number(worth, node[t + SOON])
             prefetch_number(old_left, node[t + SOON])
-        if left[t] == old_left[k]:
-            sizes[t] *= abs(left[t]) * worth[k]
-        else:
-            turned = abs(left[t] - old_left[k]) * mass[k]
-            sizes[t] = (abs(left[t]) * sizes[t] + turned) * worth[k]
+        sizes[t] *= abs(left[t])
+        if left[t] != old_left[k]:
+            sizes[t] += abs(left[t] - old_left[k]) * mass[k]
     for m in range(len(also)):
-        sizes[own[m]] += also[m] * worth[node[own[m]]]
+        sizes[own[m]] += also[m]
     for t in range(len(sizes)):
+        k, size_now = node[t], sizes[t]
+        floor[t] = size_now * least[k] if len(least) > 0 else 0.0
+        if most < size_now < np.inf:
+            size_now = most
+        sizes[t] = size_now * worth[k]
         if certain[t]:
             sizes[t] = -1.0
 
 
 @jit
-def draw(ptr, sizes, error, start, bits, chance):
-    """The chance of every row as a multiple of `2^-bits`, 0 for those that were not drawn."""
+def draw(ptr, sizes, floor, error, start, bits, chance):
+    """The inclusion probability of every row times `2^bits`, 0 for those that were not drawn."""
     unit = np.int64(1) << bits
     sums, squares = np.empty(BINS), np.empty(BINS)
     for c in range(len(ptr) - 1):
         mine = sizes[ptr[c] : ptr[c + 1]]
         t = threshold(mine, error, sums, squares)
+        total = 0.0
+        for b in mine:
+            total += max(b, 0.0)
+        if 0.0 < DECISIVE * error * total < t:
+            t = DECISIVE * error * total
         passed = start[c]
         for i in range(ptr[c], ptr[c + 1]):
-            if sizes[i] < 0.0 or not sizes[i] < t:
+            b = sizes[i]
+            q = unit
+            if 0.0 <= b < t:
+                share = max(b / t, floor[i])
+                q = min(np.int64(np.ceil(min(share, 1.0) * unit)), unit)
+            if q == unit:
                 chance[i] = unit
                 continue
-            q = np.int64(np.ceil(sizes[i] / t * unit))
             chance[i] = q if (passed + q) >> bits > passed >> bits else 0
             passed += q
 

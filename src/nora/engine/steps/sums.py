@@ -10,14 +10,17 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.vectorised import weigh
-from nora.engine.changed import Arriving, Attention, Changed, Reach, Sums, scales
+from nora.engine.changed import Attention, Changed, Reach, Sums, Turning, scales
 from nora.engine.edges import Edges
 from nora.engine.ledger import made_once
 from nora.engine.pointers import owner_of
-from nora.engine.sampling import folded, thinned, weighted_alike
+from nora.engine.sampling import FEW, folded, thinned, weighted_alike
 from nora.engine.steps.dense import propagate_everywhere
 from nora.engine.steps.following import passed
-from nora.engine.steps.step import EVERYWHERE, Chunk, Step, Then, Value
+from nora.engine.steps.step import BLOCK_BYTES, EVERYWHERE, Chunk, Step, Then, Value
+
+# Attention weights are taken to grow by no more than this power of e where a source's score rises.
+LARGEST_RISE = 20.0
 
 
 def _reached(
@@ -145,7 +148,7 @@ class Propagate(Step):
             apart = more.rows - self.added.whole()[more.node]
             own_size = apart.abs().sum(1, dtype=torch.double)
         share = self.edges.weight_by_source
-        arrives = Arriving(share, size, own_size, self.mass, drawing.worth, tied)
+        arrives = drawing.arriving(share, size, own_size, self.mass, tied)
         return thinned(chunk.backend, self.edges, reach, tied, more, arrives, drawing)
 
     @cached_property
@@ -230,7 +233,7 @@ class Attend(Step):
             (y, near, far),
             ties,
             tied,
-            None if chunk.draws is None else chunk.draws.turning(),
+            None if often is None or chunk.draws is None else self.turning(chunk.draws.many),
         )
         return Changed(reach.ptr, reach.node, out, weight)
 
@@ -252,8 +255,12 @@ class Attend(Step):
         ptr, source, row, _ = sources
         y, near, far = (c.rows for c in inputs)
         loud = self.loudness
-        moved = (y - base.y[node]).abs().sum(-1) + (near - base.near[node]).abs() * loud[node]
-        turned = (far - base.far[node]).abs() * base.whole[node].abs().sum(-1)
+        # A higher score takes weight from all other neighbours: its own grows by the exponential.
+        grown = (near - base.near[node]).clamp(max=LARGEST_RISE).exp()
+        moved = (
+            grown.clamp(min=1) * (y - base.y[node]).abs().sum(-1) + (grown - 1).abs() * loud[node]
+        )
+        turned = (far - base.far[node]).abs() * self.turns[node]
         size, also = 2 * loud[source].sum(-1).double(), turned.sum(-1).double()
         own = row >= 0
         size[own] = moved.sum(-1).double()[row[own]]
@@ -262,12 +269,44 @@ class Attend(Step):
             also = also * often
         # The receivers are the changed rows among the sources, in their order.
         none = torch.zeros_like(drawing.worth)
-        arrives = Arriving(self.shares, size, also[row[own]], none, drawing.worth, tied)
+        arrives = drawing.arriving(self.shares, size, also[row[own]], none, tied)
         no_rows = Changed(torch.zeros_like(ptr), node[:0], y[:0])
         reach, tied, _, weight = thinned(
             chunk.backend, self.edges, reach, tied, no_rows, arrives, drawing
         )
         return reach, tied, weight
+
+    def turning(self, many: int) -> Turning:
+        """What changes of receivers' own scores do, where they have more than `many` neighbours."""
+        return Turning(many, *self._slopes)
+
+    @cached_property
+    def _slopes(self) -> tuple[Tensor, Tensor]:
+        """`∂out_k / ∂far_k = Σ_j a_j LeakyReLU'_j (y_j − out_k)` of receivers with many neighbours."""
+        base, (indptr, source, _) = self.base, self.edges.by_target
+        degree = indptr[1:] - indptr[:-1]
+        hubs = (degree > FEW).nonzero().flatten()
+        place = torch.full_like(degree, -1)
+        place[hubs] = torch.arange(len(hubs), device=hubs.device)
+        slope = torch.zeros_like(base.whole[hubs])
+        target = owner_of(indptr)
+        edge = (place[target] >= 0).nonzero().flatten()
+        for some in edge.split(max(1, BLOCK_BYTES // max(base.y[:1].nbytes, 1))):
+            j, k = source[some], target[some]
+            score = base.near[j] + base.far[k]
+            steep = torch.where(score < 0, base.slope, 1.0).to(score.dtype)
+            score = torch.where(score < 0, score * base.slope, score)
+            weight = (score - base.peak[k]).exp() / base.share[k] * steep
+            slope.index_add_(0, place[k], weight.unsqueeze(-1) * (base.y[j] - base.whole[k]))
+        return place, slope
+
+    @cached_property
+    def turns(self) -> Tensor:
+        """How much outputs change by the target's part of the scores, at most or to first order `[N, H]`."""
+        place, slope = self._slopes
+        found, hub = self.base.whole.abs().sum(-1), place >= 0
+        found[hub] = slope[place[hub]].abs().sum(-1)
+        return found
 
     @cached_property
     def loudness(self) -> Tensor:

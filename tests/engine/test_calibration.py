@@ -1,0 +1,172 @@
+"""Calibration takes the bias off estimates, and widens their standard errors to what was seen."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GATConv, GINConv
+
+import nora
+from graphs import barabasi
+from nora.engine.backends import compiled
+from nora.engine.calibration import STRATA, Calibration, _stratified
+from nora.engine.changed import Removals
+from nora.engine.engine import Engine
+from nora.engine.tally import EXACTLY, INNER, LAST
+from nora.problem import build_problem
+from nora.problem.preserve import evaluating
+
+
+def compared(ratio: Tensor, sampled: int = INNER, tolerance: float = 0.1) -> Calibration:
+    """Sixty removals whose estimates are so many times their influences."""
+    truth = torch.logspace(-2, 2, len(ratio), dtype=torch.double)
+    found = torch.stack([truth * ratio, 0 * truth, torch.full_like(truth, sampled)], dim=1)
+    return Calibration(torch.arange(len(ratio)), truth, found, tolerance, torch.double)
+
+
+def scored(calibration: Calibration, found: Tensor) -> tuple[Tensor, Tensor]:
+    nothing: object = None
+    return calibration.scored(found, nothing, nothing, 0, None)  # type: ignore[arg-type]
+
+
+def test_a_bias_that_grows_with_size_is_taken_off() -> None:
+    ratio = torch.linspace(1.0, 1.3, 60).double()
+    calibration = compared(ratio)
+    scores, _ = scored(calibration, calibration.found)
+    assert float((calibration.found[:, 0] / calibration.truth - 1).mean()) > 0.1
+    assert float((scores / calibration.truth - 1).abs().max()) < 0.06
+    assert abs(float((scores / calibration.truth - 1).mean())) < 0.01
+
+
+@pytest.mark.parametrize("sampled", [EXACTLY, LAST])
+def test_estimates_without_inner_draws_are_unbiased_and_stay_as_they_are(sampled: int) -> None:
+    calibration = compared(torch.full([60], 1.3).double())
+    found = torch.tensor([[2.0, 0.1, sampled]]).double()
+    scores, errors = scored(calibration, found)
+    assert float(scores[0]) == 2.0
+    assert (float(errors[0]) == 0) == (sampled == EXACTLY)
+
+
+def test_nothing_found_of_a_removal_is_not_known_better_than_the_smallest_that_was_compared() -> (
+    None
+):
+    calibration = compared(
+        1 + 0.1 * torch.randn(60, generator=torch.Generator().manual_seed(0)).double()
+    )
+    _, errors = scored(calibration, torch.tensor([[0.0, 0.0, INNER], [0.01, 0.0, INNER]]).double())
+    assert float(errors[0]) > 0.5 * float(errors[1]) > 0
+
+
+def test_large_estimates_have_their_own_factor_where_they_are_off_further() -> None:
+    noise = torch.randn(60, generator=torch.Generator().manual_seed(0)).double()
+    noise[:30] *= 0.02
+    noise[30:] *= 0.2
+    calibration = compared(1 + noise)
+    _, errors = scored(calibration, torch.tensor([[0.05, 0, INNER], [50.0, 0, INNER]]).double())
+    assert float(errors[1]) / 50 > 1.2 * float(errors[0]) / 0.05
+
+
+def test_one_that_is_far_off_widens_all() -> None:
+    ratio = 1 + 0.01 * torch.randn(60, generator=torch.Generator().manual_seed(0)).double()
+    ratio[7] = 3.0
+    calibration = compared(ratio)
+    scores, errors = scored(calibration, calibration.found)
+    assert float(((scores - calibration.truth).abs() / errors).max()) <= 4.01
+
+
+def test_calibration_warns_where_estimates_are_not_what_the_tolerance_promises() -> None:
+    noise = torch.randn(60, generator=torch.Generator().manual_seed(0)).double()
+    assert compared((0.1 * noise).exp()).disagreement() == ""
+    told = compared((0.5 * noise).exp()).disagreement("edges")
+    assert "further off than the tolerance of 0.1" in told
+    assert "60 edges" in told
+
+
+def test_hubs_and_leaves_are_compared_apart() -> None:
+    cost = torch.arange(10_000).double()
+    which = _stratified(cost, seed=3)
+    assert len(which) == 60 == len(which.unique())
+    rank = (len(cost) - 1 - which) / len(cost)
+    for low, high, share in STRATA:
+        assert int(((rank >= low) & (rank < high)).sum()) == round(60 * share)
+    assert sorted(_stratified(torch.ones(7), 0).tolist()) == list(range(7))
+
+
+class Network(nn.Module):
+    """Three GIN or GAT layers."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+
+        def layer(a: int, b: int) -> nn.Module:
+            if kind == "gat":
+                return GATConv(a, b)
+            return GINConv(
+                nn.Sequential(nn.Linear(a, b), nn.Tanh(), nn.Linear(b, b)), train_eps=True
+            )
+
+        self.layers = nn.ModuleList([layer(6, 8), layer(8, 8), layer(8, 4)]).double()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        first, second, last = self.layers
+        return last(second(first(x, edge_index).relu(), edge_index).relu(), edge_index)
+
+
+def star_like(nodes: int = 900) -> Data:
+    """Leaves of three hubs, and a few other ties."""
+    generator = torch.Generator().manual_seed(0)
+    leaves = torch.arange(3, nodes)
+    spokes = torch.stack([leaves, torch.randint(0, 3, [len(leaves)], generator=generator)])
+    others = torch.randint(0, nodes, (2, nodes // 4), generator=generator)
+    both = torch.cat([spokes, others], dim=1)
+    x = torch.randn(nodes, 6, generator=generator).double()
+    return Data(x=x, edge_index=torch.cat([both, both.flip(0)], dim=1))
+
+
+def engine_of(model: nn.Module, data: Data) -> Engine:
+    problem = build_problem(model.eval(), data)
+    with evaluating(model):
+        return Engine.prepare(problem, compiled)
+
+
+def test_rows_that_meet_others_after_a_draw_are_not_the_last_ones() -> None:
+    """GIN adds a node's own row to a drawn sum: as the last draw it lost most of a hub's influence."""
+    engine = engine_of(Network("gin"), star_like())
+    assert len(engine.worth.rows) == 3
+    assert not engine.worth.last
+    removals = Removals.single(torch.arange(3))
+    found = engine.with_tolerance(0.2).influences(removals)
+    torch.testing.assert_close(found, engine.influences(removals), rtol=0.1, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["gat", "gin"])
+def test_no_estimate_is_many_standard_errors_off(kind: str) -> None:
+    """A leaf's hub is never missed: it was for one leaf in a hundred, and nothing showed it."""
+    model, data = Network(kind), star_like()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        truth = nora.influence(model, data, "exact", progress=False).scores
+        found = nora.influence(model, data, "exact", tolerance=0.1, progress=False)
+    assert found.stderr is not None
+    off, sampled = (found.scores - truth).abs(), found.stderr > 0
+    torch.testing.assert_close(found.scores[~sampled], truth[~sampled])
+    assert float((off[sampled] / found.stderr[sampled]).max()) < 8
+    assert float((off[sampled] < 1.96 * found.stderr[sampled]).double().mean()) > 0.88
+    assert abs(float(found.scores.sum() / truth.sum()) - 1) < 0.08
+
+
+def test_the_slope_of_attention_by_the_targets_scores_is_its_derivative() -> None:
+    data = Data(x=torch.randn(300, 6).double(), edge_index=barabasi(300, 6))
+    engine = engine_of(Network("gat"), data)
+    step = next(one for one in engine.plan.steps if id(one) in engine.worth.rows)
+    place, slope = step._slopes  # type: ignore[attr-defined]
+    assert int((place >= 0).sum()) > 3
+    y, near, far = (value.whole() for value in step.inputs)
+    moved = step.whole(y, near, far + 1e-6) - step.whole(y, near, far - 1e-6)
+    hub = place >= 0
+    torch.testing.assert_close(moved[hub] / 2e-6, slope[place[hub]], rtol=1e-4, atol=1e-6)

@@ -1,0 +1,92 @@
+"""Which of the reached rows are drawn, and with what inclusion probability, by both backends."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphs import barabasi
+from nora.engine.backends import compiled, vectorised
+from nora.engine.changed import Arriving, Changed, Removals
+from nora.engine.edges import Edges
+from nora.engine.sampling import BITS
+
+BACKENDS = {"compiled": compiled, "vectorised": vectorised}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_infinite_sum_matters_where_its_factor_changes(backend: str, turned: bool) -> None:
+    """All rows are computed where the size of a change is unknown, and else as many as without that sum."""
+    source, target = barabasi(300, 3)
+    edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
+    removals, moved = Removals.single(torch.tensor([0])), torch.arange(1, 40)
+    changed = Changed(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
+    ties = edges.ties(removals)
+    sources = loops.find_sources(edges, removals, changed, ties)
+    none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
+
+    def chances(mass: Tensor) -> Tensor:
+        reach = loops.expand(edges, removals, sources, none, ties)
+        size = torch.linspace(0.1, 3, len(reach.source)).double()
+        certain = torch.zeros(len(reach.node), dtype=torch.bool)
+        ones = torch.ones(300).double()
+        arrives = Arriving(None, size, size[:0], mass, ones, certain, torch.inf, size[:0])
+        return loops.draw(edges, reach, arrives, 0.2, torch.tensor([12345]), BITS)[1]
+
+    reach = loops.expand(edges, removals, sources, none, ties)
+    some = reach.node[(reach.left != edges.left[reach.node]) == turned]
+    ones = torch.ones(300).double()
+    finite, infinite = chances(ones), chances(ones.index_fill(0, some[:1], torch.inf))
+    assert 0 < len(finite) < len(reach.node)
+    assert torch.equal(
+        infinite, finite.new_full([len(reach.node)], 1 << BITS) if turned else finite
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_row_that_decides_is_computed_for_certain(backend: str) -> None:
+    """It would be missed seldom, but then nothing that was drawn would show it."""
+    hub = torch.zeros(200, dtype=torch.long)
+    leaves = torch.arange(1, 201)
+    edges = Edges(torch.cat([leaves, hub]), torch.cat([hub, leaves]), None, 201, "none")
+    loops, moved = BACKENDS[backend], torch.tensor([0, 7])
+    removals = Removals.single(torch.tensor([3]))
+    changed = Changed(torch.tensor([0, 2]), moved, torch.zeros(2, 2).double())
+    ties = edges.ties(removals)
+    sources = loops.find_sources(edges, removals, changed, ties)
+    none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
+    ones = torch.ones(201).double()
+    for start in range(0, 1 << BITS, 1 << (BITS - 6)):
+        reach = loops.expand(edges, removals, sources, none, ties)
+        size = torch.where(reach.source == 0, 1e-4, 1.0).double()
+        certain = torch.zeros(len(reach.node), dtype=torch.bool)
+        arrives = Arriving(None, size, size[:0], 0 * ones, ones, certain, torch.inf, size[:0])
+        found, chance, _ = loops.draw(edges, reach, arrives, 0.3, torch.tensor([start]), BITS)
+        assert int(chance[found.node == 0]) == 1 << BITS  # all but a fiftieth arrives there
+        assert len(found.node) < 20
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_importance_saturates_and_no_row_is_moved_too_far(backend: str) -> None:
+    source, target = barabasi(300, 3)
+    edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
+    removals, moved = Removals.single(torch.tensor([0])), torch.arange(1, 40)
+    changed = Changed(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
+    ties = edges.ties(removals)
+    sources = loops.find_sources(edges, removals, changed, ties)
+    none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
+    ones = torch.ones(300).double()
+
+    def chances(most: float, least: float) -> Tensor:
+        reach = loops.expand(edges, removals, sources, none, ties)
+        size = torch.linspace(0.1, 3, len(reach.source)).double()
+        certain = torch.zeros(len(reach.node), dtype=torch.bool)
+        arrives = Arriving(None, size, size[:0], ones, ones, certain, most, least * ones)
+        return loops.draw(edges, reach, arrives, 0.5, torch.tensor([12345]), BITS)[1]
+
+    plain, saturated = chances(torch.inf, 0.0), chances(0.01, 0.0)
+    assert len(plain) < len(chances(torch.inf, 0.5))
+    assert float(saturated.double().std()) < float(plain.double().std())
+    assert bool((chances(torch.inf, 1e9) == 1 << BITS).all())
