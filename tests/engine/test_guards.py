@@ -161,3 +161,12 @@ def test_what_cannot_be_checked_is_refused_with_its_line(name: str, line: str) -
 def test_len_is_python_s_own_again_after_a_pass() -> None:
     nora.influence(model_of("skip_by_len"), holders_graph(), "exact", forward=call, progress=False)
     assert len.__module__ == "builtins" and type(len(torch.zeros(3))) is int
+
+
+def test_estimates_are_exact_where_a_guard_is_broken() -> None:
+    model, data = model_of("skip_empty"), holders_graph()
+    truth = Definition(model, data)
+    found = nora.influence(model, data, "exact", tolerance=0.3, forward=call, progress=False)
+    assert "fallback" not in found.details
+    assert float(found.scores[HOLDER]) == pytest.approx(truth.total((HOLDER,)), rel=1e-9)
+    assert float(found.stderr[HOLDER]) == 0

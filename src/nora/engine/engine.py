@@ -26,7 +26,7 @@ from nora.engine.plan import Plan, UnsupportedError, same
 from nora.engine.rules import rule_for
 from nora.engine.sampling import Sampling, Worth, worth_of
 from nora.engine.steps.step import EVERYWHERE, Chunk
-from nora.engine.tally import Tally
+from nora.engine.tally import EXACTLY, Tally
 from nora.engine.trace import decodes, trace
 from nora.machine import usable_cores
 from nora.problem import Problem
@@ -92,6 +92,8 @@ def _warn_of_rules(model: nn.Module) -> None:
 def output_after(problem: Problem, removals: Removals) -> tuple[Tensor, Tensor]:
     """What the plan's output is after one edit, by a full pass: which of its rows there are, and these."""
     none = torch.empty(0, dtype=torch.long)
+    if len(removals.node) >= problem.num_nodes:
+        return none.to(problem.device), problem.output()[:0]
     edges = none if removals.edge is None else removals.edge.cpu().sort().values
     done = Resolved(removals.node.cpu().sort().values, {}, edges, {}, {})
     passed = run_after(problem, done)
@@ -219,6 +221,10 @@ class Engine:
         device = self.before.device
         kept_ = (~broken).nonzero().flatten().to(device)
         parts = [(kept_, self.changed_output(removals.picked(kept_), tally, exactly))]
+        if tally.sampled is not None:  # full passes sample nothing
+            sampled = tally.sampled.new_full((len(removals),), EXACTLY)
+            sampled[kept_] = tally.sampled
+            tally.sampled = sampled
         for at in broken.nonzero().flatten().to(device).split(1):
             with _PASSES, torch.no_grad():
                 item, rows = output_after(self.problem, removals.picked(at))
