@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import tempfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from nora.explorer.changes import Key, as_edits
 from nora.explorer.network import Network
 from nora.problem.tasks.node_classification import NodeClassification
 from nora.results.effect import Effect
+from nora.results.spreadsheet import write_csv
 
 
 def as_csv(effect: Effect, network: Network) -> str:
@@ -26,14 +28,9 @@ def as_csv(effect: Effect, network: Network) -> str:
     for column in ("from_class", "to_class"):
         if column in frame:
             frame[column] = [network.class_names[k] for k in frame[column]]
-    # A cell that begins so would be run as a formula by a spreadsheet.
-    for column in frame.select_dtypes(exclude="number").columns:
-        if frame[column].dtype != bool:
-            frame[column] = [
-                f"'{text}" if str(text).startswith(("=", "+", "-", "@", "\t", "\r")) else text
-                for text in frame[column]
-            ]
-    return frame.to_csv(index=False)
+    text = io.StringIO()
+    write_csv(frame, text)
+    return text.getvalue()
 
 
 def as_python(changes: Key, network: Network) -> str:

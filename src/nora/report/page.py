@@ -35,7 +35,7 @@ from nora.results.influence import Influence
 from nora.results.stability import Stability
 from nora.templates import render
 from nora.training.trust import Trust
-from nora.wording import count, duration, number, sentence
+from nora.wording import count, duration, number, sentence, visible
 
 LISTED = 25
 LONG_NAME = 40
@@ -136,7 +136,7 @@ def write_report(
     shaky = [stability.caution] if stability is not None and stability.caution else []
     told = dict.fromkeys((*warnings, *weak, *shaky))  # the caller may warn of the same
     headline = _headline(subject, contents.findings)
-    title = title or ""
+    title = visible(title or "")
     page = render(
         "nora.report",
         "page.html",
