@@ -60,7 +60,7 @@ class TestAlike:
         text = "source,target\nAnn Lee,bob\nann lee,bob\nAnn\u00a0Lee,\u00a0Bob \n"
         reading = read_graph(write("e.csv", text))
         assert len(reading.dataset.node_names or ()) == 5
-        (note,) = (note for note in reading.notes if "case or blanks" in note)
+        (note,) = (note for note in reading.notes if "blanks or encoding" in note)
         assert note.startswith(
             "3 ids differ from others only in case, blanks or encoding (e.g. 'Ann Lee' and"
         )
