@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from nora.files import folder_written_atomically, read_json, write_tensors, written_atomically
+from nora.files import (
+    _prefix,
+    _umask,
+    folder_written_atomically,
+    read_json,
+    write_tensors,
+    written_atomically,
+)
 
 
 def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
@@ -187,3 +196,31 @@ def test_a_place_that_cannot_be_written_is_named_and_not_the_temporary_file() ->
         written_atomically(Path("/proc/scores.csv")),
     ):
         pytest.fail("the work was started")
+
+
+def test_what_a_killed_process_has_left_is_removed(tmp_path: Path) -> None:
+    killed = subprocess.Popen([sys.executable, "-c", "pass"])
+    killed.wait()
+    mine = str(os.getpid())
+    for name in ("run", "table.csv"):
+        prefix = _prefix(tmp_path / name)
+        (tmp_path / prefix.replace(mine, str(killed.pid))).mkdir()
+        (tmp_path / f"{prefix}alive").mkdir()
+    (tmp_path / ".run.of-yours").mkdir()
+    with folder_written_atomically(tmp_path / "run"):
+        pass
+    with written_atomically(tmp_path / "table.csv") as temporary:
+        temporary.write_text("a")
+    left = sorted(file.name for file in tmp_path.iterdir())
+    kept = [f"{_prefix(tmp_path / name)}alive" for name in ("run", "table.csv")]
+    assert left == sorted([".run.of-yours", "run", "table.csv", *kept])
+
+
+def test_the_umask_is_told_without_being_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0o027)
+    try:
+        monkeypatch.setattr(os, "umask", lambda _: pytest.fail("changed"))
+        assert _umask() == 0o027
+    finally:
+        monkeypatch.undo()
+        os.umask(before)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import glob
 import json
 import os
+import platform
 import re
 import shutil
 import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +28,57 @@ _CANNOT_LINK = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errn
 
 
 def _umask() -> int:
-    """The permissions that the caller takes away from new files."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    """The permissions that the caller takes away from new files.
+
+    Not by `os.umask`, which has to set one to tell it: files that another thread makes meanwhile would be
+    open to everybody.
+    """
+    with suppress(OSError, StopIteration, ValueError):  # Linux
+        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+        return int(next(line for line in lines if line.startswith("Umask:")).split()[1], 8)
+    with tempfile.TemporaryDirectory() as place:
+        made = Path(place) / "probe"
+        made.mkdir()
+        return 0o777 & ~made.stat().st_mode
+
+
+def _prefix(path: Path) -> str:
+    """How temporary names beside `path` begin: they tell which process made them."""
+    host = re.sub(r"\W", "", platform.node())[:32]
+    return f".{path.name}.{host}-{os.getpid()}-"
+
+
+def _remove_left_over(path: Path) -> None:
+    """Remove what processes of this machine have left beside `path` that were killed meanwhile."""
+    own = re.escape(_prefix(path)).replace(rf"\-{os.getpid()}\-", r"\-(\d+)\-")
+    for other in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        found = re.match(own, other.name)
+        if found is None or _is_alive(int(found[1])):
+            continue
+        if other.is_dir() and not other.is_symlink():
+            shutil.rmtree(other, ignore_errors=True)
+        else:
+            other.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True
+
+
+def _synced(path: Path) -> None:
+    """Have the system write a file or folder to the disk now, where it can."""
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def check_regular(path: Path) -> None:
@@ -69,9 +118,8 @@ def written_atomically(path: Path, replace: bool = True) -> Iterator[Path]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix
-        )
+        _remove_left_over(path)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=path.suffix)
     except OSError as error:  # it would name the temporary file, which nobody knows of
         raise type(error)(error.errno, error.strerror, str(path)) from error
     os.close(handle)
@@ -80,10 +128,12 @@ def written_atomically(path: Path, replace: bool = True) -> Iterator[Path]:
         with _named(path):
             yield temporary
         temporary.chmod(0o666 & ~_umask())  # mkstemp makes private files
+        _synced(temporary)
         if replace:
             temporary.replace(path)
         else:
             _take_free_place(temporary, path)
+        _synced(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -135,18 +185,22 @@ def folder_written_atomically(path: Path, replace: bool = False) -> Iterator[Pat
     if path.exists() and not replace:
         raise FileExistsError(f"{path} exists already; choose another folder or remove it first")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    _remove_left_over(path)
+    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=_prefix(path)))
     try:
         with _named(path):
             yield temporary
         # Some writers, safetensors' among them, make private files.
+        mask = _umask()
         for file in temporary.rglob("*"):
-            file.chmod((0o777 if file.is_dir() else 0o666) & ~_umask())
-        temporary.chmod(0o777 & ~_umask())
+            file.chmod((0o777 if file.is_dir() else 0o666) & ~mask)
+            _synced(file)
+        temporary.chmod(0o777 & ~mask)
         if replace and path.exists():
             _exchange(temporary, path)
         else:
             _move_folder(temporary, path)
+        _synced(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

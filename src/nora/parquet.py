@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 
 from nora.limits import check_fits
 
-ROWS = 65_536
-# Texts that each repeat a part of the one before cannot be read as references; few are read at a time.
-FEW_ROWS = 64
+# Rows of a batch; few where texts are read as texts.
+ROWS, FEW_ROWS = 65_536, 64
 
 
 def read_parquet(
@@ -41,14 +40,26 @@ def read_parquet(
         one.type for one in about.schema.to_arrow_schema() if columns is None or one.name in columns
     )
     check_fits(path.name, rows * sum(map(_width, fixed)), rows)
-    repeated = _holds_repeated_parts(about, texts)
-    file = pq.ParquetFile(
-        path,
-        read_dictionary=None if repeated else texts,
-        page_checksum_verification=check_pages,
-    )
-    with file:
-        parts = list(_fitting(path.name, file, columns, FEW_ROWS if repeated else ROWS))
+    try:
+        return _table(path, columns, check_pages, texts, ROWS)
+    except (OSError, NotImplementedError) as error:
+        if "Not yet implemented" not in str(error):
+            raise
+        # Texts that each repeat a part of the one before cannot be read as references.
+        return _table(path, columns, check_pages, None, FEW_ROWS)
+
+
+def _table(
+    path: Path,
+    columns: Sequence[str] | None,
+    check_pages: bool,
+    texts: Sequence[str] | None,
+    rows: int,
+) -> pa.Table:
+    with pq.ParquetFile(
+        path, read_dictionary=texts, page_checksum_verification=check_pages
+    ) as file:
+        parts = list(_fitting(path.name, file, columns, rows))
         return pa.Table.from_batches(parts) if parts else file.read(columns)
 
 
@@ -86,18 +97,6 @@ def _width(kind: pa.DataType) -> int:
         return int(kind.bit_width) // 8
     except ValueError:
         return 0
-
-
-def _holds_repeated_parts(about: pq.FileMetaData, texts: Sequence[str]) -> bool:
-    chunks = (
-        about.row_group(group).column(at)
-        for group in range(about.num_row_groups)
-        for at in range(about.num_columns)
-    )
-    return any(
-        chunk.path_in_schema in texts and any(one.startswith("DELTA") for one in chunk.encodings)
-        for chunk in chunks
-    )
 
 
 def _fitting(

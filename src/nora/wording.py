@@ -83,6 +83,17 @@ def short(text: Any, most: int = 300) -> str:
     return line if len(line) <= most else f"{line[:most]} …"
 
 
+def visible(text: str) -> str:
+    """A text whose direction nothing in it turns round: characters that would are written as their codes.
+
+    >>> visible("a\\u202egpj")
+    'a\\\\u202egpj'
+    """
+    return re.sub(
+        "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]", lambda one: f"\\u{ord(one[0]):04x}", text
+    )
+
+
 def duration(seconds: float) -> str:
     """How long something took.
 

@@ -425,7 +425,10 @@ class TestErrors:
         assert sum(len(pd.read_parquet(part)) for part in folder.glob("part-*")) == 3
         assert document(*command)["scored"] == 34
 
-    def test_control_c_ends_with_status_130(self, camps: Path, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+    def test_control_c_and_sigterm_end_with_status_130(
+        self, sent: signal.Signals, camps: Path, tmp_path: Path
+    ) -> None:
         folder = tmp_path / "parts"
         command = [sys.executable, "-m", "nora", "rank", camps, "--method", "brute"]
         process = subprocess.Popen(
@@ -437,7 +440,7 @@ class TestErrors:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         _wait_for((folder / "manifest.json").exists)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         printed, message = process.communicate(timeout=60)
         assert (process.returncode, printed) == (130, "")
         assert message.startswith("interrupted: ")

@@ -191,6 +191,7 @@ TYPED: list[tuple[str, str]] = [
     ("run --edges edges.csv --method predict-n", "learns from known influences"),
     ("run --edges edges.csv --method degree --also degree", "names a method twice"),
     ("run --edges edges.csv --seed 99999999999999999999", "must fit into 64 bits"),
+    ("run --edges edges.csv --seed -1", "--seed"),
     ("example mine", "mine exists already; name a new folder"),
     ("example file", "file exists already; name a new folder"),
     ("example file/new", "is a file, so nothing can be written"),

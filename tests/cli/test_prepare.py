@@ -70,3 +70,17 @@ def test_a_run_that_is_trained_anew_has_no_engine_of_the_old_one(tmp_path: Path)
     ok("prepare", tmp_path / "run")
     ok("train", *asked, "--force")
     assert not (tmp_path / "run" / "engine").exists()
+
+
+def test_the_run_has_the_checksum_of_its_engine(run: Path, tmp_path: Path) -> None:
+    ok("prepare", run)
+    ok("prepare", run, "--force")
+    other = ok("train", "--dataset", "karate", "--epochs", "3", "--out", tmp_path / "other")
+    assert other
+    ok("prepare", tmp_path / "other")
+    shutil.rmtree(run / "engine")
+    assert document("rank", run, "--method", "degree")["scored"] == 34
+    shutil.copytree(tmp_path / "other" / "engine", run / "engine")
+    assert "engine/manifest.json is not as it was saved" in refused(
+        "rank", run, "--method", "exact"
+    )

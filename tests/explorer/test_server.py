@@ -498,3 +498,8 @@ def test_the_browser_is_opened_by_a_file_that_only_its_owner_can_read(explorer, 
     assert path.stat().st_mode & 0o077 == 0 and "/enter?token=" in path.read_text()
     explorer._forget()
     assert not path.exists()
+
+
+def test_a_title_cannot_turn_the_text_round(run):
+    with nora.explore(run.model, run.data, title="report \u202egpj", browser=False) as started:
+        assert started._explorations.network.title == "report \\u202egpj"

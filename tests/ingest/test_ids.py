@@ -60,9 +60,9 @@ class TestAlike:
         text = "source,target\nAnn Lee,bob\nann lee,bob\nAnn\u00a0Lee,\u00a0Bob \n"
         reading = read_graph(write("e.csv", text))
         assert len(reading.dataset.node_names or ()) == 5
-        (note,) = (note for note in reading.notes if "case or blanks" in note)
+        (note,) = (note for note in reading.notes if "blanks or encoding" in note)
         assert note.startswith(
-            "3 ids differ from others only in case or blanks (e.g. 'Ann Lee' and"
+            "3 ids differ from others only in case, blanks or encoding (e.g. 'Ann Lee' and"
         )
 
     def test_ids_of_other_files_count_too(self, edges: Path, write: Write) -> None:
@@ -72,3 +72,10 @@ class TestAlike:
 
     def test_nothing_is_said_where_there_is_nothing(self, edges: Path) -> None:
         assert not any("blanks" in note for note in read_graph(edges).notes)
+
+
+def test_ids_that_unicode_writes_in_two_ways_are_told(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\nzo\u00eb,bob\nzoe\u0308,bob\n")
+    found = read_graph(tmp_path / "edges.csv")
+    assert found.dataset.data.num_nodes == 3
+    assert any("only in case, blanks or encoding" in note for note in found.notes)

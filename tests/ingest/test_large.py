@@ -13,6 +13,7 @@ from scipy.io import mmwrite
 from scipy.sparse import coo_array
 from torch_geometric.data import Data
 
+from nora.cli.errors import _advice
 from nora.ingest import read_graph
 from nora.ingest.cells import Numbers, smallest
 from nora.ingest.table import read_table
@@ -206,3 +207,30 @@ def test_numbers_are_kept_as_small_as_they_can_be() -> None:
         [Numbers(np.array([1], np.int8)), Numbers(np.array([0.0]), np.array([True]))]
     )
     assert np.isnan(joined.floats()).tolist() == [False, True]
+
+
+PROCESSED = {
+    "one dimension": ({"x": torch.ones(3)}, r"x is \[3\], expected a row for each node"),
+    "three dimensions": ({"x": torch.ones(3, 2, 2)}, r"x is \[3, 2, 2\]"),
+    "complex": ({"x": torch.ones(3, 2, dtype=torch.complex64)}, "expected a tensor of real"),
+    "eight bits": ({"x": torch.ones(3, 2).to(torch.float8_e5m2)}, "expected a tensor of real"),
+    "text": ({"x": "text"}, "x is of type str"),
+    "below 0": ({"edge_index": torch.tensor([[0, -1], [1, 0]])}, "int64 from -1, expected whole"),
+    "floats": ({"edge_index": torch.ones(2, 3)}, "expected whole numbers from 0"),
+    "half": ({"x": torch.eye(3).bfloat16()}, ""),
+    "gradients": ({"x": torch.eye(3).requires_grad_()}, ""),
+    "truths": ({"x": torch.eye(3).bool()}, ""),
+    "keys": ({("a", "b"): 1, 3: 4}, ""),
+}
+
+
+@pytest.mark.parametrize("what", PROCESSED)
+def test_an_odd_processed_file_is_read_or_refused_in_words(what: str, tmp_path: Path) -> None:
+    stored, says = PROCESSED[what]
+    torch.save({"edge_index": torch.tensor([[0, 1, 2], [1, 2, 0]])} | stored, tmp_path / "data.pt")
+    if says:
+        with pytest.raises(ValueError, match=says) as caught:
+            read_graph(tmp_path)
+        assert _advice(caught.value)
+    else:
+        assert read_graph(tmp_path).dataset.data.num_nodes == 3

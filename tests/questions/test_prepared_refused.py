@@ -13,9 +13,10 @@ import torch
 from torch import nn
 
 import nora
-from graphs import hundred
+from graphs import hundred, labelled_camps
 from networks import network, patchwork
 from nora.engine.store import MANIFEST, _manifest_digest
+from payload import with_digests
 
 pytestmark = pytest.mark.usefixtures("everything_is_large")
 
@@ -162,3 +163,50 @@ def test_files_outside_of_the_folder_are_not_read(engine) -> None:
     first["file"] = f"../{first['file']}"
     rewritten(folder, files=files)
     refused(folder, model, "is missing")
+
+
+def test_an_engine_whose_numbers_were_changed_is_refused(engine) -> None:
+    folder, model = engine
+    manifest = json.loads((folder / MANIFEST).read_text())
+    floats = [one for one in manifest["files"] if one["file"] and one["dtype"].startswith("float")]
+    changed = 0
+    for about in floats:
+        file = folder / about["file"]
+        whole, before = file.read_bytes(), (folder / MANIFEST).read_text()
+        np.save(file, np.load(file) * 3 + 7)
+        with_digests(folder)
+        try:
+            session = nora.Session.open(folder, model, data=labelled_camps())
+        except ValueError as error:
+            assert "does not answer as the model does" in str(error)
+            changed += 1
+        else:  # an array that no answer depends on
+            right = nora.Session(model, labelled_camps()).what_if(3)
+            assert torch.allclose(session.what_if(3).after, right.after, equal_nan=True)
+        file.write_bytes(whole)
+        (folder / MANIFEST).write_text(before)
+    assert changed >= 8
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"files": [3]},
+        {"files": {"a": 1}},
+        {"graph": {}},
+        {"graph": 3},
+        {"engine": {}},
+        {"engine": {"objects": {}}},
+        {"output": 99},
+        {"output": None},
+        {"verified": [1]},
+        {"verified": {"verified": "many"}},
+        {"fingerprint": {}},
+        {"task": 3},
+    ],
+    ids=str,
+)
+def test_a_manifest_that_describes_no_engine_is_refused(engine, facts: dict[str, Any]) -> None:
+    folder, model = engine
+    rewritten(folder, **facts)
+    refused(folder, model, r"manifest\.json|another model")

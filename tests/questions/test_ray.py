@@ -279,3 +279,25 @@ def _speaks_of(place: Path, text: str) -> bool:
         return text.encode() in (place / "cmdline").read_bytes()
     except OSError:
         return False
+
+
+def test_a_local_cluster_listens_to_this_machine_only_and_asks_for_a_token(tmp_path: Path) -> None:
+    program = tmp_path / "listen.py"
+    program.write_text(
+        "import os, psutil, nora\n"
+        "with nora.RayCluster('local'):\n"
+        "    me = psutil.Process()\n"
+        "    for one in [me, *me.children(recursive=True)]:\n"
+        "        for c in one.net_connections('inet'):\n"
+        "            if c.status == psutil.CONN_LISTEN:\n"
+        "                print(c.laddr.ip)\n"
+        "    print(os.environ['RAY_AUTH_MODE'], len(os.environ['RAY_AUTH_TOKEN']))\n"
+    )
+    env = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, program], env=env, capture_output=True, text=True, timeout=90
+    )
+    assert done.returncode == 0, done.stderr
+    *heard, token = done.stdout.split("\n")[:-1]
+    assert len(heard) >= 3 and {one.removeprefix("::ffff:") for one in heard} == {"127.0.0.1"}
+    assert token == "token 64"

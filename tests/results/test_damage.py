@@ -109,3 +109,39 @@ def test_a_manifest_that_says_something_else_is_refused(
     path.write_text(json.dumps({key: one for key, one in told.items() if one is not None}))
     with pytest.raises(ValueError, match=says):
         nora.merge_checkpoints([parts])
+
+
+@pytest.fixture
+def exact_parts(tmp_path: Path) -> tuple[nora.Run, Path]:
+    run = nora.train("gcn", "karate", epochs=2, progress=False)
+    run.influence("brute", checkpoint=tmp_path / "exact", progress=False)
+    return run, tmp_path / "exact"
+
+
+def poisoned(folder: Path, value: float) -> None:
+    """One influence of another value, in a file whose own checksums fit."""
+    (part,) = folder.glob("part-*.parquet")
+    frame = pd.read_parquet(part)
+    frame.loc[3, "influence"] = value
+    frame.to_parquet(part, index=False, write_page_checksum=True)
+
+
+@pytest.mark.parametrize("value", [9999.0, float("inf"), -1.0, float("nan")])
+def test_an_influence_that_cannot_be_is_refused(value: float, exact_parts: Any) -> None:
+    run, folder = exact_parts
+    poisoned(folder, value)
+    says = rf"exact: the value of 3 is {value}, expected a number from 0 to 68"
+    with pytest.raises(ValueError, match=says):
+        nora.merge_checkpoints([folder])
+    with pytest.raises(ValueError, match=says):
+        run.influence("brute", checkpoint=folder, progress=False)
+
+
+def test_influences_that_the_model_does_not_give_are_refused(exact_parts: Any) -> None:
+    run, folder = exact_parts
+    (part,) = folder.glob("part-*.parquet")
+    frame = pd.read_parquet(part)
+    frame["influence"] += 1.0
+    frame.to_parquet(part, index=False, write_page_checksum=True)
+    with pytest.raises(ValueError, match=r"the influence of node \d+ is .*, and the model gives"):
+        run.influence("brute", checkpoint=folder, progress=False)

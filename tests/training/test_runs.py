@@ -368,7 +368,9 @@ def test_a_split_of_another_graph_is_refused(folder: Path, tmp_path: Path) -> No
     with pytest.raises(ValueError, match="a graph of 155 edges, this one has 156"):
         nora.load_run(links)
     (folder / "split.safetensors").replace(links / "split.safetensors")
-    with pytest.raises(ValueError, match=r"is not the split of a link task: no 'message'"):
+    with pytest.raises(
+        ValueError, match=r"is not the split of a link task: no 'ids of a link task"
+    ):
         nora.load_run(links)
 
 

@@ -6,6 +6,8 @@ torch before a command runs, so that `nora --help` answers at once.
 
 from __future__ import annotations
 
+import signal
+import threading
 from typing import Annotated
 
 import typer
@@ -46,6 +48,20 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _end_as_by_ctrl_c() -> None:
+    """Let SIGTERM, as clusters send it before they end a job, keep finished work as Ctrl-C does."""
+    command = os.getpid()
+
+    def end(number: int, _: object) -> None:
+        if os.getpid() == command:
+            raise KeyboardInterrupt
+        signal.signal(number, signal.SIG_DFL)  # a process of a pool, which has nothing to keep
+        os.kill(os.getpid(), number)
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, end)
+
+
 def main(
     context: typer.Context,
     version: Annotated[
@@ -76,6 +92,7 @@ def main(
       nora rank runs/cora-gcn --top 20 --out scores.csv
       nora what-if runs/cora-gcn --remove 1358
     """
+    _end_as_by_ctrl_c()
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

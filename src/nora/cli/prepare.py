@@ -49,11 +49,14 @@ def prepare(
     import nora
     from nora.engine.store import Reader
     from nora.questions.prepare import check_place
+    from nora.training.run_checksums import cover_engine
 
     folder = run / ENGINE if out is None else out
     check_place(folder, force, "choose another out=, or add force=True to replace it")
     trained = nora.load_run(run)
     nora.prepare(trained.model, trained.data, folder, trained.task, memory=memory, replace=force)
+    if folder == run / ENGINE:
+        cover_engine(run)
     kept = Reader(folder)
     if json:
         print_json({"run": str(run), "out": str(folder), "bytes": kept.bytes})

@@ -127,7 +127,7 @@ def run(
     top: Annotated[
         int, typer.Option(min=1, metavar="N", help="Write the effects of the first N nodes.")
     ] = 10,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same results.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same results.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, metavar="N", help="Most passes in training.")] = 200,
     memory: Annotated[
         str | None,

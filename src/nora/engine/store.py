@@ -181,9 +181,14 @@ class Reader:
         if self.manifest.get("sha256") != _manifest_digest(self.manifest):
             raise DamagedError(f"{path} is not as it was written: prepare the engine again")
         self._tensors: dict[int, Tensor] = {}
-        for about in self.manifest["files"]:
-            if about["file"]:
-                self._see(about, check == "all")
+        try:
+            for about in self.manifest["files"]:
+                if about["file"]:
+                    self._see(about, check == "all")
+        except (LookupError, TypeError, AttributeError) as error:
+            raise DamagedError(
+                f"{path} lists no files ({error!r}): prepare the engine again"
+            ) from error
 
     def _see(self, about: dict[str, Any], whole: bool) -> None:
         """Raise unless a file is as it was written."""

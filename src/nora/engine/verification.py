@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from typing import Any
 
@@ -78,9 +79,40 @@ def verify_engine(engine: Engine, count: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _difference(engine: Engine, node: Tensor, seconds: list[float]) -> float:
+def compare_with(engine: Engine, problem: Problem, removals: int) -> None:
+    """Compare an engine from elsewhere with the model: all predictions, and those after a few removals.
+
+    The removals are random, so that a changed engine cannot be right for them alone.
+
+    Args:
+        engine: The engine.
+        problem: The same question, of which nothing is known but the model and the graph.
+        removals: How many.
+
+    Raises:
+        UnsupportedError: When they differ.
+    """
+    with torch.no_grad():
+        error = _apart(engine.before, problem.predict())
+    if not error <= tolerated(engine.before.dtype) * problem.task.scale(engine.before):
+        raise UnsupportedError(f"its predictions differ from the model's by up to {error:.2g}")
+    count = min(removals, problem.num_nodes)
+    for node in random.SystemRandom().sample(range(problem.num_nodes), count):
+        _difference(engine, torch.tensor([node], device=problem.device), [], problem)
+
+
+def _apart(found: Tensor, truth: Tensor) -> float:
+    """The largest difference of two tensors; infinite where one alone is NaN."""
+    apart = (found - truth).abs().nan_to_num(torch.inf)
+    apart[(found == truth) | (found.isnan() & truth.isnan())] = 0
+    return float(apart.max()) if truth.numel() else 0.0
+
+
+def _difference(
+    engine: Engine, node: Tensor, seconds: list[float], problem: Problem | None = None
+) -> float:
     """How far a removal is from the definition; what a pass takes is added to `seconds`."""
-    problem = engine.problem
+    problem = engine.problem if problem is None else problem
     with torch.no_grad():
         if int(node) in problem.checked_removals:
             keep = kept(node.to(problem.device), problem.num_nodes)
@@ -98,9 +130,7 @@ def _difference(engine: Engine, node: Tensor, seconds: list[float]) -> float:
             raise UnsupportedError(f"a step does not run ({why})") from failed
     if found.shape != truth.shape:
         raise UnsupportedError("without a node the model returns another number of rows")
-    apart = (found - truth).abs().nan_to_num(torch.inf)
-    apart[(found == truth) | (found.isnan() & truth.isnan())] = 0
-    error = float(apart.max()) if truth.numel() else 0.0
+    error = _apart(found, truth)
     if not error <= tolerated(truth.dtype) * problem.task.scale(engine.before):
         name = problem.node_index.named([int(node)])[0]
         raise UnsupportedError(

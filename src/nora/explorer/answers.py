@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from nora.explorer.network import Network
+from nora.explorer.refusal import Refused
 from nora.report.consequences import LISTED_CHANGE, as_columns, consequence
 from nora.results.effect import Effect
 
@@ -18,6 +20,10 @@ FLIPS, SHIFTS = 5000, 1000
 
 def told(effect: Effect, network: Network) -> dict[str, Any]:
     """An effect as columns, flips first, then by change; `total` is `effect.total`."""
+    if not math.isfinite(effect.total):
+        raise Refused(
+            422, "the model's predictions are not finite with these values: choose smaller ones"
+        )
     if effect.predicts != "classes":
         found = as_columns(consequence(effect), np.arange(network.num_nodes))
         return {**found, "total": effect.total}

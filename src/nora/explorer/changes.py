@@ -36,6 +36,8 @@ KINDS = {
     "set": {"node", "feature", "value"},
 }
 
+LARGEST = float(torch.finfo(torch.float32).max)
+
 
 @dataclass(frozen=True, order=True)
 class Change:
@@ -125,8 +127,9 @@ def _number(given: Any) -> float:
         value = float(given)
     except OverflowError:
         value = math.inf
-    if not math.isfinite(value):
-        raise Refused(422, "a value must be finite")
+    # Models count in single precision, where what is larger would be infinite.
+    if not abs(value) <= LARGEST:
+        raise Refused(422, f"a value must be finite, and at most {LARGEST:.3g}")
     return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ import torch
 from nora.explorer.changes import Key, as_edits
 from nora.explorer.network import Network
 from nora.results.effect import Effect
+from nora.results.spreadsheet import write_csv
 
 
 def as_csv(effect: Effect, network: Network) -> str:
@@ -28,14 +30,9 @@ def as_csv(effect: Effect, network: Network) -> str:
     for column in ("from_class", "to_class"):
         if column in frame:
             frame[column] = [network.class_names[k] for k in frame[column]]
-    # A cell that begins so would be run as a formula by a spreadsheet.
-    for column in frame.select_dtypes(exclude="number").columns:
-        if frame[column].dtype != bool:
-            frame[column] = [
-                f"'{text}" if str(text).startswith(("=", "+", "-", "@", "\t", "\r")) else text
-                for text in frame[column]
-            ]
-    return frame.to_csv(index=False)
+    text = io.StringIO()
+    write_csv(frame, text)
+    return text.getvalue()
 
 
 def as_python(changes: Key, network: Network) -> str:

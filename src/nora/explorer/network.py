@@ -23,6 +23,7 @@ from nora.questions.session import Session
 from nora.report.drawing import ties
 from nora.results.effect import NOTICEABLE
 from nora.results.plots.style import COLOURS
+from nora.wording import visible
 
 # As many nodes are drawn, and of a graph of so many all edges at once.
 DRAWN_NODES, WHOLE_NODES, WHOLE_EDGES = 200_000, 4_000, 15_000
@@ -302,7 +303,7 @@ def network_of(
         names=named,
         class_names=told,
         labels=known,
-        title=title,
+        title=visible(title),
         origin=origin or Origin(),
         place=places_of(data, sides),
         groups=tuple(groupings(data, groups)),

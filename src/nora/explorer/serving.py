@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import os
 import socket
@@ -12,12 +13,52 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nora.explorer.app import Explorations
 from nora.explorer.guard import ENTER, Guard, Keys
 
 HOST = "127.0.0.1"
+# A request is there whole by then; those of the page take milliseconds.
+REQUEST_SECONDS = 5.0
+
+
+class Prompt(H11Protocol):
+    """A connection that is closed where a request is not there whole within a few seconds.
+
+    Else connections that say nothing, or a byte now and then, would keep the owner out.
+    """
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what comes; a request that is whole ends the waiting."""
+        super().data_received(data)
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._wait()
+        else:
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        if self._late is None:
+            self._late = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 class Explorer:
@@ -39,11 +80,12 @@ class Explorer:
             access_log=False,
             lifespan="off",
             loop="asyncio",
-            http="h11",
+            http=Prompt,
             ws="none",
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=100,
+            limit_concurrency=1000,
+            timeout_keep_alive=5,
             h11_max_incomplete_event_size=32_768,
             timeout_graceful_shutdown=1,
         )

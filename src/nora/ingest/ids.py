@@ -8,6 +8,7 @@ well be two nodes: they stay apart, and are told about.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -116,7 +117,7 @@ def in_one_spelling(cells: np.ndarray) -> np.ndarray:
 
 
 def alike(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of names that differ in nothing but case and blanks; the first has come before.
+    """Pairs of names that differ only in case, blanks or the encoding of letters, the earlier first.
 
     >>> alike(["Ann Lee", "bob", "ann\\u00a0lee", "Bob"])
     [('Ann Lee', 'ann\\xa0lee'), ('bob', 'Bob')]
@@ -124,7 +125,8 @@ def alike(names: Iterable[str]) -> list[tuple[str, str]]:
     first: dict[str, str] = {}
     pairs = []
     for name in dict.fromkeys(names):
-        folded = "".join(name.translate(INVISIBLE).split()).casefold()
+        letters = unicodedata.normalize("NFKC", name.translate(INVISIBLE))
+        folded = "".join(letters.split()).casefold()
         if first.setdefault(folded, name) != name:
             pairs.append((first[folded], name))
     return pairs
@@ -134,7 +136,7 @@ def about_alike(columns: Sequence[pa.StringArray]) -> list[str]:
     """What there is to say about ids that look alike, if anything.
 
     >>> about_alike([pa.array(["Ann", "bob"]), pa.array(["ann", "bob"])])
-    ["1 id differs from another only in case or blanks ('Ann' and 'ann'): taken as different nodes"]
+    ["1 id differs from another only in case, blanks or encoding ('Ann' and 'ann'): taken as different nodes"]
     """
     ids = pa.concat_arrays(columns).unique()
     if plain_ascii(ids):
@@ -146,6 +148,6 @@ def about_alike(columns: Sequence[pa.StringArray]) -> list[str]:
         return []
     many = len(pairs) > 1
     return [
-        f"{len(pairs):,} id{'s differ from others' if many else ' differs from another'} only in case "
-        f"or blanks ({'e.g. ' * many}{pairs[0][0]!r} and {pairs[0][1]!r}): taken as different nodes"
+        f"{len(pairs):,} id{'s differ from others' if many else ' differs from another'} only in case, "
+        f"blanks or encoding ({'e.g. ' * many}{pairs[0][0]!r} and {pairs[0][1]!r}): taken as different nodes"
     ]

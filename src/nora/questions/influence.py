@@ -24,6 +24,7 @@ from nora.problem.measuring import Asked, By
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
 from nora.progress import progress_bar
+from nora.questions.recomputed import check_finished
 from nora.questions.session import Session
 from nora.registry import nearest
 from nora.results.checkpoint import STDERR, Shards, begun_with
@@ -180,6 +181,8 @@ def score_nodes(
             place, alone = path_of(checkpoint, "checkpoint"), executor is not None
             shards = Shards.open(place, asked, problem, columns, alone=alone)
             todo = shards.remaining(problem)
+            if entry.facts.exact and not bound.get("tolerance"):
+                check_finished(shards, problem, todo)
         spread = None if executor is None else _spread(session, executor, todo, bound, key)
         scores, stderr, details = collect(
             entry, todo, bound, session.prepared, shards, progress, spread

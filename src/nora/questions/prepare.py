@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import platform
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,8 @@ from nora.engine.kept import kept_engine, opened_engine
 from nora.engine.ledger import Ledger, moving
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
-from nora.engine.store import MANIFEST, Check, Reader, written
+from nora.engine.store import MANIFEST, Check, DamagedError, Reader, written
+from nora.engine.verification import compare_with
 from nora.files import check_folder, read_json
 from nora.machine import available_memory
 from nora.memory import in_words, parse_bytes
@@ -34,15 +37,28 @@ from nora.problem.task_arrays import task_document, task_of
 from nora.progress import progress_bar
 from nora.questions.session import Session
 from nora.questions.unchanged import Untouched
-from nora.wording import listed
+from nora.wording import listed, short
 
 # Graphs of fewer edges are prepared before a forecast would be made.
 FORECAST_EDGES = 1_000_000
 # Removals that are compared with the definition: whoever opens the engine need not compare any.
 VERIFIED = 8
 REMEDY = "choose another folder, or add replace=True to replace it"
+# Removals that are compared with the model when an engine is opened.
+REMOVALS = 2
 # What must be the same as when it was prepared.
 COMPARED = ("model", "graph", "task")
+DESCRIBED = (
+    "fingerprint",
+    "graph",
+    "task",
+    "output",
+    "by_id",
+    "verified",
+    "python",
+    "model",
+    "num_nodes",
+)
 
 
 def prepare(
@@ -195,6 +211,7 @@ def opened(
     data: Graph | None = None,
     check: Check = "quick",
     key: str | None = None,
+    verify: int = REMOVALS,
     **about: Any,
 ) -> Session:
     """See `Session.open`."""
@@ -203,9 +220,13 @@ def opened(
     manifest = reader.manifest
     if "engine" not in manifest:
         raise ValueError(f"{path} holds no prepared engine")
-    if manifest["nora"] != __version__:
+    if manifest.get("nora") != __version__:
         raise ValueError(
-            f"{path} was prepared by nora {manifest['nora']}, and this is {__version__}: prepare it again"
+            f"{path} was prepared by nora {manifest.get('nora')}, and this is {__version__}: prepare it again"
+        )
+    if missing := [name for name in DESCRIBED if name not in manifest]:
+        raise DamagedError(
+            f"{path / MANIFEST} lacks {listed(missing, 3)}: prepare the engine again"
         )
     if task is None and manifest["task"] is None:
         raise ValueError(
@@ -215,25 +236,50 @@ def opened(
     def give(number: int) -> torch.Tensor:
         return reader.get(number, private=True)
 
-    task = task_of(manifest["task"], give) if task is None else task
+    with _as_written(path):
+        task = task_of(manifest["task"], give) if task is None else task
+        graph, output = graph_of(manifest["graph"], give), reader.get(manifest["output"])
     # Not that of the caller: the folder's is mapped, and one for all processes.
-    session = Session(model, graph_of(manifest["graph"], give), task, once=True, **about)
-    problem = changed(
-        session._problem, by_id=manifest["by_id"], original=reader.get(manifest["output"])
-    )
+    session = Session(model, graph, task, once=True, **about)
+    problem = changed(session._problem, by_id=bool(manifest["by_id"]), original=output)
+    truth = changed(session._problem, by_id=bool(manifest["by_id"]))
+    truth = truth if data is None else changed(truth, data=data)
     asked = fingerprint(problem if data is None else changed(problem, data=data), "", {}, key,
-                        graph=manifest["fingerprint"]["graph"] if data is None else None)  # fmt: skip
+                        graph=manifest["fingerprint"].get("graph") if data is None else None)  # fmt: skip
     _same_question(path, manifest, asked)
     functions = pick_backend("auto", problem, problem.num_nodes)
-    with problem.evaluating():
-        engine = opened_engine(problem, functions, manifest["engine"], reader)
-    session.adopt(problem, Prepared(engine, manifest["verified"]), Untouched(problem), path)
+    with _as_written(path):
+        with problem.evaluating():
+            engine = opened_engine(problem, functions, manifest["engine"], reader)
+            if verify:
+                compare_with(engine, truth, verify)
+        facts = {name: abs(value) for name, value in manifest["verified"].items()}
+    session.adopt(problem, Prepared(engine, facts), Untouched(problem), path)
     return session
+
+
+@contextmanager
+def _as_written(path: Path) -> Iterator[None]:
+    """Name the folder where what it holds is not what an engine is made of, or not this model's."""
+    try:
+        yield
+    except UnsupportedError as error:
+        raise DamagedError(
+            f"{path} does not answer as the model does: {error}. It was changed after it was prepared; "
+            "prepare the engine again"
+        ) from error
+    except DamagedError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise DamagedError(
+            f"{path / MANIFEST} does not describe an engine ({short(repr(error), 120)}): prepare the "
+            "engine again"
+        ) from error
 
 
 def _same_question(path: Path, manifest: dict[str, Any], asked: dict[str, Any]) -> None:
     kept = manifest["fingerprint"]
-    differs = [name for name in COMPARED if kept[name] != asked[name]]
+    differs = [name for name in COMPARED if kept.get(name) != asked[name]]
     if not differs:
         return
     here = ".".join(platform.python_version_tuple()[:2])

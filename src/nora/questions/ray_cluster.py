@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -28,8 +30,8 @@ from nora.memory import parse_bytes
 from nora.questions.workers import Answered, answer
 
 Engines = Literal["path", "store"]
-# Workers' output is theirs, and what Ray says of itself nobody has asked for.
-QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+# Workers' output is theirs; of what Ray says of itself, warnings are shown: some are about who may connect.
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
 # How long a cluster has to answer at all.
 ANSWER_SECONDS = 5.0
 # How long the number of CPUs is taken for known.
@@ -40,8 +42,9 @@ class RayCluster:
     """Machines that share the work of `nora.influence(…, executor=nora.RayCluster())`.
 
     Args:
-        address: `auto` for the cluster that is running, `local` to start one on this machine, or the address
-            of one, `10.0.0.1:6379`. Where this process is connected already, `auto` is that cluster.
+        address: `auto` for the cluster that is running, `local` to start one that listens to this
+            machine only, or the address of one, `10.0.0.1:6379`: it runs your model's code, and whoever
+            reaches it can run code as you. Where this process is connected already, `auto` is that cluster.
         engines: How engines reach the workers: `path`, the folder is at the same place on every machine, or
             `store`, sent through Ray's object store and kept in each machine's temporary folder. By default
             `path` where there is one machine, else `store`.
@@ -69,6 +72,8 @@ class RayCluster:
         if retries < 0:
             raise ValueError(f"retries must not be negative, got {retries}")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if address == "local":
+            _ask_for_a_token()
         self._ray = _ray()
         self.engines, self.memory, self.retries = engines, parse_bytes(memory), retries
         self._started = not self._ray.is_initialized()
@@ -189,7 +194,10 @@ def _connect(ray: Any, address: str) -> None:
     if address == "local":
         # Else a task that needs too much memory would be tried for ever.
         os.environ.setdefault("RAY_task_oom_retries", "2")
-        ray.init(address="local", include_dashboard=False, **QUIET)
+        with _to_this_machine_only(ray):
+            ray.init(
+                address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **QUIET
+            )
         return
     try:
         _check_answers(_found(address))
@@ -199,6 +207,27 @@ def _connect(ray: Any, address: str) -> None:
         raise ConnectionError(
             f"{told}: start one by 'ray start --head', or say 'local' to have one started"
         ) from error
+
+
+def _ask_for_a_token() -> None:
+    """Have a cluster that is started here answer those only who have its token: others could run code on it.
+
+    Ray looks at it when it is imported. Where it was imported before, its own setting stays.
+    """
+    if "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
+
+@contextmanager
+def _to_this_machine_only(ray: Any) -> Iterator[None]:
+    """Start a cluster that listens on loopback only: Ray listens to the network, except on desktops."""
+    constants = ray._private.ray_constants
+    before = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
 
 
 def _found(address: str) -> str:

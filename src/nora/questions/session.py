@@ -67,9 +67,10 @@ class Session(Checked):
         data: Graph | None = None,
         check: Check = "quick",
         key: str | None = None,
+        verify: int = 2,
         **about: Any,
     ) -> Session:
-        """A session with an engine that `nora.prepare` has kept: ready in about a second.
+        """A session with an engine that `nora.prepare` has kept: ready in about a second and a few passes.
 
         Args:
             folder: The engine; nothing in it is executed.
@@ -80,6 +81,8 @@ class Session(Checked):
             check: `quick` reads small files, and parts of large ones, to see that they are as they were
                 written; `all` reads everything.
             key: As for `nora.prepare`.
+            verify: Predictions, and what so many random removals change, are compared with the model: whoever
+                changes a folder can make its checksums fit. 0 compares nothing.
             **about: `forward`, `transform`, `targets`, `names`, `class_names` and `masks`, as for a session.
 
         Raises:
@@ -87,7 +90,7 @@ class Session(Checked):
         """
         from nora.questions.prepare import opened
 
-        return opened(folder, model, task, data=data, check=check, key=key, **about)
+        return opened(folder, model, task, data=data, check=check, key=key, verify=verify, **about)
 
     def influence(
         self,

@@ -35,7 +35,7 @@ from nora.results.influence import Influence
 from nora.results.stability import Stability
 from nora.templates import render
 from nora.training.trust import Trust
-from nora.wording import count, duration, number, sentence
+from nora.wording import count, duration, number, sentence, visible
 
 LISTED = 25
 LONG_NAME = 40
@@ -137,7 +137,7 @@ def write_report(
     # The caller may warn of the same, with other advice on parameters, which readers do not see.
     told = dict.fromkeys(sentence(text) for text in (*warnings, *weak, *shaky))
     headline = _headline(subject, contents.findings)
-    title = title or ""
+    title = visible(title or "")
     page = render(
         "nora.report",
         "page.html",

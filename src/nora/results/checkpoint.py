@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -77,6 +78,7 @@ class Shards:
             "task": problem.task.name,
             "node_types": problem.node_index.sizes(),
             "columns": list(columns),
+            "largest": _largest(problem),
         }
         if edges is not None:
             manifest |= {"num_edges": len(edges)}
@@ -110,7 +112,8 @@ class Shards:
 
     def unfinished(self, ids: Tensor) -> Tensor:
         """Those of the nodes, or places of edges, that are not finished."""
-        finished = torch.as_tensor(read_parts(self.folder)["node"].to_numpy(copy=True))
+        parts = _parts_within(self.folder, self.manifest)
+        finished = torch.as_tensor(parts["node"].to_numpy(copy=True))
         return ids[~torch.isin(ids, finished)]
 
     def add(self, nodes: Tensor, scores: Tensor) -> None:
@@ -259,20 +262,59 @@ def _read_edges(path: Path, count: int) -> pd.DataFrame:
     return edges
 
 
-def _parts_within(folder: Path, num_nodes: int, columns: Sequence[str]) -> pd.DataFrame:
+def _parts_within(folder: Path, manifest: dict[str, Any]) -> pd.DataFrame:
+    """All that is finished in a folder; refused where it cannot be what the manifest says."""
+    columns = _columns(manifest)
+    count = manifest.get("num_edges", manifest["num_nodes"])
     parts = read_parts(folder, columns)
-    if len(parts) and int(parts["node"].max()) >= num_nodes:
+    if len(parts) and int(parts["node"].max()) >= count:
         raise ValueError(
-            f"{folder} holds a part of another ranking: node {int(parts['node'].max())} of {num_nodes}"
+            f"{folder} holds a part of another ranking: node {int(parts['node'].max())} of {count}"
+        )
+    values, least, most = parts[columns].to_numpy(), -np.inf, np.inf
+    if _is_exact(manifest):
+        least, most = 0.0, float(manifest.get("largest") or np.inf)
+        values = values[:, :1]
+        wrong = ~((values >= least) & (values <= most) & np.isfinite(values))
+    else:
+        wrong = np.isinf(values)
+    if wrong.any():
+        row = int(wrong.any(axis=1).argmax())
+        raise ValueError(
+            f"{folder}: the value of {int(parts['node'].iloc[row])} is {values[row][wrong[row]][0]}, "
+            f"expected a number from {least:g} to {most:g}: a part was changed or damaged. Delete the "
+            "parts, and they are computed again"
         )
     return parts
+
+
+def _is_exact(manifest: dict[str, Any]) -> bool:
+    """Whether a folder holds changes as they are defined, and no estimates of them."""
+    asked = manifest["fingerprint"]
+    options = asked.get("options")
+    tolerance = options.get("tolerance") if isinstance(options, dict) else None
+    measure = manifest.get("columns", ["change"])[0]
+    return asked.get("method") in ("exact", "brute") and not tolerance and measure == "change"
+
+
+def _largest(problem: Problem) -> float | None:
+    """The largest change that there can be; None where predictions are no probabilities, or not known yet."""
+    if problem.original is None or problem.task.name not in ("node", "link"):
+        return None
+    with torch.no_grad():
+        items = problem.predict()
+    each = items.size(1) if items.dim() > 1 else 1
+    # Probabilities of one class among several differ by 2 at most, in L1 norm.
+    alone = getattr(problem.task, "mode", "multilabel") == "multilabel"
+    rounding = 1 + 1e-4
+    return rounding * items.size(0) * (each if alone else max(1, min(2, each)))
 
 
 def read_scores(folders: Iterable[Path], manifest: dict[str, Any]) -> Tensor:
     """What several folders have finished, in one tensor `[nodes or edges, columns]`, NaN elsewhere."""
     columns = _columns(manifest)
     count = manifest.get("num_edges", manifest["num_nodes"])
-    frame = pd.concat([_parts_within(folder, count, columns) for folder in folders])
+    frame = pd.concat([_parts_within(folder, manifest) for folder in folders])
     values = torch.as_tensor(frame[columns].to_numpy(copy=True))
     scores = torch.full((count, len(columns)), float("nan"), dtype=values.dtype)
     scores[torch.as_tensor(frame["node"].to_numpy(copy=True))] = values

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pandas as pd
 
@@ -37,7 +37,7 @@ def unescaped(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
-def write_csv(frame: pd.DataFrame, path: Path) -> None:
+def write_csv(frame: pd.DataFrame, path: Path | TextIO) -> None:
     """Write a frame as CSV, with its texts and the names of its columns as cells."""
     safe = frame.rename(columns=escaped)
     returns = False

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nora.outputs import RUN_FILES, sha256_of
+from nora.files import read_json, written_atomically
+from nora.outputs import ENGINE, RUN_FILES, sha256_of
 from nora.stacklevel import warn
 
 ABOUT, KEY = "run.json", "checksums"
+ENGINE_MANIFEST = f"{ENGINE}/manifest.json"
 REMEDY = "copy the run again from where it was made, or train it again"
 
 
@@ -47,7 +49,7 @@ def check_whole(folder: Path, about: Mapping[str, Any]) -> None:
         )
     for name, digest in kept.items():
         file = folder / name
-        if name == ABOUT:
+        if name == ABOUT or (name == ENGINE_MANIFEST and not (folder / ENGINE).exists()):
             continue
         if not file.is_file():
             raise FileNotFoundError(f"{file} is missing, which belongs to the run; {REMEDY}")
@@ -61,6 +63,16 @@ def check_whole(folder: Path, about: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"{folder / name} does not belong to this run, which was saved without it; remove it"
             )
+
+
+def cover_engine(folder: Path) -> None:
+    """Add the manifest of the engine in a run, which has the checksums of its arrays, to those of the run."""
+    about = read_json(folder / ABOUT)
+    if KEY not in about:  # a run without any stays so
+        return
+    about[KEY] = {**about[KEY], ENGINE_MANIFEST: sha256_of(folder / ENGINE_MANIFEST)}
+    with written_atomically(folder / ABOUT) as temporary:
+        temporary.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
 def _of_settings(about: Mapping[str, Any]) -> str:

@@ -134,6 +134,9 @@ def read_dataset(folder: Path) -> Dataset:
     try:
         facts = read_json(folder / FACTS)
         num_nodes, attributes = facts.pop("num_nodes"), facts.pop("attributes", {})
+        if not isinstance(num_nodes, int) or not isinstance(attributes, dict):
+            raise TypeError("num_nodes is no whole number, or attributes are no table")
+        check_fits(f"a graph of {num_nodes:,} nodes", 8 * num_nodes)
         types = [_tuple(one) for one in facts.pop("types", [None])]
         data = Data() if types == [None] else HeteroData()
         dataset = Dataset(data=data, own=True, **{key: _tuple(v) for key, v in facts.items()})

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
@@ -41,6 +42,8 @@ def read_split(dataset: Dataset, task: str, folder: Path) -> Split:
     """Read what `write_split` wrote of a split of `dataset` for `task`."""
     tensors = read_tensors(folder / FILE, "a split")
     data = dataset.data
+    for name, value in tensors.items():
+        _check_part(folder, name, value, int(data.num_nodes or 0))
     try:
         if isinstance(data, HeteroData):
             stores = data.edge_stores
@@ -53,16 +56,40 @@ def read_split(dataset: Dataset, task: str, folder: Path) -> Split:
                 **{name: tensors[name] for name in (*PARTS, *LABELS, *RELATION)},
             )
         parts = [tensors[part] for part in PARTS]
+        ends = {part.size(0) if part.dim() == 2 else 0 for part in parts}
+        if ends != ({0} if task == "node" else {2}):
+            raise KeyError(f"ids of a {task} task in {', '.join(PARTS)}")
         if task == "node":
             return NodeSplit(*parts)
         stays = tensors["message"]
         _check_fits(folder, [stays], [data.edge_index])
         labels = [tensors[name] for name in LABELS]
+        if any(part.size(1) != len(own) for part, own in zip(parts, labels, strict=True)):
+            raise KeyError("label for every pair")
         return LinkSplit(data.edge_subgraph(stays), stays, *parts, *labels)
     except KeyError as error:
         raise ValueError(
             f"{folder / FILE} is not the split of a {task} task: no {error}"
         ) from error
+
+
+def _check_part(folder: Path, name: str, value: Tensor, num_nodes: int) -> None:
+    """Raise for node ids that are none of this graph; whatever else a split holds is compared with these."""
+    part = name.removeprefix("nodes/")
+    if name.startswith("message"):
+        fits = value.dtype == torch.bool and value.dim() == 1
+    elif part in PARTS:
+        fits = value.dtype == torch.long and value.dim() in (1, 2)
+        fits = fits and not (
+            value.numel() and not 0 <= int(value.min()) <= int(value.max()) < num_nodes
+        )
+    else:
+        fits = value.dim() == 1
+    if not fits:
+        raise ValueError(
+            f"{folder / FILE} is not the split of a graph of {num_nodes:,} nodes: {name} is "
+            f"{list(value.shape)} of {value.dtype}, or names other nodes; train the run again"
+        )
 
 
 def _check_fits(folder: Path, message: Sequence[Tensor], edges: Sequence[Tensor]) -> None:

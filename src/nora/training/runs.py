@@ -196,6 +196,7 @@ def load_run(folder: str | Path) -> Run:
         made = about["architecture"]
         where = {"cycle": about["cycle"], "seed": about["seed"]}
         name, task = about["dataset"], about["task"]
+        _check_facts(about)
         weights = read_tensors(path / WEIGHTS, "this model's weights")
         _check_sizes(made, weights)
         model = build_model(
@@ -259,6 +260,18 @@ def _read_about(path: Path) -> dict[str, Any]:
     if not isinstance(about, dict):
         raise ValueError(f"{path / ABOUT} is not readable as a run: it holds no settings")
     return about
+
+
+def _check_facts(about: dict[str, Any]) -> None:
+    """Raise for settings that are not of the type that was saved."""
+    if about["task"] not in ("node", "link"):
+        raise TypeError(f"the task is {about['task']!r}, expected 'node' or 'link'")
+    for key in ("training", "metrics"):
+        if not isinstance(about.get(key, {}), dict):
+            raise TypeError(f"{key} is {about[key]!r}, expected a table")
+    inputs = about.get("inputs", [])
+    if not isinstance(inputs, list) or not all(isinstance(one, dict) for one in inputs):
+        raise TypeError("inputs is no list of files")
 
 
 def _said(error: Exception) -> str:
