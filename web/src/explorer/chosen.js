@@ -5,6 +5,7 @@ import { el } from "../dom.js";
 import { finder } from "../finder.js";
 import { count, number, percent, score } from "../format.js";
 import { nodeButton } from "../panel.js";
+import { shiftText, turnText } from "./words.js";
 
 const NEIGHBOURS = 24;
 
@@ -19,6 +20,33 @@ function facts(position, page) {
     !node.predicted && label >= 0 ? ["Label", className(label), null] : null,
   ].filter(Boolean);
   return el("dl", { class: "facts small" }, rows.map(([term, value, more]) => el("div", {}, el("dt", {}, term), el("dd", {}, value, more ? el("span", { class: "muted" }, ` ${more}`) : null))));
+}
+
+// What the absence of this node would change, before anything is changed; with the edits that there are.
+function preview(position, page) {
+  const { changes, source } = page;
+  const place = el("p", { class: "preview", role: "status" }, "…");
+  const edit = { kind: "remove", node: position };
+  let shown = null;
+  place.update = async () => {
+    const { edits, removed } = changes.state;
+    place.hidden = changes.has(edit);
+    const asked = JSON.stringify(edits);
+    if (place.hidden || asked === shown) return;
+    shown = asked;
+    try {
+      const effect = await source.preview(changes.with(edit));
+      if (asked !== shown) return;
+      const with_ = edits.length ? `With ${count(edits.length, "edit")} and without it` : "Without it";
+      const turned = effect.flips ? turnText(effect, { removed: [...removed, position] }, page) : "no prediction would turn";
+      place.replaceChildren(`${with_}: `, el("strong", {}, turned), `; ${shiftText(effect, page)}. Total change ${score(effect.total)}.`);
+    } catch (error) {
+      if (error.name !== "AbortError") place.replaceChildren(error.message);
+      shown = null;
+    }
+  };
+  place.update();
+  return place;
 }
 
 const action = (text, act, properties = {}) => el("button", { type: "button", class: "quiet", onclick: act, ...properties }, text);
@@ -56,7 +84,10 @@ function say(button, { changes, data }) {
   button.setAttribute("aria-label", `${gone ? "Put back" : "Remove"} ${data.nameOf(position)}`);
 }
 
-const refresh = (place, page) => place.querySelectorAll("[data-remove]").forEach((button) => say(button, page));
+function refresh(place, page) {
+  place.querySelectorAll("[data-remove]").forEach((button) => say(button, page));
+  place.querySelector(".preview")?.update();
+}
 
 function why(position, page) {
   return asked("Why this prediction: who moves it most", "why", async () => {
@@ -182,6 +213,7 @@ function one(position, page) {
       coloured(el("h3", { id: "chosen-title", tabindex: "-1" }, page.data.nameOf(position)), page.data.classOf(position), page),
       el("div", { class: "buttons" }, removeButton(position, page), action("Close", () => page.changes.choose(null, "chosen"), { "aria-label": "Close this node" })),
     ),
+    preview(position, page),
     facts(position, page),
     why(position, page),
     flip(position, page),

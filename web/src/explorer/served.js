@@ -76,6 +76,7 @@ export function served() {
     },
     // With `chosen`, also what a large graph shows in front: the effect's neighbourhood and theirs.
     effect: (edits, chosen = null, kind = "effect") => json("/api/effect", { edits, ...(chosen ? { around: chosen.slice(0, 60) } : {}), ...(kind === "effect" ? { page: me, number: number++ } : {}) }, kind),
+    preview: (edits) => json("/api/effect", { edits }, "preview"),
     singles: (edits) => json("/api/singles", { edits }, "singles"),
     around: (nodes, others) => json("/api/neighbours", { nodes, others }, "around"),
     neighbours: async (node) => (await json("/api/neighbours", { nodes: [node], most: 200 }, "near")),
