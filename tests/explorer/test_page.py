@@ -30,6 +30,7 @@ from explorer_page import (
     turned,
     visit,
 )
+from nora.progress import progress_bar
 from papers import typed_papers
 
 EVIL = "<script>alert(1)</script>"
@@ -414,6 +415,36 @@ def test_a_report_in_work_is_forgotten_when_the_server_stops(browser, run, monke
     page.wait_for_selector("#banner:has-text('The server has stopped')")
     assert "being written" not in page.locator("#taking").inner_text()
     page.context.close()
+
+
+def test_a_long_question_shows_how_far_it_is_and_can_be_cancelled(browser, run, monkeypatch):
+    ended = threading.Event()
+
+    def slow(session, *_, **__):
+        try:
+            with progress_bar("flip: removing nodes", 1000, False) as advance:
+                for _ in range(1000):
+                    time.sleep(0.05)
+                    advance()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(nora.Session, "flip", slow)
+    with nora.explore(run.model, run.data, browser=False) as explorer:
+        watched = visit(browser, explorer)
+        page = watched.page
+        choose(page, "node 5")
+        page.locator("#flip summary").click()
+        page.wait_for_selector("#flip:has-text('flip: removing nodes')")
+        page.wait_for_selector("#flip:has-text('of 1,000')")
+        page.locator("#flip").get_by_role("button", name="Cancel").click()
+        page.wait_for_selector("#flip:has-text('Cancelled')")
+        # The work itself has ended, so that the next question is answered at once.
+        assert ended.wait(10)
+        page.locator("#why summary").click()
+        page.wait_for_selector("#why ol li")
+        assert not watched.complaints
+        page.context.close()
 
 
 def test_touch_screens_get_their_own_instructions(browser, explorer):

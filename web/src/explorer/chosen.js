@@ -6,6 +6,7 @@ import { finder } from "../finder.js";
 import { count, number, percent, score } from "../format.js";
 import { nodeButton } from "../panel.js";
 import { shiftText, turnText } from "./words.js";
+import { working } from "./working.js";
 
 const NEIGHBOURS = 24;
 
@@ -52,19 +53,24 @@ function preview(position, page) {
 const action = (text, act, properties = {}) => el("button", { type: "button", class: "quiet", onclick: act, ...properties }, text);
 
 // A part that is asked of the server when it is opened.
-function asked(title, id, load) {
+function asked(title, id, load, source = null) {
   const body = el("div", { class: "body", "aria-live": "polite" });
   const part = el("details", { id }, el("summary", {}, title), body);
   let loaded = false;
   part.addEventListener("toggle", async () => {
     if (!part.open || loaded) return;
     loaded = true;
-    body.replaceChildren(el("p", { class: "muted" }, "…"));
+    const job = source?.job();
+    const work = source ? working(source, id, job, "Asking") : null;
+    body.replaceChildren(work ? work.root : el("p", { class: "muted" }, "…"));
     try {
-      body.replaceChildren(...[await load()].flat(Infinity).filter(Boolean));
+      body.replaceChildren(...[await load(job)].flat(Infinity).filter(Boolean));
     } catch (error) {
       loaded = false;
-      if (error.name !== "AbortError") body.replaceChildren(el("p", { class: "muted" }, error.message));
+      const text = error.name === "AbortError" ? "Cancelled: open it again to ask." : error.message;
+      body.replaceChildren(el("p", { class: "muted" }, text));
+    } finally {
+      work?.stop();
     }
   });
   return part;
@@ -90,15 +96,15 @@ function refresh(place, page) {
 }
 
 function why(position, page) {
-  return asked("Why this prediction: who moves it most", "why", async () => {
-    const found = await page.source.why(position);
+  return asked("Why this prediction: who moves it most", "why", async (job) => {
+    const found = await page.source.why(position, job);
     if (!found.node.length) return el("p", { class: "muted" }, "No other node’s removal changes it.");
     return el(
       "ol",
       { class: "rows starters" },
       found.node.map((other, at) => el("li", {}, nodeButton(other, page, "chosen"), el("span", { class: "value", title: "change of this prediction without that node" }, score(found.influence[at])), removeButton(other, page))),
     );
-  });
+  }, page.source);
 }
 
 function neighbours(position, page) {
@@ -197,12 +203,12 @@ function features(position, page) {
 
 function flip(position, page) {
   if (!page.report.can.includes("flip")) return null;
-  return asked("What would flip it", "flip", async () => {
-    const found = await page.source.flip(position);
+  return asked("What would flip it", "flip", async (job) => {
+    const found = await page.source.flip(position, job);
     if (!found.edits.length) return el("p", { class: "muted" }, found.told);
     const who = found.edits.map((edit) => el("li", {}, nodeButton(edit.node, page, "chosen")));
     return [el("p", {}, found.told), el("ul", { class: "rows picked" }, who), action("Remove", () => page.changes.add(found.edits, "chosen"))];
-  });
+  }, page.source);
 }
 
 function one(position, page) {
