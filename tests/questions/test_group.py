@@ -282,7 +282,7 @@ def test_a_group_is_a_table() -> None:
         "gain": [1.0, 0.5],
         "total": [1.0, 1.5],
     }
-    assert repr(made()) == "Group(nodes=[4, 2], total=1.5, alone=1.25, evaluations=9)"
+    assert repr(made()) == "Group(nodes=['e', 'c'], total=1.5, alone=1.25, evaluations=9)"
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
