@@ -49,6 +49,11 @@ def spot(page, node: int) -> list[float]:
     )
 
 
+def clicks_remove(page) -> None:
+    """From now on a click takes away or cuts what it hits."""
+    page.locator("#controls input[name=clicks][value=remove]").check()
+
+
 def click_node(page, node: int, **how) -> None:
     where = spot(page, node)
     page.mouse.move(*where)

@@ -5,12 +5,34 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import Any
 
 Advance = Callable[..., None]
+# Called with what is being done, the steps done and their number; it may raise to end the work.
+Listener = Callable[[str, float, float | None], None]
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 # Columns of a terminal in which a bar of full length has room.
 ROOMY = 130
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Have a function told of all progress within, whether bars are shown or not.
+
+    >>> told = []
+    >>> with listening(lambda *step: told.append(step)):
+    ...     with progress_bar("work", 2, show=False) as advance:
+    ...         advance()
+    >>> told
+    [('work', 0, 2), ('work', 1.0, 2)]
+    """
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
 
 
 @contextmanager
@@ -25,6 +47,23 @@ def progress_bar(
         show: False for no bar at all.
         fields: Format of extra columns, e.g. `"loss {task.fields[loss]}"`.
     """
+    listener, done = _listener.get(), 0.0
+    if listener is not None:
+        listener(description, 0, total)
+    with _bar(description, total, show, fields) as advance:
+
+        def step(steps: float = 1, **values: Any) -> None:
+            nonlocal done
+            done += steps
+            if listener is not None:
+                listener(description, done, total)
+            advance(steps, **values)
+
+        yield step
+
+
+@contextmanager
+def _bar(description: str, total: float | None, show: bool, fields: str) -> Iterator[Advance]:
     # Without a bar nothing of it is made: older versions of rich end even one not shown with an empty line.
     if not (show and _drawable()):
         yield lambda *_, **__: None

@@ -92,6 +92,16 @@ class TestStartup:
         code = f"{first}\nimport nora, os\nassert os.environ.get('OMP_WAIT_POLICY') == {then!r}"
         subprocess.run([sys.executable, "-c", code], check=True)
 
+    def test_shells_complete_commands(self) -> None:
+        asked = {"COMP_WORDS": "nora wh", "COMP_CWORD": "1", "_NORA_COMPLETE": "complete_bash"}
+        done = subprocess.run(
+            [sys.executable, "-m", "nora"],
+            env={**os.environ, **asked},
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout.split() == ["what-if", "who"]
+
     def test_python_dash_m_nora_is_the_command(self) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "nora", "--help"], check=True, capture_output=True, text=True

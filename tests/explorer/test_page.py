@@ -15,10 +15,22 @@ import pandas as pd
 import pytest
 import torch
 from torch_geometric.data import Data
+from torch_geometric.nn import GCN
 
 import nora
 from chromium import Watched
-from explorer_page import choose, click_node, names_of, settled, spot, total, turned, visit
+from explorer_page import (
+    choose,
+    click_node,
+    clicks_remove,
+    names_of,
+    settled,
+    spot,
+    total,
+    turned,
+    visit,
+)
+from nora.progress import progress_bar
 from papers import typed_papers
 
 EVIL = "<script>alert(1)</script>"
@@ -31,8 +43,49 @@ def test_it_loads_from_its_own_server_alone(watched, explorer):
     assert watched.page.title().startswith("Karate")
 
 
-def test_a_click_takes_a_node_away_and_the_page_shows_the_effect_of_what_if(watched, run, names):
+def test_a_click_selects_a_node_and_shows_what_its_absence_would_change(watched, run, names):
     page = watched.page
+    click_node(page, 33)
+    page.wait_for_selector(".preview strong")
+    true = nora.what_if(run.model, run.data, 33)
+    shown = page.locator(".preview").inner_text()
+    assert f"{len(true.flips())} of 33 nodes would be predicted another class" in shown
+    assert f"{true.noticed} predictions would shift" in shown
+    # Nothing is edited: not by this click, and not by others, whatever they hit.
+    for node in (0, 5, 16):
+        click_node(page, node)
+    assert page.locator("#chosen-title").inner_text() == names[16]
+    assert page.locator("#panel-title").inner_text() == "Nothing is changed"
+    assert "#" not in page.url
+    page.locator("#chosen .panel-head").get_by_role("button", name="Remove").click()
+    settled(page, 1)
+    assert page.locator(".preview").is_hidden()
+    # Of another node, with the edit that there is.
+    choose(page, names[33])
+    page.wait_for_selector(".preview:has-text('With 1 edit and without it')")
+    both = nora.what_if(run.model, run.data, [16, 33])
+    page.wait_for_selector(f".preview:has-text('{len(both.flips())} of 32 nodes')")
+
+
+def test_the_effect_stays_in_view_while_the_ranking_is_scrolled(watched):
+    page = watched.page
+    page.set_viewport_size({"width": 1280, "height": 500})
+    following = page.locator("#following")
+    page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
+    assert following.is_hidden()  # nothing is edited
+    page.locator('#table tr[data-node="33"] td.act button').click()
+    settled(page, 1)
+    page.evaluate("document.getElementById('table').scrollIntoView()")
+    page.wait_for_selector("#following:has-text('would be predicted another class')")
+    box = following.bounding_box()
+    assert box["y"] >= 0 and box["y"] + box["height"] <= 500
+    following.get_by_role("button", name="Show").click()
+    page.wait_for_selector("#following", state="hidden")
+
+
+def test_clicks_can_take_nodes_away_and_the_page_shows_the_effect_of_what_if(watched, run, names):
+    page = watched.page
+    clicks_remove(page)
     click_node(page, 33)
     settled(page, 1)
     true = nora.what_if(run.model, run.data, 33)
@@ -103,6 +156,7 @@ def test_a_link_to_a_state_opens_in_a_second_window(watched, run):
 
 def test_an_edge_is_cut_by_a_click_and_mended_by_another(watched, run):
     page = watched.page
+    clicks_remove(page)
     # 16 is tied to 5 and 6 only.
     a, b = spot(page, 16), spot(page, 5)
     middle = [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2]
@@ -170,6 +224,7 @@ def test_shift_and_click_select_several_that_go_together(watched, run):
 
 def test_two_quick_clicks_on_two_nodes_take_both_away(watched, run):
     page = watched.page
+    clicks_remove(page)
     first, second = spot(page, 33), spot(page, 0)
     page.mouse.click(*first)
     page.mouse.click(*second)
@@ -320,7 +375,8 @@ def test_a_server_that_stops_is_told_and_one_that_returns_goes_on(browser, run):
         settled(page, 1)
         keys = explorer._keys
         secret = keys.secret
-    page.locator('#table tr[data-node="0"] td.act button').click()
+    # By an event: the page may know by now that nothing can be clicked.
+    page.locator('#table tr[data-node="0"] td.act button').dispatch_event("click")
     page.wait_for_selector("#banner:not([hidden])")
     page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
     banner = page.locator("#banner")
@@ -362,6 +418,36 @@ def test_a_report_in_work_is_forgotten_when_the_server_stops(browser, run, monke
     page.context.close()
 
 
+def test_a_long_question_shows_how_far_it_is_and_can_be_cancelled(browser, run, monkeypatch):
+    ended = threading.Event()
+
+    def slow(session, *_, **__):
+        try:
+            with progress_bar("flip: removing nodes", 1000, False) as advance:
+                for _ in range(1000):
+                    time.sleep(0.05)
+                    advance()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(nora.Session, "flip", slow)
+    with nora.explore(run.model, run.data, browser=False) as explorer:
+        watched = visit(browser, explorer)
+        page = watched.page
+        choose(page, "node 5")
+        page.locator("#flip summary").click()
+        page.wait_for_selector("#flip:has-text('flip: removing nodes')")
+        page.wait_for_selector("#flip:has-text('of 1,000')")
+        page.locator("#flip").get_by_role("button", name="Cancel").click()
+        page.wait_for_selector("#flip:has-text('Cancelled')")
+        # The work itself has ended, so that the next question is answered at once.
+        assert ended.wait(10)
+        page.locator("#why summary").click()
+        page.wait_for_selector("#why ol li")
+        assert not watched.complaints
+        page.context.close()
+
+
 def test_touch_screens_get_their_own_instructions(browser, explorer):
     watched = visit(browser, explorer, 390, 844, has_touch=True, is_mobile=True)
     page = watched.page
@@ -369,6 +455,23 @@ def test_touch_screens_get_their_own_instructions(browser, explorer):
         shown = page.locator(place).inner_text()
         assert "Tap a node" in shown and "Click a node" not in shown
     page.context.close()
+
+
+def test_a_phone_shows_the_names_of_classes_in_full(browser, run):
+    classes = [f"topic number {word}" for word in ("one", "two", "three", "four")]
+    torch.manual_seed(5)
+    model = GCN(34, 16, 2, 4).eval()  # untrained: predictions turn from any class to any other
+    with nora.explore(model, run.data, class_names=classes, browser=False) as explorer:
+        page = visit(browser, explorer, 320, 844, has_touch=True, is_mobile=True).page
+        page.goto(page.url.split("#")[0] + "#remove=17&remove=25&remove=33")
+        settled(page, 3)
+        heads = page.locator("#panel .fromto th")
+        assert heads.count() > 3
+        for head in heads.all():
+            assert head.inner_text().replace("\n", " ").strip() in [*classes, "others"]
+            assert head.evaluate("cell => cell.scrollWidth <= cell.clientWidth + 1")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320
+        page.context.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light"), (320, "dark")])
@@ -399,6 +502,7 @@ def test_a_large_graph_has_all_nodes_behind_and_the_effect_in_front(browser, tmp
         page.wait_for_selector("#panel h4:text-is('Most influential')")
         page.wait_for_function("() => window.noraGraph.getGraph().order > 20")
         assert page.evaluate("window.noraGraph.getGraph().order") < 1000
+        clicks_remove(page)
         page.mouse.click(*spot(page, int(edges[0].bincount().argmax())))
         settled(page, 1)
         gone = int(re.search(r"#remove=(\d+)", page.url)[1])

@@ -19,7 +19,10 @@ def test_axe_finds_nothing(browser, explorer, run, width, scheme):
     choose(page, run.dataset.node_names[5])
     for part in page.locator("#chosen summary").all():
         part.click()
-    page.wait_for_function("() => !document.getElementById('chosen').textContent.includes('…')")
+    page.wait_for_function(
+        """() => [...document.querySelectorAll("#chosen .body")].every(
+            (part) => !["", "…"].includes(part.textContent) && !part.querySelector(".working"))"""
+    )
     assert violations(page) == []
     page.get_by_role("button", name="Keep to compare").click()
     page.wait_for_selector("#compare td[data-value]")

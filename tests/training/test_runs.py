@@ -124,7 +124,9 @@ def test_a_full_disk_leaves_no_half_of_a_run(
 
 
 def test_a_folder_that_is_no_run_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"not a trained run.*nora train --out"):
+    with pytest.raises(
+        FileNotFoundError, match=r"not a trained run.*nora train --dataset cora --out"
+    ):
         nora.load_run(tmp_path)
 
 

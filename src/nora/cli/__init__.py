@@ -34,7 +34,6 @@ app = typer.Typer(
     name="nora",
     cls=Group,
     invoke_without_command=True,
-    add_completion=False,
     rich_markup_mode="rich",
     # Tracebacks are for bugs; Python's own is complete and does not print local tensors.
     pretty_exceptions_enable=False,

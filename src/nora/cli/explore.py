@@ -37,7 +37,7 @@ def explore(
         bool, typer.Option("--browser/--no-browser", help="Open the browser.")
     ] = True,
 ) -> None:
-    """Explore a run in the browser: click a node, it is gone; see at once who changes.
+    """Explore a run in the browser: click a node, see at once who would change without it.
 
     Nodes and edges can be taken away, added and put back; the page tells who changes class, what each
     edit does alone and all do together, and writes pictures, tables and programs. It is served to this

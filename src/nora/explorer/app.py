@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -21,9 +22,10 @@ from starlette.routing import Route
 from nora.explorer.around import CENTRES, NEIGHBOURS, around, around_effect
 from nora.explorer.boards import Boards
 from nora.explorer.changes import as_edits, features_of, node_id, read_changes
-from nora.explorer.desk import Desk
+from nora.explorer.desk import Desk, Kept
 from nora.explorer.exports import as_csv, as_python, as_report
 from nora.explorer.filters import kept_nodes
+from nora.explorer.jobs import Job
 from nora.explorer.network import Network
 from nora.explorer.ranking import Ranking
 from nora.explorer.refusal import Refused
@@ -31,7 +33,7 @@ from nora.explorer.requests import answered, body, whole
 from nora.explorer.worker import Worker
 from nora.results.influence import Influence
 
-STREAMS = 16
+STREAMS, JOBS = 16, 64
 # How far to look for what flips a prediction: a person waits for it.
 FLIP_NODES, FLIP_PAIRS = 3, 500
 FILES = {
@@ -59,7 +61,8 @@ class Explorations:
         self.desk.practise()
         self.closing = False
         self._streams = 0
-        self._reporting = asyncio.Lock()
+        self._jobs = Kept(JOBS)
+        self._reports = ThreadPoolExecutor(1, "nora-report")  # one at a time
 
     @property
     def ranking(self) -> Ranking:
@@ -84,6 +87,7 @@ class Explorations:
                 Route("/api/features", self.features, methods=get),
                 Route("/api/why", self.why, methods=get),
                 Route("/api/flip", self.flip, methods=get),
+                Route("/api/progress", self.progress, methods=get),
                 Route("/api/export", self.export, methods=post),
                 Route("/api/rows", self.rows, methods=post),
                 Route("/api/ranking", self.stream, methods=get),
@@ -99,6 +103,7 @@ class Explorations:
     def close(self) -> None:
         """End streams and work."""
         self.closing = True
+        self._reports.shutdown(wait=False, cancel_futures=True)
         self.boards.pause()
         self.worker.close()
 
@@ -188,7 +193,9 @@ class Explorations:
                 found = list(zip(frame["type"], found, strict=True))
             return {"node": [network.position(one) for one in found], "influence": influence}
 
-        return JSONResponse(await answered(request, self.desk.ask(("why", node), ask)))
+        job = self._job(request.query_params.get("job"))
+        asking = self.desk.ask(("why", node), job.of(ask))
+        return JSONResponse(await answered(request, asking, job))
 
     async def flip(self, request: Request) -> Response:
         """The smallest removal of nodes that was found to change this node's class, as edits."""
@@ -211,11 +218,27 @@ class Explorations:
                 told = f"One {how} it to {names[found.to_class]}.{least}"
             return {"edits": edits, "told": told}
 
-        return JSONResponse(await answered(request, self.desk.ask(("flip", node), ask)))
+        job = self._job(request.query_params.get("job"))
+        asking = self.desk.ask(("flip", node), job.of(ask))
+        return JSONResponse(await answered(request, asking, job))
+
+    def _job(self, name: Any) -> Job:
+        """A new job, which the page may ask about by the name that it gave."""
+        job = Job()
+        if name is not None:
+            if not isinstance(name, str) or not 0 < len(name) <= 64:
+                raise Refused(422, "job must be a short text")
+            self._jobs[name] = job
+        return job
+
+    async def progress(self, request: Request) -> Response:
+        """How far a question is that the page waits for."""
+        job = self._jobs.get(request.query_params.get("job", ""))
+        return JSONResponse({} if job is None else job.state())
 
     async def export(self, request: Request) -> Response:
         """The state as a file."""
-        asked = await body(request, {"edits", "kind", "told"})
+        asked = await body(request, {"edits", "kind", "told", "job"})
         kind, told = asked.get("kind"), asked.get("told", "")
         if not isinstance(kind, str) or kind not in EXPORTS:
             raise Refused(422, f"kind must be one of {', '.join(EXPORTS)}")
@@ -234,11 +257,12 @@ class Explorations:
             asking = self.desk.ask(key, lambda: as_csv(network.session.what_if(edits), network))
             content = await answered(request, asking)
         else:
-            async with self._reporting:
-                try:
-                    content = await asyncio.to_thread(as_report, changes, network, told)
-                except (ValueError, TypeError) as error:
-                    raise Refused(422, str(error)) from error
+            job = self._job(asked.get("job"))
+            writing = self._reports.submit(job.of(lambda: as_report(changes, network, told)))
+            try:
+                content = await answered(request, writing, job)
+            except (ValueError, TypeError) as error:
+                raise Refused(422, str(error)) from error
         name, media = EXPORTS[kind]
         disposition = f'attachment; filename="{name}"'
         return Response(

@@ -38,7 +38,7 @@ def explore(
     browser: bool = True,
     run: str | Origin | None = None,
 ) -> Explorer:
-    """Open a page in the browser that answers at once: click a node, it is gone; see who changes.
+    """Open a page in the browser that answers at once: click a node, see who would change without it.
 
     The page is served to this machine only (127.0.0.1), and only to who has the address; it loads nothing
     from elsewhere. Model and graph must not change while it runs.

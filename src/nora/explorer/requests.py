@@ -8,13 +8,14 @@ from typing import Any
 
 from starlette.requests import Request
 
+from nora.explorer.jobs import Job
 from nora.explorer.refusal import Refused
 
 MOST_BYTES = 200_000
 
 
-async def answered(request: Request, future: Any) -> Any:
-    """A future's value; one whose page has gone is taken out of the queue."""
+async def answered(request: Request, future: Any, job: Job | None = None) -> Any:
+    """A future's value; one whose page has gone is taken out of the queue, or its work is ended."""
     wrapped = asyncio.wrap_future(future)
     while True:
         done, _ = await asyncio.wait([wrapped], timeout=1.0)
@@ -22,6 +23,8 @@ async def answered(request: Request, future: Any) -> Any:
             return wrapped.result()
         if await request.is_disconnected():
             future.cancel()
+            if job is not None:
+                job.cancelled = True
             raise Refused(409, "nobody waits for this answer any more")
 
 

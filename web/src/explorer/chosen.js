@@ -5,6 +5,8 @@ import { el } from "../dom.js";
 import { finder } from "../finder.js";
 import { count, number, percent, score } from "../format.js";
 import { nodeButton } from "../panel.js";
+import { shiftText, turnText } from "./words.js";
+import { working } from "./working.js";
 
 const NEIGHBOURS = 24;
 
@@ -21,22 +23,54 @@ function facts(position, page) {
   return el("dl", { class: "facts small" }, rows.map(([term, value, more]) => el("div", {}, el("dt", {}, term), el("dd", {}, value, more ? el("span", { class: "muted" }, ` ${more}`) : null))));
 }
 
+// What the absence of this node would change, before anything is changed; with the edits that there are.
+function preview(position, page) {
+  const { changes, source } = page;
+  const place = el("p", { class: "preview", role: "status" }, "…");
+  const edit = { kind: "remove", node: position };
+  let shown = null;
+  place.update = async () => {
+    const { edits, removed } = changes.state;
+    place.hidden = changes.has(edit);
+    const asked = JSON.stringify(edits);
+    if (place.hidden || asked === shown) return;
+    shown = asked;
+    try {
+      const effect = await source.preview(changes.with(edit));
+      if (asked !== shown) return;
+      const with_ = edits.length ? `With ${count(edits.length, "edit")} and without it` : "Without it";
+      const turned = effect.flips ? turnText(effect, { removed: [...removed, position] }, page) : "no prediction would turn";
+      place.replaceChildren(`${with_}: `, el("strong", {}, turned), `; ${shiftText(effect, page)}. Total change ${score(effect.total)}.`);
+    } catch (error) {
+      if (error.name !== "AbortError") place.replaceChildren(error.message);
+      shown = null;
+    }
+  };
+  place.update();
+  return place;
+}
+
 const action = (text, act, properties = {}) => el("button", { type: "button", class: "quiet", onclick: act, ...properties }, text);
 
 // A part that is asked of the server when it is opened.
-function asked(title, id, load) {
+function asked(title, id, load, source = null) {
   const body = el("div", { class: "body", "aria-live": "polite" });
   const part = el("details", { id }, el("summary", {}, title), body);
   let loaded = false;
   part.addEventListener("toggle", async () => {
     if (!part.open || loaded) return;
     loaded = true;
-    body.replaceChildren(el("p", { class: "muted" }, "…"));
+    const job = source?.job();
+    const work = source ? working(source, id, job, "Asking") : null;
+    body.replaceChildren(work ? work.root : el("p", { class: "muted" }, "…"));
     try {
-      body.replaceChildren(...[await load()].flat(Infinity).filter(Boolean));
+      body.replaceChildren(...[await load(job)].flat(Infinity).filter(Boolean));
     } catch (error) {
       loaded = false;
-      if (error.name !== "AbortError") body.replaceChildren(el("p", { class: "muted" }, error.message));
+      const text = error.name === "AbortError" ? "Cancelled: open it again to ask." : error.message;
+      body.replaceChildren(el("p", { class: "muted" }, text));
+    } finally {
+      work?.stop();
     }
   });
   return part;
@@ -56,18 +90,21 @@ function say(button, { changes, data }) {
   button.setAttribute("aria-label", `${gone ? "Put back" : "Remove"} ${data.nameOf(position)}`);
 }
 
-const refresh = (place, page) => place.querySelectorAll("[data-remove]").forEach((button) => say(button, page));
+function refresh(place, page) {
+  place.querySelectorAll("[data-remove]").forEach((button) => say(button, page));
+  place.querySelector(".preview")?.update();
+}
 
 function why(position, page) {
-  return asked("Why this prediction: who moves it most", "why", async () => {
-    const found = await page.source.why(position);
+  return asked("Why this prediction: who moves it most", "why", async (job) => {
+    const found = await page.source.why(position, job);
     if (!found.node.length) return el("p", { class: "muted" }, "No other node’s removal changes it.");
     return el(
       "ol",
       { class: "rows starters" },
       found.node.map((other, at) => el("li", {}, nodeButton(other, page, "chosen"), el("span", { class: "value", title: "change of this prediction without that node" }, score(found.influence[at])), removeButton(other, page))),
     );
-  });
+  }, page.source);
 }
 
 function neighbours(position, page) {
@@ -166,12 +203,12 @@ function features(position, page) {
 
 function flip(position, page) {
   if (!page.report.can.includes("flip")) return null;
-  return asked("What would flip it", "flip", async () => {
-    const found = await page.source.flip(position);
+  return asked("What would flip it", "flip", async (job) => {
+    const found = await page.source.flip(position, job);
     if (!found.edits.length) return el("p", { class: "muted" }, found.told);
     const who = found.edits.map((edit) => el("li", {}, nodeButton(edit.node, page, "chosen")));
     return [el("p", {}, found.told), el("ul", { class: "rows picked" }, who), action("Remove", () => page.changes.add(found.edits, "chosen"))];
-  });
+  }, page.source);
 }
 
 function one(position, page) {
@@ -182,6 +219,7 @@ function one(position, page) {
       coloured(el("h3", { id: "chosen-title", tabindex: "-1" }, page.data.nameOf(position)), page.data.classOf(position), page),
       el("div", { class: "buttons" }, removeButton(position, page), action("Close", () => page.changes.choose(null, "chosen"), { "aria-label": "Close this node" })),
     ),
+    preview(position, page),
     facts(position, page),
     why(position, page),
     flip(position, page),

@@ -17,6 +17,7 @@ import { shapeOf, stage } from "./stage.js";
 import { createState } from "./state.js";
 import { taking } from "./taking.js";
 import { announcement } from "./words.js";
+import { following } from "./following.js";
 
 const at = (id) => document.getElementById(id);
 const source = served();
@@ -77,8 +78,8 @@ function legend(place, page) {
 
 function controls(place, page, drawn) {
   const select = el("select", { id: "colour-by", onchange: () => page.setMode(select.value) }, MODES.filter(([value]) => value !== "error" || (page.data.node.label && page.data.node.predicted)).map(([value, text]) => el("option", { value }, text)));
-  const clicks = ["remove", "select"].map((value) =>
-    el("label", { class: "choice" }, el("input", { type: "radio", name: "clicks", value, checked: value === "remove", onchange: () => (page.clicks = value) }), value === "remove" ? "removes" : "selects"),
+  const clicks = ["select", "remove"].map((value) =>
+    el("label", { class: "choice" }, el("input", { type: "radio", name: "clicks", value, checked: value === page.clicks, onchange: () => (page.clicks = value) }), value === "remove" ? "removes or cuts" : "selects"),
   );
   const keep = el("button", { type: "button", class: "quiet", title: "Keep this state, change more, and see both side by side", onclick: () => page.changes.against(page.changes.state.edits.slice()) }, "Keep to compare");
   place.append(
@@ -139,7 +140,7 @@ async function begin() {
   const data = nodes(report);
   const colours = palette(report);
   const changes = createState(source, report);
-  const page = { source, report, data, colours, changes, selection: changes, clicks: "remove", mode: "class", onMode: [] };
+  const page = { source, report, data, colours, changes, selection: changes, clicks: "select", mode: "class", onMode: [] };
   page.boards = boards(page);
   changes.onChange((state) => colours.attend(state.edits.length ? classesOf(state, data) : []));
   if (report.title) document.title = `${report.title} · NORA explorer`;
@@ -154,6 +155,7 @@ async function begin() {
   ranking(at("table"), page);
   compare(at("compare"), page);
   taking(at("taking"), page, drawn);
+  following(at("following"), at("panel"), page);
   keyboard(page);
   changes.onChange((state) => {
     if (!state.waiting) at("announcer").textContent = announcement(state, page);

@@ -73,8 +73,8 @@ function overview(page) {
     el(
       "p",
       { class: "muted" },
-      el("span", { class: "hint mouse" }, "Click a node in the picture: it is gone, and you see at once whose prediction changes. Click an edge to cut it. Shift and click to select several. "),
-      el("span", { class: "hint touch" }, "Tap a node in the picture: it is gone, and you see at once whose prediction changes. Tap an edge to cut it. "),
+      el("span", { class: "hint mouse" }, "Click a node in the picture: you see at once whose prediction its absence would change; Remove takes it away. Click an edge to select its two ends, Shift and click to select several. "),
+      el("span", { class: "hint touch" }, "Tap a node in the picture: you see at once whose prediction its absence would change; Remove takes it away. "),
       "Or start here:",
     ),
     el("h4", {}, (scored && data.progress.status === "done" ? "Most influential" : scored ? "Most influential so far" : "Most connected") + (scored && data.measure !== "change" ? ` by ${data.measureText(data.measure)}` : "")),

@@ -76,16 +76,21 @@ export function served() {
     },
     // With `chosen`, also what a large graph shows in front: the effect's neighbourhood and theirs.
     effect: (edits, chosen = null, kind = "effect") => json("/api/effect", { edits, ...(chosen ? { around: chosen.slice(0, 60) } : {}), ...(kind === "effect" ? { page: me, number: number++ } : {}) }, kind),
+    preview: (edits) => json("/api/effect", { edits }, "preview"),
     singles: (edits) => json("/api/singles", { edits }, "singles"),
     around: (nodes, others) => json("/api/neighbours", { nodes, others }, "around"),
     neighbours: async (node) => (await json("/api/neighbours", { nodes: [node], most: 200 }, "near")),
     find: async (text, most) => (await json(`/api/search?most=${most}&text=${encodeURIComponent(text)}`, undefined, "find")).node,
     features: (node) => json(`/api/features?node=${node}`, undefined, "features"),
-    why: (node) => json(`/api/why?node=${node}`, undefined, "why"),
-    flip: (node) => json(`/api/flip?node=${node}`, undefined, "flip"),
+    why: (node, job) => json(`/api/why?node=${node}&job=${job}`, undefined, "why"),
+    flip: (node, job) => json(`/api/flip?node=${node}&job=${job}`, undefined, "flip"),
+    // Of long questions: a name to ask by how far they are, and their end.
+    job: () => `${me}-${number++}`,
+    progress: (job) => json(`/api/progress?job=${job}`, undefined, "progress"),
+    cancel: (kind) => running.get(kind)?.abort(),
     steer: (asked) => json("/api/ranking", asked, "steer"),
     rows: (asked) => json("/api/rows", asked, "rows"),
-    export: async (kind, edits, told) => (await ask("/api/export", { kind, edits, told }, "export")).blob(),
+    export: async (kind, edits, told, job) => (await ask("/api/export", { kind, edits, told, job }, "export")).blob(),
     // Scores as they come; the browser itself comes back after an interruption.
     follow({ of, measure }, listener) {
       const stream = new EventSource(`/api/ranking?of=${of}&measure=${encodeURIComponent(measure)}`);

@@ -115,6 +115,8 @@ export function createState(source, report) {
     has(edit) {
       return this.find(edit) >= 0;
     },
+    // What the edits would be with these: nothing is changed.
+    with: (more) => joined(state.edits, [more].flat()),
     add: (more, from = "") => go(joined(state.edits, [more].flat()), from),
     drop(edit, from = "") {
       return go(state.edits.filter((other) => !same(edit, other)), from);

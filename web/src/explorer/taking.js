@@ -2,6 +2,7 @@
 
 import { el } from "../dom.js";
 import { announcement } from "./words.js";
+import { working } from "./working.js";
 
 function save(blob, name) {
   const link = el("a", { href: URL.createObjectURL(blob), download: name });
@@ -30,9 +31,15 @@ export function taking(place, page, drawn) {
     return made;
   };
   const file = (kind, name) => async () => {
-    if (kind === "report") told.textContent = "The report is being written …";
-    save(await source.export(kind, changes.state.edits, announcement(changes.state, page)), name);
-    told.textContent = "";
+    const job = source.job();
+    const work = kind === "report" ? working(source, "export", job, "The report is being written") : null;
+    if (work) told.replaceChildren(work.root);
+    try {
+      save(await source.export(kind, changes.state.edits, announcement(changes.state, page), job), name);
+    } finally {
+      work?.stop();
+      told.textContent = "";
+    }
   };
   source.onLost(() => (told.textContent = ""));
   place.append(
