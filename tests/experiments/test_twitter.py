@@ -66,11 +66,25 @@ def test_the_table_has_all_methods_both_tasks_and_the_models_quality(
 def test_bands_are_told_and_drawn(lab: Lab, tmp_path: Path, name: str) -> None:
     report = conduct(name, lab, tmp_path, f"nora reproduce {name}", progress=False)
     assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".json", ".png"}
-    summary, *bands = (table for _, table in report.tables)
-    assert summary["spearman"].between(-1, 1).all()
-    for table in bands:
+    ((_, summary),) = report.tables
+    tasks = ["both", *lab.tasks]
+    assert list(summary)[2:] == tasks
+    assert summary[tasks].abs().le(1).all(axis=None)
+    assert len(report.raw) == len(tasks)
+    for _, table in report.raw:
         assert table["users"].sum() == 40
         assert table["influence"].is_monotonic_increasing
+
+
+def test_directed_types_tell_acting_from_being_acted_upon(lab: Lab, tmp_path: Path) -> None:
+    report = conduct("twitter-edges", lab, tmp_path, "a command", progress=False)
+    _, bands = report.raw[0]
+    into, out = degrees(lab, "camps")["reply"]
+    users = bands["users"]
+    assert (bands["replied"] * users).sum() == pytest.approx(into.sum())
+    assert (bands["reply"] * users).sum() == pytest.approx(out.sum())
+    ranks = report.tables[0][1].set_index("degree")["node"]
+    assert ranks["replied"] != ranks["reply"]
 
 
 def test_bands_are_of_equal_size_and_the_most_influential_come_last() -> None:
