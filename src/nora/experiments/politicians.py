@@ -68,7 +68,8 @@ class Politicians:
         """See `Recipe.report`."""
         (cell,) = lab.cells
         dataset = lab.dataset(cell.dataset)
-        names, parties = dataset.node_names or (), dataset.class_names or ()
+        names = dataset.node_names or tuple(map(str, range(int(dataset.data.num_nodes or 0))))
+        parties = dataset.class_names or ()
         runs = [lab.run(cell, cycle) for cycle in range(lab.cycles)]
         each = torch.stack([found.scores for found in lab.all_scores(cell, TRUTH)])
         ranks = {method: _ranks(lab.mean_scores(cell, method)) for method in YARDSTICKS}
