@@ -281,7 +281,7 @@ class TestCommand:
             (["citation", *FAST, "--cells", "karate-gnc-node"], "Did you mean 'karate-gcn-node'?"),
             (["citation", *FAST, "--cells", ","], "no name is given"),
             (["skew", *FAST, "--cells", "karate-gcn-node"], "puts cells together"),
-            (["skew", *FAST, "--with", "a.json"], "--with is for citation, sketch, truth"),
+            (["skew", *FAST, "--with", "a.json"], "--with and --beside are for citation, sketch, truth"),
             (["citation", *FAST, "--with", "nowhere.json"], "nowhere.json"),
         ],
     )
