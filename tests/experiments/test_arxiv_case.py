@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from nora.experiments.arxiv_case import TEN, candidates, truth
+from nora.experiments import arxiv_case
+from nora.experiments.arxiv_case import TEN, ArxivCase, candidates, truth
 from nora.experiments.cells import PROFILES, Cell
+from nora.experiments.conduct import conduct
 from nora.experiments.lab import Lab
 
 QUICK = replace(PROFILES["quick"], epochs=3)
@@ -36,3 +38,23 @@ def test_candidates_are_hubs_and_random_others_and_their_truth_is_exact(tmp_path
     assert torch.equal(found.isfinite().nonzero().flatten(), known)
     brute = lab.run(cell, 0).influence("brute", nodes=known, progress=False).scores
     assert torch.allclose(found[known], brute[known], atol=1e-4)
+
+
+def test_a_graph_without_the_ten_papers_is_refused_before_any_work(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, QUICK, ("karate",), ("gcn",), ("node",), cycles=1)
+    with pytest.raises(ValueError, match=r"karate has 34 nodes\. Leave --datasets away"):
+        ArxivCase.plan(lab)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_ten_are_ranked_by_influence_and_by_degree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arxiv_case, "TEN", {"first": (0, 1, 2014), "second": (33, 2, 2015)})
+    lab = Lab(tmp_path / "cache", QUICK, ("karate",), ("gcn",), ("node",), cycles=1, sample=10)
+    report = conduct("arxiv-case", lab, tmp_path, "a command", progress=False)
+    ((_, table),) = report.tables
+    scores = truth(lab, lab.cells[0], 0).scores.nan_to_num(-1)
+    assert table["rank by degree"].tolist() == [2, 1]
+    ranks = [int((scores > scores[node]).sum()) + 1 for node in (0, 33)]
+    assert table["rank by influence"].tolist() == ranks

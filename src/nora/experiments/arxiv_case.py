@@ -66,6 +66,18 @@ def truth(lab: Lab, cell: Cell, cycle: int) -> Influence:
     return load_truth(path, code, compute)
 
 
+def _check(lab: Lab) -> None:
+    """Raise for graphs that do not have the ten papers."""
+    most = max(node for node, _, _ in TEN.values())
+    for cell in lab.cells:
+        nodes = int(lab.dataset(cell.dataset).data.num_nodes or 0)
+        if nodes <= most:
+            raise ValueError(
+                f"arxiv-case is about ten papers of ogbn-arxiv's graph; {cell.dataset} has {nodes:,} nodes. "
+                "Leave --datasets away"
+            )
+
+
 @RECIPES.register(
     "arxiv-case",
     "the case study's ten papers on ogbn-arxiv's graph: rank by influence and by degree",
@@ -79,6 +91,7 @@ class ArxivCase:
     @staticmethod
     def plan(lab: Lab) -> list[Step]:
         """See `Recipe.plan`."""
+        _check(lab)
         steps = []
         for cell in lab.cells:
             steps += lab.training_steps([cell])
