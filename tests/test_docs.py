@@ -62,6 +62,7 @@ WITHOUT_CODE = {
         "hundred-million-nodes",
         "mathematics",
         "paper",
+        "politicians",
         "projects",
         "tested-versions",
         "troubleshooting",

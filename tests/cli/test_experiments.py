@@ -199,6 +199,12 @@ class TestReproduce:
             (["skew", "--cycles", "6"], "--cycles"),
             (["skew", "--datasets", " ,"], "no name is given"),
             (["skew", "--finished"], "puts cells together"),
+            (["citation", "--protocol", "publish"], "Did you mean 'published'?"),
+            (
+                ["citation", "--protocol", "published", "--datasets", "karate"],
+                "no options of 'nora'",
+            ),
+            (["skew", "--beside", "skew.json"], "--with and --beside are for"),
             (["citation", "--datasets", "karate", "--finished"], "none of 8 cells is finished"),
         ],
     )

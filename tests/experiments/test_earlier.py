@@ -184,7 +184,9 @@ class TestRefused:
     def test_another_recipe_and_recipes_that_cannot(self, place: Path, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="experiment is sketch, and citation is asked for"):
             read_earlier("citation", karate(tmp_path), place / "gcn" / "sketch.json")
-        with pytest.raises(ValueError, match=r"skew cannot take cells over .*citation, sketch"):
+        with pytest.raises(
+            ValueError, match=r"skew cannot use an earlier report.*citation, sketch"
+        ):
             read_earlier("skew", karate(tmp_path), place / "gcn" / "sketch.json")
 
     @pytest.mark.parametrize(
@@ -281,7 +283,10 @@ class TestCommand:
             (["citation", *FAST, "--cells", "karate-gnc-node"], "Did you mean 'karate-gcn-node'?"),
             (["citation", *FAST, "--cells", ","], "no name is given"),
             (["skew", *FAST, "--cells", "karate-gcn-node"], "puts cells together"),
-            (["skew", *FAST, "--with", "a.json"], "--with is for citation, sketch, truth"),
+            (
+                ["skew", *FAST, "--with", "a.json"],
+                "--with and --beside are for citation, sketch, truth",
+            ),
             (["citation", *FAST, "--with", "nowhere.json"], "nowhere.json"),
         ],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 
 from nora.datasets import load_dataset
 from nora.experiments.cells import PROFILES, Cell
+from nora.experiments.conduct import conduct
 from nora.experiments.lab import TRUTH, Lab
 from nora.experiments.protocol import CLEAN, PUBLISHED, Protocol, protocol_named
 from nora.results.agreement import pearson
@@ -93,3 +95,32 @@ def test_where_the_paper_has_no_options_for_links_those_for_nodes_are_taken() ->
         for task in ("link", "node")
     )
     assert links == nodes
+
+
+def test_both_protocols_stand_side_by_side_and_the_same_protocol_is_refused(
+    tmp_path: Path,
+) -> None:
+    settings = {"datasets": ("karate",), "models": ("gcn",), "tasks": ("node",), "cycles": 1}
+    profile = replace(PROFILES["quick"], epochs=3, trials=1)
+    clean = Lab(tmp_path / "cache", profile, **settings, share=0.3)
+    conduct("citation", clean, tmp_path / "clean", "a command", progress=False)
+    file = tmp_path / "clean" / "citation.json"
+    # Karate has no published options: the same figures under the other name will do.
+    other = replace(clean, protocol=replace(CLEAN, name="published"))
+    document = json.loads(file.read_text())
+    document["about"]["protocol"] = "published"
+    beside = tmp_path / "published.json"
+    beside.write_text(json.dumps(document))
+    report = conduct(
+        "citation", clean, tmp_path / "both", "a command", progress=False, beside=beside
+    )
+    heading, table = report.tables[0]
+    assert heading.startswith("Both protocols")
+    ours, theirs = table["nora"][0].split(" / ")
+    assert ours == theirs
+    with pytest.raises(ValueError, match="its protocol is clean, and published is asked for"):
+        conduct("citation", clean, tmp_path / "no", "a command", progress=False, beside=file)
+    assert other.caption.endswith(
+        "published: as the paper's scripts do it, with test links in "
+        "message passing, the first nodes as the labelled ones, and the paper's options."
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ from nora.datasets import DATASETS
 from nora.experiments import lab as laboratory
 from nora.experiments.cells import PROFILES, Cell
 from nora.experiments.conduct import conduct
-from nora.experiments.lab import Lab
+from nora.experiments.lab import TRUTH, Lab
+from nora.experiments.politicians import cut_one_by_one, predicted_otherwise, ties_of
 from nora.experiments.twitter import METHODS
 from nora.experiments.twitter_bands import banded, degrees
 
@@ -66,11 +68,48 @@ def test_the_table_has_all_methods_both_tasks_and_the_models_quality(
 def test_bands_are_told_and_drawn(lab: Lab, tmp_path: Path, name: str) -> None:
     report = conduct(name, lab, tmp_path, f"nora reproduce {name}", progress=False)
     assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".json", ".png"}
-    summary, *bands = (table for _, table in report.tables)
-    assert summary["spearman"].between(-1, 1).all()
-    for table in bands:
+    ((_, summary),) = report.tables
+    tasks = ["both", *lab.tasks]
+    assert list(summary)[2:] == tasks
+    assert summary[tasks].abs().le(1).all(axis=None)
+    assert len(report.raw) == len(tasks)
+    for _, table in report.raw:
         assert table["users"].sum() == 40
         assert table["influence"].is_monotonic_increasing
+
+
+def test_directed_types_tell_acting_from_being_acted_upon(lab: Lab, tmp_path: Path) -> None:
+    report = conduct("twitter-edges", lab, tmp_path, "a command", progress=False)
+    _, bands = report.raw[0]
+    into, out = degrees(lab, "camps")["reply"]
+    users = bands["users"]
+    assert (bands["replied"] * users).sum() == pytest.approx(into.sum())
+    assert (bands["reply"] * users).sum() == pytest.approx(out.sum())
+    ranks = report.tables[0][1].set_index("degree")["node"]
+    assert ranks["replied"] != ranks["reply"]
+
+
+def test_people_are_told_with_what_changes_without_them_and_through_which_relation(
+    lab: Lab, tmp_path: Path
+) -> None:
+    lab = replace(lab, tasks=("node",))
+    report = conduct("politicians", lab, tmp_path, "a command", progress=False)
+    people, relations = (table for _, table in report.tables)
+    (cell,) = lab.cells
+    scores = lab.mean_scores(cell, TRUTH)
+    first = int(scores.argmax())
+    assert people["name"][0] == relations["name"][0] == str(first)
+    assert people["influence"][0] == pytest.approx(float(scores[first]))
+    runs = [lab.run(cell, cycle) for cycle in range(lab.cycles)]
+    ties = ties_of(runs[0], first)
+    graph = runs[0].data["user", "reply", "user"].edge_index
+    mine = (graph == first).any(dim=0) & (graph[0] != graph[1])
+    assert len(ties["user", "reply", "user"]) == int(mine.sum())
+    for relation in ("friend", "reply"):
+        mean = sum(cut_one_by_one(run, first)[relation] for run in runs) / len(runs)
+        assert relations[relation][0] == pytest.approx(mean)
+    flipped = predicted_otherwise(runs, first, tuple(map(str, range(40))))
+    assert people["predicted otherwise without them"][0] == flipped
 
 
 def test_bands_are_of_equal_size_and_the_most_influential_come_last() -> None:

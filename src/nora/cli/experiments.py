@@ -91,6 +91,13 @@ def reproduce(
             "may be given several times.",
         ),
     ] = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The JSON file of the same report with the other protocol, to stand beside this one.",
+        ),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -119,7 +126,9 @@ def reproduce(
         return
     RECIPES.check(experiment)
     files = tuple(earlier or ())
-    inputs = read_from(*files, *(file.with_suffix(".parquet") for file in files))
+    inputs = read_from(
+        *files, *([beside] if beside else ()), *(file.with_suffix(".parquet") for file in files)
+    )
     for ending in (".md", ".json", ".png", ".parquet"):
         check_file(out / f"{experiment}{ending}", force, inputs)
 
@@ -153,7 +162,7 @@ def reproduce(
     if sample is not None and entry.facts.sample is None:
         takers = ", ".join(one.name for one in RECIPES if one.facts.sample is not None)
         raise ValueError(f"{experiment} knows the truth of all nodes; --sample is for {takers}")
-    if earlier:
+    if earlier or beside:
         from nora.experiments.earlier import from_parts
 
         from_parts(experiment)  # or it is refused
@@ -194,6 +203,8 @@ def reproduce(
         command.append("--finished")
     for file in files:
         command += ["--with", str(file)]
+    if beside is not None:
+        command += ["--beside", str(beside)]
     try:
         report = conduct(
             experiment,
@@ -203,6 +214,7 @@ def reproduce(
             say=(lambda _: None) if json else (lambda text: typer.echo(text, err=True)),
             finished=finished,
             earlier=files,
+            beside=beside,
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

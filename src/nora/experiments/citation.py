@@ -233,15 +233,18 @@ class Citation:
             tables=[
                 expected,
                 ("Means over all cells", means_table(found, methods)),
-                cells,
                 ("Pearson in every cell (difference to the paper)", pearson_table(found, methods)),
                 (QUALITY, frames[QUALITY]),
+            ],
+            raw=[
+                cells,
                 (
                     "Mean width of the 95 % bootstrap interval of Pearson",
                     width.rename("width").loc[list(methods)].reset_index(),
                 ),
                 (TUNED, frames[TUNED]),
+                (EVERYTHING, found),
+                every,
             ],
-            raw=[(EVERYTHING, found), every],
             figure=dots(intervals, tuple(dict.fromkeys((*lab.methods, *COMPARED)))),
         )

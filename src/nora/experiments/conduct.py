@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from nora.experiments import RECIPES, Report
+from nora.experiments.both_protocols import other_protocol, with_other
 from nora.experiments.cells import Cell
 from nora.experiments.earlier import TAKEN, Earlier, Taken, from_parts, read_earlier, take_over
 from nora.experiments.lab import Lab, Step
@@ -35,6 +36,7 @@ def conduct(
     say: Callable[[str], None] = lambda _: None,
     finished: bool = False,
     earlier: Sequence[Path] = (),
+    beside: Path | None = None,
 ) -> Report:
     """Carry out one experiment.
 
@@ -48,8 +50,10 @@ def conduct(
         finished: Do nothing, and tell of the cells that are finished.
         earlier: JSON files of earlier reports: their cells count as finished. What lies in the cache
             comes first, then the files in their order.
+        beside: The JSON file of the report made with the other protocol, to stand beside this one.
     """
     recipe = RECIPES[name].value
+    other = None if beside is None else other_protocol(name, lab, beside)
     files = [read_earlier(name, lab, path) for path in earlier]
     whole, taken, missing = lab, Taken(), list[Cell]()
     if finished or files:
@@ -71,6 +75,8 @@ def conduct(
             say(f"[{number}/{len(waiting)}] {step.label}: {duration(seconds)}{left}")
             advance(1)
     report = recipe.report(lab) if not taken.cells else _report_with(name, whole, lab, taken)
+    if other is not None:
+        report = with_other(report, lab, other)
     if missing:
         names = ", ".join(str(cell) for cell in missing)
         text = f"{report.text} Not finished, and not counted: {names}."

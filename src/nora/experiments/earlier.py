@@ -62,7 +62,7 @@ def from_parts(name: str) -> type[FromParts]:
     if not RECIPES[name].facts.takes_cells:
         takers = ", ".join(entry.name for entry in RECIPES if entry.facts.takes_cells)
         raise ValueError(
-            f"{name} cannot take cells over from an earlier report; --with is for {takers}"
+            f"{name} cannot use an earlier report; --with and --beside are for {takers}"
         )
     return cast("type[FromParts]", RECIPES[name].value)
 

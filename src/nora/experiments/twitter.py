@@ -24,7 +24,7 @@ from nora.experiments.skew import SHARES, top_share
 # Where everybody changes with every removal, the sketch costs as much as `exact` per node, and more.
 SKETCHED = 5000
 METHODS = ("cauchy", *COMPARED, *YARDSTICKS)
-# The paper's Twitter graphs, whose other relations are not published any more.
+# The paper's Twitter graphs. They are published; the copy that could be had here lacks the large files.
 PAPERS = {"p50": "P50", "p_20_50": "P_20_50"}
 PARTIAL = "p-20-50-partial"
 FACTS = RecipeFacts(datasets=("pure-p",), models=("timme",))

@@ -2,7 +2,8 @@
 
 Users are ordered by their exact influence (the mean over the cycles' models) and cut into bands of
 equal size; each band shows its users' mean degree. Edges are those of the whole graph, an edge to
-oneself not counted.
+oneself not counted. `both` tasks together: the mean of the two influences, each per prediction, as the
+paper's figures have it, divided by the mean over the users.
 """
 
 from __future__ import annotations
@@ -19,9 +20,18 @@ from nora.experiments.charts import panels
 from nora.experiments.citation import plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
 from nora.experiments.twitter import FACTS, caption
+from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.results.agreement import spearman
 
 DEGREE_BANDS, EDGE_BANDS = 100, 20
+# What acting and being acted upon are called: the paper's ten directed types.
+NAMES = {
+    "friend": ("followed", "follow"),
+    "reply": ("replied", "reply"),
+    "retweet": ("retweeted", "retweet"),
+    "favorite": ("liked", "like"),
+    "mention": ("mentioned", "mention"),
+}
 # In- and out-degrees by relation.
 Ways = dict[str, tuple[np.ndarray, np.ndarray]]
 
@@ -61,26 +71,59 @@ def degrees(lab: Lab, dataset: str) -> Ways:
     return found
 
 
+def influences(lab: Lab) -> list[tuple[str, str, np.ndarray]]:
+    """Dataset, task and influence `[N]`; with two tasks, first that of `both` together."""
+    found = []
+    for dataset in lab.datasets:
+        several, per_prediction = [], []
+        for cell in (cell for cell in lab.cells if cell.dataset == dataset):
+            task = lab.run(cell, 0).task
+            nodes = lab.dataset(dataset)
+            count = (
+                task.pairs.size(1)
+                if isinstance(task, LinkPrediction)
+                else nodes.num_classes * nodes.data.num_nodes
+            )
+            several.append((cell.task, lab.mean_scores(cell, TRUTH).double().numpy()))
+            per_prediction.append(several[-1][1] / count)
+        if len(several) > 1:
+            both = np.mean(per_prediction, axis=0)
+            several.insert(0, ("both", both / both.mean()))
+        found += [(dataset, task, scores) for task, scores in several]
+    return found
+
+
 @dataclass(frozen=True)
 class Bands:
     """Degrees in bands of influence, cell by cell."""
 
-    tables: list[tuple[str, pd.DataFrame]]
+    summary: pd.DataFrame
     frames: dict[str, pd.DataFrame]
 
     @staticmethod
     def of(lab: Lab, count: int, columns: Callable[[Ways], dict[str, np.ndarray]]) -> Bands:
-        """Cut every cell's users into bands; the first table tells how columns go with influence."""
-        tables, frames, rows = [], {}, []
-        for cell in lab.cells:
-            scores = lab.mean_scores(cell, TRUTH).double().numpy()
-            found = columns(degrees(lab, cell.dataset))
-            frames[f"{cell.dataset} · {cell.task}"] = frame = banded(scores, found, count)
-            tables.append((f"{cell.dataset}, {cell.task}: {len(frame)} bands", frame))
+        """Cut users into bands; the first table tells how columns go with influence."""
+        frames, rows = {}, []
+        for dataset, task, scores in influences(lab):
+            found = columns(degrees(lab, dataset))
+            frames[f"{dataset} · {task}"] = banded(scores, found, count)
             for name, values in found.items():
-                rows.append((cell.dataset, cell.task, name, spearman(values, scores)))
-        summary = pd.DataFrame(rows, columns=["dataset", "task", "degree", "spearman"])
-        return Bands([("Rank correlation with influence", summary), *tables], frames)
+                rows.append((dataset, task, name, spearman(values, scores)))
+        table = pd.DataFrame(rows, columns=["dataset", "task", "degree", "spearman"])
+        wide = table.pivot(index=["dataset", "degree"], columns="task", values="spearman")
+        tasks = list(dict.fromkeys(table["task"]))
+        order = list(dict.fromkeys(zip(table["dataset"], table["degree"], strict=True)))
+        return Bands(wide.loc[order, tasks].rename_axis(columns=None).reset_index(), frames)
+
+    @property
+    def tables(self) -> list[tuple[str, pd.DataFrame]]:
+        """What a reader needs: how each column goes with influence."""
+        return [("Rank correlation (Spearman) with influence, by task", self.summary)]
+
+    @property
+    def raw(self) -> list[tuple[str, pd.DataFrame]]:
+        """What the chart shows."""
+        return [(f"{name}: {len(frame)} bands", frame) for name, frame in self.frames.items()]
 
 
 def _in_and_out(ways: Ways) -> dict[str, np.ndarray]:
@@ -90,7 +133,9 @@ def _in_and_out(ways: Ways) -> dict[str, np.ndarray]:
 
 
 def _by_relation(ways: Ways) -> dict[str, np.ndarray]:
-    return {name: into + out for name, (into, out) in ways.items()}
+    """The degree in each of the ten directed types: being acted upon first, then acting."""
+    passive = {NAMES[name][0]: into for name, (into, _) in ways.items()}
+    return passive | {NAMES[name][1]: out for name, (_, out) in ways.items()}
 
 
 @RECIPES.register("twitter-degree", "influence against in- and out-degree, in 100 bands", FACTS)
@@ -119,13 +164,16 @@ class TwitterDegree:
                 "influential first. " + caption(lab)
             ),
             tables=found.tables,
+            raw=found.raw,
             figure=panels(pictures, "band of influence", "mean over the band"),
         )
 
 
-@RECIPES.register("twitter-edges", "influence against each relation's degree, 20 bands", FACTS)
+@RECIPES.register(
+    "twitter-edges", "influence against the ten directed types of edges, 20 bands", FACTS
+)
 class TwitterEdges:
-    """Which relation tells influential users?"""
+    """Which type of edges tells influential users?"""
 
     @staticmethod
     def plan(lab: Lab) -> list[Step]:
@@ -141,14 +189,17 @@ class TwitterEdges:
             relations = list(frame.columns[3:])
             mean = {one: np.average(frame[one], weights=frame["users"]) for one in relations}
             relative = frame.assign(**{one: frame[one] / mean[one] for one in relations})
-            pictures[name] = (relative, relations)
+            half = len(relations) // 2
+            pictures[f"{name}: acted upon"] = (relative, relations[:half])
+            pictures[f"{name}: acting"] = (relative, relations[half:])
         return Report(
             title="Twitter: influence against the degree in each relation",
             text=(
-                "In- and out-degree together, relation by relation. The chart shows each band's mean "
-                "relative to the mean over all users, so that frequent and rare relations compare. "
-                + caption(lab)
+                "The degree in each of ten directed types: `followed` counts who follows a user, `follow` "
+                "whom the user follows, and so on. The chart shows each band's mean relative to the mean "
+                "over all users, so that frequent and rare types compare. " + caption(lab)
             ),
             tables=found.tables,
+            raw=found.raw,
             figure=panels(pictures, "band of influence", "degree, relative to all users"),
         )

@@ -28,13 +28,14 @@ Reference: a baseline of Fast Inference of Removal-Based Node Influence, WWW 202
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
+from torch_geometric.nn.dense.linear import Linear
 
 from nora.methods import METHODS, MethodFacts
 from nora.problem import Problem
@@ -93,15 +94,28 @@ def mask(
         raise ValueError(f"lr must be positive and epochs at least 1, got {lr} and {epochs}")
     if not (alpha >= 0 and beta >= 0):
         raise ValueError(f"alpha and beta must not be negative, got {alpha} and {beta}")
-    if as_published:
-        with seeded(seed):
+    for parameter in problem.model.parameters():  # restored by whoever called us, as is the mode
+        parameter.requires_grad_(False)
+    with _features_mapped_once(problem), seeded(seed):
+        if as_published:
             return _published(problem, lr, alpha, beta, epochs)
+        return _descended(problem, lr, alpha, beta, epochs, where, optimizer)
+
+
+def _descended(
+    problem: Problem,
+    lr: float,
+    alpha: float,
+    beta: float,
+    epochs: int,
+    where: Where,
+    optimizer: Optimizer,
+) -> Tensor:
+    """Scores by descent along the gradient, or with Adam; see the module."""
     before = problem.predict().detach()
     m = torch.full((problem.num_nodes,), 1 - START, dtype=before.dtype, device=before.device)
     best, kept = -1.0, m
     descent: torch.optim.Optimizer | None = None
-    for parameter in problem.model.parameters():  # restored by whoever called us
-        parameter.requires_grad_(False)
     for _ in range(epochs + 1):
         m.requires_grad_()
         with torch.enable_grad():
@@ -135,8 +149,6 @@ def _published(problem: Problem, lr: float, alpha: float, beta: float, epochs: i
     first = round(FIRST * problem.num_nodes)
     descent = torch.optim.Adam([m], lr=lr, weight_decay=alpha)
     best, kept = float("inf"), m
-    for parameter in problem.model.parameters():  # restored by whoever called us, as is the mode
-        parameter.requires_grad_(False)
     problem.model.train()
     for _ in range(epochs):
         m.requires_grad_()
@@ -170,6 +182,38 @@ def _change(problem: Problem, before: Tensor, m: Tensor, where: Where) -> Tensor
 
 def _column(values: Tensor, like: Tensor) -> Tensor:
     return values.view(-1, *[1] * (like.dim() - 1))
+
+
+@contextmanager
+def _features_mapped_once(problem: Problem) -> Iterator[None]:
+    """Linear maps of what no mask changes, the features, are computed in the first pass alone."""
+    changed = []
+    for module in problem.model.modules():
+        if type(module) in (nn.Linear, Linear) and "forward" not in vars(module):
+            vars(module)["forward"] = _remembering(module.forward)
+            changed.append(module)
+    try:
+        yield
+    finally:
+        for module in changed:
+            del vars(module)["forward"]
+
+
+def _remembering(forward: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    kept: list[
+        tuple[Tensor, int, Tensor]
+    ] = []  # the input itself, so that no other takes its place
+
+    def remembered(x: Tensor) -> Tensor:
+        if x.requires_grad or x.is_inference():
+            return forward(x)
+        for given, version, found in kept:
+            if x is given and x._version == version:
+                return found
+        kept[:] = [(x, x._version, forward(x))]
+        return kept[0][2]
+
+    return remembered
 
 
 @contextmanager
