@@ -6,6 +6,7 @@ torch before a command runs, so that `nora --help` answers at once.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from typing import Annotated
