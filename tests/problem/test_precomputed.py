@@ -61,7 +61,7 @@ CASES = {
         T.AddRandomWalkPE(4), Model(FEATURES + 4, True, "random_walk_pe"), "positional", "RandomWalk",
     ),
     "one-hot degrees": (T.OneHotDegree(30), Model(FEATURES + 31, True), "one-hot degrees", "OneHot"),
-    "SIGN": (T.SIGN(1), Model(2 * FEATURES, True, "x1"), "features of SIGN", r"T\.SIGN\(1\)"),
+    "SIGN": (T.SIGN(1), Model(2 * FEATURES, True, "x1"), "propagated features", r"T\.SIGN\(1\)"),
 }  # fmt: skip
 
 

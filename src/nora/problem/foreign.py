@@ -14,6 +14,10 @@ from nora.problem.reading import Reading, Source, Unwatched, Use, owner_of, tens
 if TYPE_CHECKING:
     from nora.problem.problem import Problem
 
+# A matrix of more nodes is not looked through; fewer pairs may be edges by chance.
+MOST_DENSE, FEWEST_EDGES = 20_000, 4
+# Which share of a tensor's pairs must be edges of the graph for it to hold them.
+MOST_OF_THEM = 0.9
 REMEDY = (
     "Keep them in data and read them from there, e.g. "
     "forward=lambda model, data: model(data.x, data.edge_index)"
@@ -120,6 +124,11 @@ def check_structure(problem: Problem, reading: Reading) -> None:
                 "of HeteroData; other node ids must be computed in forward, from the edges"
             )
     suspects = [use for use in reading.uses if use.writes or _is_edge_like(use.source)]
+    suspects += [
+        Use(source, source.line, True)
+        for source in reading.sources
+        if source.line is not None and _holds_edges(problem, source.tensor)
+    ]
     if not suspects:
         return
     # What the model makes outside of torch (by NumPy, say) is another tensor in every pass.
@@ -130,6 +139,28 @@ def check_structure(problem: Problem, reading: Reading) -> None:
                 f"the model reads edges that are not in data, at {use.line}: {_named(problem, use)}. A "
                 f"removal would leave them as they are. {REMEDY}"
             )
+
+
+def _holds_edges(problem: Problem, tensor: Tensor) -> bool:
+    """Whether a tensor holds the graph's own edges, as pairs of ids or as a matrix, however it is used."""
+    n, tensor = problem.num_nodes, tensor.detach()
+    if tensor.layout != torch.strided or tensor.dim() != 2 or not tensor.numel():
+        return False
+    if tensor.shape == (n, n) and n > 2:
+        if n > MOST_DENSE:
+            return False
+        pairs = (tensor != 0).nonzero().t()
+    elif 2 in tensor.shape and not (tensor.is_floating_point() or tensor.is_complex()):
+        pairs = tensor if tensor.size(0) == 2 else tensor.t()
+    else:
+        return False
+    pairs = pairs[:, pairs[0] != pairs[1]].long()
+    if pairs.size(1) < FEWEST_EDGES or int(pairs.max()) >= n or int(pairs.min()) < 0:
+        return False
+    low, high = problem.edge_index.min(dim=0).values, problem.edge_index.max(dim=0).values
+    own = (low * n + high)[low != high].unique()
+    keys = (pairs.min(dim=0).values * n + pairs.max(dim=0).values).unique().to(own.device)
+    return len(own) > 0 and bool(torch.isin(keys, own).double().mean() > MOST_OF_THEM)
 
 
 def _is_edge_like(source: Source) -> bool:

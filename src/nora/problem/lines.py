@@ -42,9 +42,9 @@ def _kind(file: str) -> str:
     return "made up" if file.startswith("<") or _GENERATED.search(file) else "own"
 
 
-def is_own(line: Line) -> bool:
-    """Whether a line is in the user's code."""
-    return _kind(line.file) == "own"
+def is_own_file(file: str) -> bool:
+    """Whether a file is the user's: of no library, and not made up."""
+    return _kind(file) == "own"
 
 
 def own_frame() -> FrameType | None:
@@ -52,7 +52,7 @@ def own_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and _kind(frame.f_code.co_filename) in ("ours", "made up"):
         frame = frame.f_back
-    return frame if frame is not None and _kind(frame.f_code.co_filename) == "own" else None
+    return frame if frame is not None and is_own_file(frame.f_code.co_filename) else None
 
 
 def current_line() -> Line:

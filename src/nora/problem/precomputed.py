@@ -21,7 +21,6 @@ from nora.problem.edge_sets import graph_edges, matrix_entries
 ENCODINGS = {
     "laplacian_eigenvector_pe": "T.AddLaplacianEigenvectorPE(k, attr_name='laplacian_eigenvector_pe')",
     "random_walk_pe": "T.AddRandomWalkPE(walk_length)",
-    "pe": "the transform that makes it",
 }
 # Columns of one-hot degrees that are looked for: the most frequent degrees.
 MOST_FREQUENT = 3
@@ -52,11 +51,14 @@ def _found(
     if name in ENCODINGS:
         return "is a positional encoding", ENCODINGS[name]
     x = store.get("x")
-    if re.fullmatch(r"x[1-9]\d*", name) and isinstance(x, Tensor) and value.shape == x.shape:
-        return "looks like propagated features of SIGN", f"T.SIGN({name[1:]})"
     if edges is None or not plain:
         return None
-    if name == "adj_t" or (name == "edge_weight" and value.shape == edges.shape[1:]):
+    if re.fullmatch(r"x[1-9]\d*", name) and isinstance(x, Tensor) and value.shape == x.shape:
+        before = x if name == "x1" else store.get(f"x{int(name[1:]) - 1}")
+        if isinstance(before, Tensor) and _is_propagated(value, before, edges):
+            return "holds propagated features, as SIGN's do", f"T.SIGN({name[1:]})"
+        return None
+    if name == "adj_t" or ("edge" in name and value.numel() == edges.size(1)):
         weight = matrix_entries(value)[1] if name == "adj_t" else value
         if weight is not None and weight.is_floating_point():
             return _normalisation(edges, weight.flatten(), int(store.num_nodes or 0))
@@ -83,6 +85,16 @@ def _normalisation(edges: Tensor, weight: Tensor, num_nodes: int) -> tuple[str, 
                 "the function that normalises it",
             )
     return None
+
+
+def _is_propagated(value: Tensor, before: Tensor, edges: Tensor) -> bool:
+    """Whether `value` is `D^(−1/2) A D^(−1/2) before`."""
+    source, target = edges
+    degree = torch.bincount(target, minlength=len(before)).to(before.dtype)
+    factor = degree.clamp(min=1).rsqrt() * (degree > 0)
+    sent = before[source] * (factor[source] * factor[target]).unsqueeze(1)
+    found = torch.zeros_like(before).index_add_(0, target, sent)
+    return torch.allclose(found, value, rtol=1e-3, atol=1e-4)
 
 
 def _degree_among(x: Tensor, edges: Tensor, num_nodes: int) -> tuple[str, str] | None:

@@ -39,6 +39,8 @@ _WRITES = {
         "index_add_", "scatter_", "scatter_add_", "scatter_reduce_", "index_reduce_", "index_copy_",
     )
 }  # fmt: skip
+# A type of so few nodes says nothing by its size.
+SMALL = 16
 _PRODUCTS = {"mm", "addmm", "_sparse_mm", "matmul", "sparse_sampled_addmm", "_sparse_addmm", "bmm"}
 
 
@@ -50,11 +52,13 @@ class Source:
         tensor: The tensor.
         name: `data.x`, or empty for what is not in the graph.
         edges: Whether it is one of the graph's edge sets.
+        line: Where it was first read, for what is not in the graph.
     """
 
     tensor: Tensor
     name: str = ""
     edges: bool = False
+    line: Line | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,9 @@ class Reading(TorchDispatchMode):
         super().__init__()
         self.sources: list[Source] = []
         self.uses: list[Use] = []
-        self._counts = {count for count in node_counts(data).values() if count > 1}
+        # With several types, sizes of small ones say little: other things are as many.
+        fewest = 1 if isinstance(data, Data) else SMALL
+        self._counts = {count for count in node_counts(data).values() if count > fewest}
         # Of every tensor, what it was made of and where its entries come from: bits of sources.
         self._known: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self._storages: dict[int, int] = {}
@@ -96,6 +102,8 @@ class Reading(TorchDispatchMode):
             self._known[parameter] = (0, 0)
         for name, tensor, edges in _tensors(data):
             self._enter(Source(tensor, name, edges))
+        # Bits of the graph's own tensors.
+        self._graph = (1 << len(self.sources)) - 1
 
     def reads_edges(self, output: Any) -> bool:
         """Whether an output was made of any of the graph's edge sets."""
@@ -132,7 +140,7 @@ class Reading(TorchDispatchMode):
             if bit is not None:  # another handle on the same tensor
                 self._known[tensor] = (bit, bit)
                 return bit, bit
-        return self._enter(Source(tensor))
+        return self._enter(Source(tensor, line=current_line()))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -181,7 +189,7 @@ class Reading(TorchDispatchMode):
         """A matrix of nodes by nodes that was there before, times rows of the graph."""
         matrix, rows = [a for a in args if isinstance(a, Tensor)][-2:]
         square = matrix.dim() == 2 and all(size in self._counts for size in matrix.shape)
-        if square and self._of(rows)[0]:
+        if square and self._of(rows)[0] & self._graph:
             self._note_entries(self._of(matrix)[1], True)
 
     def _note(self, rows: Any, dim: int, index: Any, of: list[Any], writes: bool) -> None:
@@ -189,13 +197,14 @@ class Reading(TorchDispatchMode):
             return
         if index.is_floating_point() or index.dtype == torch.bool or index.numel() < 1:
             return
-        made_of_graph = any(self._of(one)[0] for one in of if isinstance(one, Tensor))
-        if made_of_graph and rows.size(dim) in self._counts:
+        made_of_graph = any(self._of(one)[0] & self._graph for one in of if isinstance(one, Tensor))
+        columns = rows.dim() > 1 and dim % rows.dim() == rows.dim() - 1
+        if made_of_graph and not columns and rows.size(dim) in self._counts:
             self._note_entries(self._of(index)[1], writes)
 
     def _note_entries(self, entries: int, writes: bool) -> None:
         for at, source in enumerate(self.sources):
-            if entries >> at & 1 and not source.edges:
+            if entries >> at & 1 and not source.edges and not source.name.endswith(".batch"):
                 self.uses.append(Use(source, current_line(), writes))
 
 

@@ -5,8 +5,8 @@ graph may take the other branch. While a pass is recorded, sizes of tensors are 
 that knows its expression (an axis of a tensor, or arithmetic on such); comparing one is noted with its line.
 `engine/guards.py` checks after every edit that each comparison still comes out as it did.
 
-Making a plain number of a size is noted as such: `int(n * 0.5)`, `math.log(n)`, `tensor.tolist()`, and
-arithmetic with a float on the left, which the source shows (`float_first.py`).
+Making a plain number of a size is noted as such: `int(n * 0.5)`, `math.log(n)`, `tensor.tolist()`, and what
+the source shows where C reads a size as it is (`plain_uses.py`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nora.engine.tape.float_first import meets_float
+from nora.engine.tape.plain_uses import read_as_plain
 from nora.engine.tape.plainly import Rewritten
 from nora.engine.tape.tape import Comparison, Ref, TooLongError
-from nora.problem.lines import current_line, own_frame
+from nora.problem.lines import current_line, is_own_file, own_frame
 
 # A number, ("size", Ref, axis), or (operation, *expressions).
 Expression = Any
@@ -62,8 +62,7 @@ class SizeLog:
         if number is None:
             return value
         expression = ("size", Ref(number), axis % max(tensor.dim(), 1))
-        frame = own_frame()
-        if frame is not None and meets_float(frame):
+        if read_as_plain(own_frame()):
             self._enter("plain", expression)
         return Size(value, expression, self)
 
@@ -76,14 +75,15 @@ class SizeLog:
     def note(self, operation: str, *operands: Expression) -> None:
         """Note a comparison, once for each place on the tape."""
         if self.open and not _is_ours(sys._getframe(2).f_code.co_filename):
-            self._enter(operation, *operands)
+            own = is_own_file(sys._getframe(2).f_code.co_filename)
+            self._enter(operation, *operands, own=own)
 
-    def _enter(self, operation: str, *operands: Expression) -> None:
+    def _enter(self, operation: str, *operands: Expression, own: bool = True) -> None:
         at, line = self._position(), current_line()
         key = (operation, operands, at, line)
         if len(self._found) >= MOST_COMPARISONS and key not in self._found:
             raise TooLongError(f"more than {MOST_COMPARISONS:,} comparisons of sizes at {line}")
-        self._found.setdefault(key, Comparison(operation, operands, at, line))
+        self._found.setdefault(key, Comparison(operation, operands, at, line, own))
 
 
 @cache
@@ -140,6 +140,8 @@ def _binary(operation: str, reflected: bool) -> Any:
 
     def method(self: Any, other: Any) -> Any:
         if not isinstance(other, int | float):
+            if isinstance(other, list | tuple | str | bytes):  # repeated in C
+                self.log.note("plain", self.expression)
             return NotImplemented
         pair = (other, self) if reflected else (self, other)
         value = function(*map(_plain, pair))
@@ -172,9 +174,13 @@ def _compared(operation: str) -> Any:
 def _as_plain(function: Callable[..., Any], operation: str = "plain") -> Any:
     def method(self: Any, *others: Any) -> Any:
         self.log.note(operation, self.expression)
-        return function(_plain(self), *map(_plain, others))
+        return function(_plain(self), *(o if isinstance(o, str) else _plain(o) for o in others))
 
     return method
+
+
+def _member(name: str) -> Callable[..., Any]:
+    return lambda number, *others: getattr(number, name)(*others)
 
 
 def _true(self: Any) -> bool:
@@ -195,7 +201,17 @@ for _class in (Size, Fraction):
     setattr(_class, "__int__", _as_plain(int))  # noqa: B010
     setattr(_class, "__float__", _as_plain(float))  # noqa: B010
     setattr(_class, "__hash__", _as_plain(hash, "hash"))  # noqa: B010
+    # Text, and what else of a number has no expression: noted where the user's own code asks for it.
+    for _name in ("str", "repr", "format"):
+        setattr(_class, f"__{_name}__", _as_plain(getattr(builtins, _name), "hash"))
+    for _name in ("real", "numerator", "denominator", "imag"):
+        if hasattr(_class, _name):
+            setattr(_class, _name, property(_as_plain(operator.attrgetter(_name))))
+    for _name in ("as_integer_ratio", "bit_length", "bit_count", "to_bytes", "is_integer", "hex"):
+        if hasattr(_class, _name):
+            setattr(_class, _name, _as_plain(_member(_name)))
     setattr(_class, "__bool__", _true)  # noqa: B010
+setattr(Size, "__invert__", _as_plain(operator.invert))  # noqa: B010
 for _name in ("and", "or", "xor", "lshift", "rshift"):
     _bits = getattr(operator, f"__{_name}__")
     setattr(Size, f"__{_name}__", _as_plain(_bits))
@@ -204,7 +220,11 @@ setattr(Size, "__divmod__", _as_plain(divmod))  # noqa: B010
 setattr(Size, "__rdivmod__", _as_plain(lambda a, b: divmod(b, a)))  # noqa: B010
 
 _SHAPE = torch.Tensor.shape.__get__  # type: ignore[attr-defined]
-_VALUES = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__)
+_VALUES = (
+    torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__,
+)  # fmt: skip
+# Sizes in another guise.
+_STRIDES = (torch.Tensor.stride, torch.Tensor.nbytes.__get__, torch.Tensor.untyped_storage)  # type: ignore[attr-defined]
 
 
 class Sized(Rewritten):
@@ -227,6 +247,12 @@ class Sized(Rewritten):
         if func in (torch.Tensor.numel, torch.numel):
             return self._numel(args[0] if args else (kwargs or {})["input"], out)
         if func in _VALUES:
+            self.log.values(args[0])
+        if func is torch.Tensor.__len__ and is_own_file(sys._getframe(1).f_code.co_filename):
+            self.log.values(args[0])  # `len` by another name
+        if any(func == one for one in _STRIDES) and is_own_file(
+            sys._getframe(1).f_code.co_filename
+        ):
             self.log.values(args[0])
         return out
 

@@ -12,7 +12,6 @@ from nora.engine.tape.program import Sized
 from nora.engine.tape.tape import Comparison, Ref
 from nora.engine.tape.tensors import Tensors
 from nora.engine.tape.tracked import Matrix, Uniform
-from nora.problem.lines import is_own
 
 
 class _UnknownSizeError(Exception):
@@ -25,19 +24,19 @@ def lowered(tensors: Tensors, as_one: list[tuple[int, int]]) -> list[Guard]:
     Args:
         tensors: What is known of the program's tensors.
         as_one: Spans of operations that were followed as one piece, by what the layer is known to do; what
-            they compare on their way does not matter.
+            they compare on their way does not matter, unless the user's own code does it.
 
     Raises:
         UnsupportedError: Where a size was used in a way that cannot be checked.
     """
     found = []
     for one in tensors.program.comparisons:
-        if any(start < one.at < end for start, end in as_one):
+        if not one.own and any(start < one.at < end for start, end in as_one):
             continue
         try:
             guard = _guard(tensors, one)
         except _UnknownSizeError:
-            if any(one.at == end for _, end in as_one):  # of a tensor inside of the piece
+            if not one.own and any(one.at == end for _, end in as_one):  # of a tensor inside of it
                 continue
             raise UnsupportedError(
                 f"the model's Python uses a size at {one.line} that depends on the graph in a way that is "
@@ -63,7 +62,7 @@ def _guard(tensors: Tensors, one: Comparison) -> Guard | None:
     spaces = [space for part in operands for space in spaces_in(part)]
     if all(space.everlasting for space in spaces):
         return None
-    if one.operation == "plain" or (one.operation == "hash" and is_own(one.line)):
+    if one.operation == "plain" or (one.operation == "hash" and one.own):
         raise UnsupportedError(
             f"the model's Python makes a plain number of a size that depends on the graph, at {one.line}; "
             "what it does with it cannot be known (compare sizes as they are: x.size(0) // 2)"

@@ -35,7 +35,7 @@ def sizes_of(tape: Tape) -> Sizes:
         ],
         "calls": [[call.name, _numbers((call.args, call.kwargs))] for call in tape.calls],
         "comparisons": [
-            [one.operation, [_written(part) for part in one.operands], one.at, list(one.line)]
+            [one.operation, [_written(p) for p in one.operands], one.at, list(one.line), one.own]
             for one in tape.comparisons
         ],
     }
@@ -78,8 +78,8 @@ def with_sizes(tape: Tape, sizes: Sizes) -> Tape:
             "an earlier version did not note comparisons of sizes: prepare it again"
         )
     comparisons = [
-        Comparison(operation, tuple(_read(part) for part in operands), at, Line(*line))
-        for operation, operands, at, line in sizes["comparisons"]
+        Comparison(operation, tuple(_read(part) for part in operands), at, Line(*line), own)
+        for operation, operands, at, line, own in sizes["comparisons"]
     ]
     return replace(tape, ops=new, calls=called, comparisons=comparisons)
 

@@ -88,12 +88,14 @@ class Comparison(NamedTuple):
         operands: Expressions: a number, `("size", Ref, axis)`, or `(operation, *expressions)`.
         at: How many operations were on the tape.
         line: Where.
+        own: Whether the user's own code asked, not a library on its way.
     """
 
     operation: str
     operands: tuple[Any, ...]
     at: int
     line: Line
+    own: bool = True
 
 
 @dataclass(eq=False)
