@@ -195,7 +195,7 @@ def test_trials_are_repeatable_and_begin_with_the_defaults() -> None:
     assert first.pearson >= floor - 1e-9
     one = tuned("mask", labels, trials=1, seed=8)
     assert one.pearson == pytest.approx(floor, abs=1e-9)
-    assert one.options == {"lr": 0.01, "alpha": 0.1, "beta": 1.0, "epochs": 25}
+    assert one.options == {"lr": 0.01, "alpha": 0.1, "beta": 1.0, "epochs": 25, "seed": 8}
     scores = nora.influence(run.model, run.data, "mask", progress=False, **first.options).scores
     assert first.pearson == pytest.approx(correlation(scores[known], truth[known]), abs=1e-6)
 

@@ -48,9 +48,10 @@ def is_own_file(file: str) -> bool:
 
 
 def own_frame() -> FrameType | None:
-    """The innermost frame of the user's code; None where torch or PyG stand in between."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and _kind(frame.f_code.co_filename) in ("ours", "made up"):
+    """The frame of the user's code that has asked for a size; None where a library has, or this package."""
+    frame: FrameType | None = sys._getframe(1)
+    file = sys._getframe(1).f_code.co_filename
+    while frame is not None and frame.f_code.co_filename == file:  # who hands sizes out
         frame = frame.f_back
     return frame if frame is not None and is_own_file(frame.f_code.co_filename) else None
 

@@ -2,8 +2,8 @@
 
 A float on the left of it computes by itself (`0.5 * n`, `52.5 > n`), and so do builtins and containers
 (`range(n)`, `TABLE[n]`, `[0] * n`, `math.isqrt(n)`). The source of the function that reads a size shows them.
-What it does not show is not noticed: what another function of the user's does with a size that it is given, or
-an exception that serves as a branch.
+What it does not show is not noticed: what another function of the user's does with a size that it is given,
+or an exception that serves as a branch.
 """
 
 from __future__ import annotations
