@@ -41,7 +41,7 @@ def holders_graph(nodes: int = 200) -> Data:
     kind[-20:] = RELATIONS - 1
     x = torch.randn(nodes, FEATURES, generator=dice, dtype=torch.double)
     flag = torch.arange(nodes) % 3 == 0
-    return Data(x=x, edge_index=pairs, edge_type=kind, flag=flag)
+    return Data(x=x, edge_index=pairs, edge_type=kind, flag_mask=flag)
 
 
 def model_of(name: str) -> nn.Module:

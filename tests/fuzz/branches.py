@@ -28,7 +28,7 @@ def relational(seed: int, nodes: int = 14, edges: int = 40) -> Data:
     kind[some] = RELATIONS - 1
     x = torch.randn(nodes, FEATURES, generator=dice, dtype=torch.double)
     flag = torch.rand(nodes, generator=dice) < 0.3
-    return Data(x=x, edge_index=pairs, edge_type=kind, flag=flag)
+    return Data(x=x, edge_index=pairs, edge_type=kind, flag_mask=flag)
 
 
 class Branching(nn.Module):
@@ -118,7 +118,7 @@ def squeezed(model: Branching, data: Data, parts: list[Tensor]) -> Tensor:
 
 def std_of_flagged(model: Branching, data: Data, parts: list[Tensor]) -> Tensor:
     out = _all(model, data, parts)
-    some = out[data.flag]
+    some = out[data.flag_mask]
     return out / (1 + some.std(dim=0)) if some.size(0) > 1 else out
 
 

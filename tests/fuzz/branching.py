@@ -51,7 +51,7 @@ class Definition:
         keep[list(edges)] = False
         cut.edge_index, cut.edge_type = cut.edge_index[:, keep], cut.edge_type[keep]
         left, stays = without(cut, list(removed))
-        left.flag = self.data.flag[stays]
+        left.flag_mask = self.data.flag_mask[stays]
         rows = copy.deepcopy(self._model)(left).softmax(dim=-1)
         return dict(zip(stays.nonzero().flatten().tolist(), rows, strict=True))
 
