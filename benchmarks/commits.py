@@ -100,9 +100,9 @@ def work() -> None:
         return model, data, task, None
 
     def removals_alone(model: Any, data: Any, nodes: Any) -> dict[str, Any]:
-        from nora.engine.backends import compiled
         from nora.engine.engine import Engine
-        from nora.problem import build_problem
+        from nora.engine.exec.kernels import compiled
+        from nora.model import build_problem
 
         if "engine" not in made:
             made["engine"] = Engine.prepare(build_problem(model.eval(), data), compiled)

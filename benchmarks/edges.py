@@ -28,9 +28,9 @@ import numpy as np
 import torch
 
 import nora
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
-from nora.problem.degree import degrees
+from nora.engine.ir.changed_rows import Removals
+from nora.graph.degree import degrees
 from nora.results.agreement import agreement
 from nora.results.plots.style import save_figure
 

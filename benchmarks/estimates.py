@@ -34,13 +34,13 @@ from torch_geometric.utils import barabasi_albert_graph
 
 import nora
 from arxiv import arxiv_topology
-from nora.engine.backends import compiled
-from nora.engine.calibration import Calibration
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine
+from nora.engine.estimate.calibration import Calibration
+from nora.engine.exec.kernels import compiled
+from nora.engine.ir.changed_rows import Removals
 from nora.memory import parse_bytes
-from nora.problem import build_problem
-from nora.problem.preserve import evaluating
+from nora.model import build_problem
+from nora.model.preserve import evaluating
 from nora.results.agreement import agreement
 from nora.seeds import shuffled
 

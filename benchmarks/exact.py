@@ -36,12 +36,12 @@ from torch_geometric.data import Data
 
 import nora
 from arxiv import arxiv_topology
-from nora.engine.backends import compiled
 from nora.engine.engine import Engine
+from nora.engine.exec.kernels import compiled
 from nora.memory import parse_bytes
 from nora.methods.degree import degree
-from nora.problem import build_problem
-from nora.problem.preserve import evaluating
+from nora.model import build_problem
+from nora.model.preserve import evaluating
 
 HERE = Path(__file__).parent
 SAMPLE = 20
@@ -187,7 +187,7 @@ def arxiv(model: str, sizes: dict[str, Any]) -> Callable[[], dict[str, Any]]:
 def run(engine: Engine, nodes: torch.Tensor) -> tuple[float, torch.Tensor]:
     """Seconds and influences `[num_nodes]` (NaN elsewhere) of some removals on both cores."""
     seconds, parts = timed(lambda: list(engine.scores(nodes, parse_bytes("2GB"))))
-    scores = torch.full((engine.plan.num_nodes,), float("nan"))
+    scores = torch.full((engine.program.num_nodes,), float("nan"))
     for ids, values in parts:
         scores[ids] = values
     return seconds, scores

@@ -28,7 +28,7 @@ import torch
 
 import nora
 from arxiv import arxiv_topology
-from nora.problem.edge_lookup import EdgeLookup
+from nora.graph.edge_lookup import EdgeLookup
 
 HERE = Path(__file__).parent
 SIZES = {

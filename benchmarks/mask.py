@@ -36,9 +36,9 @@ from nora.datasets import cache_folder
 from nora.experiments.cells import Cell, profile_named
 from nora.experiments.lab import Lab
 from nora.methods.mask import START, mask
-from nora.problem import Problem, build_problem
-from nora.problem.checks import check_model
-from nora.problem.message_passing import LayerInputs
+from nora.model import Problem, build_problem
+from nora.model.checks import check_model
+from nora.model.message_passing import LayerInputs
 from nora.results.agreement import pearson
 from nora.tuning.published import published_options
 

@@ -303,7 +303,7 @@ def _large(folder: str) -> tuple[Any, Any]:
 
 def prepare_large(folder: str) -> dict[str, Any]:
     import nora
-    from nora.engine.forecast import forecast
+    from nora.engine.cost import forecast
 
     model, data = _large(folder)
     engine = Path(folder) / "engine"
@@ -393,7 +393,7 @@ def grow(folder: str, edges: str) -> dict[str, Any]:
     opening_, session = timed(lambda: nora.Session.open(folder, model))
     some = np.sort(random.permutation(nodes)[:300])
     removing, _ = timed(lambda: session.influence("exact", nodes=some, workers=1, progress=False))
-    from nora.engine.changed import Removals
+    from nora.engine.ir.changed_rows import Removals
 
     engine = session.prepared.engine(session.problem(), removals=300)
     with torch.no_grad():

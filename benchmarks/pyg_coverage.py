@@ -30,6 +30,7 @@ import torch
 import torch.nn.functional as F
 import torch_geometric
 import torch_geometric.nn as pyg
+from nora.engine.unsupported import UnsupportedError
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import aggr as aggregations
@@ -37,13 +38,12 @@ from torch_geometric.nn import conv as convolutions
 from torch_geometric.nn import norm as norms
 from torch_geometric.utils import add_remaining_self_loops, sort_edge_index
 
-from nora.engine.backends import vectorised
 from nora.engine.engine import Engine
-from nora.engine.plan import UnsupportedError
-from nora.engine.steps.step import EVERYWHERE
-from nora.problem import Problem, build_problem
-from nora.problem.checks import check_model
-from nora.problem.tasks.node_classification import NodeClassification
+from nora.engine.exec.kernels import vectorised
+from nora.engine.ir.op import EVERYWHERE
+from nora.model import Problem, build_problem
+from nora.model.checks import check_model
+from nora.model.tasks.node_classification import NodeClassification
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -314,13 +314,13 @@ KEYS = list(KINDS)
 
 def described(engine: Engine) -> tuple[str, str]:
     """How an engine follows its model, and whose predictions change."""
-    steps = {type(step).__name__ for step in engine.plan.steps}
+    steps = {type(step).__name__ for step in engine.program.ops}
     kind = "tape"
     if "WholeOp" in steps:
         kind = "whole"
     elif steps & {"Propagate", "Attend", "Blend"}:
         kind = "rule"
-    depth = engine.plan.output.depth
+    depth = engine.program.output.depth
     return kind, "all" if depth >= EVERYWHERE else "nearby" if depth >= 0 else "nobody"
 
 

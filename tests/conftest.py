@@ -51,7 +51,7 @@ def data_folder() -> Path:
 @pytest.fixture(autouse=True)
 def engine_on_small_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests ask the engine about graphs so small that `exact` would leave them to brute force."""
-    monkeypatch.setattr("nora.engine.verification.PREPARING_SHARE", float("inf"))
+    monkeypatch.setattr("nora.engine.verify.PREPARING_SHARE", float("inf"))
 
 
 @pytest.fixture(scope="module")

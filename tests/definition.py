@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from nora.problem.task import Task
-from nora.problem.tasks.link_prediction import LinkPrediction
-from nora.problem.tasks.node_classification import NodeClassification
+from nora.model.task import Task
+from nora.model.tasks.link_prediction import LinkPrediction
+from nora.model.tasks.node_classification import NodeClassification
 
 
 @torch.no_grad()

@@ -24,8 +24,8 @@ from torch_geometric.nn import (
 
 from graphs import FEATURES, double
 from networks import CLASSES
-from nora.problem.fingerprint import content_digest  # which knows how code and models are read
-from nora.problem.preserve import seeded
+from nora.model.fingerprint import content_digest  # which knows how code and models are read
+from nora.model.preserve import seeded
 
 
 def code(text: str, **scope: Any) -> Any:

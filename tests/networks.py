@@ -8,8 +8,8 @@ from torch_geometric.nn import GATConv, GCNConv
 
 from graphs import FEATURES
 from nora import build_model
+from nora.model.preserve import seeded
 from nora.models import MODELS
-from nora.problem.preserve import seeded
 
 CLASSES = 3
 # Models of plain graphs; the others are told relations, and have tests of their own.

@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 
 from graphs import GRAPHS, double, some_pairs
 from nora import LinkPrediction, NodeClassification
-from nora.problem.task import Task
+from nora.model.task import Task
 
 every_graph = pytest.mark.parametrize("kind", GRAPHS)
 every_task = pytest.mark.parametrize("name", ["node", "link"])

@@ -14,7 +14,7 @@ from half import half
 from networks import PLAIN, network, patchwork
 from nora import Influence, LinkPrediction, NodeClassification
 from nora.methods import METHODS
-from nora.problem.task import Task
+from nora.model.task import Task
 
 # A method that chooses another one gives what that one gives: tests/methods/test_auto.py.
 NAMES = [entry.name for entry in METHODS if not entry.facts.chooses]

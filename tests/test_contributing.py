@@ -18,7 +18,7 @@ import networkx as nx, torch
 from torch_geometric.nn import GCN, GCNConv, MeanSubtractionNorm
 import nora
 from nora.methods import METHODS
-from nora.problem.tasks.node_embedding import NodeEmbedding
+from nora.model.tasks.node_embedding import NodeEmbedding
 
 warnings.simplefilter("error", RuntimeWarning)  # falling back is one
 data = nora.load_dataset("southern-women").data
@@ -42,7 +42,7 @@ same(run.model)
 torch.manual_seed(0)
 same(GCN(32, 8, 2, 4).eval(), NodeEmbedding())
 
-from nora.engine.rules import mean_subtraction as file  # the module
+from nora.engine.lower.conv import mean_subtraction as file  # the module
 steps = []
 made = file.MeanOff.changed
 file.MeanOff.changed = lambda self, *given: steps.append(1) or made(self, *given)

@@ -16,7 +16,7 @@ import torch
 from torch_geometric.nn import MessagePassing
 
 from nora.datasets import DATASETS
-from nora.engine import rules
+from nora.engine.lower import registry
 from nora.methods import METHODS
 from nora.models import MODELS
 from shell import ok
@@ -37,11 +37,11 @@ class MyConv(MessagePassing):
 
 @pytest.fixture
 def unregistered_afterwards(monkeypatch):
-    for registry in (METHODS, MODELS, DATASETS):
-        list(registry)
-        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-    rules.rule_for(torch.nn.Identity())
-    monkeypatch.setattr(rules.RULES, "_entries", dict(rules.RULES._entries))
+    for family in (METHODS, MODELS, DATASETS):
+        list(family)
+        monkeypatch.setattr(family, "_entries", dict(family._entries))
+    registry.load()
+    monkeypatch.setattr(registry, "LOWERINGS", dict(registry.LOWERINGS))
 
 
 PAGES = [

@@ -18,8 +18,8 @@ from networks import network
 from nora.datasets import DATASETS
 from nora.experiments import RECIPES
 from nora.methods import METHODS, MethodFacts
+from nora.model import Problem
 from nora.models import MODELS
-from nora.problem import Problem
 from nora.registry import NoFacts, Registry
 from nora.told_in_source import told_members
 

@@ -25,7 +25,8 @@ SHADES = {
     "methods": "#cfe8ec",
     "engine": "#cfe8ec",
     "results": "#cfe8ec",
-    "problem": "#cfe8ec",
+    "model": "#cfe8ec",
+    "graph": "#cfe8ec",
 }
 
 

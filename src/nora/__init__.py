@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from nora.datasets import load_dataset
     from nora.engine import rule
     from nora.explorer.explore import explore
+    from nora.graph.edits import Edits
     from nora.ingest import read_graph
+    from nora.model.tasks.link_prediction import LinkPrediction
+    from nora.model.tasks.node_classification import NodeClassification
+    from nora.model.tasks.node_regression import NodeRegression
     from nora.models import build_model
-    from nora.problem.edits import Edits
-    from nora.problem.tasks.link_prediction import LinkPrediction
-    from nora.problem.tasks.node_classification import NodeClassification
-    from nora.problem.tasks.node_regression import NodeRegression
     from nora.questions.edge_influence import edge_influence
     from nora.questions.explainer import NoraExplainer
     from nora.questions.flip import flip
@@ -78,9 +78,9 @@ _HOME = {
     "Group": "results.group",
     "influence_matrix": "questions.pairwise",
     "influencers": "questions.pairwise",
-    "NodeClassification": "problem.tasks.node_classification",
-    "NodeRegression": "problem.tasks.node_regression",
-    "LinkPrediction": "problem.tasks.link_prediction",
+    "NodeClassification": "model.tasks.node_classification",
+    "NodeRegression": "model.tasks.node_regression",
+    "LinkPrediction": "model.tasks.link_prediction",
     "Influence": "results.influence",
     "Effect": "results.effect",
     "to_networkx": "results.export",
@@ -96,7 +96,7 @@ _HOME = {
     "load_run": "training.runs",
     "merge_checkpoints": "results.checkpoint",
     "rule": "engine",
-    "Edits": "problem.edits",
+    "Edits": "graph.edits",
     "Session": "questions.session",
     "prepare": "questions.prepare",
     "RayCluster": "questions.ray_cluster",

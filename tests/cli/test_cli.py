@@ -17,8 +17,8 @@ import pytest
 import nora
 from nora.cli.demonstration import _as_called
 from nora.files import check_folder
+from nora.model import Problem
 from nora.outputs import check_table
-from nora.problem import Problem
 from nora.results.spreadsheet import unescaped
 from shell import document, ok, refused, run
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 import nora
 from nora.datasets import DATASETS, DatasetUnavailableError
-from nora.problem.fingerprint import graph_fingerprint
+from nora.model.fingerprint import graph_fingerprint
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in DATASETS])

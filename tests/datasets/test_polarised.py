@@ -7,7 +7,7 @@ from torch_geometric.utils import degree
 
 import nora
 from nora.datasets.polarised import _drawn
-from nora.problem.fingerprint import graph_fingerprint
+from nora.model.fingerprint import graph_fingerprint
 
 
 def test_it_is_the_same_every_time() -> None:

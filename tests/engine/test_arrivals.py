@@ -14,14 +14,14 @@ from torch_geometric.data import Data, HeteroData
 
 import hetero_graphs
 import nora
-from nora.engine.backends.choice import pick_backend
 from nora.engine.edits import as_removals, why_not
 from nora.engine.engine import Engine
+from nora.engine.exec.kernels.choice import pick_backend
+from nora.graph.edge_lookup import EdgeLookup
+from nora.graph.edits import Edits
+from nora.model.edited import predict_after
+from nora.model.preserve import seeded
 from nora.models.timme import TIMME
-from nora.problem.edge_lookup import EdgeLookup
-from nora.problem.edited import predict_after
-from nora.problem.edits import Edits
-from nora.problem.preserve import seeded
 
 WIDTH = 4
 
@@ -175,7 +175,7 @@ class NothingWrong(dict[str, str]):
 
 def check(engine: Engine, edits: Edits, told: str = "") -> None:
     """The raw engine, without the comparison that goes before the first answer, is right or refuses."""
-    engine.plan.compared = NothingWrong()
+    engine.program.compared = NothingWrong()
     done = edits.resolved(engine.problem.data)
     assert told in why_not(engine, done)
     if told:
@@ -183,7 +183,7 @@ def check(engine: Engine, edits: Edits, told: str = "") -> None:
     assert why_not(engine, done) == ""
     with engine.problem.evaluating():
         truth = predict_after(engine.problem, engine.before, done)
-        found = engine.effect_of(as_removals(engine.plan, done, engine.before.device))
+        found = engine.effect_of(as_removals(engine.program, done, engine.before.device))
     left = truth.survivors
     torch.testing.assert_close(found[left], truth.predictions[left], rtol=0, atol=1e-9)
 

@@ -10,12 +10,12 @@ from torch_geometric.data import Data
 
 import nora
 from graphs import GRAPHS, double
-from nora.engine.backends.choice import pick_backend
-from nora.engine.changed import Removals
-from nora.engine.chunks import Chunks
 from nora.engine.engine import Engine
-from nora.engine.tally import Tally
-from nora.problem import build_problem
+from nora.engine.exec.chunks import Chunks
+from nora.engine.exec.kernels.choice import pick_backend
+from nora.engine.exec.tally import Tally
+from nora.engine.ir.changed_rows import Removals
+from nora.model import build_problem
 
 
 def test_a_star_with_a_thousand_leaves():
@@ -288,7 +288,7 @@ def test_activations_in_place_do_not_overwrite_what_all_removals_share(
 
 def test_where_a_pass_for_every_node_is_quicker_no_engine_is_prepared(monkeypatch):
     share = 0.2  # as it is by default; the tests' own fixture lets the engine answer everything
-    monkeypatch.setattr("nora.engine.verification.PREPARING_SHARE", share)
+    monkeypatch.setattr("nora.engine.verify.PREPARING_SHARE", share)
     data = Data(x=torch.randn(12, 3), edge_index=torch.randint(12, (2, 60)))
     model = pyg.GCNConv(3, 2)
     found = nora.influence(model, data, "exact", progress=False)
@@ -300,7 +300,7 @@ def test_where_a_pass_for_every_node_is_quicker_no_engine_is_prepared(monkeypatc
 
 
 def test_where_the_engine_pays_it_is_prepared(monkeypatch):
-    monkeypatch.setattr("nora.engine.verification.PREPARING_SHARE", 0.2)
+    monkeypatch.setattr("nora.engine.verify.PREPARING_SHARE", 0.2)
     random = torch.Generator().manual_seed(0)
     edges = torch.randint(3000, (2, 9000), generator=random)
     data = Data(x=torch.randn(3000, 64, generator=random), edge_index=edges)

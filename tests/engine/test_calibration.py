@@ -12,13 +12,13 @@ from torch_geometric.nn import GATConv, GINConv
 
 import nora
 from graphs import barabasi
-from nora.engine.backends import compiled
-from nora.engine.calibration import STRATA, Calibration, _stratified
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine
-from nora.engine.tally import EXACTLY, INNER, LAST
-from nora.problem import build_problem
-from nora.problem.preserve import evaluating
+from nora.engine.estimate.calibration import STRATA, Calibration, _stratified
+from nora.engine.exec.kernels import compiled
+from nora.engine.exec.tally import EXACTLY, INNER, LAST
+from nora.engine.ir.changed_rows import Removals
+from nora.model import build_problem
+from nora.model.preserve import evaluating
 
 
 def compared(ratio: Tensor, sampled: int = INNER, tolerance: float = 0.1) -> Calibration:
@@ -163,7 +163,7 @@ def test_no_estimate_is_many_standard_errors_off(kind: str) -> None:
 def test_the_slope_of_attention_by_the_targets_scores_is_its_derivative() -> None:
     data = Data(x=torch.randn(300, 6).double(), edge_index=barabasi(300, 6))
     engine = engine_of(Network("gat"), data)
-    step = next(one for one in engine.plan.steps if id(one) in engine.worth.rows)
+    step = next(one for one in engine.program.ops if id(one) in engine.worth.rows)
     place, slope = step._slopes  # type: ignore[attr-defined]
     assert int((place >= 0).sum()) > 3
     y, near, far = (value.whole() for value in step.inputs)

@@ -12,10 +12,10 @@ from torch_geometric.data import Data, HeteroData
 
 import by_hand
 import nora
-from nora.engine.backends import vectorised
 from nora.engine.engine import Engine
-from nora.problem import build_problem
-from nora.problem.checks import check_model
+from nora.engine.exec.kernels import vectorised
+from nora.model import build_problem
+from nora.model.checks import check_model
 from nora.questions.top import reach_bound
 
 QUIET = {"progress": False}
@@ -182,7 +182,7 @@ def test_a_step_that_does_not_run_while_it_is_checked_is_a_fallback() -> None:
     data = graph()
     data.x = data.x.half()
     model = Tanh(pyg.GATConv(4, 8)).half().eval()
-    with pytest.warns(RuntimeWarning, match="a step does not run"):
+    with pytest.warns(RuntimeWarning, match="an operation does not run"):
         found = nora.influence(model, data, "exact", backend="compiled", **QUIET)
     truth = nora.influence(model, data, "brute", **QUIET)
     torch.testing.assert_close(found.scores, truth.scores)

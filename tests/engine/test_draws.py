@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from graphs import barabasi
-from nora.engine.backends import compiled, vectorised
-from nora.engine.changed import Arriving, Changed, Removals
-from nora.engine.edges import Edges
-from nora.engine.sampling import BITS
+from nora.engine.estimate.sampling import BITS
+from nora.engine.exec.kernels import compiled, vectorised
+from nora.engine.ir.changed_rows import Arriving, ChangedRows, Removals
+from nora.engine.ir.edges import Edges
 
 BACKENDS = {"compiled": compiled, "vectorised": vectorised}
 
@@ -22,7 +22,7 @@ def test_an_infinite_sum_matters_where_its_factor_changes(backend: str, turned: 
     source, target = barabasi(300, 3)
     edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
     removals, moved = Removals.single(torch.tensor([0])), torch.arange(1, 40)
-    changed = Changed(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
+    changed = ChangedRows(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
     ties = edges.ties(removals)
     sources = loops.find_sources(edges, removals, changed, ties)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
@@ -53,7 +53,7 @@ def test_a_row_that_decides_is_computed_for_certain(backend: str) -> None:
     edges = Edges(torch.cat([leaves, hub]), torch.cat([hub, leaves]), None, 201, "none")
     loops, moved = BACKENDS[backend], torch.tensor([0, 7])
     removals = Removals.single(torch.tensor([3]))
-    changed = Changed(torch.tensor([0, 2]), moved, torch.zeros(2, 2).double())
+    changed = ChangedRows(torch.tensor([0, 2]), moved, torch.zeros(2, 2).double())
     ties = edges.ties(removals)
     sources = loops.find_sources(edges, removals, changed, ties)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
@@ -73,7 +73,7 @@ def test_importance_saturates_and_no_row_is_moved_too_far(backend: str) -> None:
     source, target = barabasi(300, 3)
     edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
     removals, moved = Removals.single(torch.tensor([0])), torch.arange(1, 40)
-    changed = Changed(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
+    changed = ChangedRows(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
     ties = edges.ties(removals)
     sources = loops.find_sources(edges, removals, changed, ties)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)

@@ -18,13 +18,13 @@ import nora
 from graphs import FEATURES, GRAPHS, double, two_camps
 from half import half
 from networks import CLASSES, PLAIN, network, patchwork
-from nora.engine.changed import Removals
 from nora.engine.edits import why_not
 from nora.engine.effects import Effects
 from nora.engine.engine import Engine
-from nora.problem.edge_lookup import EdgeLookup
-from nora.problem.edits import Edits
-from nora.problem.preserve import seeded
+from nora.engine.ir.changed_rows import Removals
+from nora.graph.edge_lookup import EdgeLookup
+from nora.graph.edits import Edits
+from nora.model.preserve import seeded
 
 
 class Two(nn.Module):
@@ -87,7 +87,7 @@ def prepared(model: nn.Module, data: Any, task: Any = None, backend: str = "vect
     session = nora.Session(model, data, task)
     problem = session.problem()
     with problem.evaluating(), torch.no_grad():
-        from nora.engine.backends.choice import pick_backend
+        from nora.engine.exec.kernels.choice import pick_backend
 
         engine = Engine.prepare(problem, pick_backend(backend, problem, 1))
     return Effects(problem, engine.before, engine)

@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, to_undirected
 
 import nora
-from nora.engine.tape.as_one import one_operation_each
+from nora.engine.trace.composite import one_operation_each
 
 FEATURES, CLASSES = 5, 3
 Body = Callable[[Any, Tensor, Tensor, Tensor], Tensor]

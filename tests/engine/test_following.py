@@ -10,12 +10,12 @@ from torch_geometric.data import Data
 
 import nora
 from half import half
-from nora.engine.backends import pages
-from nora.engine.backends.choice import pick_backend
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine
-from nora.engine.steps.step import Chunk
-from nora.problem import build_problem
+from nora.engine.exec.kernels import pages
+from nora.engine.exec.kernels.choice import pick_backend
+from nora.engine.ir.changed_rows import Removals
+from nora.engine.ir.op import Chunk
+from nora.model import build_problem
 
 NODES = 300
 
@@ -68,11 +68,11 @@ def test_blocks_give_what_steps_give_one_after_the_other(
     model = Stack(conv, width, weighted, twice).double().eval()
     problem = build_problem(model, data)
     engine = Engine.prepare(problem, pick_backend(backend, problem, NODES))
-    assert engine.plan.course.following, "nothing is handed on"
+    assert engine.program.executor.following, "nothing is handed on"
     removals = Removals.single(torch.arange(NODES))
     with torch.no_grad():
-        at_once = engine.plan.run(Chunk(removals, NODES, engine.backend))
-        one_by_one = engine.plan.run(Chunk(removals, NODES, engine.backend), seen={})
+        at_once = engine.program.run(Chunk(removals, NODES, engine.backend))
+        one_by_one = engine.program.run(Chunk(removals, NODES, engine.backend), seen={})
     assert torch.equal(at_once.ptr, one_by_one.ptr)
     assert torch.equal(at_once.node, one_by_one.node)
     assert len(at_once) > 64 * 10, "too few rows for more than one block"
@@ -84,12 +84,12 @@ def test_what_others_read_too_is_not_handed_on(data: Data) -> None:
     model = Stack(pyg.GraphConv, 40, True, twice=True).double().eval()
     plan = Engine.prepare(
         build_problem(model, data), pick_backend("vectorised", build_problem(model, data), 1)
-    ).plan
-    for then in plan.course.following.values():
-        inside = {id(then.start), *(id(step.output) for step in then.steps)}
+    ).program
+    for then in plan.executor.following.values():
+        inside = {id(then.start), *(id(step.output) for step in then.ops)}
         kept = {id(value) for value in then.made}
-        for step in plan.steps:
-            if step not in then.steps:
+        for step in plan.ops:
+            if step not in then.ops:
                 assert not ({id(value) for value in step.inputs} & (inside - kept))
 
 

@@ -14,10 +14,10 @@ from torch_geometric.nn import HeteroConv, SAGEConv
 import nora
 from fuzz.branches import BRANCHES, CLASSES, FEATURES, RELATIONS, Branching
 from fuzz.branching import Definition, call, run
-from nora.engine import verification
+from nora.engine import verify as verification
 from nora.engine.prepared import Prepared
-from nora.problem import build_problem
-from nora.problem.checks import check_model
+from nora.model import build_problem
+from nora.model.checks import check_model
 
 HOLDER = 7
 # What the engine answers, with a full pass for the edits that break a guard; the rest falls back whole.

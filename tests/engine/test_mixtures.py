@@ -8,14 +8,14 @@ from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
 import nora
-from nora.engine.backends import compiled, vectorised
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine
-from nora.engine.steps import mixers
-from nora.engine.steps.mixers import Mapped, Passed, Rectified
-from nora.engine.steps.step import Chunk
+from nora.engine.exec.kernels import compiled, vectorised
+from nora.engine.ir.changed_rows import Removals
+from nora.engine.ir.op import Chunk
+from nora.engine.passes import low_rank as mixers
+from nora.engine.passes.low_rank import Mapped, Passed, Rectified
+from nora.model import build_problem
 from nora.models.timme import TIMME, TIMMEConv
-from nora.problem import build_problem
 
 RELATIONS = ("friend", "reply", "like")
 
@@ -69,7 +69,7 @@ def test_predictions_after_removals(seed: int, backend: object) -> None:
     n = (5, 12, 40, 90)[seed]
     data, model = network(n, 1.5, seed), model_of(n, seed)
     engine = engine_of(model, data, backend)
-    kinds = {type(mixer) for mixer in engine.plan.course.mixers.values()}
+    kinds = {type(mixer) for mixer in engine.program.executor.mixers.values()}
     assert {Rectified, Mapped, Passed} <= kinds
     groups = [[v] for v in range(min(n, 12))] + [[0, 1, 2], [n - 1, 1], list(range(1, n - 1))]
     ptr = torch.tensor([0, *(len(group) for group in groups)]).cumsum(0)
@@ -89,10 +89,10 @@ def test_signs_that_turn_are_seen() -> None:
     """In a small graph with large weights, many signs turn far from the removed node."""
     data, model = network(40, 1.0, 7), model_of(40, 7)
     engine = engine_of(model, data, vectorised)
-    course, seen = engine.plan.course, {}
-    relu = next(s for s in course.steps if isinstance(course.mixers.get(id(s)), Rectified))
+    course, seen = engine.program.executor, {}
+    relu = next(s for s in course.ops if isinstance(course.mixers.get(id(s)), Rectified))
     with torch.no_grad():
-        engine.plan.run(Chunk(Removals.single(torch.arange(40)), 40, vectorised), seen)
+        engine.program.run(Chunk(Removals.single(torch.arange(40)), 40, vectorised), seen)
     changed = seen[id(relu.inputs[0])]
     turned = (changed.rows > 0) != (relu.inputs[0].whole()[changed.node] > 0)
     assert int(turned.any(dim=1).sum()) > 40

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nora.engine import pilot
-from nora.engine.changed import Removals
-from nora.engine.pilot import Pilot
+from nora.engine.estimate import cost_sample as pilot
+from nora.engine.estimate.cost_sample import Pilot
+from nora.engine.ir.changed_rows import Removals
 
 
 class Engine:

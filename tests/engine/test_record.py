@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 
 import by_hand
 import nora
-from nora.engine.tape.record import record
+from nora.engine.trace.recorder import record
 
 
 class Recurrent(nn.Module):

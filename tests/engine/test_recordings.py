@@ -10,9 +10,9 @@ from torch_geometric.data import Data
 
 import by_hand
 import nora
-from nora.engine.recordings import samples
-from nora.engine.spaces import Space
-from nora.problem import build_problem
+from nora.engine.ir.space import Space
+from nora.engine.trace.samples import samples
+from nora.model import build_problem
 
 
 class Experts(nn.Module):

@@ -32,7 +32,7 @@ def in_double() -> Iterator[None]:
 def agree(
     model: nn.Module,
     data: Data | HeteroData,
-    task: nora.problem.task.Task,
+    task: nora.model.task.Task,
     backend: str,
     followed: bool = True,
 ) -> None:
@@ -143,7 +143,7 @@ def test_timme_whose_attention_changes_everybody(
     num_nodes: int, edges: int, seed: int, backend: str, kind: str
 ) -> None:
     data, model = twitter(num_nodes, edges, seed), timme(num_nodes, kind)
-    task: nora.problem.task.Task = nora.NodeClassification()
+    task: nora.model.task.Task = nora.NodeClassification()
     if kind == "link":
         pairs = torch.randint(num_nodes, (2, 30))
         task = nora.LinkPrediction(pairs, model.decoder, relation=torch.randint(2, (30,)))

@@ -14,13 +14,13 @@ from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 import nora
 from graphs import barabasi
-from nora.engine.backends import compiled, drawing, loops_sampling, vectorised
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine
-from nora.engine.sampling import folded
+from nora.engine.estimate.sampling import folded
+from nora.engine.exec.kernels import compiled, drawing, loops_sampling, vectorised
+from nora.engine.ir.changed_rows import Removals
+from nora.model import build_problem
+from nora.model.preserve import evaluating
 from nora.models import build_model
-from nora.problem import build_problem
-from nora.problem.preserve import evaluating
 
 QUIET: dict[str, Any] = {"progress": False}
 BACKENDS = {"compiled": compiled, "vectorised": vectorised}
@@ -81,7 +81,7 @@ def test_changes_of_a_linear_model_are_right_on_average(backend: str) -> None:
 
     def change(changed: Any) -> Tensor:
         rows = torch.zeros(3, 80, 4, dtype=torch.double)
-        changed = folded(changed, engine.plan.output)
+        changed = folded(changed, engine.program.output)
         rows[changed.removal, changed.node] = changed.rows - engine.before[changed.node]
         return rows
 

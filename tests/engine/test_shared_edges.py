@@ -7,11 +7,12 @@ import torch
 from torch import nn
 from torch_geometric import nn as pyg
 
-from nora.engine import edges, spaces
-from nora.engine.backends.choice import pick_backend
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine
-from nora.problem import build_problem
+from nora.engine.exec.kernels.choice import pick_backend
+from nora.engine.ir import edges
+from nora.engine.ir import space as spaces
+from nora.engine.ir.changed_rows import Removals
+from nora.model import build_problem
 
 LAYERS = {
     "GCNConv": lambda: pyg.GCNConv(6, 6),

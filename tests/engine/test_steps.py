@@ -8,17 +8,17 @@ from torch import nn
 from torch_geometric import nn as pyg
 
 import nora
-from nora.engine import rules
-from nora.engine.backends.choice import pick_backend
-from nora.engine.changed import Changed, Removals
 from nora.engine.engine import Engine
-from nora.engine.linear import Linearised
-from nora.engine.plan import UnsupportedError
-from nora.engine.steps.step import Step, Value
-from nora.problem import build_problem
+from nora.engine.estimate.linear import Linearised
+from nora.engine.exec.kernels.choice import pick_backend
+from nora.engine.ir.changed_rows import ChangedRows, Removals
+from nora.engine.ir.op import Op, Value
+from nora.engine.lower import registry
+from nora.engine.unsupported import UnsupportedError
+from nora.model import build_problem
 
 
-class Heard(Step):
+class Heard(Op):
     """`out_k = Σ_{j→k} x_j`, for every removal on all nodes."""
 
     def __init__(self, edge_index, x):
@@ -50,7 +50,7 @@ class Heard(Step):
             nodes.append(left.nonzero().flatten())
             rows.append(self.whole(x)[left])
             ptr.append(ptr[-1] + len(nodes[-1]))
-        return Changed(torch.tensor(ptr), torch.cat(nodes), torch.cat(rows))
+        return ChangedRows(torch.tensor(ptr), torch.cat(nodes), torch.cat(rows))
 
 
 class Deaf(Heard):
@@ -79,13 +79,13 @@ class Twice(nn.Module):
 
 @pytest.fixture(params=[Heard, Deaf])
 def kind(request, monkeypatch):
-    rules.rule_for(nn.Identity())
-    monkeypatch.setattr(rules.RULES, "_entries", dict(rules.RULES._entries))
+    registry.load()
+    monkeypatch.setattr(registry, "LOWERINGS", dict(registry.LOWERINGS))
 
     @nora.rule(HeardConv)
     def heard(plan, conv, x, edge_index):
-        plan.steps.append(request.param(edge_index, x))
-        return plan.steps[-1].output
+        plan.ops.append(request.param(edge_index, x))
+        return plan.ops[-1].output
 
     return request.param
 
@@ -99,7 +99,7 @@ def test_it_is_followed_exactly(kind, hubs):
     torch.manual_seed(0)
     model = Twice().double()
     engine = _engine(model, hubs)
-    assert sum(type(step) is kind for step in engine.plan.steps) == 2
+    assert sum(type(step) is kind for step in engine.program.ops) == 2
     found = engine.influences(Removals.single(torch.arange(hubs.num_nodes)))
     truth = nora.influence(model, hubs, "brute", progress=False)
     assert torch.allclose(found, truth.scores, atol=1e-12)

@@ -16,7 +16,7 @@ import json, sys, warnings
 sys.modules["numba"] = None  # what Python keeps of a module that must not be imported
 
 import nora
-import nora.engine.backends.choice as choice
+import nora.engine.exec.kernels.choice as choice
 from nora.methods import exact
 
 dataset = nora.load_dataset("karate")

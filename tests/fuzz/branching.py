@@ -18,7 +18,7 @@ import nora
 from fuzz.branches import BRANCHES, KEEPS, LAYERS, Branching, Keeps, relational, with_odd_names
 from fuzz.oracle import without
 from fuzz.trial import FALLBACK, Outcome
-from nora.engine import verification
+from nora.engine import verify as verification
 
 QUESTIONS = ("influence", "top", "flip", "fragile", "edge_influence", "live", "group")
 verification.PREPARING_SHARE = math.inf

@@ -16,12 +16,12 @@ import nora
 from graphs import double, two_camps
 from networks import network
 from nora.engine.engine import Engine
-from nora.engine.pilot import Agreement, Pilot
+from nora.engine.estimate.cost_sample import Agreement, Pilot
 from nora.engine.prepared import Prepared
 from nora.methods import auto as module
 from nora.methods.auto import auto
-from nora.problem import Problem, build_problem
-from nora.problem.checks import check_model
+from nora.model import Problem, build_problem
+from nora.model.checks import check_model
 
 
 def trained() -> nora.Run:

@@ -20,20 +20,19 @@ from graphs import FEATURES, GRAPHS, clique, double, graph, some_pairs, without_
 from half import half
 from networks import CLASSES, PLAIN, network, patchwork
 from nora import LinkPrediction, NodeClassification
-from nora.engine.backends import vectorised
-from nora.engine.changed import Removals
+from nora.engine.compile import lower_model
 from nora.engine.engine import Engine
-from nora.engine.linear import Linearised
-from nora.engine.plan import Plan
-from nora.engine.steps.reduce import Scatter
-from nora.engine.steps.sums import Attend, Propagate
-from nora.engine.tally import Tally
-from nora.engine.trace import trace
+from nora.engine.estimate.linear import Linearised
+from nora.engine.exec.kernels import vectorised
+from nora.engine.exec.tally import Tally
+from nora.engine.ir.changed_rows import Removals
+from nora.engine.ops.aggregate import Aggregate, Attend
+from nora.engine.ops.reduce import Scatter
 from nora.methods.cauchy import calibrated, cauchy_scale
-from nora.problem import Problem, build_problem
-from nora.problem.checks import check_model
-from nora.problem.known_influences import label_tensor
-from nora.problem.task import Task
+from nora.model import Problem, build_problem
+from nora.model.checks import check_model
+from nora.model.known_influences import label_tensor
+from nora.model.task import Task
 from nora.results.agreement import pearson
 
 NAMES = PLAIN
@@ -109,17 +108,19 @@ def score(model: nn.Module, data: Data, task: Task | None = None, **options: obj
 def test_every_step_run_as_a_whole_gives_what_the_trace_computed(
     name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Plan, "finish", lambda plan: None)  # it frees what is compared here
+    monkeypatch.setattr(
+        "nora.engine.compile.optimise", lambda program: None
+    )  # it frees what is compared here
     build = patchwork if name == "patchwork" else lambda: generic(name)
     model = network(name, norm=True, layers=3) if name in NAMES else build()
     with torch.no_grad():
-        plan = trace(posed(model, double(GRAPHS[kind]())))
-        for step in plan.steps:
+        plan = lower_model(posed(model, double(GRAPHS[kind]())))
+        for step in plan.ops:
             whole = step.whole(*(value.whole() for value in step.inputs))
             torch.testing.assert_close(whole, step.output.whole(), rtol=1e-12, atol=1e-12)
-    kinds = {type(step) for step in plan.steps}
-    expected = {"gat": {Attend}, "patchwork": {Propagate, Attend}, "gatv2": {Scatter}}
-    assert expected.get(name, {Scatter if name == "sage-max" else Propagate}) <= kinds
+    kinds = {type(step) for step in plan.ops}
+    expected = {"gat": {Attend}, "patchwork": {Aggregate, Attend}, "gatv2": {Scatter}}
+    assert expected.get(name, {Scatter if name == "sage-max" else Aggregate}) <= kinds
 
 
 # DrGAT counts degrees by a message of their own: one layer of it is two steps.

@@ -16,7 +16,7 @@ import nora
 from graphs import GRAPHS, bridge, components, directed, double, graph, isolated
 from networks import network, patchwork
 from nora import Influence
-from nora.problem.preserve import seeded
+from nora.model.preserve import seeded
 
 FREE = {"alpha": 0.0, "beta": 0.0}
 

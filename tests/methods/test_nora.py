@@ -20,9 +20,9 @@ from graphs import GRAPHS, bridge, components, directed, double, graph, isolated
 from networks import network, patchwork
 from nora import LinkPrediction, NodeClassification
 from nora.methods.nora import layer_terms, norms_of
-from nora.problem import build_problem
-from nora.problem.preserve import seeded
-from nora.problem.task import Task
+from nora.model import build_problem
+from nora.model.preserve import seeded
+from nora.model.task import Task
 
 Tail = Callable[[Tensor], Tensor]
 OPTIONS = {"beta": 3.0, "p": 2.0, "k1": 0.7, "k2": 0.4, "k2_prime": 0.25, "k3_prime": 1.3}

@@ -22,7 +22,7 @@ from nora.methods.nora import (
     norms_of,
     topology_part,
 )
-from nora.problem import build_problem
+from nora.model import build_problem
 from nora.results.agreement import agreement
 
 pytestmark = pytest.mark.data

@@ -16,7 +16,7 @@ import nora
 from graphs import GRAPHS, bridge, directed, double, graph, isolated
 from networks import network
 from nora import Influence
-from nora.problem.preserve import seeded
+from nora.model.preserve import seeded
 from nora.results.agreement import pearson
 from nora.training.splits import few_shot
 

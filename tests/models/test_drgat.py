@@ -16,14 +16,14 @@ from definition import changes
 from graphs import FEATURES, GRAPHS, barabasi, bridge, double, graph
 from networks import CLASSES, network
 from nora import build_model
-from nora.engine.steps.reduce import Scatter
-from nora.engine.steps.sums import Attend, Propagate
-from nora.engine.trace import trace
+from nora.engine.compile import lower_model
+from nora.engine.ops.aggregate import Aggregate, Attend
+from nora.engine.ops.reduce import Reduce
+from nora.model import build_problem
+from nora.model.checks import check_model
+from nora.model.preserve import seeded
 from nora.models.drgat import DrGAT, DrGATConv, Reweighting
 from nora.models.stack import Stack
-from nora.problem import build_problem
-from nora.problem.checks import check_model
-from nora.problem.preserve import seeded
 
 every_graph = pytest.mark.parametrize("kind", GRAPHS)
 
@@ -182,9 +182,9 @@ class TestRemoval:
             build_problem(network("drgat", norm=True, layers=3), random_graph(False))
         )
         with problem.evaluating(), torch.no_grad():
-            kinds = [type(step) for step in trace(problem).steps]
-        assert kinds.count(Attend) == kinds.count(Propagate) == 3
-        assert Scatter not in kinds
+            kinds = [type(step) for step in lower_model(problem).ops]
+        assert kinds.count(Attend) == kinds.count(Aggregate) == 3
+        assert Reduce not in kinds
 
     @pytest.mark.parametrize("directed", [False, True])
     @pytest.mark.parametrize("backend", ["vectorised", "compiled"])

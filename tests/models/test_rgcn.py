@@ -13,7 +13,7 @@ import nora
 from graphs import FEATURES, GRAPHS, double, some_pairs
 from half import half
 from nora.datasets import Dataset
-from nora.problem.preserve import seeded
+from nora.model.preserve import seeded
 
 CLASSES = 3
 

@@ -12,8 +12,8 @@ from torch_geometric.nn import MessagePassing
 
 import nora
 from nora import build_model
+from nora.model.preserve import seeded
 from nora.models.timme import DENSE_BELOW, TIMME, RelationDecoder, TIMMEConv, both_ways
-from nora.problem.preserve import seeded
 
 RELATIONS = ["friend", "reply"]
 # 0 follows 1, 2 and 3; 1 follows 0; 4 follows 0. Replies: 2 to herself and to 3, 3 to 2.

@@ -16,8 +16,8 @@ from graphs import FEATURES, GRAPHS, directed, double, some_pairs, two_camps
 from hetero_graphs import library
 from hetero_graphs import network as hetero_network
 from networks import PLAIN, Centred, network, patchwork
-from nora.engine.pilot import Pilot
-from nora.problem.edge_lookup import EdgeLookup
+from nora.engine.estimate.cost_sample import Pilot
+from nora.graph.edge_lookup import EdgeLookup
 from nora.questions import edge_budget
 from nora.results.exactness import method_name
 

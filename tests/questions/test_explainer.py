@@ -16,7 +16,7 @@ import nora
 from graphs import FEATURES, bridge, double, some_pairs, star, weighted
 from networks import CLASSES, network
 from nora import NoraExplainer
-from nora.problem.preserve import seeded
+from nora.model.preserve import seeded
 
 NODES = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
 LINKS = {"mode": "binary_classification", "task_level": "edge", "return_type": "raw"}

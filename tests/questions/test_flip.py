@@ -15,7 +15,7 @@ from graphs import GRAPHS, barabasi, double, some_pairs, two_camps
 from hetero_graphs import library
 from hetero_graphs import network as hetero_network
 from networks import Centred, network
-from nora.problem.edge_lookup import EdgeLookup
+from nora.graph.edge_lookup import EdgeLookup
 
 
 @torch.no_grad()

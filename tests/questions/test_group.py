@@ -22,7 +22,7 @@ from graphs import FEATURES, GRAPHS, barabasi, bridge, double, some_pairs
 from networks import Centred, network, patchwork
 from nora import Group, LinkPrediction, NodeClassification
 from nora.engine import engine as engine_module
-from nora.problem.task import Task
+from nora.model.task import Task
 from nora.questions.group import lazy_greedy
 
 every_graph = pytest.mark.parametrize("kind", GRAPHS)
@@ -201,7 +201,7 @@ class TestBestGroup:
                 assert group.totals[size - 1] == pytest.approx(truth, **CLOSE)
 
     def test_evaluations_are_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from nora.problem import Problem
+        from nora.model import Problem
 
         counted = 0
         plain = Problem.predict_without
@@ -227,7 +227,7 @@ class TestBestGroup:
             for asked in (None, task):
                 plain = nora.best_group(model, data, 3, asked, progress=False)
                 with monkeypatch.context() as patch:
-                    patch.setattr("nora.engine.backends.choice.COMPILE_ABOVE", 0)
+                    patch.setattr("nora.engine.exec.kernels.choice.COMPILE_ABOVE", 0)
                     fast = nora.best_group(model, data, 3, asked, progress=False)
                 assert fast.totals == pytest.approx(plain.totals, **CLOSE)
 

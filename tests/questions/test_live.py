@@ -14,9 +14,9 @@ from graphs import FEATURES, barabasi, directed, double, some_pairs, two_camps
 from hetero_graphs import library
 from hetero_graphs import network as hetero_network
 from networks import network, patchwork
-from nora.engine import written
 from nora.engine.engine import Engine
-from nora.engine.written import Written
+from nora.engine.exec import update as written
+from nora.engine.exec.update import Written
 
 
 class Mirror:

@@ -17,7 +17,7 @@ import json
 import torch
 import nora
 from nora.methods import METHODS
-from nora.problem.fingerprint import graph_fingerprint
+from nora.model.fingerprint import graph_fingerprint
 
 graph = graph_fingerprint(nora.load_dataset("polarised").data)
 
@@ -49,7 +49,7 @@ def test_another_process_gets_the_same_graph_and_with_the_same_seed_the_same_sco
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The other process knows nothing of what the tests' own fixture changes.
-    monkeypatch.setattr("nora.engine.verification.PREPARING_SHARE", 0.2)
+    monkeypatch.setattr("nora.engine.verify.PREPARING_SHARE", 0.2)
     otherwise = (
         "import random, torch\ntorch.set_num_threads(1)\ntorch.manual_seed(9)\nrandom.seed(9)\n"
     )

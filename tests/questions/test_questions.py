@@ -18,8 +18,8 @@ from definition import changes, outputs, total
 from graphs import GRAPHS, bridge, directed, double, duplicated, star
 from networks import CLASSES, PLAIN, Centred, network, patchwork
 from nora import NodeClassification
+from nora.graph.edge_lookup import EdgeLookup
 from nora.methods import METHODS
-from nora.problem.edge_lookup import EdgeLookup
 from posed import CLOSE, both_ways, every_graph, every_task, posed
 
 

@@ -14,7 +14,8 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
 import nora
-from nora.engine import verification, written
+from nora.engine import verify as verification
+from nora.engine.exec import update as written
 
 WIDTH, CLASSES = 4, 3
 Layer = Callable[[int, int], nn.Module]

@@ -203,7 +203,7 @@ def test_warnings_point_at_the_line_that_asked(data: Data) -> None:
 def test_an_engine_is_prepared_once_passes_have_cost_as_much(
     model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nora.engine.verification.PREPARING_SHARE", 0.2)
+    monkeypatch.setattr("nora.engine.verify.PREPARING_SHARE", 0.2)
     random = torch.Generator().manual_seed(0)
     edges = torch.randint(3000, (2, 60_000), generator=random)
     data = Data(x=torch.randn(3000, FEATURES, generator=random).double(), edge_index=edges)
@@ -271,7 +271,7 @@ def test_names_that_several_nodes_have_are_refused(model: torch.nn.Module, data:
 def test_the_first_of_a_type_with_targets_are_found_without_an_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("nora.engine.verification.PREPARING_SHARE", 0.2)
+    monkeypatch.setattr("nora.engine.verify.PREPARING_SHARE", 0.2)
     found = nora.top(
         hetero_network(),
         library(),

@@ -19,9 +19,9 @@ from networks import network
 from nora import LinkPrediction
 from nora.engine.effects import Effects
 from nora.engine.prepared import Prepared
-from nora.problem import build_problem
-from nora.problem.checks import check_model
-from nora.problem.preserve import seeded
+from nora.model import build_problem
+from nora.model.checks import check_model
+from nora.model.preserve import seeded
 from nora.questions import top as module
 from nora.questions.top import reach_bound
 

@@ -30,7 +30,7 @@ class Work:
 def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     """Counts from now on, models of one's own and engines alike."""
     # Whether an engine pays is decided as for users, not as the other tests have it.
-    monkeypatch.setattr("nora.engine.verification.PREPARING_SHARE", 0.2)
+    monkeypatch.setattr("nora.engine.verify.PREPARING_SHARE", 0.2)
     found, prepare, call = Work(), Engine.prepare, Stack.__call__
 
     def prepared(*given, **more):

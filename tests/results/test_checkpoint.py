@@ -24,8 +24,8 @@ from graphs import bridge, double, some_pairs, two_camps
 from networks import network
 from nora import LinkPrediction
 from nora.methods import METHODS
-from nora.problem import build_problem
-from nora.problem.fingerprint import fingerprint
+from nora.model import build_problem
+from nora.model.fingerprint import fingerprint
 from nora.questions.recomputed import RECOMPUTED
 from nora.results import checkpoint as shards
 

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 import nora
 from graphs import GRAPHS
-from nora.problem.calling import default_forward
+from nora.model.calling import default_forward
 from nora.sparse import FixedMatrix
 from nora.training.fixed_graph import fixed_graph
 

@@ -17,7 +17,7 @@ from torch_geometric.data import Data, HeteroData
 import nora
 from camps import camps
 from nora.datasets import Dataset, DatasetUnavailableError
-from nora.problem.fingerprint import graph_fingerprint
+from nora.model.fingerprint import graph_fingerprint
 from nora.training.run_split import Split
 from nora.training.runs import split_of
 from nora.training.splits import NodeSplit

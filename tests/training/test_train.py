@@ -12,7 +12,7 @@ import nora
 from graphs import weighted
 from networks import PLAIN
 from nora.datasets import Dataset
-from nora.problem.preserve import seeded
+from nora.model.preserve import seeded
 from nora.training.auc import roc_auc
 from nora.training.splits import split_nodes
 from nora.training.train import train

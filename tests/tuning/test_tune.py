@@ -22,7 +22,7 @@ from graphs import GRAPHS, bridge, double, graph
 from networks import network
 from nora import Influence, Tuned
 from nora.methods.nora import degrees, topology_basis, topology_part, topology_weights
-from nora.problem import Problem, build_problem
+from nora.model import Problem, build_problem
 from nora.training.splits import few_shot
 from nora.tuning.searches import Found
 from nora.tuning.searches.nora import search_gradient, search_nora, search_topology

@@ -18,7 +18,7 @@ from nora.analysis.graph_in_pieces import IN_ONE_PIECE, write_graphml_in_pieces
 from nora.analysis.stages import Stages
 from nora.analysis.tables import changes, effect_file, predictions, scores_table
 from nora.files import folder_written_atomically
-from nora.problem.degree import degrees
+from nora.graph.degree import degrees
 from nora.progress import Advance
 from nora.results.exactness import method_name
 from nora.results.export import to_networkx, write_graph

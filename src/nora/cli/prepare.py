@@ -47,7 +47,7 @@ def prepare(
       nora rank runs/cora-gcn --engine /scratch/engine
     """
     import nora
-    from nora.engine.store import Reader
+    from nora.engine.store.folder import Reader
     from nora.questions.prepare import check_place
     from nora.training.run_checksums import cover_engine
 

@@ -1,11 +1,12 @@
-"""The exact engine: recompute only what a removal changes.
+"""The exact engine, a compiler: recompute only the rows that an edit changes.
 
-The model is recorded once, operation by operation (`tape/`), and becomes a *plan* of steps between
-spaces: maps of rows, rows read by edges, rows reduced at nodes (`steps`, `moves`, `weighted`, `sums`).
-Every value of the plan keeps its original rows; a removal carries along only the rows that changed.
-`rules/` says, one file per convolution, how a convolution is followed as one piece.
+`trace/` runs the model on the graph and on a few others and records its operations. `lower/` turns these
+into a program of operations between spaces (`ir/`, `ops/`), `passes/` rewrites it, `compile.py` does all
+three. Every value of the program keeps its rows on the original graph. `exec/` carries the rows that a
+batch of edits changes through the program, `estimate/` computes a sample of them only, `verify.py` compares
+with brute force.
 """
 
-from nora.engine.rules import rule
+from nora.engine.lower.registry import rule
 
 __all__ = ["rule"]

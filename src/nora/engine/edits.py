@@ -6,37 +6,37 @@ from collections.abc import Iterable
 
 import torch
 
-from nora.engine.arrivals import Arrivals
-from nora.engine.changed import Changed, Gained, Removals
-from nora.engine.edges import Edges
 from nora.engine.engine import Engine
-from nora.engine.plan import Plan
-from nora.engine.steps.step import Value
-from nora.engine.templates import CannotComeError
-from nora.engine.verification import tolerated
-from nora.problem import Problem
-from nora.problem.edge_lookup import EdgeLookup, EdgeType
-from nora.problem.edge_sets import edge_companions
-from nora.problem.edit_resolution import Gained as GainedEdges
-from nora.problem.edit_resolution import Resolved
-from nora.problem.edited import predict_after
+from nora.engine.exec.added_edges import Arrivals
+from nora.engine.exec.edge_templates import CannotComeError
+from nora.engine.ir.changed_rows import ChangedRows, Gained, Removals
+from nora.engine.ir.edges import Edges
+from nora.engine.ir.op import Value
+from nora.engine.program import Program
+from nora.engine.rounding import tolerated
+from nora.graph.edge_lookup import EdgeLookup, EdgeType
+from nora.graph.edge_sets import edge_companions
+from nora.graph.edit_resolution import Gained as GainedEdges
+from nora.graph.edit_resolution import Resolved
+from nora.model import Problem
+from nora.model.edited import predict_after
 from nora.stacklevel import warn
 
 # How many edits of a kind are compared with the definition before the first answer.
 COMPARED = 3
 
 
-def edges_of(plan: Plan) -> list[Edges]:
+def edges_of(program: Program) -> list[Edges]:
     """The edges of all convolutions that are followed as one piece."""
-    found = (getattr(step, "edges", None) for step in plan.steps)
+    found = (getattr(op, "edges", None) for op in program.ops)
     return [edges for edges in found if isinstance(edges, Edges)]
 
 
-def cannot_lose(plan: Plan) -> str:
+def cannot_lose(program: Program) -> str:
     """Why edges cannot be taken away by themselves; empty if they can."""
-    if plan.unsure_of_edges:
-        return plan.unsure_of_edges
-    for edges in edges_of(plan):
+    if program.unsure_of_edges:
+        return program.unsure_of_edges
+    for edges in edges_of(program):
         if edges.number is None:
             return "a rule makes edges of its own, and does not say of which"
         if edges.own_loops is not None and len(edges.own_loops[0]) and edges.comes is None:
@@ -44,52 +44,54 @@ def cannot_lose(plan: Plan) -> str:
     return ""
 
 
-def cannot_gain(plan: Plan, done: Resolved) -> str:
+def cannot_gain(program: Program, done: Resolved) -> str:
     """Why edges cannot come; empty if they can."""
     if done.added:
         return "a node comes"
-    if plan.unsure_of_edges:
-        return plan.unsure_of_edges
-    said = {id(value) for _, name, value in plan.templates.given.values() if name != "edge_index"}
-    said |= {id(value) for value in plan.attributes}
-    if any(id(value) in said for value in _made_of(plan.structure)):
+    if program.unsure_of_edges:
+        return program.unsure_of_edges
+    said = {
+        id(value) for _, name, value in program.templates.given.values() if name != "edge_index"
+    }
+    said |= {id(value) for value in program.attributes}
+    if any(id(value) in said for value in _made_of(program.structure)):
         return "the model picks rows or edges by what is said of nodes or edges"
     try:
-        arrivals = Arrivals(plan.templates, gained_of(plan, done), 1)
-        if arrivals.loops and not by_rules_alone(plan):
+        arrivals = Arrivals(program.templates, gained_of(program, done), 1)
+        if arrivals.loops and not by_rules_alone(program):
             return "a self-loop comes, which the model may leave out"
-        arrivals.check(plan)
+        arrivals.check(program)
     except CannotComeError as reason:
         return str(reason)
     return ""
 
 
-def gained_of(plan: Plan, done: Resolved) -> tuple[Gained, ...]:
+def gained_of(program: Program, done: Resolved) -> tuple[Gained, ...]:
     """The edges that come with an edit, in global ids."""
     found = []
     for key, gained in done.gained.items():
-        source, target = gained.edges + plan.templates.shift(key)
+        source, target = gained.edges + program.templates.shift(key)
         found.append(Gained(key, torch.tensor([0, len(source)]), source, target, gained.attributes))
     return tuple(found)
 
 
-def by_rules_alone(plan: Plan) -> bool:
+def by_rules_alone(program: Program) -> bool:
     """Whether rules follow everything that is done with edges, and take the graph's own."""
-    given = plan.templates.given.values()
+    given = program.templates.given.values()
     own = {id(value.space) for _, name, value in given if name in ("edge_index", "adj_t")}
-    rows = (value for step in plan.steps for value in (*step.inputs, step.output))
+    rows = (value for op in program.ops for value in (*op.inputs, op.output))
     return all(value.space.origin is None for value in rows) and all(
-        edges.comes is not None and id(edges.comes.space) in own for edges in edges_of(plan)
+        edges.comes is not None and id(edges.comes.space) in own for edges in edges_of(program)
     )
 
 
-def cannot_change(plan: Plan, done: Resolved) -> str:
+def cannot_change(program: Program, done: Resolved) -> str:
     """Why features cannot change; empty if they can."""
     for kind in done.features:
-        value = plan.features.get(kind)
+        value = program.features.get(kind)
         if value is None:
             return "the features are not read as rows of nodes"
-        if value in set(_made_of([*plan.structure, *plan.told])):
+        if value in set(_made_of([*program.structure, *program.told])):
             return "the model picks rows or edges, or weighs edges, by what features say"
     return ""
 
@@ -102,18 +104,20 @@ def _made_of(values: Iterable[Value]) -> Iterable[Value]:
         value = waiting.pop()
         if id(value) not in seen:
             seen[id(value)] = value
-            waiting += value.step.inputs if value.step is not None else ()
+            waiting += value.op.inputs if value.op is not None else ()
     return seen.values()
 
 
-def as_removals(plan: Plan, done: Resolved, device: torch.device) -> Removals:
+def as_removals(program: Program, done: Resolved, device: torch.device) -> Removals:
     """One edit as the engine takes it."""
     found = Removals.group(done.removed.to(device), done.numbers.to(device))
     features = {
-        kind: Changed(torch.tensor([0, len(ids)], device=device), ids.to(device), rows.to(device))
+        kind: ChangedRows(
+            torch.tensor([0, len(ids)], device=device), ids.to(device), rows.to(device)
+        )
         for kind, (ids, rows) in done.features.items()
     }
-    gained = gained_of(plan, done) if done.gained else ()
+    gained = gained_of(program, done) if done.gained else ()
     return Removals(found.ptr, found.node, found.edge_ptr, found.edge, gained, features)
 
 
@@ -122,11 +126,11 @@ def why_not(engine: Engine, done: Resolved) -> str:
 
     The first edit of each kind is preceded by a comparison of a few such edits with the definition.
     """
-    plan = engine.plan
+    program = engine.program
     kinds = {
-        "edges": (len(done.numbers) > 0, lambda: cannot_lose(plan)),
-        _new_edges_of(done): (bool(done.come or done.added), lambda: cannot_gain(plan, done)),
-        "features": (bool(done.features), lambda: cannot_change(plan, done)),
+        "edges": (len(done.numbers) > 0, lambda: cannot_lose(program)),
+        _new_edges_of(done): (bool(done.come or done.added), lambda: cannot_gain(program, done)),
+        "features": (bool(done.features), lambda: cannot_change(program, done)),
     }
     for kind, (asked, reason) in kinds.items():
         if not asked:
@@ -134,16 +138,16 @@ def why_not(engine: Engine, done: Resolved) -> str:
         told = reason()
         if told:
             return told
-        if kind not in plan.compared:
-            plan.compared[kind] = _compared(engine, kind, done)
-            if plan.compared[kind]:
+        if kind not in program.compared:
+            program.compared[kind] = _compared(engine, kind, done)
+            if program.compared[kind]:
                 warn(
                     f"exact does not give what the definition gives after a change of {kind} "
-                    f"({plan.compared[kind]}): such edits take a full pass each",
+                    f"({program.compared[kind]}): such edits take a full pass each",
                     RuntimeWarning,
                 )
-        if plan.compared[kind]:
-            return plan.compared[kind]
+        if program.compared[kind]:
+            return program.compared[kind]
     return ""
 
 
@@ -160,8 +164,8 @@ def _compared(engine: Engine, kind: str, asked: Resolved) -> str:
     for done in _examples(engine, kind, asked, generator):
         truth = predict_after(problem, engine.before, done)
         try:
-            found = engine.effect_of(as_removals(engine.plan, done, engine.before.device))
-        except Exception as failed:  # a step in a case that it does not know
+            found = engine.effect_of(as_removals(engine.program, done, engine.before.device))
+        except Exception as failed:  # a op in a case that it does not know
             return str(failed).splitlines()[0] if str(failed) else type(failed).__name__
         apart = (found - truth.predictions)[truth.survivors].abs().nan_to_num(torch.inf)
         error = float(apart.max()) if apart.numel() else 0.0
@@ -191,9 +195,9 @@ def _examples(
     elif asked.gained and kind == _new_edges_of(asked):
         done = _new_edges(problem, set(asked.gained), generator)
         alone = Resolved(none, {}, none, asked.come, asked.gained)
-        yield alone if not done.gained or cannot_gain(engine.plan, done) else done
+        yield alone if not done.gained or cannot_gain(engine.program, done) else done
     elif kind == "features":
-        for node_type, value in engine.plan.features.items():
+        for node_type, value in engine.program.features.items():
             x = value.whole().cpu()
             ids = torch.randint(len(x), (min(COMPARED, len(x)),), generator=generator).unique()
             from_ = torch.randint(len(x), (len(ids),), generator=generator)

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nora.engine.changed import Removals
 from nora.engine.edits import as_removals, why_not
 from nora.engine.engine import Engine, summed_in
-from nora.engine.plan import UnsupportedError
+from nora.engine.exec.tally import Tally
+from nora.engine.ir.changed_rows import Removals
 from nora.engine.prepared import Prepared
-from nora.engine.tally import Tally
+from nora.engine.unsupported import UnsupportedError
+from nora.graph.edit_resolution import Resolved
+from nora.graph.removal import kept
 from nora.memory import parse_bytes
-from nora.problem import Problem
-from nora.problem.edit_resolution import Resolved
-from nora.problem.edited import After, predict_after
-from nora.problem.removal import kept
-from nora.problem.task import item_change
+from nora.model import Problem
+from nora.model.edited import After, predict_after
+from nora.model.task import item_change
 from nora.stacklevel import warn
 
 MEMORY = parse_bytes("2GB")
@@ -106,8 +106,8 @@ class Effects:
         if self.engine is None or told:
             return replace(predict_after(self.problem, self.before, done), fallback=told)
         device = self.before.device
-        removals = as_removals(self.engine.plan, done, device)
-        told = self.engine.plan.guards.why(removals)
+        removals = as_removals(self.engine.program, done, device)
+        told = self.engine.program.guards.why(removals)
         if told:
             return replace(predict_after(self.problem, self.before, done), fallback=told)
         after = self.engine.effect_of(removals)

@@ -1,4 +1,4 @@
-"""Runs a plan over many removals: in chunks that fit the memory, on several threads."""
+"""Runs a program over many removals: in chunks that fit the memory, on several threads."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from nora.engine.backends.backend import Backend
-from nora.engine.backends.choice import FLOATS
-from nora.engine.backends.pages import copied
-from nora.engine.backends.vectorised import owner_of
-from nora.engine.changed import Changed, Removals, merged
-from nora.engine.chunks import Chunks
-from nora.engine.edges import csr
-from nora.engine.items import changes, worth_of_predictions
-from nora.engine.ledger import Ledger
-from nora.engine.plan import Plan, UnsupportedError, same
-from nora.engine.rules import rule_for
-from nora.engine.sampling import Sampling, Worth, worth_of
-from nora.engine.steps.step import EVERYWHERE, Chunk
-from nora.engine.tally import EXACTLY, Tally
-from nora.engine.trace import decodes, trace
+from nora.engine.compile import compile_model
+from nora.engine.estimate.sampling import Sampling, Worth, worth_of
+from nora.engine.exec.chunks import Chunks
+from nora.engine.exec.kernels.choice import FLOATS
+from nora.engine.exec.kernels.pages import copied
+from nora.engine.exec.kernels.protocol import Backend
+from nora.engine.exec.kernels.vectorised import owner_of
+from nora.engine.exec.predictions import changes, worth_of_predictions
+from nora.engine.exec.tally import EXACTLY, Tally
+from nora.engine.ir.changed_rows import ChangedRows, Removals, merged
+from nora.engine.ir.edges import csr
+from nora.engine.ir.op import EVERYWHERE, Chunk
+from nora.engine.program import Program
+from nora.engine.store.ledger import Ledger
+from nora.engine.trace.inputs import decodes
+from nora.engine.unsupported import UnsupportedError
+from nora.graph.edit_resolution import Resolved
+from nora.graph.removal import kept
 from nora.machine import usable_cores
-from nora.problem import Problem
-from nora.problem.calling import decoder_modules
-from nora.problem.edit_resolution import Resolved
-from nora.problem.edited import run_after
-from nora.problem.removal import kept
-from nora.problem.task import item_change
-from nora.problem.tasks.link_prediction import LinkPrediction
-from nora.stacklevel import warn
+from nora.model import Problem
+from nora.model.calling import decoder_modules
+from nora.model.edited import run_after
+from nora.model.task import item_change
+from nora.model.tasks.link_prediction import LinkPrediction
 
 Answer = TypeVar("Answer")
 # Full passes are made one at a time: a user's code need not bear several threads.
@@ -49,44 +49,6 @@ CHUNK_BYTES = 64 * 2**20
 def summed_in(dtype: torch.dtype) -> torch.dtype:
     """The precision of influences: the predictions' own, but never less than single."""
     return dtype if dtype in FLOATS else torch.float32
-
-
-def _followed(problem: Problem, ledger: Ledger | None) -> Plan:
-    """The model's plan, seen to give what the model gives; by rules where they do."""
-    output = problem.output()
-    if decodes(problem) and not problem.direct:
-        assert isinstance(problem.task, LinkPrediction)
-        more = () if problem.task.relation is None else (problem.task.relation,)
-        output = problem.task.decoder(output, problem.task.pairs, *more)
-    for rules in (True, False):
-        plan = trace(problem, rules, ledger)
-        try:
-            plan.finish()
-        except Exception as error:  # a step that does not run must not end the user's run
-            if rules:
-                continue
-            told = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UnsupportedError(f"a step that was made of it does not run ({told})") from error
-        if same(plan.output.whole(), output):
-            return plan
-        if rules:
-            _warn_of_rules(problem.model)
-    raise UnsupportedError("what was recorded, done again, does not give what the model gives")
-
-
-def _warn_of_rules(model: nn.Module) -> None:
-    """Say so where a rule of the user's own gives something else than the model."""
-    own = {
-        type(module).__name__
-        for module in model.modules()
-        if (rule := rule_for(module)) is not None and not rule.__module__.startswith("nora.")
-    }
-    if own:
-        warn(
-            f"what the rule for {', '.join(sorted(own))} makes of this graph is not what the model gives: "
-            "the model is followed without rules, operation by operation",
-            RuntimeWarning,
-        )
 
 
 def output_after(problem: Problem, removals: Removals) -> tuple[Tensor, Tensor]:
@@ -112,11 +74,11 @@ def output_after(problem: Problem, removals: Removals) -> tuple[Tensor, Tensor]:
 
 @dataclass
 class Engine:
-    """A plan with what is needed to score removals.
+    """A program with what is needed to score removals.
 
     Attributes:
         problem: The question.
-        plan: The traced model.
+        program: The traced model.
         before: Predictions on `G`.
         backend: The compiled or the vectorised functions.
         tolerance: Message changes below this, relative to a typical message, are not propagated.
@@ -125,7 +87,7 @@ class Engine:
     """
 
     problem: Problem
-    plan: Plan
+    program: Program
     before: Tensor
     backend: Backend
     tolerance: float = 0.0
@@ -137,18 +99,18 @@ class Engine:
     def prepare(problem: Problem, backend: Backend, ledger: Ledger | None = None) -> Engine:
         """Trace the model and compute what all removals share; a ledger takes note of it."""
         with torch.no_grad():
-            plan = _followed(problem, ledger)
+            program = compile_model(problem, ledger)
             if ledger is None:  # else rows may lie in files
-                plan.settle()
+                program.into_large_pages()
             before = problem.predict()
-        return Engine(problem, plan, before, backend)
+        return Engine(problem, program, before, backend)
 
     def asked(self, problem: Problem, backend: Backend) -> Engine:
         """The same engine for another question about the same model and graph."""
         if problem is self.problem and backend is self.backend:
             return self
         with torch.no_grad():
-            other = Engine(problem, self.plan, problem.predict(), backend)
+            other = Engine(problem, self.program, problem.predict(), backend)
         return self._sharing_cost(other)
 
     def with_tolerance(
@@ -163,7 +125,7 @@ class Engine:
                 that are small.
             seed: Seed of the draws.
         """
-        other = Engine(self.problem, self.plan, self.before, self.backend)
+        other = Engine(self.problem, self.program, self.before, self.backend)
         if tolerance > 0 and pruning == "random":
             other.sampling = Sampling(tolerance, seed, self.worth)
         elif tolerance > 0:
@@ -173,13 +135,13 @@ class Engine:
     @cached_property
     def worth(self) -> Worth:
         """How much rows matter for the predictions that count: what draws go by."""
-        task, n = self.problem.task, self.plan.num_nodes
-        per_node = not isinstance(task, LinkPrediction) and self.plan.output.space.size == n
+        task, n = self.problem.task, self.program.num_nodes
+        per_node = not isinstance(task, LinkPrediction) and self.program.output.space.size == n
         worth = worth_of_predictions(self.problem, self.before, n)
-        return worth_of(self.plan.steps, self.plan.output, worth, per_node)
+        return worth_of(self.program.ops, self.program.output, worth, per_node)
 
     def _sharing_cost(self, other: Engine) -> Engine:
-        """The other engine, with the costs that are known here: they are those of the plan."""
+        """The other engine, with the costs that are known here: they are those of the program."""
         if "cost" in self.__dict__:
             other.__dict__["cost"] = self.cost
         if "worth" in self.__dict__ and other.problem is self.problem:
@@ -188,21 +150,21 @@ class Engine:
 
     def changed_output(
         self, removals: Removals, tally: Tally | None = None, exactly: bool = False
-    ) -> Changed:
+    ) -> ChangedRows:
         """The model's output rows that change; all of them if `exactly`."""
         tally = Tally() if tally is None else tally
-        broken = self.plan.guards.broken(removals)
+        broken = self.program.guards.broken(removals)
         if bool(broken.any()):
             return self._partly_by_passes(removals, broken, tally, exactly)
         tolerance = 0.0 if exactly else self.tolerance
         draws = None if exactly or self.sampling is None else self.sampling.of(removals)
         tally.sampled = None if draws is None else draws.sampled
-        chunk = Chunk(removals, self.plan.num_nodes, self.backend, tolerance, tally, draws=draws)
+        chunk = Chunk(removals, self.program.num_nodes, self.backend, tolerance, tally, draws=draws)
         with torch.no_grad():
-            if len(removals.node) < self.plan.num_nodes * len(removals):
-                changed = self.plan.run(chunk)
+            if len(removals.node) < self.program.num_nodes * len(removals):
+                changed = self.program.run(chunk)
             else:  # nobody is left
-                changed = Changed(
+                changed = ChangedRows(
                     torch.zeros_like(removals.ptr), removals.node[:0], self.before[:0]
                 )
             if self.problem.by_id and len(changed):
@@ -214,10 +176,10 @@ class Engine:
 
     def _partly_by_passes(
         self, removals: Removals, broken: Tensor, tally: Tally, exactly: bool
-    ) -> Changed:
+    ) -> ChangedRows:
         """The same where some edits break a guard: each of these by a full pass on its graph."""
         if removals.gained or removals.features:
-            raise UnsupportedError(self.plan.guards.why(removals))
+            raise UnsupportedError(self.program.guards.why(removals))
         device = self.before.device
         kept_ = (~broken).nonzero().flatten().to(device)
         parts = [(kept_, self.changed_output(removals.picked(kept_), tally, exactly))]
@@ -230,14 +192,14 @@ class Engine:
                 item, rows = output_after(self.problem, removals.picked(at))
             tally.full_passes += 1
             tally.bytes += rows.nbytes
-            parts.append((at, Changed(torch.tensor([0, len(item)], device=device), item, rows)))
+            parts.append((at, ChangedRows(torch.tensor([0, len(item)], device=device), item, rows)))
         with self._lock:
             self.tally.full_passes += len(parts) - 1
         return merged(len(removals), parts)
 
-    def _of_others(self, removals: Removals, changed: Changed) -> Changed:
+    def _of_others(self, removals: Removals, changed: ChangedRows) -> ChangedRows:
         """Without the rows of removed nodes, and of pairs with one: they are there, but do not count."""
-        n = self.plan.num_nodes
+        n = self.program.num_nodes
         gone = owner_of(removals.ptr) * n + removals.node
         ends = changed.node.unsqueeze(0)
         if decodes(self.problem):
@@ -247,10 +209,10 @@ class Engine:
         ptr = torch.zeros_like(removals.ptr)
         ptr[1:] = torch.bincount(changed.removal[keep], minlength=len(removals)).cumsum(0)
         weight = None if changed.weight is None else changed.weight[keep]
-        return Changed(ptr, changed.node[keep], changed.rows[keep], weight)
+        return ChangedRows(ptr, changed.node[keep], changed.rows[keep], weight)
 
     def changed_items(
-        self, removals: Removals, changed: Changed, tally: Tally | None = None
+        self, removals: Removals, changed: ChangedRows, tally: Tally | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Predictions that change: `removal [Q]`, `item [Q]`, new prediction `[Q, …]`."""
         task = self.problem.task
@@ -261,27 +223,27 @@ class Engine:
             return changed.removal, changed.node, task.predict(changed.rows)
         if decodes(self.problem):
             return changed.removal, changed.node, task.from_scores(changed.rows)
-        if self.plan.output.depth >= EVERYWHERE:
+        if self.program.output.depth >= EVERYWHERE:
             return self._all_pairs(task, removals, changed, tally)
         ptr, pair, ends = self.backend.touched_pairs(self.incident, task.pairs, removals, changed)
         if tally is not None:
             tally.bytes += 6 * pair.nbytes
-        z = self.plan.output.whole()
+        z = self.program.output.whole()
         after = task.from_scores(self.backend.dots(pair, task.pairs, ends, z, changed.rows))
         counts = ptr[1:] - ptr[:-1]
         return torch.arange(len(counts), device=z.device).repeat_interleave(counts), pair, after
 
     def _all_pairs(
-        self, task: LinkPrediction, removals: Removals, changed: Changed, tally: Tally | None
+        self, task: LinkPrediction, removals: Removals, changed: ChangedRows, tally: Tally | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Where every node changes, every surviving pair does: decoded all at once, per removal."""
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         for at in range(len(removals)):
             span = slice(int(changed.ptr[at]), int(changed.ptr[at + 1]))
-            z = self.plan.output.whole().clone()
+            z = self.program.output.whole().clone()
             z[changed.node[span]] = changed.rows[span]
             gone = removals.node[int(removals.ptr[at]) : int(removals.ptr[at + 1])]
-            _, alive = task.survivors(kept(gone, self.plan.num_nodes))
+            _, alive = task.survivors(kept(gone, self.program.num_nodes))
             pair = alive.nonzero().flatten()
             parts.append((torch.full_like(pair, at), pair, task.predict(z)[pair]))
         removal, pair, after = (torch.cat(column) for column in zip(*parts, strict=True))
@@ -294,7 +256,7 @@ class Engine:
         """The pairs at every node in CSR form: `indptr [N+1]`, `pair`."""
         task = self.problem.task
         assert isinstance(task, LinkPrediction)
-        indptr, _, end = csr(task.pairs.flatten(), task.pairs.flatten(), self.plan.num_nodes)
+        indptr, _, end = csr(task.pairs.flatten(), task.pairs.flatten(), self.program.num_nodes)
         return indptr, end % max(task.pairs.size(1), 1)
 
     def influences(self, removals: Removals, tally: Tally | None = None) -> Tensor:
@@ -344,12 +306,12 @@ class Engine:
 
     @cached_property
     def cost(self) -> Tensor:
-        """Generous estimate of the bytes each node's removal takes on its way through the plan `[N]`."""
-        n = self.plan.num_nodes
-        source, target = self.plan.hops()
+        """Generous estimate of the bytes each node's removal takes on its way through the program `[N]`."""
+        n = self.program.num_nodes
+        source, target = self.program.hops()
         other = source != target
         source, target = source[other], target[other]
-        near = [step.output.depth for step in self.plan.steps if step.output.depth < EVERYWHERE]
+        near = [op.output.depth for op in self.program.ops if op.output.depth < EVERYWHERE]
         deepest = max(near, default=0) + 1
         walks = torch.ones(n, dtype=torch.double, device=source.device)
         ball = [walks.clone()]
@@ -359,12 +321,12 @@ class Engine:
         size = self.before.element_size()
         bytes_ = torch.zeros_like(walks)
         degree = (len(source) + n) / max(n, 1)
-        for step in self.plan.steps:
-            depth, space = step.output.depth, step.output.space
+        for op in self.program.ops:
+            depth, space = op.output.depth, op.output.space
             if depth < 0:
                 continue
             most = float(max(space.size, n))
-            width = size * step.output.width + 32
+            width = size * op.output.width + 32
             if depth >= EVERYWHERE:
                 bytes_ += most * width
                 continue
@@ -375,7 +337,7 @@ class Engine:
             pairs = self.problem.task.pairs.size(1)
             density = 2 * pairs / max(n, 1)
             reached = torch.full_like(walks, float(n))
-            if self.plan.output.depth < EVERYWHERE:
+            if self.program.output.depth < EVERYWHERE:
                 reached = ball[-2].clamp(max=n)
             bytes_ += (reached * density).clamp(max=pairs) * 96
         return bytes_

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.changed import Removals
-from nora.engine.spaces import Space
-from nora.problem.lines import Line
+from nora.engine.ir.changed_rows import Removals
+from nora.engine.ir.space import Space
+from nora.model.lines import Line
 
 # Rows of a space that are looked at first, to see that no few removals take nearly all of it.
 SAMPLED = 256

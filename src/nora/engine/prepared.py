@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from nora.engine import verification
-from nora.engine.backends.choice import BackendName, pick_backend
+from nora.engine import verify as verification
 from nora.engine.engine import Engine
-from nora.engine.ledger import Ledger
-from nora.engine.plan import UnsupportedError
-from nora.engine.verification import is_worth_preparing, removals_to_verify, verify_engine
-from nora.problem import Problem
+from nora.engine.exec.kernels.choice import BackendName, pick_backend
+from nora.engine.store.ledger import Ledger
+from nora.engine.unsupported import UnsupportedError
+from nora.engine.verify import is_worth_preparing, removals_to_verify, verify_engine
+from nora.model import Problem
 
 
 class Prepared:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from nora.experiments import lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.single import METRICS, median_error, spread_in_words
-from nora.problem.fingerprint import digest
+from nora.model.fingerprint import digest
 from nora.registry import nearest
 from nora.results.agreement import agreement
 

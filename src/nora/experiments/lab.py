@@ -29,10 +29,10 @@ from nora.experiments.lasting_truth import DEFINITION, load_truth, save_truth, t
 from nora.experiments.protocol import CLEAN, Protocol
 from nora.experiments.sources import SCORING, TRAINING, code_digest
 from nora.methods import METHODS
+from nora.model import Problem, build_problem
+from nora.model.checks import check_model
+from nora.model.fingerprint import digest, graph_fingerprint
 from nora.models import MODELS
-from nora.problem import Problem, build_problem
-from nora.problem.checks import check_model
-from nora.problem.fingerprint import digest, graph_fingerprint
 from nora.questions.influence import influence
 from nora.results.influence import Influence
 from nora.training.fits import FITS

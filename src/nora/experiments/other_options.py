@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nora.problem import build_problem
-from nora.problem.checks import check_model
+from nora.model import build_problem
+from nora.model.checks import check_model
 from nora.questions.influence import influence
 from nora.results.agreement import pearson
 from nora.training.runs import Run

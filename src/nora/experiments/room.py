@@ -27,9 +27,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch_geometric.data import Data
 
+from nora.model.calling import default_forward
+from nora.model.preserve import seeded
 from nora.models import build_model
-from nora.problem.calling import default_forward
-from nora.problem.preserve import seeded
 from nora.training.fixed_graph import fixed_graph
 
 # Nodes of the small graph; the other has twice as many.

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from nora.problem.content import content_digest
+from nora.model.content import content_digest
 
 # Where models are trained, and where scores are computed: what else is imported changes no number.
 TRAINING = ("nora.training", "nora.models", "nora.datasets", "nora.seeds", "nora.sparse")
@@ -24,14 +24,14 @@ SCORING = (
     "nora.tuning",
     "nora.methods",
     "nora.engine",
-    "nora.problem",
+    "nora.model",
     "nora.models",
     "nora.results.agreement",
     "nora.seeds",
     "nora.sparse",
 )
 # Its modules are found by looking into the folder when they are needed, not by importing them.
-DISCOVERED = "nora.engine.rules"
+DISCOVERED = "nora.engine.lower.conv"
 
 
 def code_digest(*things: Any, within: tuple[str, ...] = SCORING) -> str:
@@ -60,7 +60,7 @@ def code_digest(*things: Any, within: tuple[str, ...] = SCORING) -> str:
 def modules_of(name: str, within: tuple[str, ...] = SCORING) -> dict[str, str]:
     """The modules that one builds on, itself included, with digests of their sources.
 
-    >>> "nora.engine.rules.gcn" in modules_of("nora.methods.exact")
+    >>> "nora.engine.lower.conv.gcn" in modules_of("nora.methods.exact")
     True
     """
     found: dict[str, str] = {}

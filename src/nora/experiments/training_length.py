@@ -24,8 +24,8 @@ from nora.experiments.kept import keep, kept
 from nora.experiments.lab import TRUTH, Lab, Step
 from nora.experiments.other_options import METHOD, OtherOptions
 from nora.experiments.skew import top_share
+from nora.model.preserve import seeded
 from nora.models import build_model
-from nora.problem.preserve import seeded
 from nora.questions.influence import influence
 from nora.results.agreement import pearson
 from nora.training.fits import Settings, fit_for

@@ -13,7 +13,7 @@ from nora.experiments.benchmark import Benchmark, model_fingerprint, write_bench
 from nora.experiments.citation import plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
 from nora.experiments.parts import WHERE, Frames, Part, frames_of
-from nora.problem.fingerprint import graph_fingerprint
+from nora.model.fingerprint import graph_fingerprint
 
 CARD = """The exact influence `F(r)` of every node `r` of every trained model: what everybody else's
 predictions change in all (L1) when the node is removed. Computed by the method `exact`, which equals the

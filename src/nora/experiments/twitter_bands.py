@@ -20,7 +20,7 @@ from nora.experiments.charts import panels
 from nora.experiments.citation import plan_for
 from nora.experiments.lab import TRUTH, Lab, Step
 from nora.experiments.twitter import FACTS, caption
-from nora.problem.tasks.link_prediction import LinkPrediction
+from nora.model.tasks.link_prediction import LinkPrediction
 from nora.results.agreement import spearman
 
 DEGREE_BANDS, EDGE_BANDS = 100, 20

@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 
 from nora.explorer.refusal import Refused
-from nora.problem.edge_lookup import EdgeType
-from nora.problem.edge_sets import edge_companions
-from nora.problem.edits import Edits
+from nora.graph.edge_lookup import EdgeType
+from nora.graph.edge_sets import edge_companions
+from nora.graph.edits import Edits
 from nora.questions.session import Session
 
 MOST = 500

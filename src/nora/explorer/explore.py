@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from nora.explorer.network import network_of
 from nora.explorer.origin import Origin, of_folder
-from nora.problem import Transform
-from nora.problem.calling import Forward
-from nora.problem.node_index import Graph
-from nora.problem.task import Task
+from nora.graph.node_index import Graph
+from nora.model import Transform
+from nora.model.calling import Forward
+from nora.model.task import Task
 from nora.questions.session import Session
 from nora.results.influence import Influence
 

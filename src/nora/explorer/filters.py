@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nora.problem.measuring import MOST_GROUPS, masks_in
-from nora.problem.node_index import Graph, node_index_of
+from nora.graph.node_index import Graph, node_index_of
+from nora.model.measuring import MOST_GROUPS, masks_in
 
 if TYPE_CHECKING:
     from nora.explorer.network import Network

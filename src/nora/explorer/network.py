@@ -16,9 +16,9 @@ from nora.explorer.changes import edge_kinds
 from nora.explorer.filters import Grouping, groupings
 from nora.explorer.origin import Origin
 from nora.explorer.places import places_of
-from nora.problem.degree import degrees
-from nora.problem.measuring import items_of, labels_in, measures_of
-from nora.problem.node_index import Graph, global_edges
+from nora.graph.degree import degrees
+from nora.graph.node_index import Graph, global_edges
+from nora.model.measuring import items_of, labels_in, measures_of
 from nora.questions.session import Session
 from nora.report.drawing import ties
 from nora.results.effect import NOTICEABLE
@@ -318,7 +318,7 @@ def _has_features(store: Any) -> bool:
 
 def _prepared(session: Session) -> tuple[Tensor, np.ndarray]:
     """Predictions on the graph, and which count; the engine is made ready, so that nobody waits for it."""
-    from nora.engine.plan import UnsupportedError
+    from nora.engine.unsupported import UnsupportedError
 
     problem = session.problem()
     with problem.evaluating(), torch.no_grad():

@@ -17,7 +17,7 @@ from scipy import fft, sparse
 
 from nora.datasets import cache_folder
 from nora.files import written_atomically
-from nora.problem.node_index import Graph, global_edges
+from nora.graph.node_index import Graph, global_edges
 from nora.report.drawing import ties
 from nora.report.layout import force_layout
 

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
+from nora.engine.ir.changed_rows import Removals
 from nora.explorer.network import Network
 from nora.explorer.worker import LATER, Worker
-from nora.problem import Problem
-from nora.problem.measuring import Measuring
+from nora.model import Problem
+from nora.model.measuring import Measuring
 from nora.questions.measured import How, measuring_of, prepared_effects, sums_of
 from nora.results.exactness import is_exact
 from nora.results.influence import Influence

@@ -1,14 +1,14 @@
 """Choose for the user: exact where it fits the budget, else the best estimate that does.
 
-If even a full pass for every node fits, `exact` does. Otherwise a small stratified sample of nodes is removed
-for real (`nora.engine.pilot`), in at most a tenth of the budget. That tells what all nodes would take, and,
-with tolerances from fine to coarse, what estimates would take and how well they agree with `exact`: the
-choice is the finest that fits. When none does, or the engine cannot follow the model, there is the sketch
-(`cauchy`), and last the paper's approximation (`nora`), which costs a few passes. An estimate that draws rows
-comes before the sketch even where it agrees a little less than usual: but for deep models it
-is quicker and agrees better (`benchmarks/sketch.py`).
-Whatever is chosen is said, with the reason and the measured accuracy; an estimate comes with a warning that
-names what `exact` would take.
+If even a full pass for every node fits, `exact` does. Otherwise a small stratified sample of nodes is
+removed for real (`nora.engine.estimate.cost_sample`), in at most a tenth of the budget. That tells what all
+nodes would take, and, with tolerances from fine to coarse, what estimates would take and how well they
+agree with `exact`: the choice is the finest that fits. When none does, or the engine cannot follow the
+model, there is the sketch (`cauchy`), and last the paper's approximation (`nora`), which costs a few
+passes. An estimate that draws rows comes before the sketch even where it agrees a little less than usual:
+but for deep models it is quicker and agrees better (`benchmarks/sketch.py`). Whatever is chosen is said,
+with the reason and the measured accuracy; an estimate comes with a warning that names what `exact` would
+take.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any
 import torch
 from torch_geometric.nn import MessagePassing
 
-from nora.engine.calibration import MOST as CALIBRATED
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine
-from nora.engine.linear import Linearised
-from nora.engine.pilot import Agreement, Pilot
-from nora.engine.plan import UnsupportedError
+from nora.engine.estimate.calibration import MOST as CALIBRATED
+from nora.engine.estimate.cost_sample import Agreement, Pilot
+from nora.engine.estimate.linear import Linearised
+from nora.engine.exec.tally import Tally
+from nora.engine.ir.changed_rows import Removals
 from nora.engine.prepared import Prepared
-from nora.engine.tally import Tally
+from nora.engine.unsupported import UnsupportedError
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts
-from nora.problem import Problem
+from nora.model import Problem
 from nora.seeds import shuffled
 from nora.stacklevel import warn
 from nora.wording import duration

@@ -7,7 +7,7 @@ from collections.abc import Generator
 import torch
 
 from nora.methods import METHODS, MethodFacts, Part
-from nora.problem import Problem
+from nora.model import Problem
 
 
 @METHODS.register(

@@ -2,7 +2,7 @@
 
 Influence is an L1 norm, and the 1-stable law measures L1 norms by projection: if `c` has independent
 standard Cauchy entries, `c·δ` is Cauchy with scale `‖δ‖₁`. One backward pass from the cotangent `c`
-gives `c·δ(r)` to first order for *all* removals `r` at once (`nora.engine.linear`), so that
+gives `c·δ(r)` to first order for *all* removals `r` at once (`nora.engine.estimate.linear`), so that
 `samples` passes give every node as many draws, and the maximum-likelihood scale of its draws is its
 score. Its relative standard error is `√(2 / samples)`; what first order leaves out comes on top.
 
@@ -21,16 +21,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nora.engine.backends.choice import FLOATS, BackendName
-from nora.engine.changed import Removals
-from nora.engine.linear import Gradients, Linearised
-from nora.engine.plan import UnsupportedError
+from nora.engine.estimate.linear import Gradients, Linearised
+from nora.engine.exec.kernels.choice import FLOATS, BackendName
+from nora.engine.exec.tally import Tally
+from nora.engine.ir.changed_rows import Removals
 from nora.engine.prepared import Prepared
-from nora.engine.tally import Tally
+from nora.engine.unsupported import UnsupportedError
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts, Part
 from nora.methods.brute import brute
-from nora.problem import Problem
+from nora.model import Problem
 from nora.stacklevel import warn
 
 STEPS = 60

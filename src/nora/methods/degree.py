@@ -1,13 +1,13 @@
-"""Yardstick: how many edges are at a node, as `nora.problem.degree` counts them."""
+"""Yardstick: how many edges are at a node, as `nora.graph.degree` counts them."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from nora.graph.degree import degrees
 from nora.methods import METHODS, MethodFacts
-from nora.problem import Problem
-from nora.problem.degree import degrees
+from nora.model import Problem
 
 
 @METHODS.register(

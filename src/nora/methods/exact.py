@@ -5,11 +5,11 @@ Removing `r` changes nothing beyond the reach of the model's layers. The engine 
 only the rows that change.
 
 With `tolerance > 0` the scores are estimates. Of the rows that a removal reaches only some are computed,
-drawn at random by how much they matter, and count for the others (`nora.engine.sampling`); the tolerance
-is the relative error that is aimed at, for hubs and leaves alike. A few removals, of hubs and of leaves, are
-done exactly beside their estimates. They show how far estimates are off on this model and graph: scores are
-corrected by their bias, and every score gets its standard error from the rest (`nora.engine.calibration`).
-Where that is much more than the tolerance, a warning says so.
+drawn at random by how much they matter, and count for the others (`nora.engine.estimate.sampling`); the
+tolerance is the relative error that is aimed at, for hubs and leaves alike. A few removals, of hubs and of
+leaves, are done exactly beside their estimates. They show how far estimates are off on this model and
+graph: scores are corrected by their bias, and every score gets its standard error from the rest
+(`nora.engine.estimate.calibration`). Where that is much more than the tolerance, a warning says so.
 
 `pruning="drop"` leaves out whatever is small instead: a node whose change would shift its message to its
 neighbours by less than `tolerance` times the mean L1 size of messages at that layer is not propagated
@@ -26,18 +26,18 @@ from typing import Any, get_args
 
 import torch
 
-from nora.engine.backends.choice import BackendName
-from nora.engine.calibration import Calibration
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine, Pruning
-from nora.engine.plan import UnsupportedError
+from nora.engine.estimate.calibration import Calibration
+from nora.engine.exec.kernels.choice import BackendName
+from nora.engine.ir.changed_rows import Removals
 from nora.engine.prepared import Prepared
-from nora.engine.verification import is_slower
+from nora.engine.unsupported import UnsupportedError
+from nora.engine.verify import is_slower
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts, Part
 from nora.methods.brute import brute
-from nora.problem import Problem
-from nora.problem.checks import check_deterministic
+from nora.model import Problem
+from nora.model.checks import check_deterministic
 from nora.stacklevel import warn
 
 

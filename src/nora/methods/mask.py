@@ -38,10 +38,10 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
 from nora.methods import METHODS, MethodFacts
-from nora.problem import Problem
-from nora.problem.message_passing import Ends, LayerInputs, message_edges, message_passing
-from nora.problem.preserve import seeded
-from nora.problem.task import item_change
+from nora.model import Problem
+from nora.model.message_passing import Ends, LayerInputs, message_edges, message_passing
+from nora.model.preserve import seeded
+from nora.model.task import item_change
 
 Where = Literal["messages", "inputs"]
 Optimizer = Literal["gradient", "adam"]

@@ -34,10 +34,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from nora.graph.node_index import Graph
 from nora.methods import METHODS, MethodFacts
-from nora.problem import Problem
-from nora.problem.message_passing import LayerInputs, message_edges
-from nora.problem.node_index import Graph
+from nora.model import Problem
+from nora.model.message_passing import LayerInputs, message_edges
 
 Weighting = Literal["sum", "own"]
 
@@ -54,7 +54,7 @@ class Degrees:
 def degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
     """Count edges out of and into every node, self-loops left out."""
     # The paper's d_r, told apart by direction and counted on the messages; what people call a node's
-    # degree is `nora.problem.degree`.
+    # degree is `nora.graph.degree`.
     edges = message_edges(problem)
     edges = edges[:, edges[0] != edges[1]]
     ones = torch.ones(edges.size(1), dtype=dtype, device=edges.device)

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from nora.methods import METHODS, MethodFacts
-from nora.problem import Problem
+from nora.model import Problem
 
 # NetworkX stops when ranks change by no more than this a node, and after so many products. Of a million nodes
 # that would be all there is: from so many on, the change of all together stays the same.

@@ -35,9 +35,9 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, degree
 
 from nora.methods import METHODS, MethodFacts, Part
-from nora.problem import Problem
-from nora.problem.message_passing import message_edges
-from nora.problem.preserve import seeded
+from nora.model import Problem
+from nora.model.message_passing import message_edges
+from nora.model.preserve import seeded
 from nora.results.agreement import pearson
 from nora.seeds import shuffled
 from nora.sparse import csr_matrix, sparse_matrix, sparse_where_sparse

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nora.methods import METHODS, MethodFacts
-from nora.problem import Problem
+from nora.model import Problem
 
 
 @METHODS.register(

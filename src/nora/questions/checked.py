@@ -12,17 +12,17 @@ import torch
 from torch import Tensor, nn
 
 from nora.engine.prepared import Prepared
-from nora.problem import Problem, Transform, build_problem
-from nora.problem.calling import Forward
-from nora.problem.checks import check_deterministic, check_model
-from nora.problem.edge_lookup import EdgeLookup, EdgeType
-from nora.problem.edit_resolution import Resolved
-from nora.problem.edits import Edits
-from nora.problem.known_influences import Labels, label_tensor
-from nora.problem.naming import Naming
-from nora.problem.node_index import Graph, NodeIndex, Nodes
-from nora.problem.task import Task
-from nora.problem.tasks.node_classification import NodeClassification
+from nora.graph.edge_lookup import EdgeLookup, EdgeType
+from nora.graph.edit_resolution import Resolved
+from nora.graph.edits import Edits
+from nora.graph.naming import Naming
+from nora.graph.node_index import Graph, NodeIndex, Nodes
+from nora.model import Problem, Transform, build_problem
+from nora.model.calling import Forward
+from nora.model.checks import check_deterministic, check_model
+from nora.model.known_influences import Labels, label_tensor
+from nora.model.task import Task
+from nora.model.tasks.node_classification import NodeClassification
 from nora.questions.unchanged import Stamp
 
 
@@ -99,7 +99,7 @@ class Checked:
 
     @property
     def task(self) -> Task:
-        """What is predicted; its nodes are by global ids (see `nora.problem.node_index`)."""
+        """What is predicted; its nodes are by global ids (see `nora.graph.node_index`)."""
         return self._problem.task
 
     @property

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
-from nora.problem.task import item_change
-from nora.problem.tasks.link_prediction import LinkPrediction
+from nora.engine.ir.changed_rows import Removals
+from nora.model.task import item_change
+from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.session import Session
 from nora.results.effect import Effect
 

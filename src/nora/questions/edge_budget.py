@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
-from nora.engine.pilot import Pilot
+from nora.engine.estimate.cost_sample import Pilot
+from nora.engine.ir.changed_rows import Removals
 from nora.questions.measured import How, why_not_followed
 from nora.stacklevel import warn
 from nora.wording import duration

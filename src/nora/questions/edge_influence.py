@@ -13,15 +13,15 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
-from nora.problem import Transform
-from nora.problem.calling import Forward
-from nora.problem.edge_lookup import EdgeLookup, EdgeType
-from nora.problem.fingerprint import fingerprint
-from nora.problem.measuring import Asked, By
-from nora.problem.node_index import Graph, Nodes
-from nora.problem.task import Task
+from nora.engine.ir.changed_rows import Removals
+from nora.graph.edge_lookup import EdgeLookup, EdgeType
+from nora.graph.node_index import Graph, Nodes
+from nora.model import Transform
+from nora.model.calling import Forward
+from nora.model.fingerprint import fingerprint
+from nora.model.measuring import Asked, By
+from nora.model.task import Task
 from nora.questions.edge_budget import chosen
 from nora.questions.measured import (
     How,

@@ -34,12 +34,12 @@ from torch_geometric.explain.config import (
 )
 
 from nora.methods import METHODS
-from nora.problem.calling import Forward
-from nora.problem.known_influences import Labels
-from nora.problem.preserve import evaluating
-from nora.problem.task import Task
-from nora.problem.tasks.link_prediction import Decoder, LinkPrediction
-from nora.problem.tasks.node_classification import NodeClassification
+from nora.model.calling import Forward
+from nora.model.known_influences import Labels
+from nora.model.preserve import evaluating
+from nora.model.task import Task
+from nora.model.tasks.link_prediction import Decoder, LinkPrediction
+from nora.model.tasks.node_classification import NodeClassification
 from nora.questions.influence import bind_options, check_labels, influence
 
 PAIRS = "edge_label_index"

@@ -23,19 +23,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
+from nora.engine.ir.changed_rows import Removals
 from nora.engine.prepared import Prepared
-from nora.engine.verification import tolerated
-from nora.problem import Problem, Transform
-from nora.problem.calling import Forward
-from nora.problem.checks import MISFIT
-from nora.problem.edit_resolution import Resolved
-from nora.problem.edited import predict_after
-from nora.problem.measuring import items_of
-from nora.problem.node_index import Graph, Nodes
-from nora.problem.removal import kept
-from nora.problem.task import Task
+from nora.engine.rounding import tolerated
+from nora.graph.edit_resolution import Resolved
+from nora.graph.node_index import Graph, Nodes
+from nora.graph.removal import kept
+from nora.model import Problem, Transform
+from nora.model.calling import Forward
+from nora.model.checks import MISFIT
+from nora.model.edited import predict_after
+from nora.model.measuring import items_of
+from nora.model.task import Task
 from nora.progress import Advance, progress_bar
 from nora.questions.pairwise import within_reach
 from nora.questions.session import Session
@@ -272,7 +272,7 @@ def _search(
     """The question on what lies within reach; on the whole graph where that is not known, or no less."""
     problem, near = effects.problem, within_reach(effects, torch.tensor([node]))
     engine = effects.engine
-    if engine is not None and not engine.plan.guards.safe(2):
+    if engine is not None and not engine.program.guards.safe(2):
         # Two removals together may make the model take another branch, wherever they are.
         near = torch.arange(problem.num_nodes)
     if by == "nodes":
@@ -317,7 +317,7 @@ def _part(effects: Effects, near: Tensor, node: int) -> Problem | None:
     problem = effects.problem
     if effects.engine is None or problem.by_id or problem.transform is not None:
         return None
-    if not effects.engine.plan.guards.safe(2, within=near):
+    if not effects.engine.program.guards.safe(2, within=near):
         return None  # of a part so small the model may do something else
     inside = torch.isin(problem.edge_index.cpu(), near).all(dim=0)
     try:

@@ -11,11 +11,11 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from nora.engine.changed import Removals
-from nora.problem import Transform
-from nora.problem.calling import Forward
-from nora.problem.node_index import Graph, Nodes
-from nora.problem.task import Task
+from nora.engine.ir.changed_rows import Removals
+from nora.graph.node_index import Graph, Nodes
+from nora.model import Transform
+from nora.model.calling import Forward
+from nora.model.task import Task
 from nora.progress import progress_bar
 from nora.questions.edge_influence import edge_table
 from nora.questions.measured import How, prepared_effects

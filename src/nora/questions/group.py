@@ -23,13 +23,13 @@ import torch
 from torch import nn
 
 from nora.arguments import check_whole
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
-from nora.problem import Transform
-from nora.problem.calling import Forward
-from nora.problem.measuring import Asked, is_definition
-from nora.problem.node_index import Graph, Nodes
-from nora.problem.task import Task
+from nora.engine.ir.changed_rows import Removals
+from nora.graph.node_index import Graph, Nodes
+from nora.model import Transform
+from nora.model.calling import Forward
+from nora.model.measuring import Asked, is_definition
+from nora.model.task import Task
 from nora.progress import progress_bar
 from nora.questions.measured import How, one_measure, sums_of, totals_of
 from nora.questions.session import Session

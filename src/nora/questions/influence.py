@@ -14,15 +14,15 @@ from torch import Tensor, nn
 
 from nora.arguments import check_options, path_of
 from nora.engine.prepared import Prepared
+from nora.graph.node_index import Graph, Nodes
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodEntry, Part
-from nora.problem import Problem, Transform
-from nora.problem.calling import Forward
-from nora.problem.fingerprint import fingerprint
-from nora.problem.known_influences import Labels
-from nora.problem.measuring import Asked, By
-from nora.problem.node_index import Graph, Nodes
-from nora.problem.task import Task
+from nora.model import Problem, Transform
+from nora.model.calling import Forward
+from nora.model.fingerprint import fingerprint
+from nora.model.known_influences import Labels
+from nora.model.measuring import Asked, By
+from nora.model.task import Task
 from nora.progress import progress_bar
 from nora.questions.recomputed import check_finished
 from nora.questions.session import Session
@@ -58,7 +58,7 @@ def influence(
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
-        data: The graph, with `x` and `edge_index`; or a `HeteroData`, see `nora.problem.node_index`.
+        data: The graph, with `x` and `edge_index`; or a `HeteroData`, see `nora.graph.node_index`.
         method: A name from `nora methods`. `auto` takes `exact`, which gives the definition's numbers,
             where it fits `budget=60` seconds, else the best estimate that does, and says so.
         task: What is predicted; node classification from logits by default.

@@ -17,18 +17,18 @@ from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
 from nora.engine.effects import Effects
-from nora.engine.verification import tolerated
-from nora.engine.written import Written
-from nora.problem import Transform
-from nora.problem.calling import Forward
-from nora.problem.content import content_digest
-from nora.problem.edge_lookup import Ways
-from nora.problem.edge_sets import Kind, node_counts
-from nora.problem.edit_resolution import Resolved
-from nora.problem.edited import After, predict_after
-from nora.problem.edits import Edits
-from nora.problem.node_index import Graph, NodeIndex
-from nora.problem.task import Task
+from nora.engine.exec.update import Written
+from nora.engine.rounding import tolerated
+from nora.graph.edge_lookup import Ways
+from nora.graph.edge_sets import Kind, node_counts
+from nora.graph.edit_resolution import Resolved
+from nora.graph.edits import Edits
+from nora.graph.node_index import Graph, NodeIndex
+from nora.model import Transform
+from nora.model.calling import Forward
+from nora.model.content import content_digest
+from nora.model.edited import After, predict_after
+from nora.model.task import Task
 from nora.questions.live_ids import Moved, by_kind, pairs_of
 from nora.questions.live_rows import EXPECTED, Difference, amount, begun
 from nora.questions.session import Session
@@ -209,7 +209,7 @@ class Live:
 
     def _begin(self, total: int) -> Written | str:
         """What rows are written to, with room for so many ids."""
-        full = isinstance(self._written, Written) and total > self._written.plan.num_nodes
+        full = isinstance(self._written, Written) and total > self._written.program.num_nodes
         if self._written is None or full:
             if isinstance(self._state.session.data, HeteroData):
                 self._written = "nodes have types"

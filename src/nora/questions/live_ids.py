@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nora.problem.edge_lookup import EdgeType
-from nora.problem.edge_sets import Kind
-from nora.problem.node_index import NodeIndex
+from nora.graph.edge_lookup import EdgeType
+from nora.graph.edge_sets import Kind
+from nora.graph.node_index import NodeIndex
 from nora.questions.session import Session
 
 

@@ -16,10 +16,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from nora.engine.effects import Effects
-from nora.engine.written import Change, Written, cannot_write
-from nora.problem.edge_lookup import EdgeLookup
-from nora.problem.edge_sets import Rewriting, edge_companions, rewrite
-from nora.problem.edit_resolution import Resolved
+from nora.engine.exec.update import Change, Written, cannot_write
+from nora.graph.edge_lookup import EdgeLookup
+from nora.graph.edge_sets import Rewriting, edge_companions, rewrite
+from nora.graph.edit_resolution import Resolved
 from nora.questions.session import Session
 
 # A graph that changes once will change again: an engine pays.
@@ -51,7 +51,7 @@ def begun(
         engine = Effects.prepare(problem, session.prepared, "exact", EXPECTED).engine
     if engine is None:
         return "the model is not followed"
-    told = cannot_write(engine.plan)
+    told = cannot_write(engine.program)
     return told or Written(engine)
 
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nora.engine.calibration import Calibration
-from nora.engine.changed import Removals
 from nora.engine.edits import why_not
 from nora.engine.effects import Effects, check_method
 from nora.engine.engine import Engine
+from nora.engine.estimate.calibration import Calibration
+from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_resolution import Resolved
 from nora.memory import parse_bytes
-from nora.problem import Problem
-from nora.problem.content import content_digest
-from nora.problem.edit_resolution import Resolved
-from nora.problem.measuring import (
+from nora.model import Problem
+from nora.model.content import content_digest
+from nora.model.measuring import (
     Asked,
     By,
     Measuring,

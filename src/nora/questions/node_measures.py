@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nora.engine.changed import Removals
+from nora.engine.ir.changed_rows import Removals
+from nora.graph.node_index import Nodes
 from nora.methods import METHODS
-from nora.problem.fingerprint import fingerprint
-from nora.problem.measuring import Asked, By
-from nora.problem.node_index import Nodes
+from nora.model.fingerprint import fingerprint
+from nora.model.measuring import Asked, By
 from nora.questions.measured import How, asked_for, collected, measuring_of, prepared_effects
 from nora.questions.spread import check_spread, kept_for, spread_out
 from nora.questions.workers import Question

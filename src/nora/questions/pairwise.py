@@ -10,15 +10,15 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
-from nora.engine.steps.step import EVERYWHERE
-from nora.problem import Transform
-from nora.problem.calling import Forward
-from nora.problem.measuring import Asked, is_definition
-from nora.problem.node_index import Graph, Nodes
-from nora.problem.task import Task
-from nora.problem.tasks.link_prediction import LinkPrediction
+from nora.engine.ir.changed_rows import Removals
+from nora.engine.ir.op import EVERYWHERE
+from nora.graph.node_index import Graph, Nodes
+from nora.model import Transform
+from nora.model.calling import Forward
+from nora.model.measuring import Asked, is_definition
+from nora.model.task import Task
+from nora.model.tasks.link_prediction import LinkPrediction
 from nora.progress import progress_bar
 from nora.questions.measured import one_measure, totals_of
 from nora.questions.session import Session
@@ -233,16 +233,18 @@ def influencers_of(
 def within_reach(effects: Effects, ends: Tensor) -> Tensor:
     """The nodes whose removal alone can change the output at `ends`; all where the frontier is unknown."""
     problem = effects.problem
-    if effects.engine is None or effects.engine.plan.output.depth >= EVERYWHERE:
+    if effects.engine is None or effects.engine.program.output.depth >= EVERYWHERE:
         return torch.arange(problem.num_nodes)
     # Where the plan's own steps carry a change, whichever way its edges are read.
-    source, target = effects.engine.plan.hops()
+    source, target = effects.engine.program.hops()
     near = torch.zeros(problem.num_nodes, dtype=torch.bool, device=source.device)
     near[ends] = True
-    for _ in range(effects.engine.plan.output.depth):
+    for _ in range(effects.engine.program.output.depth):
         near[source[near[target]]] = True
     # Where the model takes another branch without a node, everything may change.
     every = torch.arange(problem.num_nodes)
     return (
-        (near.cpu() | effects.engine.plan.guards.broken(Removals.single(every))).nonzero().flatten()
+        (near.cpu() | effects.engine.program.guards.broken(Removals.single(every)))
+        .nonzero()
+        .flatten()
     )

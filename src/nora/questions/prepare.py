@@ -16,24 +16,24 @@ from torch import nn
 
 from nora import __version__
 from nora.arguments import path_of
-from nora.engine.backends.choice import pick_backend
-from nora.engine.forecast import forecast
-from nora.engine.kept import kept_engine, opened_engine
-from nora.engine.ledger import Ledger, moving
-from nora.engine.plan import UnsupportedError
+from nora.engine.cost import forecast
+from nora.engine.exec.kernels.choice import pick_backend
 from nora.engine.prepared import Prepared
-from nora.engine.store import MANIFEST, Check, DamagedError, Reader, written
-from nora.engine.verification import compare_with
+from nora.engine.store.folder import MANIFEST, Check, DamagedError, Reader, written
+from nora.engine.store.ledger import Ledger, moving
+from nora.engine.store.saved import kept_engine, opened_engine
+from nora.engine.unsupported import UnsupportedError
+from nora.engine.verify import compare_with
 from nora.files import check_folder, read_json
+from nora.graph.graph_arrays import graph_document, graph_of
+from nora.graph.node_index import Graph
 from nora.machine import available_memory
 from nora.memory import in_words, parse_bytes
-from nora.problem import Transform
-from nora.problem.calling import Forward
-from nora.problem.fingerprint import fingerprint
-from nora.problem.graph_arrays import graph_document, graph_of
-from nora.problem.node_index import Graph
-from nora.problem.task import Task
-from nora.problem.task_arrays import task_document, task_of
+from nora.model import Transform
+from nora.model.calling import Forward
+from nora.model.fingerprint import fingerprint
+from nora.model.task import Task
+from nora.model.task_arrays import task_document, task_of
 from nora.progress import progress_bar
 from nora.questions.session import Session
 from nora.questions.unchanged import Untouched

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import torch
 
-from nora.engine.verification import tolerated
+from nora.engine.rounding import tolerated
 from nora.methods import METHODS
-from nora.problem import Problem
+from nora.model import Problem
 from nora.results.checkpoint import Shards
 
 RECOMPUTED = 2

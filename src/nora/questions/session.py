@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from torch import nn
 
-from nora.engine.store import Check
-from nora.problem.edits import Edits
-from nora.problem.known_influences import Labels
-from nora.problem.measuring import Asked, By, is_definition
-from nora.problem.node_index import Graph, Nodes
-from nora.problem.task import Task
+from nora.engine.store.folder import Check
+from nora.graph.edits import Edits
+from nora.graph.node_index import Graph, Nodes
+from nora.model.known_influences import Labels
+from nora.model.measuring import Asked, By, is_definition
+from nora.model.task import Task
 from nora.questions.checked import Checked
 from nora.results.effect import Effect
 from nora.results.influence import Influence

@@ -18,12 +18,12 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from torch import Tensor
 
-from nora.engine.changed import Removals
-from nora.engine.schedule import MissingError, Schedule, in_shards
-from nora.engine.store import MANIFEST
+from nora.engine.exec.shards import MissingError, Schedule, in_shards
+from nora.engine.ir.changed_rows import Removals
+from nora.engine.store.folder import MANIFEST
 from nora.files import read_json
 from nora.machine import usable_cores
-from nora.problem import Problem
+from nora.model import Problem
 from nora.questions.session import Session
 from nora.questions.workers import Answered, Question, answer_in_pool, session_parts
 from nora.stacklevel import warn

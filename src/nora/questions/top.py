@@ -20,18 +20,18 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from nora.arguments import check_number, check_whole
-from nora.engine.backends.choice import FLOATS
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
 from nora.engine.engine import Engine
-from nora.engine.steps.step import EVERYWHERE
+from nora.engine.exec.kernels.choice import FLOATS
+from nora.engine.ir.changed_rows import Removals
+from nora.engine.ir.op import EVERYWHERE
+from nora.graph.node_index import Graph, Nodes
 from nora.methods import METHODS
-from nora.problem import Problem, Transform
-from nora.problem.calling import Forward
-from nora.problem.measuring import Asked, Measuring
-from nora.problem.node_index import Graph, Nodes
-from nora.problem.task import Task
-from nora.problem.tasks.link_prediction import LinkPrediction
+from nora.model import Problem, Transform
+from nora.model.calling import Forward
+from nora.model.measuring import Asked, Measuring
+from nora.model.task import Task
+from nora.model.tasks.link_prediction import LinkPrediction
 from nora.progress import progress_bar
 from nora.questions.influence import bind_options, collect
 from nora.questions.measured import How, one_measure, totals_of
@@ -268,15 +268,15 @@ def reach_bound(problem: Problem, engine: Engine | None, largest: float | None =
     weight, n = _weights(problem, largest).numpy(), problem.num_nodes
     if not np.isfinite(weight).all():
         return torch.full((n,), float("inf"), dtype=torch.double)  # values may move by any amount
-    if engine is None or problem.by_id or engine.plan.output.depth >= EVERYWHERE:
+    if engine is None or problem.by_id or engine.program.output.depth >= EVERYWHERE:
         return torch.from_numpy(weight.sum() - weight)
     # Where the plan's own steps carry a change, whichever way its edges are read.
-    source, target = (ends.cpu().numpy() for ends in engine.plan.hops())
+    source, target = (ends.cpu().numpy() for ends in engine.program.hops())
     step = sparse.csr_array((np.ones(len(source)), (source, target)), shape=(n, n))
     step.data[:] = 1.0  # duplicate edges lead to the same place
     step = (step + sparse.eye_array(n, format="csr")).tocsr()
     step.data[:] = 1.0
-    hops = max(engine.plan.output.depth, 0)
+    hops = max(engine.program.output.depth, 0)
     walks = np.ones(n)
     total = weight.copy()
     for _ in range(hops):
@@ -290,5 +290,5 @@ def reach_bound(problem: Problem, engine: Engine | None, largest: float | None =
     # Its own predictions do not count; an isolated node changes nothing.
     bound = np.maximum(np.minimum(total, weight.sum()) - weight, 0.0)
     # Where the model takes another branch without a node, everything may change.
-    broken = engine.plan.guards.broken(Removals.single(torch.arange(n))).numpy()
+    broken = engine.program.guards.broken(Removals.single(torch.arange(n))).numpy()
     return torch.from_numpy(np.where(broken, weight.sum() - weight, bound))

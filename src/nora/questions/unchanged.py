@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nora.engine.given import tensors_of
-from nora.problem import Problem
-from nora.problem.fingerprint import fingerprint
+from nora.engine.lower.inputs import tensors_of
+from nora.model import Problem
+from nora.model.fingerprint import fingerprint
 
 
 class Stamp:

@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 from nora.engine.effects import Effects, check_method
-from nora.problem import Transform
-from nora.problem.calling import Forward
-from nora.problem.edits import Edits
-from nora.problem.node_index import Graph, Nodes
-from nora.problem.task import Task
-from nora.problem.tasks.link_prediction import LinkPrediction
+from nora.graph.edits import Edits
+from nora.graph.node_index import Graph, Nodes
+from nora.model import Transform
+from nora.model.calling import Forward
+from nora.model.task import Task
+from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.session import Session
 from nora.results.effect import Effect
 

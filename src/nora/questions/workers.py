@@ -18,10 +18,10 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from nora.engine.backends.choice import pick_backend
-from nora.engine.changed import Removals
+from nora.engine.exec.kernels.choice import pick_backend
+from nora.engine.ir.changed_rows import Removals
 from nora.methods import METHODS
-from nora.problem.measuring import is_definition
+from nora.model.measuring import is_definition
 from nora.questions.influence import bind_options, collect
 from nora.questions.measured import How, measuring_of, prepared_effects, sums_of
 from nora.questions.session import Session

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from nora.problem.tasks.link_prediction import LinkPrediction
+from nora.model.tasks.link_prediction import LinkPrediction
 from nora.progress import progress_bar
 from nora.questions.each import Outcome, outcomes_of
 from nora.questions.session import Session

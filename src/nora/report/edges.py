@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
+from nora.engine.ir.changed_rows import Removals
 from nora.progress import progress_bar
 from nora.questions.measured import How, measuring_of, sums_of, why_not_followed
 from nora.questions.session import Session

@@ -7,8 +7,8 @@ import time
 import numpy as np
 import torch
 
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
+from nora.engine.ir.changed_rows import Removals
 from nora.questions.session import Session
 
 # How long the page may take to find out, and by how many removals that is foreseen: by the engine, by passes.

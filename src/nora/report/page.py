@@ -19,9 +19,9 @@ from torch_geometric.data import Data
 
 from nora.arguments import path_of
 from nora.files import written_atomically
-from nora.problem import Transform
-from nora.problem.calling import Forward
-from nora.problem.task import Task
+from nora.model import Transform
+from nora.model.calling import Forward
+from nora.model.task import Task
 from nora.progress import progress_bar
 from nora.questions.session import Session
 from nora.report.contents import Contents, page_contents

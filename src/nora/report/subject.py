@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from nora.arguments import check_whole
-from nora.problem.degree import degrees
-from nora.problem.task import Task
+from nora.graph.degree import degrees
+from nora.model.task import Task
 from nora.questions.refine import refined
 from nora.questions.session import Session
 from nora.report.consequences import LEAST, Consequence, consequences_of

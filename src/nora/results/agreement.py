@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from nora.problem.removal import node_ids
+from nora.graph.removal import node_ids
 from nora.results.influence import Influence
 
 Scores: TypeAlias = np.ndarray | Tensor

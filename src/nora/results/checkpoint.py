@@ -27,8 +27,8 @@ from torch import Tensor
 
 from nora.arguments import path_of
 from nora.files import check_regular, read_json, written_atomically
-from nora.problem import Problem
-from nora.problem.fingerprint import FORMAT
+from nora.model import Problem
+from nora.model.fingerprint import FORMAT
 from nora.results.edge_influence import EdgeInfluence
 from nora.results.influence import Influence
 from nora.results.tables import UNREADABLE, check_count

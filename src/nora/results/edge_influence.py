@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nora.arguments import path_of
-from nora.problem.naming import Naming
+from nora.graph.naming import Naming
 from nora.results.scored import Scored, alike, with_ranks
 from nora.results.tables import read_table, rebuilt, restored
 

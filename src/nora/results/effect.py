@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from nora.arguments import check_whole, path_of
-from nora.problem.measures import Items
-from nora.problem.naming import Naming
-from nora.problem.task import Predicts, item_change
+from nora.graph.naming import Naming
+from nora.model.measures import Items
+from nora.model.task import Predicts, item_change
 from nora.results.tables import (
     facts_of,
     read_table,
@@ -29,8 +29,8 @@ from nora.results.tables import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from nora.problem.measuring import Asked, By
-    from nora.problem.node_index import Graph
+    from nora.graph.node_index import Graph
+    from nora.model.measuring import Asked, By
 
 FLIPPING = {
     "classes": "to another class",
@@ -160,7 +160,7 @@ class Effect:
         Returns:
             A number; for several measures or groups one per column, by name.
         """
-        from nora.problem.measuring import Measuring, groups_of, labels_in, masks_in, measures_of
+        from nora.model.measuring import Measuring, groups_of, labels_in, masks_in, measures_of
 
         class_names = self.class_names if class_names is None else class_names
         of_nodes = self.pairs is None and data is not None

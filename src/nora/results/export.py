@@ -26,8 +26,8 @@ from torch_geometric.data import Data, HeteroData
 
 from nora.arguments import shown
 from nora.files import written_atomically
-from nora.problem.degree import degrees, is_directed
-from nora.problem.node_index import Graph, global_edges, node_index_of
+from nora.graph.degree import degrees, is_directed
+from nora.graph.node_index import Graph, global_edges, node_index_of
 from nora.results.influence import Influence
 
 # Everything outside the Char production of XML 1.0: no parser reads it, escaped or not.

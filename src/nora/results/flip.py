@@ -10,9 +10,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from nora.problem.edits import Edits
-from nora.problem.naming import Naming
-from nora.problem.node_index import node_columns
+from nora.graph.edits import Edits
+from nora.graph.naming import Naming
+from nora.graph.node_index import node_columns
 from nora.results.tables import with_names
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from nora.arguments import path_of
-from nora.problem.naming import Naming
-from nora.problem.node_index import node_columns
+from nora.graph.naming import Naming
+from nora.graph.node_index import node_columns
 from nora.results.tables import facts_of, read_table, rebuilt, restored, with_names, write_table
 
 

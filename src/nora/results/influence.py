@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from nora.arguments import path_of, shown
-from nora.problem.naming import Naming
-from nora.problem.node_index import NodeIndex, Nodes
+from nora.graph.naming import Naming
+from nora.graph.node_index import NodeIndex, Nodes
 from nora.results.scored import Scored, alike, with_ranks
 from nora.results.tables import (
     check_count,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import networkx as nx
     from matplotlib.figure import Figure
 
-    from nora.problem.node_index import Graph
+    from nora.graph.node_index import Graph
 
 
 @dataclass(frozen=True, eq=False)

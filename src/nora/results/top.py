@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from nora.arguments import path_of
-from nora.problem.node_index import node_columns
+from nora.graph.node_index import node_columns
 from nora.results.tables import (
     facts_of,
     nodes_in,

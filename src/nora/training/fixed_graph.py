@@ -31,8 +31,8 @@ from torch_geometric.nn.aggr import MeanAggregation
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.dense.linear import Linear
 
-from nora.problem.calling import default_forward
-from nora.problem.preserve import evaluating
+from nora.model.calling import default_forward
+from nora.model.preserve import evaluating
 from nora.sparse import FixedMatrix, fixed_matrix, sparse_where_sparse
 from nora.training.attention import FixedAttention, gat_forward, is_plain
 

@@ -28,11 +28,11 @@ from nora.datasets import (
     load_dataset,
 )
 from nora.files import folder_written_atomically, read_json, write_tensors
+from nora.model.fingerprint import graph_fingerprint
+from nora.model.task import Task
+from nora.model.tasks.link_prediction import LinkPrediction
+from nora.model.tasks.node_classification import NodeClassification
 from nora.models import build_model
-from nora.problem.fingerprint import graph_fingerprint
-from nora.problem.task import Task
-from nora.problem.tasks.link_prediction import LinkPrediction
-from nora.problem.tasks.node_classification import NodeClassification
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 from nora.training.relational_splits import RelationalSplit, split_relations

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import is_undirected, negative_sampling, remove_self_loops
 
-from nora.problem.preserve import seeded
+from nora.model.preserve import seeded
 from nora.seeds import shuffled
 
 CYCLES = 5

@@ -14,8 +14,8 @@ from torch_geometric.data import HeteroData
 from nora.arguments import check_number, check_seed, check_whole
 from nora.datasets import Dataset, load_dataset
 from nora.ingest.encodings import encoded_from
+from nora.model.preserve import seeded
 from nora.models import MODELS, build_model
-from nora.problem.preserve import seeded
 from nora.training.fits import Selection, Settings, fit_for
 from nora.training.run_split import Split
 from nora.training.runs import Run, graph_for, split_of, task_for

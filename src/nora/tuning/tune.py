@@ -23,13 +23,13 @@ from torch import Tensor, nn
 
 from nora.arguments import check_whole, path_of
 from nora.files import read_json, written_atomically
+from nora.graph.node_index import Graph
 from nora.methods import METHODS, MethodEntry
-from nora.problem import Problem, Transform, build_problem
-from nora.problem.calling import Forward
-from nora.problem.checks import check_model
-from nora.problem.known_influences import Labels
-from nora.problem.node_index import Graph
-from nora.problem.task import Task
+from nora.model import Problem, Transform, build_problem
+from nora.model.calling import Forward
+from nora.model.checks import check_model
+from nora.model.known_influences import Labels
+from nora.model.task import Task
 from nora.progress import progress_bar
 from nora.questions.influence import bind_options, collect
 from nora.results.agreement import pearson

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import nora
 from nora.datasets import Dataset
-from nora.problem.preserve import seeded
+from nora.model.preserve import seeded
 from nora.training.fits import Settings, distillation
 from nora.training.fits.plain import fit_to_task
 from nora.training.runs import graph_for, split_of

@@ -15,8 +15,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nora.problem.degree import degrees
-from nora.problem.node_index import Graph
+from nora.graph.degree import degrees
+from nora.graph.node_index import Graph
 from nora.results.exactness import method_name
 from nora.results.influence import Influence
 from nora.results.plots.distribution import Concentration, concentration

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from nora.problem.node_index import NodeIndex
+from nora.graph.node_index import NodeIndex
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 

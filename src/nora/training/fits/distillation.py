@@ -19,9 +19,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from nora.model.calling import default_forward
+from nora.model.preserve import evaluating
 from nora.models.drgat import DrGAT
-from nora.problem.calling import default_forward
-from nora.problem.preserve import evaluating
 from nora.training.fits import FITS, FitFacts, Settings
 from nora.training.fits.plain import fit_to_task
 from nora.training.splits import LinkSplit, NodeSplit

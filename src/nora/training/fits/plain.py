@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from nora.problem.calling import Forward, default_forward
-from nora.problem.tasks.link_prediction import dot_product
+from nora.model.calling import Forward, default_forward
+from nora.model.tasks.link_prediction import dot_product
 from nora.progress import progress_bar
 from nora.training.auc import roc_auc
 from nora.training.fits import FITS, SHOWN, Settings

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nora.problem import Problem
+from nora.model import Problem
 from nora.registry import NoFacts, Registry
 
 

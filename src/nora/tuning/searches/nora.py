@@ -26,7 +26,7 @@ from nora.methods.nora import (
     topology_part,
     topology_weights,
 )
-from nora.problem import Problem
+from nora.model import Problem
 from nora.results.agreement import pearson_of_rows
 from nora.tuning.searches import SEARCHES, Found
 

@@ -1,1 +1,0 @@
-"""The engine's inner work: compiled loops on the CPU, or plain torch on any device."""

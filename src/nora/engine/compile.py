@@ -1,0 +1,249 @@
+"""Compiles a model: trace it on several graphs, align the traces, lower them, optimise the program.
+
+The program's output is compared with the model's own. Convolutions that have a lowering are lowered as one;
+if that does not reproduce the model, everything is lowered operation by operation.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from nora.engine.exec.edge_templates import Templates
+from nora.engine.guards import Guards
+from nora.engine.ir.op import Value
+from nora.engine.ir.space import Space
+from nora.engine.lower.builder import Builder
+from nora.engine.lower.calls import Calls, watched_modules
+from nora.engine.lower.inputs import Extent, Inputs
+from nora.engine.lower.known import Layout, Matrix, Uniform
+from nora.engine.lower.program import lower_program
+from nora.engine.lower.registry import is_ours, lowering_of
+from nora.engine.passes.optimise import optimise
+from nora.engine.program import Program
+from nora.engine.rounding import same
+from nora.engine.store.ledger import Ledger, moved
+from nora.engine.trace.align import AlignedProgram, CoincidenceError, align
+from nora.engine.trace.inputs import decodes
+from nora.engine.trace.model import Asked, trace_on
+from nora.engine.trace.samples import samples, without_one
+from nora.engine.trace.sizes import Sizes, sizes_of, with_sizes
+from nora.engine.trace.trace import Ref, Trace
+from nora.engine.unsupported import UnsupportedError
+from nora.graph.node_index import Graph
+from nora.model import Problem
+from nora.model.checks import check_same
+from nora.model.preserve import another_random_state
+from nora.model.task import Task
+from nora.model.tasks.link_prediction import LinkPrediction
+from nora.stacklevel import warn
+
+# How often other graphs are drawn, where numbers that mean different things are the same on all.
+DRAWS = 3
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is left of the traces, to compile the model again without tracing it on the large graphs.
+
+    Attributes:
+        rules: Whether convolutions that have a lowering are lowered as one.
+        extents: How large every traced graph is, the asked one first.
+        sizes: The numbers on the traces of all but the small graphs.
+        samples: The small graphs, with the task on each.
+    """
+
+    rules: bool
+    extents: list[Extent]
+    sizes: list[Sizes]
+    samples: list[tuple[Graph, Task]]
+
+
+def compile_model(problem: Problem, ledger: Ledger | None = None) -> Program:
+    """The program of the problem's model on its graph; call it in eval mode, without gradients.
+
+    Args:
+        problem: The question.
+        ledger: Takes note of what is made, and of the traces.
+
+    Raises:
+        UnsupportedError: When the model cannot be compiled; the message names where.
+    """
+    output = problem.output()
+    if decodes(problem) and not problem.direct:
+        assert isinstance(problem.task, LinkPrediction)
+        more = () if problem.task.relation is None else (problem.task.relation,)
+        output = problem.task.decoder(output, problem.task.pairs, *more)
+    for rules in (True, False):
+        program = lower_model(problem, rules, ledger)
+        try:
+            optimise(program)
+        except Exception as error:  # an operation that does not run must not end the user's run
+            if rules:
+                continue
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UnsupportedError(
+                f"an operation that was made of it does not run ({reason})"
+            ) from error
+        if same(program.output.whole(), output):
+            return program
+        if rules:
+            _warn_of_rules(problem.model)
+    raise UnsupportedError("what was recorded, done again, does not give what the model gives")
+
+
+def _warn_of_rules(model: nn.Module) -> None:
+    """Warn where a user's own rule gives something else than the model."""
+    own = {
+        type(module).__name__
+        for module in model.modules()
+        if (found := lowering_of(module)) is not None and not is_ours(found.function)
+    }
+    if own:
+        warn(
+            f"what the rule for {', '.join(sorted(own))} makes of this graph is not what the model gives: "
+            "the model is followed without rules, operation by operation",
+            RuntimeWarning,
+        )
+
+
+def lower_model(problem: Problem, rules: bool = True, ledger: Ledger | None = None) -> Program:
+    """The program of a model before any pass.
+
+    Args:
+        problem: The question.
+        rules: Lower convolutions that have a lowering as one.
+        ledger: Takes note of what is made, and of the traces.
+    """
+    watched = watched_modules(problem.model, rules and not problem.by_id)
+    given: list[Asked] = [(problem.data, problem.task, None)]
+    with another_random_state():
+        first, output = trace_on(problem, given[0], watched, part=False)
+    check_same(problem, output)
+    traces = [first]
+
+    def trace_more(graphs: list[Asked]) -> None:
+        traces.extend(trace_on(problem, graph, watched, part=True)[0] for graph in graphs)
+
+    given += without_one(problem)
+    trace_more(given[1:])
+    if len(given) > 1 and not _aligns(traces):
+        # Without the hub the model takes another branch; others may leave it on this one.
+        del traces[1:]
+        given[1:] = without_one(problem, hub=False)
+        trace_more(given[1:])
+    known = problem.checked_removals
+    known |= {node: replace(one, output=moved(one.output)) for node, one in known.items()}
+    for draw in range(DRAWS):
+        del traces[len(given) :]
+        graphs = [*given, *samples(problem, draw)]
+        trace_more(graphs[len(given) :])
+        extents = [Extent.of(problem, data, task) for data, task, _ in graphs]
+        try:
+            program = _lowered(problem, extents, traces, ledger)
+            if ledger is not None:
+                sizes = [sizes_of(trace) for trace in traces[: len(given)]]
+                small = [(data, task) for data, task, _ in graphs[len(given) :]]
+                ledger.recording = Recording(rules, extents, sizes, small)
+            return program
+        except CoincidenceError:
+            if draw == DRAWS - 1:
+                raise
+    raise AssertionError
+
+
+def _aligns(traces: list[Trace]) -> bool:
+    """Whether the traces hold the same program."""
+    try:
+        align(traces)
+    except CoincidenceError:
+        return True
+    except UnsupportedError:
+        return False
+    return True
+
+
+def lower_again(problem: Problem, recording: Recording, ledger: Ledger) -> Program:
+    """The same program once more: the model runs on the small graphs alone, and rows are those of the ledger.
+
+    Raises:
+        OtherTraceError: When the model does something else than was traced.
+    """
+    watched = watched_modules(problem.model, recording.rules and not problem.by_id)
+    problem.run(problem.asked(*recording.samples[0]))  # the first pass is made on copies
+    small = [
+        trace_on(problem, (data, task, None), watched, part=True)[0]
+        for data, task in recording.samples
+    ]
+    large = [with_sizes(small[0], sizes) for sizes in recording.sizes]
+    return _lowered(problem, recording.extents, [*large, *small], ledger)
+
+
+def _lowered(
+    problem: Problem, extents: list[Extent], traces: list[Trace], ledger: Ledger | None
+) -> Program:
+    """The program of what the traces have in common."""
+    with nullcontext() if ledger is None else ledger.walking():
+        return _program(problem, Inputs(problem, extents), align(traces))
+
+
+def _program(problem: Problem, inputs: Inputs, traced: AlignedProgram) -> Program:
+    known = {name: inputs.known[name] for name in traced.inputs}
+    nodes, total = list(inputs.nodes.values()), inputs.all_nodes.size
+    builder = Builder(traced, known, inputs.all_nodes, nodes, inputs.spaces, total)
+    index = problem.node_index
+    starts = index.starts if index.types else {}
+    lower_program(builder, Calls(builder, starts).lower)
+    output = _output(builder, inputs)
+    for name, one in known.items():
+        if isinstance(one, Matrix) and one.space.origin is None:
+            builder.unsure(f"adj_t has other edges than edge_index ({name})")
+            break
+    guards = Guards(total, [*builder.nodes, *builder.spaces], builder.guards)
+    if guards.mostly_broken:
+        raise UnsupportedError(f"for most removals {guards.mostly_broken}")
+    return Program(
+        total,
+        builder.ops,
+        output,
+        Templates(inputs.edges, starts, inputs.of_edges),
+        guards,
+        features=inputs.features,
+        attributes=inputs.of_nodes,
+        structure=builder.structure,
+        told=list(builder.conv_edges.values.values()),
+        unsure_of_edges=builder.unsure_of_edges,
+    )
+
+
+def _output(builder: Builder, inputs: Inputs) -> Value:
+    """What was returned, as rows of all nodes or of the pairs."""
+    ref = builder.traced.output
+    if not isinstance(ref, Ref):
+        raise UnsupportedError("the model does not return one tensor")
+    if ref.id in builder.unknown:
+        raise UnsupportedError(builder.unknown[ref.id])
+    found = builder.known[ref.id]
+    if isinstance(found, Uniform | Tensor):
+        raise UnsupportedError("the model's output does not depend on the graph")
+    wanted = None
+    if decodes(inputs.problem):
+        wanted = next(space for space in inputs.spaces if space.label == "pairs")
+    if isinstance(found, Matrix) or found.layout != Layout(0) or found.ids:
+        raise UnsupportedError("the model's output is not one row per node")
+    space = found.space
+    fits = space is (wanted or inputs.all_nodes) or (
+        wanted is None and _is_all_nodes(space, inputs.all_nodes.size)
+    )
+    if not fits:
+        raise UnsupportedError(f"the model's output has rows of {space.label}")
+    return found.value
+
+
+def _is_all_nodes(space: Space, total: int) -> bool:
+    if space.size != total or space.ends.size(0) < 1:
+        return False
+    return bool((space.ends == torch.arange(total)).all())

@@ -1,0 +1,1 @@
+"""Estimates: importance sampling, calibration, cost samples, the Cauchy sketch."""

@@ -1,0 +1,292 @@
+"""Estimates by sampling: of the rows that a removal reaches, those that matter are likely to be computed.
+
+Every op that passes messages first tells how much may arrive at each row, a bound `b_k` that costs one
+number per message instead of a row. Row `k` is then computed with probability
+
+    q_k = min(1, b_k / t)
+
+and its change counts `1 / q_k` times from there on: in the messages it sends, and in the influence. So every
+sum is right on average, given the rows before it, while only the rows that are drawn are ever computed. The
+row itself is computed as it is, from all that arrives: activations and norms see real rows.
+
+The threshold `t` belongs to a removal and a op. It is the largest for which the sum of all `b_k` would be
+known with a relative error of `error`, the tolerance after the last messages and a third of it before:
+
+    Σ_{q_k < 1} b_k (t − b_k) ≤ (error · Σ b_k)²
+
+so that a node with a small influence is followed as closely as a hub, and about `1 / error²` rows at most are
+computed in each op. Draws are systematic (one random number per removal and op, rows in a fixed order),
+which spreads them evenly over the rows and leaves less to chance than independent ones.
+
+Three things keep single draws from deciding. A row whose share of `Σ b` exceeds a third of the error is
+computed for certain: it would be missed seldom, but then all that it passes on is missed, and nothing that
+was drawn shows it. What arrives counts for no more than a typical row is large, as predictions saturate: the
+loose bound of a hub does not hide all others. And before the last messages, `q_k` is at least what keeps
+`change_k / q_k` below half of the row's own size: activations and predictions are not linear in more.
+
+Randomness follows from the seed, the removal and the op alone: chunks, threads and shards do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nora.engine.exec.kernels.protocol import Backend
+from nora.engine.exec.tally import EXACTLY, INNER, LAST
+from nora.engine.ir.changed_rows import Arriving, ChangedRows, Frontier, Removals
+from nora.engine.ir.edges import Edges
+from nora.engine.ir.op import Op, Value
+from nora.engine.ir.pointers import owner_of
+
+# Errors of inner ops are in rows of which absolute values are taken later, where they do not cancel.
+INNER_ERROR = 1 / 3
+# By its Horvitz–Thompson weight a row of an inner op may move by this part of its own size: activations
+# and predictions are not linear in more.
+FARTHEST = 0.5
+# Rows are not taken to be smaller than this part of a typical one.
+SMALLEST_ROW = 0.1
+# Receivers with more neighbours than this over the tolerance squared, at least FEW, turn to first order.
+MANY, FEW = 0.05, 32
+# Chances are whole multiples of 2^-BITS, so that their sums do not depend on what stands before them.
+BITS = 32
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """Scrambled bits (the finaliser of SplitMix64, Steele et al. 2014)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def removal_keys(removals: Removals) -> np.ndarray:
+    """A number per removal that follows from what it removes, `[c]`."""
+    keys = np.zeros(len(removals), dtype=np.uint64)
+    np.add.at(
+        keys,
+        owner_of(removals.ptr.cpu()).numpy(),
+        _mixed(removals.node.cpu().numpy().astype(np.uint64)),
+    )
+    if removals.edge_ptr is not None and removals.edge is not None:
+        edges = removals.edge.cpu().numpy().astype(np.uint64) ^ np.uint64(0x5851F42D4C957F2D)
+        np.add.at(keys, owner_of(removals.edge_ptr.cpu()).numpy(), _mixed(edges))
+    return keys
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """How rows are drawn.
+
+    Attributes:
+        tolerance: The relative error that is aimed at.
+        seed: Seed of the draws.
+        worth: What draws go by.
+    """
+
+    tolerance: float
+    seed: int
+    worth: Worth
+
+    def of(self, removals: Removals) -> Draws:
+        """The draws of a chunk of removals."""
+        keys = removal_keys(removals)
+        return Draws(self, keys, torch.full([len(keys)], EXACTLY))
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """The draws of one chunk.
+
+    Attributes:
+        sampling: How rows are drawn.
+        keys: A number that stands for each removal `[c]`.
+        sampled: How each was sampled so far, see `Tally.sampled` `[c]`; ops write it.
+    """
+
+    sampling: Sampling
+    keys: np.ndarray
+    sampled: Tensor
+
+    def start(self, op: int) -> Tensor:
+        """Where each removal's draws begin in a op, `BITS` random bits `[c]`."""
+        salt = _mixed(
+            np.array([(self.sampling.seed * 1_000_003 + op + 1) % 2**64], dtype=np.uint64)
+        )
+        return torch.from_numpy((_mixed(self.keys ^ salt) >> np.uint64(32)).astype(np.int64))
+
+    @property
+    def many(self) -> int:
+        """Receivers with more neighbours follow small changes of their own scores to first order."""
+        return max(int(MANY / max(self.sampling.tolerance, 1e-9) ** 2), FEW)
+
+    def of(self, op: Op) -> Drawing | None:
+        """How a step's rows are drawn; None where all are computed."""
+        worth = self.sampling.worth
+        if id(op) not in worth.rows:
+            return None
+        number = list(worth.rows).index(id(op))
+        last = id(op) in worth.last
+        error = self.sampling.tolerance * (1.0 if last else INNER_ERROR)
+        key = id(op)
+        return Drawing(
+            worth.rows[key], error, self.start(number), last, *worth.limits[key], self.sampled
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """How one step's rows are drawn.
+
+    Attributes:
+        worth: How much a change of each row matters `[N]`.
+        error: The relative error of their sum that is aimed at.
+        start: Where each removal's draws begin `[c]`.
+        last: Whether no messages follow.
+        most, least: See `Arriving`.
+        sampled: See `Draws`.
+    """
+
+    worth: Tensor
+    error: float
+    start: Tensor
+    last: bool
+    most: float
+    least: Tensor
+    sampled: Tensor
+
+    def arriving(
+        self, share: Tensor | None, size: Tensor, also: Tensor, mass: Tensor, certain: Tensor
+    ) -> Arriving:
+        """What the step's rows are drawn by; see `Arriving`."""
+        return Arriving(share, size, also, mass, self.worth, certain, self.most, self.least)
+
+
+@dataclass(frozen=True, eq=False)
+class Worth:
+    """How much a change of a row matters for the predictions that count: its importance.
+
+    Attributes:
+        rows: By the id of the op that makes the row, `[N]`; rows of other ops are not drawn.
+        last: The ops whose rows alone say what is predicted: no messages follow, and no other rows join.
+        limits: `most` and `least` of `Arriving`, by the id of the op.
+    """
+
+    rows: dict[int, Tensor]
+    last: frozenset[int]
+    limits: dict[int, tuple[float, Tensor]]
+
+
+def worth_of(ops: Sequence[Op], output: Value, worth: Tensor, sampled_last: bool) -> Worth:
+    """How much a change of every row matters, for each op whose rows can be drawn.
+
+    From the predictions backwards: a row matters as much as the rows that hear it, each by its share. Of
+    ops that do not say how rows pass through them, all are taken to matter alike.
+
+    Args:
+        ops: The plan's.
+        output: Its output.
+        worth: How much each node's prediction matters `[N]`.
+        sampled_last: Whether rows may be drawn that only row-wise maps follow.
+    """
+    known: dict[int, Tensor] = {id(output): worth}
+    direct, inner, joined = {id(output)}, set[int](), _joined(ops)
+    rows, last, limits = dict[int, Tensor](), set[int](), dict[int, tuple[float, Tensor]]()
+    for op in reversed(ops):
+        key, inputs = id(op.output), {id(value) for value in op.inputs}
+        mine = known.pop(key, None)
+        if mine is None or op.output.static:
+            continue
+        if key in direct and op.rowwise:
+            direct |= inputs
+        if key in inner or key in joined or not op.rowwise:
+            inner |= inputs
+        nodes = op.output.space.size == len(worth)
+        if op.samples and op.drawn and nodes and (sampled_last or key not in direct):
+            rows[id(op)] = mine
+            limits[id(op)] = _limits(op, key in inner)
+            if key not in inner:
+                last.add(id(op))
+        told = nodes and (op.rowwise or op.samples)
+        parts = op.worths(mine) if told else [torch.ones_like(worth)] * len(op.inputs)
+        for value, part in zip(op.inputs, parts, strict=True):
+            known[id(value)] = known[id(value)] + part if id(value) in known else part
+    return Worth(rows, frozenset(last), limits)
+
+
+def _joined(ops: Sequence[Op]) -> set[int]:
+    """Values that row-wise ops make of rows of several others, as a residual connection does.
+
+    A row that was drawn meets one there that was not, or not as often: it is moved by its weight.
+    """
+    made_by: dict[int, frozenset[int]] = {}
+    for op in ops:
+        changing = [made_by.get(id(v), frozenset()) for v in op.inputs if not v.static]
+        made_by[id(op.output)] = frozenset().union(*changing) if op.rowwise else frozenset({id(op)})
+    return {value for value, makers in made_by.items() if len(makers) > 1}
+
+
+def _limits(op: Op, inner: bool) -> tuple[float, Tensor]:
+    """`most` and `least` of `Arriving` for a step's rows, from the original ones."""
+    size = op.output.whole().flatten(1).abs().sum(1, dtype=torch.double)
+    typical = float(size.nanmedian()) or float(size.nansum() / len(size))
+    if not 0 < typical < torch.inf:
+        return torch.inf, size[:0]
+    return typical, 1 / (FARTHEST * size.clamp(min=SMALLEST_ROW * typical)) if inner else size[:0]
+
+
+def weighted_alike(
+    op: Op, inputs: Sequence[ChangedRows]
+) -> tuple[Sequence[ChangedRows], Tensor | None]:
+    """Inputs of which the same rows count equally often, and how often; else every change counts once."""
+    some = [changed for changed in inputs if len(changed)]
+    if some and all(c.weight is some[0].weight and c.node is some[0].node for c in some):
+        return inputs, some[0].weight
+    return [folded(c, value) for c, value in zip(inputs, op.inputs, strict=True)], None
+
+
+def unweighted(op: Op, inputs: Sequence[ChangedRows]) -> Sequence[ChangedRows]:
+    """Inputs for a op that knows nothing of weights: a row-wise one keeps them, if all are the same."""
+    found, weight = weighted_alike(op, inputs)
+    if op.rowwise or weight is None:
+        return found
+    return [folded(c, value) for c, value in zip(inputs, op.inputs, strict=True)]
+
+
+def folded(changed: ChangedRows, value: Value) -> ChangedRows:
+    """Rows whose change counts once: what counts `w` times is moved `w` times as far."""
+    if changed.weight is None or not len(changed):
+        return changed
+    base = value.at(changed.node)
+    weight = changed.weight.to(base.dtype).view(-1, *[1] * (base.dim() - 1))
+    # What counts once is as it is, also where the original row is no number.
+    rows = torch.where(weight == 1, changed.rows, torch.lerp(base, changed.rows, weight))
+    return ChangedRows(changed.ptr, changed.node, rows)
+
+
+def thinned(
+    backend: Backend,
+    edges: Edges,
+    reach: Frontier,
+    tied: Tensor,
+    more: ChangedRows,
+    arrives: Arriving,
+    drawing: Drawing,
+) -> tuple[Frontier, Tensor, ChangedRows, Tensor]:
+    """The reached rows that are drawn, what else is known of them, and how often each counts `[T]`."""
+    rows = reach.ptr.diff()
+    reach, chance, kept = backend.draw(edges, reach, arrives, drawing.error, drawing.start, BITS)
+    certain = torch.zeros_like(rows).index_add(0, owner_of(reach.ptr), (chance == 1 << BITS).long())
+    how = torch.where(certain < rows, LAST if drawing.last else INNER, EXACTLY).cpu()
+    torch.maximum(drawing.sampled, how, out=drawing.sampled)
+    own = reach.also >= 0
+    if len(more) and not bool(own.all()):
+        ptr = torch.zeros_like(more.ptr)
+        ptr[1:] = torch.bincount(more.removal[own], minlength=len(ptr) - 1).cumsum(0)
+        more = ChangedRows(ptr, more.node[own], more.rows[own])
+        reach = replace(reach, also=reach.also[own])
+    return reach, tied[kept], more, 2.0**BITS / chance.double()

@@ -1,0 +1,1 @@
+"""Executes programs: edits in, changed rows out."""

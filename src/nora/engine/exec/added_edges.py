@@ -1,0 +1,296 @@
+"""Edges that come, as rows of every space that a model makes of the graph's edges.
+
+A model does the same with an edge that comes as with those that are there: it reads its source, adds to
+its target, turns it round, leaves it in front of the self-loops. What that is can be read off the edges of
+the graph: where each of them stands in a space, and which of its ends an index names there. Only what
+holds for *every* edge of a type (self-loops apart) holds for a new one; where edges of a type differ in
+this, nobody can say, and a full pass is taken.
+
+New rows have the numbers after the last one of their space. They are rows that have changed, in every
+value of the space, so that nobody asks for what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from nora.engine.exec.edge_templates import CannotComeError, Templates
+from nora.engine.ir.changed_rows import ChangedRows, Gained
+from nora.engine.ir.edges import Edges, well_behaved
+from nora.engine.ir.op import Op, RowOp, Value
+from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.space import Space
+from nora.engine.ops.gather import Concat, Gather, sorted_by_removal
+from nora.engine.ops.reduce import Reduce
+from nora.engine.ops.whole import WholeGraphOp
+from nora.engine.passes.fuse_aggregation import WeightedSum
+from nora.engine.passes.fuse_softmax import Grouped
+
+if TYPE_CHECKING:
+    from nora.engine.ir.edges import Comes
+    from nora.engine.program import Program
+
+
+class Arrivals:
+    """The edges that come with the edits of a chunk, in every space.
+
+    Args:
+        templates: What edges become.
+        gained: The edges, by type.
+        count: The number of edits in the chunk.
+    """
+
+    def __init__(self, templates: Templates, gained: Sequence[Gained], count: int) -> None:
+        self.templates, self.gained, self.count = templates, gained, count
+        self._rows: dict[int, tuple[Tensor, Space]] = {}
+        self._index: dict[tuple[int, int, int], tuple[Tensor, Any]] = {}
+        self._values: dict[int, tuple[Tensor, Value]] = {}
+        for one in gained:
+            templates.of(one.key)
+
+    @cached_property
+    def loops(self) -> bool:
+        """Whether a self-loop comes."""
+        return any(bool((one.source == one.target).any()) for one in self.gained)
+
+    def removal(self, space: Space) -> Tensor:
+        """The edit that each new row of a space comes with `[rows]`."""
+        if id(space) not in self._rows:
+            parts = [
+                owner_of(one.ptr)
+                for one in self.gained
+                for _ in self.templates.slots(space, one.key)
+            ]
+            found = torch.cat(parts) if parts else torch.empty(0, dtype=torch.long)
+            self._rows[id(space)] = (found, space)
+        return self._rows[id(space)][0]
+
+    def more(self, space: Space) -> int:
+        """How many rows come."""
+        return 0 if space.origin is None else len(self.removal(space))
+
+    def _start(self, space: Space, key: Any) -> int:
+        """Where the new rows of a type begin in a space."""
+        start = space.size
+        for one in self.gained:
+            if one.key == key:
+                break
+            start += len(self.templates.slots(space, one.key)) * len(one.source)
+        return start
+
+    def index(self, space: Space, index: Tensor, target: Space) -> Tensor:
+        """The rows of `target` that the new rows of a space name by an index."""
+        known = (id(space), id(index), id(target))
+        if known not in self._index:
+            parts = []
+            for one in self.gained:
+                for rows in self.templates.slots(space, one.key):
+                    what, which = self.templates.end(rows, index, target, one.key)
+                    if what == "slot":
+                        every = torch.arange(len(one.source)) + which * len(one.source)
+                        parts.append(every + self._start(target, one.key))
+                    elif what == "row":
+                        parts.append(torch.full_like(one.source, which))
+                    else:
+                        found = self.templates.places(target)[(one.source, one.target)[which]]
+                        if bool((found < 0).any()):
+                            raise CannotComeError(f"a new edge has none of the {target.label}")
+                        parts.append(found)
+            found = torch.cat(parts) if parts else index[:0]
+            self._index[known] = (found, (space, index, target))
+        return self._index[known][0]
+
+    def at(self, space: Space, index: Tensor, target: Space, rows: Tensor) -> Tensor:
+        """`index[rows]`, new rows included."""
+        more = self.more(space)
+        if not more:
+            return index[rows]
+        new = rows >= space.size
+        found = index[rows.clamp(max=space.size - 1)]
+        found[new] = self.index(space, index, target)[rows[new] - space.size]
+        return found
+
+    def concat(self, op: Concat) -> list[Tensor]:
+        """Of every part: the number, in the whole, of each of its new rows."""
+        found = []
+        made = 0
+        for part, start in zip(op.inputs, op.starts, strict=False):
+            mine = torch.full((self.more(part.space),), -1)
+            for one in self.gained:
+                whole = self.templates.slots(op.output.space, one.key)
+                every = torch.arange(len(one.source))
+                for at, rows in enumerate(self.templates.slots(part.space, one.key)):
+                    for place, there in enumerate(whole):
+                        if torch.equal(there, rows + start):
+                            first = self._start(part.space, one.key) - part.space.size
+                            mine[first + at * len(every) + every] = (
+                                self._start(op.output.space, one.key) + place * len(every) + every
+                            )
+            if bool((mine < 0).any()):
+                raise CannotComeError("new edges are put together with others in an unknown order")
+            made += len(mine)
+            found.append(mine)
+        if made != self.more(op.output.space):
+            raise CannotComeError("new edges are put together with others in an unknown order")
+        return found
+
+    def rows(self, value: Value) -> Tensor:
+        """The new rows of a value that nothing changes but what is said of the edges themselves."""
+        if id(value) not in self._values:
+            self._values[id(value)] = (self._made(value), value)
+        return self._values[id(value)][0]
+
+    def _made(self, value: Value) -> Tensor:
+        space, op = value.space, value.op
+        if id(value) in self.templates.given:
+            return self._said(*self.templates.given[id(value)])
+        if op is None:
+            assert value.base is not None
+            first = value.base[:1]
+            if not bool(
+                ((value.base == first) | ((value.base != value.base) & (first != first))).all()
+            ):
+                raise CannotComeError(f"the model has numbers of its own for the {space.label}")
+            return first.expand(self.more(space), *first.shape[1:])
+        if isinstance(op, RowOp):
+            if not self.more(space):
+                return value.at(torch.zeros(0, dtype=torch.long))
+            return op.function(*(self.rows(one) for one in op.inputs))
+        if isinstance(op, Gather):
+            source = op.inputs[0]
+            index = self.index(space, op.index, source.space)
+            if not self.more(source.space):
+                if not source.static:
+                    raise CannotComeError("what is said of new edges depends on what changes")
+                return source.at(index)
+            every = self.rows(source)
+            if bool((index < source.space.size).any()):
+                raise CannotComeError("what is said of new edges is read from others")
+            return every[index - source.space.size]
+        raise CannotComeError(
+            f"what is said of new edges is made in an unknown way ({type(op).__name__})"
+        )
+
+    def _said(self, key: Any, name: str, value: Value) -> Tensor:
+        """What was said of the new edges."""
+        none = value.at(torch.zeros(0, dtype=torch.long))
+        one = next((each for each in self.gained if each.key == key), None)
+        if one is None:
+            return none
+        if name == "edge_index":
+            return torch.stack([one.source, one.target], dim=1) - self.templates.shift(key).t()
+        if name == "adj_t":
+            found = one.said.get("edge_weight")
+            return none.new_ones(len(one.source)) if found is None else found.to(none)
+        if name not in one.said:
+            raise CannotComeError(f"{name} of a new edge is not known")
+        return one.said[name].to(none)
+
+    def comes(self, comes: Comes) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """The edges of a convolution that come: `removal`, `source`, `target`, `weight`; see `Comes`."""
+        space = comes.space
+        removal = self.removal(space)
+        source, target = (self._global(space, comes.ends, side) for side in (0, 1))
+        weight = None
+        if comes.weight is not None:
+            weight = self._beside(comes.weight, space).reshape(-1)
+        if comes.kind is not None:
+            value, number = comes.kind
+            mine = self._beside(value, space) == number
+            removal, source, target = removal[mine], source[mine], target[mine]
+            weight = None if weight is None else weight[mine]
+        return removal, source, target, weight
+
+    def _beside(self, value: Value, space: Space) -> Tensor:
+        """New rows of what is said of the edges of a space."""
+        if value.space is not space:
+            theirs, own = value.space.origin, space.origin
+            if theirs is None or own is None or not torch.equal(theirs, own):
+                raise CannotComeError("what is said of edges stands in another order")
+        return self.rows(value)
+
+    def _global(self, space: Space, ends: Tensor, side: int) -> Tensor:
+        """Where the new rows of a space begin or end, by what its other rows do; `ends` is `[2, rows]`."""
+        parts = []
+        for one in self.gained:
+            for rows in self.templates.slots(space, one.key):
+                which = self.templates.side(rows, ends, side, one.key)
+                parts.append((one.source, one.target)[which])
+        return torch.cat(parts) if parts else ends[side, :0]
+
+    def seeds(self, ops: Sequence[Op]) -> dict[int, ChangedRows]:
+        """New rows of all that is given, by the value's id."""
+        found = {}
+        for op in ops:
+            for value in op.inputs:
+                if value.op is None and self.more(value.space) and id(value) not in found:
+                    every = torch.arange(self.more(value.space)) + value.space.size
+                    found[id(value)] = sorted_by_removal(
+                        self.removal(value.space), every, self.rows(value), self.count
+                    )
+        return found
+
+    def check(self, program: Program) -> None:
+        """Look everything up that the ops will ask for.
+
+        Raises:
+            CannotComeError: Where something is not known.
+        """
+        for op in program.ops:
+            if isinstance(op, Gather):
+                self._check_gather(op)
+            elif isinstance(op, Reduce):
+                self._check_scatter(op)
+            elif isinstance(op, WeightedSum):
+                self._check_gather(op.gather)
+                self._check_scatter(op.scatter)
+            elif isinstance(op, Grouped):
+                if self.more(op.nodes):
+                    raise CannotComeError("edges are made of other edges")
+                self._check_into(op.edges, op.index, op.nodes)
+            elif isinstance(op, Concat):
+                self.concat(op)
+            elif isinstance(op, WholeGraphOp) and op.extremum and not self.more(op.output.space):
+                continue  # in whichever order
+            elif not isinstance(op, RowOp) and any(
+                self.more(value.space) for value in (*op.inputs, op.output)
+            ):
+                raise CannotComeError("an operation takes all edges at once")
+            edges = getattr(op, "edges", None)
+            if isinstance(edges, Edges):
+                self._check_edges(edges)
+        self.seeds(program.ops)
+
+    def _check_edges(self, edges: Edges) -> None:
+        comes = edges.comes
+        if comes is None:
+            raise CannotComeError("a rule does not say what becomes of an edge that comes")
+        if comes.kind is not None:
+            value, _ = comes.kind
+            if not bool(torch.isin(self._beside(value, comes.space), value.whole()).all()):
+                raise CannotComeError("the graph has no edge of the kind that comes")
+        weight = self.comes(comes)[3]
+        if weight is not None and edges.normalise == "sym" and edges.weight is not None:
+            both = torch.cat([edges.weight.double(), weight.double()])
+            if len(weight) and not well_behaved(both):
+                raise CannotComeError("weights whose sums cancel are summed anew")
+
+    def _check_gather(self, op: Gather) -> None:
+        if self.more(op.output.space):
+            self.index(op.output.space, op.index, op.inputs[0].space)
+
+    def _check_scatter(self, op: Reduce) -> None:
+        if op.reduce == "last" and self.more(op.inputs[0].space):
+            raise CannotComeError("the last of several edges decides")
+        self._check_into(op.inputs[0].space, op.index, op.output.space)
+
+    def _check_into(self, space: Space, index: Tensor, target: Space) -> None:
+        if self.more(target) and self.more(space):
+            raise CannotComeError("edges are made of other edges")
+        if self.more(space):
+            self.index(space, index, target)

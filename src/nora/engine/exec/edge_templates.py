@@ -1,0 +1,134 @@
+"""What a model makes of the graph's edges, read off those that are there; see `arrivals`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from nora.engine.ir.op import Value
+from nora.engine.ir.space import Space
+from nora.graph.edge_lookup import EdgeLookup
+
+
+class CannotComeError(Exception):
+    """It is not known what a model does with an edge that comes; the message says why."""
+
+
+class Template(NamedTuple):
+    """The edges of one type that are no self-loops: their numbers `[K]` and ends, global ids `[2, K]`."""
+
+    number: Tensor
+    ends: Tensor
+
+
+class Templates:
+    """What every edge of the graph becomes, type by type; read off once.
+
+    Args:
+        lookup: The graph's edges.
+        starts: The first global id of every node type.
+        given: What is known of edges before the model runs: by the value's id, its edge type, name and value.
+    """
+
+    def __init__(
+        self, lookup: EdgeLookup, starts: dict[Any, int], given: dict[int, tuple[Any, str, Value]]
+    ) -> None:
+        self.lookup, self.starts, self.given = lookup, starts, given
+        self._known: dict[Any, Template] = {}
+        self._slots: dict[tuple[int, Any], tuple[list[Tensor], Space]] = {}
+        self._found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def shift(self, key: Any) -> Tensor:
+        """What makes local ids of both ends of a type's edges global `[2, 1]`."""
+        ends = (0, 0) if key is None else (self.starts[key[0]], self.starts[key[2]])
+        return torch.tensor(ends).unsqueeze(1)
+
+    def of(self, key: Any) -> Template:
+        """The edges of a type."""
+        if key not in self._known:
+            own = self.lookup.types[key]
+            ends = own.edges.cpu() + self.shift(key)
+            rows = (ends[0] != ends[1]).nonzero().flatten()
+            if not len(rows):
+                raise CannotComeError("the graph has no edge of the kind that comes")
+            self._known[key] = Template(rows + own.start, ends[:, rows])
+        return self._known[key]
+
+    def slots(self, space: Space, key: Any) -> list[Tensor]:
+        """The rows of a space that every edge of a type has: the first of each `[K]`, then the second."""
+        if space.origin is None:
+            return []
+        if (id(space), key) not in self._slots:
+            number = self.of(key).number
+            indptr, row = space.by_origin
+            reach = torch.cat(
+                [indptr, indptr[-1:].expand(max(0, self.lookup.total + 1 - len(indptr)))]
+            )
+            counts = reach[number + 1] - reach[number]
+            count = int(counts[0])
+            if bool((counts != count).any()):
+                raise CannotComeError(
+                    f"the model uses some of the graph's edges otherwise than others ({space.label})"
+                )
+            found = [row[reach[number] + at] for at in range(count)]
+            # The space is kept, so that its id stays its own.
+            self._slots[id(space), key] = (found, space)
+        return self._slots[id(space), key][0]
+
+    def end(self, rows: Tensor, index: Tensor, space: Space, key: Any) -> tuple[str, Any]:
+        """What an index names in `space` at the rows of a type's edges: an end, a slot, or one row for all.
+
+        Args:
+            rows: The rows `[K]`; see `slots`.
+            index: Rows of `space`, one for every row of another.
+            space: Whose rows are named.
+            key: The edge type.
+        """
+        known = (id(rows), id(index), id(space))
+        if known not in self._found:
+            self._found[known] = (*self._named(index[rows], space, key), rows, index, space)
+        what, which = self._found[known][:2]
+        return what, which
+
+    def side(self, rows: Tensor, ends: Tensor, side: int, key: Any) -> int:
+        """Which end of a type's edges `ends[side]` has at their rows: 0 is where they start."""
+        known = ("side", id(rows), id(ends), side)
+        if known not in self._found:
+            named, own = ends[side][rows], self.of(key).ends
+            which = next((at for at in (0, 1) if torch.equal(named, own[at])), None)
+            if which is None:
+                raise CannotComeError("it is not known where a new edge leads")
+            self._found[known] = (which, rows, ends)
+        return int(self._found[known][0])
+
+    def _named(self, named: Tensor, space: Space, key: Any) -> tuple[str, Any]:
+        for at, slot in enumerate(self.slots(space, key)):
+            if torch.equal(named, slot):
+                return "slot", at
+        if not space.global_ and space.ends.size(0) <= 1 and space.origin is None:
+            place = self.places(space)
+            for at, end in enumerate(self.of(key).ends):
+                if torch.equal(named, place[end]):
+                    return "end", at
+        if space.everlasting and space.global_ and bool((named == named[0]).all()):
+            return "row", int(named[0])
+        raise CannotComeError(f"it is not known which of the {space.label} a new edge goes with")
+
+    def places(self, space: Space) -> Tensor:
+        """The row of every node in a space of nodes `[num_nodes]`, −1 without one."""
+        known = ("places", id(space))
+        if known not in self._found:
+            place = torch.full((space.num_nodes,), -1)
+            every = torch.arange(space.size)
+            if not space.ends.size(0):  # nodes that stay
+                if space.size != space.num_nodes:
+                    raise CannotComeError(f"it is not known which of the {space.label} is whose")
+                place = every
+            else:
+                place[space.ends[0]] = every
+                if not torch.equal(place[space.ends[0]], every):
+                    raise CannotComeError(f"a node has several of the {space.label}")
+            self._found[known] = (place, space)
+        return self._found[known][0]

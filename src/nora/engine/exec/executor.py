@@ -1,0 +1,124 @@
+"""A program's operations in order: what each is given, what is handed on, and what nobody reads any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nora.engine.estimate.sampling import folded, unweighted
+from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.op import Chunk, Op, Value
+from nora.engine.ops.gather import really_changed
+from nora.engine.ops.low_rank import LowRankOp, LowRankRows
+from nora.engine.passes.fuse_epilogue import Epilogue, fuse_epilogue
+from nora.engine.passes.low_rank import low_rank
+
+
+@dataclass(frozen=True, eq=False)
+class Executor:
+    """How chunks of removals go through the ops.
+
+    Attributes:
+        ops: The ops.
+        output: What they make.
+        following: Row-wise ops that are done with the one before them, by its id.
+        mixers: Steps whose output moves as a whole, by their id.
+        finished: For every op, the values nobody reads after it.
+    """
+
+    ops: Sequence[Op]
+    output: Value
+    following: dict[int, Epilogue]
+    mixers: dict[int, LowRankOp]
+    finished: list[list[int]]
+
+    @staticmethod
+    def of(ops: Sequence[Op], output: Value) -> Executor:
+        """Look at the ops once, for all chunks."""
+        last = {id(value): at for at, op in enumerate(ops) for value in op.inputs}
+        last[id(output)] = len(ops)
+        ends: list[list[int]] = [[] for _ in range(len(ops) + 1)]
+        for key, at in last.items():
+            ends[at].append(key)
+        return Executor(ops, output, fuse_epilogue(ops, output), low_rank(ops), ends[:-1])
+
+    def run(
+        self,
+        chunk: Chunk,
+        given: dict[int, ChangedRows],
+        edited: bool = False,
+        seen: dict[int, ChangedRows] | None = None,
+    ) -> ChangedRows:
+        """Changed rows of the output.
+
+        Args:
+            chunk: The removals.
+            given: Rows that are known to change, by the id of their value.
+            edited: Whether what no removal changes may have changed.
+            seen: Filled with the changed rows of every value.
+        """
+        nothing = chunk.nothing()
+        rows: dict[int, ChangedRows | LowRankRows] = dict(given)
+
+        def spread(value: Value) -> ChangedRows:
+            """A value's changed rows; of one that moves as a whole all, made once."""
+            found = rows.get(id(value), nothing)
+            if isinstance(found, LowRankRows):
+                found = all_rows[id(value)] = all_rows.get(id(value)) or found.spread(chunk)
+            return found
+
+        all_rows: dict[int, ChangedRows] = {}
+        done: set[int] = set()
+        for op, finished in zip(self.ops, self.finished, strict=True):
+            if id(op) not in done and (edited or not op.output.static):
+                inputs = [rows.get(id(value), nothing) for value in op.inputs]
+                if seen is None and (mixture := self._mixture(chunk, op, inputs)):
+                    rows[id(op.output)] = mixture
+                else:
+                    then = self.following.get(id(op)) if seen is None else None
+                    values, made = _made(chunk, op, [spread(v) for v in op.inputs], then)
+                    done |= {id(one) for one in (then.ops if then else ())}
+                    for value, changed in zip(values, made, strict=True):
+                        rows[id(value)] = changed
+                        if seen is not None:
+                            seen[id(value)] = changed
+            for key in finished:
+                rows.pop(key, None)
+                all_rows.pop(key, None)
+        return spread(self.output)
+
+    def _mixture(
+        self, chunk: Chunk, op: Op, inputs: Sequence[ChangedRows | LowRankRows]
+    ) -> LowRankRows | None:
+        """The step's output as one that moves as a whole, where it does."""
+        mixer = self.mixers.get(id(op))
+        if mixer is None or not mixer.can(chunk):
+            return None
+        mixed = [
+            c if isinstance(c, LowRankRows) else LowRankRows.of_changed(one, folded(c, one.value))
+            for one, c in zip(mixer.inputs, inputs, strict=True)
+        ]
+        made = mixer.mixed(chunk, mixed)
+        chunk.tally.bytes += made.apart.rows.nbytes + 4 * made.apart.node.nbytes
+        return made
+
+
+def _made(
+    chunk: Chunk, op: Op, inputs: Sequence[ChangedRows], then: Epilogue | None
+) -> tuple[Sequence[Value], Sequence[ChangedRows]]:
+    """What a op makes, or what follows it makes of that: the values, and their changed rows."""
+    if chunk.draws is not None and not op.samples:
+        inputs = list(unweighted(op, inputs))
+    if then is None:
+        values: Sequence[Value] = (op.output,)
+        made: Sequence[ChangedRows] = [op.changed(chunk, inputs)]
+    else:
+        values = then.made
+        made = op.passed_on(chunk, inputs, then) or [chunk.nothing()] * len(values)
+    made = [
+        really_changed(value, changed) if value.space.global_ and len(changed) else changed
+        for value, changed in zip(values, made, strict=True)
+    ]
+    for changed in made:
+        chunk.tally.bytes += changed.rows.nbytes + 4 * changed.node.nbytes
+    return values, made

@@ -1,0 +1,141 @@
+"""What the compiled loops read, by name: `numba` takes named tuples of arrays as they are.
+
+`Arrays` in `edges.py` is one more.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Pairs(NamedTuple):
+    """Pairs (removal, row): those of removal `c` are `node[ptr[c]:ptr[c + 1]]`."""
+
+    ptr: np.ndarray
+    node: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """Arrays of the size of the graph that are clean (−1, 0, 0) on entry and on return."""
+
+    slot: np.ndarray
+    loss: np.ndarray
+    lost: np.ndarray
+
+
+class Senders(NamedTuple):
+    """Whose messages change: `source`, `row` and `scale` of `Frontier`."""
+
+    source: np.ndarray
+    row: np.ndarray
+    scale: np.ndarray
+
+
+class Reached(NamedTuple):
+    """Where they arrive: the same fields of `Frontier`."""
+
+    edge_ptr: np.ndarray
+    slot: np.ndarray
+    also: np.ndarray
+    ptr: np.ndarray
+    node: np.ndarray
+    left: np.ndarray
+
+
+class SumArrays(NamedTuple):
+    """The fields of `Sums`."""
+
+    y: np.ndarray
+    total: np.ndarray
+    unit: np.ndarray
+    size: np.ndarray
+    plus: np.ndarray
+    whole: np.ndarray
+
+
+class TieArrays(NamedTuple):
+    """The fields of `Ties`, and marks for every place in `by_target`, clean on entry and on return."""
+
+    ptr: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+    loss: np.ndarray
+    lost: np.ndarray
+    place: np.ndarray
+    weight: np.ndarray
+    gone: np.ndarray
+
+
+class NewRows(NamedTuple):
+    """Changed rows of what is added to a sum."""
+
+    node: np.ndarray
+    rows: np.ndarray
+
+
+class Scores(NamedTuple):
+    """What neighbours send and both parts of its score, on the whole graph or where they changed."""
+
+    y: np.ndarray
+    near: np.ndarray
+    far: np.ndarray
+
+
+class Softmax(NamedTuple):
+    """An attention step's output, and each softmax's largest score and denominator.
+
+    `unit` is one over the usual size of each column, `size` how large what nodes send is by that.
+    """
+
+    whole: np.ndarray
+    peak: np.ndarray
+    share: np.ndarray
+    unit: np.ndarray
+    size: np.ndarray
+
+
+class Ways(NamedTuple):
+    """The edges of a weighted sum, in CSR form by where they start and by where they lead."""
+
+    out_ptr: np.ndarray
+    out_edge: np.ndarray
+    in_ptr: np.ndarray
+    in_edge: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+
+
+class News(NamedTuple):
+    """What a chunk changes: rows `y` and weights `w`, and which edges and which sums it takes away."""
+
+    y: Pairs
+    w: Pairs
+    lost: Pairs
+    gone: Pairs
+
+
+class Terms(NamedTuple):
+    """The numbers of a weighted sum, before and where they changed; weights are none or one per edge.
+
+    `unit` is by what rows are measured (`scales`), `size` how large those of `y` are by that.
+    """
+
+    y: np.ndarray
+    y_rows: np.ndarray
+    w: np.ndarray
+    w_rows: np.ndarray
+    start: np.ndarray
+    total: np.ndarray
+    unit: np.ndarray
+    size: np.ndarray
+
+
+class Marks(NamedTuple):
+    """Marks of targets, sources and edges (−1) and of lost edges, clean on entry and on return."""
+
+    slot: np.ndarray
+    y_slot: np.ndarray
+    w_slot: np.ndarray
+    lost: np.ndarray

@@ -1,0 +1,81 @@
+"""Which backend answers: the compiled loops where they pay and can be had, else plain torch."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nora.engine.exec.kernels import vectorised
+from nora.engine.exec.kernels.protocol import Backend
+from nora.machine import collector_paused
+from nora.model import Problem
+from nora.stacklevel import warn
+
+BackendName = Literal["auto", "compiled", "vectorised"]
+# Below this many (nodes × edges), loading the compiled loops costs more than they save.
+COMPILE_ABOVE = 10_000_000
+# Preparing a graph of so many nodes and edges takes far longer than loading the loops.
+LARGE_GRAPH = 1_000_000
+# What the compiled loops are compiled for.
+FLOATS = (torch.float32, torch.float64)
+
+
+def pick_backend(name: BackendName, problem: Problem, removals: int) -> Backend:
+    """The compiled loops on the CPU when there is enough to do, else plain torch.
+
+    Raises:
+        ImportError: When the compiled loops are asked for by name, and `numba` cannot be imported.
+    """
+    if name not in ("auto", "compiled", "vectorised"):
+        raise ValueError(f"backend is {name!r}; it must be 'auto', 'compiled' or 'vectorised'")
+    edge_index = problem.edge_index
+    on_cpu = edge_index.device.type == "cpu"
+    if name == "compiled" and not on_cpu:
+        raise ValueError(f"backend='compiled' runs on the CPU; the data is on {edge_index.device}")
+    features = [store.get("x") for store in problem.data.node_stores]
+    plain = all(
+        x.dtype in FLOATS for x in features if isinstance(x, Tensor) and x.is_floating_point()
+    )
+    size = edge_index.size(1) + problem.num_nodes
+    large = plain and (removals * size > COMPILE_ABOVE or size > LARGE_GRAPH)
+    if name == "vectorised" or (name == "auto" and not (on_cpu and large)):
+        return vectorised
+    with collector_paused():
+        missing = _why_no_numba()
+        if missing is None:
+            from nora.engine.exec.kernels import compiled
+
+            _fill_registries()
+            return compiled
+    if name == "compiled":
+        raise ImportError(
+            f"backend='compiled' needs numba, which cannot be imported ({missing}): "
+            "pip install numba, or backend='vectorised', which gives the same numbers in more time"
+        )
+    warn(
+        f"numba cannot be imported ({missing}): the same numbers are computed without its compiled "
+        "loops, which takes two to five times as long on large graphs. To have them: pip install numba",
+        RuntimeWarning,
+    )
+    return vectorised
+
+
+def _why_no_numba() -> str | None:
+    """What its import says, which also fails where NumPy is newer than it knows; None if it is there."""
+    try:
+        import numba  # noqa: F401
+    except ImportError as error:
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return None
+
+
+@cache
+def _fill_registries() -> None:
+    """What the first call of a compiled loop would load: here it takes half as long."""
+    from numba.core.registry import cpu_target
+
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()

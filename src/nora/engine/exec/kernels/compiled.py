@@ -1,0 +1,358 @@
+"""The index work and the sums of the engine as compiled loops (CPU, `numba`).
+
+Each function works on a chunk of removals, one removal after the other, with scratch arrays of the
+size of the graph. They release the GIL: chunks run on several threads. `vectorised.py` has the same
+functions in plain torch, for other devices and small graphs.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nora.engine.exec.kernels import (
+    loops,
+    loops_attention,
+    loops_drawn,
+    loops_messages,
+    loops_pairs,
+    loops_sampling,
+    loops_sums,
+    vectorised,
+)
+from nora.engine.exec.kernels.arrays import (
+    Marks,
+    NewRows,
+    News,
+    Pairs,
+    Reached,
+    Scores,
+    Scratch,
+    Senders,
+    Softmax,
+    SumArrays,
+    Terms,
+    TieArrays,
+    Ways,
+)
+from nora.engine.exec.kernels.choice import FLOATS
+from nora.engine.exec.kernels.pages import room
+from nora.engine.ir.changed_rows import (
+    LOST_DIGITS,
+    Arriving,
+    Attention,
+    ChangedRows,
+    Frontier,
+    Removals,
+    Sums,
+    Turning,
+)
+from nora.engine.ir.edges import Edges, Ties
+from nora.engine.ir.op import BLOCK_BYTES, Chunk, Then
+from nora.engine.passes.fuse_aggregation import WeightedSum
+from nora.engine.passes.fuse_epilogue import join_blocks, through
+
+_CODES = {"none": loops.NONE, "mean": loops.MEAN, "sym": loops.SYM}
+# Rows no wider than this are added to where they stand; wider ones are put together one after the other.
+NARROW_BYTES = 256
+_local = threading.local()
+
+
+def _scratch(num_nodes: int) -> Scratch:
+    """This thread's slot (int32, −1), loss (float64, 0) and lost (int64, 0) arrays, kept clean."""
+    if getattr(_local, "size", -1) < num_nodes:
+        _local.size = num_nodes
+        _local.arrays = Scratch(
+            np.full(num_nodes, -1, dtype=np.int32),
+            np.zeros(num_nodes),
+            np.zeros(num_nodes, dtype=np.int64),
+        )
+    return _local.arrays
+
+
+def _flat(tensor: Tensor) -> np.ndarray:
+    return tensor.flatten(1).contiguous().numpy()
+
+
+def _pairs(ptr: Tensor, node: Tensor) -> Pairs:
+    return Pairs(ptr.numpy(), node.numpy())
+
+
+def _senders(source: Tensor, row: Tensor, scale: Tensor) -> Senders:
+    return Senders(source.numpy(), row.numpy(), scale.numpy())
+
+
+def _reached(reach: Frontier) -> Reached:
+    return Reached(*(getattr(reach, name).numpy() for name in Reached._fields))
+
+
+def _sums(base: Sums) -> SumArrays:
+    return SumArrays(
+        _flat(base.y),
+        _flat(base.total),
+        base.unit.numpy(),
+        base.size.numpy(),
+        _flat(base.plus),
+        _flat(base.whole),
+    )
+
+
+def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
+    return tuple(torch.from_numpy(array) for array in arrays)
+
+
+def _ties(edges: Edges, ties: Ties) -> TieArrays:
+    """With this thread's marks of edges, kept clean."""
+    count = edges.source.numel()
+    if getattr(_local, "edges", -1) < count:
+        _local.edges, _local.gone = count, np.zeros(count, dtype=np.bool_)
+    return TieArrays(
+        ties.ptr.numpy(), ties.source.numpy(), ties.target.numpy(), ties.loss.numpy(),
+        ties.lost.numpy(), ties.place.numpy(), ties.weight.numpy(), _local.gone,
+    )  # fmt: skip
+
+
+def find_sources(
+    edges: Edges, removals: Removals, changed: ChangedRows, ties: Ties
+) -> tuple[Tensor, ...]:
+    """See `Backend.find_sources`."""
+    removed, rows = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
+    code, scratch = _CODES[edges.normalise], _scratch(edges.num_nodes)
+    tied = _ties(edges, ties)
+    return _tensors(*loops.find_sources(edges.arrays, removed, rows, tied, code, scratch))
+
+
+def expand(
+    edges: Edges,
+    removals: Removals,
+    sources: tuple[Tensor, ...],
+    also: tuple[Tensor, Tensor],
+    ties: Ties,
+) -> Frontier:
+    """See `Backend.expand`."""
+    src_ptr, source, row, scale = sources
+    arrays = loops.expand(
+        edges.arrays, _pairs(removals.ptr, removals.node), _pairs(src_ptr, source), _pairs(*also),
+        _ties(edges, ties), _CODES[edges.normalise], _scratch(edges.num_nodes),
+    )  # fmt: skip
+    edge_ptr, slot, also_slot, ptr, node, left = _tensors(*arrays)
+    return Frontier(source, row, scale, edge_ptr, slot, also_slot, ptr, node, left)
+
+
+def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor) -> Tensor:
+    """See `Backend.message_change`."""
+    _, source, row, scale = sources
+    size = torch.empty(len(source), dtype=torch.double)
+    senders = _senders(source, row, scale)
+    loops_messages.message_change(senders, edges.arrays.right, _flat(y), _flat(rows), size.numpy())
+    return size
+
+
+def messages_that_count(
+    edges: Edges, sources: tuple[Tensor, ...], rows: ChangedRows, y: Tensor
+) -> tuple[tuple[Tensor, ...], ChangedRows]:
+    """See `Backend.messages_that_count`."""
+    if rows.weight is None:
+        return sources, rows
+    ptr, source, row, scale = sources
+    moved = rows.rows.clone(memory_format=torch.contiguous_format)
+    scale = scale.clone()
+    loops_sampling.messages_that_count(
+        _senders(source, row, scale),
+        edges.arrays.right,
+        rows.weight.numpy(),
+        _flat(y),
+        _flat(moved),
+    )
+    return (ptr, source, row, scale), ChangedRows(rows.ptr, rows.node, moved)
+
+
+def draw(
+    edges: Edges, reach: Frontier, arrives: Arriving, error: float, start: Tensor, bits: int
+) -> tuple[Frontier, Tensor, Tensor]:
+    """See `Backend.draw`."""
+    arrays, count = _reached(reach), len(reach.node)
+    share = edges.arrays.weight if arrives.share is None else arrives.share.numpy()
+    sizes, floor, chance = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
+    loops_sampling.arriving(
+        edges.arrays, share, reach.source.numpy(), arrives.size.numpy(), arrays,
+        arrives.also.numpy(), arrives.worth.numpy(), arrives.mass.numpy(), arrives.certain.numpy(),
+        arrives.most, arrives.least.numpy(), sizes, floor,
+    )  # fmt: skip
+    loops_sampling.draw(arrays.ptr, sizes, floor, error, start.numpy(), bits, chance)
+    found = loops_sampling.compacted(
+        arrays.ptr, arrays.node, arrays.left, chance, arrays.slot, arrays.also
+    )
+    ptr, node, left, drawn = _tensors(*found)
+    reach = replace(reach, ptr=ptr, node=node, left=left)
+    return reach, drawn, torch.from_numpy(chance) > 0
+
+
+def propagate(
+    edges: Edges,
+    sources: tuple[Tensor, ...],
+    reach: Frontier,
+    tied: Tensor,
+    base: Sums,
+    rows: Tensor,
+    plus: ChangedRows,
+    ties: Ties,
+    then: Then | None = None,
+) -> tuple[Tensor, ...]:
+    """See `Backend.propagate`."""
+    count, width, dtype = len(reach.node), base.y.size(1), base.y.dtype
+    change = room(len(reach.source), width, dtype=dtype).numpy()
+    sizes = torch.empty(len(reach.source), 2, dtype=dtype).numpy()
+    senders, arrays, reached = _senders(*sources[1:]), _sums(base), _reached(reach)
+    y_rows, more = _flat(rows), NewRows(plus.node.numpy(), _flat(plus.rows))
+    csr, unit, doubtful = edges.arrays, arrays.unit, tied.clone().numpy()
+    own = loops.places(reached.also[: len(plus)], count)
+    loops_messages.message_changes(senders, csr.right, arrays.y, y_rows, unit, change, sizes)
+
+    narrow = width * dtype.itemsize <= NARROW_BYTES
+    size = count if narrow or then is None else max(64, BLOCK_BYTES // (width * dtype.itemsize))
+    masses = torch.empty(min(size, count), 2, dtype=dtype).numpy()
+    rows_then = room(min(size, count), width, dtype=dtype)
+    outs = rows_then.numpy()
+    if not narrow:
+        arriving = loops.by_slot(reached.slot, reached.edge_ptr, count, len(csr.weight) > 0)
+    made = []
+    for first in range(0, max(count, 1), max(size, 1)):
+        last = min(first + size, count)
+        block, out = (first, last), outs[: last - first]
+        if narrow:
+            loops_messages.scatter(csr, senders.source, reached, change, sizes, out, masses)
+        else:
+            loops_messages.gather(
+                csr, senders.source, arriving, change, sizes, block, out, masses
+            )  # fmt: skip
+        unsure = loops_messages.exchange(
+            csr, reached, arrays, more, own, LOST_DIGITS, block, masses, out, doubtful
+        )
+        if unsure:
+            loops_messages.sum_anew(
+                csr, sources[0].numpy(), senders, reached, doubtful, arrays, y_rows, more, own,
+                _ties(edges, ties), block, out, _scratch(edges.num_nodes).slot,
+            )  # fmt: skip
+        new = rows_then[: last - first]
+        if then is None:
+            return (new,)
+        made.append(through(then, new) if narrow else then(new))
+    return join_blocks(made)
+
+
+def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
+    """See `Backend.union`."""
+    slot = _scratch(num_nodes).slot
+    return _tensors(*loops.union(_pairs(a.ptr, a.node), _pairs(b.ptr, b.node), slot))
+
+
+def attend(
+    edges: Edges,
+    removals: Removals,
+    changed: ChangedRows,
+    reach: Frontier,
+    base: Attention,
+    rows: tuple[Tensor, Tensor, Tensor],
+    ties: Ties,
+    tied: Tensor,
+    turning: Turning | None = None,
+) -> Tensor:
+    """See `Backend.attend`."""
+    y = base.y
+    out = torch.empty(len(reach.node), y[:1].numel(), dtype=y.dtype)
+    removed, pairs = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
+    senders, reached = _senders(reach.source, reach.row, reach.scale), _reached(reach)
+    old, new = Scores(_flat(y), _flat(base.near), _flat(base.far)), Scores(*map(_flat, rows))
+    softmax = Softmax(
+        _flat(base.whole), _flat(base.peak), _flat(base.share), base.unit.flatten().numpy(),
+        _flat(base.size),
+    )  # fmt: skip
+    slope, slot = y.numpy().dtype.type(base.slope), _scratch(edges.num_nodes).slot
+    if changed.weight is None or turning is None:
+        loops_attention.attend(
+            edges.arrays, removed, pairs, senders, reached, old, new, slope, softmax,
+            _ties(edges, ties), tied.numpy(), LOST_DIGITS, out.numpy(), slot,
+        )  # fmt: skip
+    else:
+        loops_drawn.attend(
+            edges.arrays, removed, pairs, changed.weight.numpy(), senders, reached, old, new, slope,
+            softmax, _ties(edges, ties), tied.numpy(), LOST_DIGITS,
+            turning.many, turning.place.numpy(), _flat(turning.slope), out.numpy(), slot,
+        )  # fmt: skip
+    return out.view(-1, *y.shape[1:])
+
+
+def weighted_sum(
+    op: WeightedSum, chunk: Chunk, y: ChangedRows, weights: ChangedRows | None
+) -> ChangedRows:
+    """See `Backend.weighted_sum`."""
+    news = News(**{name: _pairs(*pair) for name, pair in op.arrays(chunk, y, weights).items()})
+    out_ways, in_ways = op.gather.readers, op.scatter.senders
+    ends = (op.gather.index, op.scatter.index)
+    ways = Ways(*(part.numpy() for part in (*out_ways, *in_ways, *ends)))
+    base = _flat(op.inputs[0].whole())
+    total, start = _flat(op.output.whole()), op.inputs[1].whole()
+    start = start[:1] if start.stride(0) == 0 else start
+    # A weight is one number per edge; without weights there are none.
+    weight = np.empty(0, dtype=base.dtype)
+    new_weight = weight
+    if op.weight is not None:
+        weight = op.weight.whole().reshape(-1).contiguous().numpy()
+        if weights is not None and len(weights):
+            new_weight = weights.rows.reshape(-1).contiguous().numpy()
+    rows = _flat(y.rows) if len(y) else base[:0]
+    unit, size = op.units
+    terms = Terms(
+        base, rows, weight, new_weight, _flat(start), total, unit.numpy(), size.numpy()
+    )  # fmt: skip
+    marks = _marks(op.output.space.size, op.inputs[0].space.size, op.gather.output.space.size)
+    ptr, node, touched = loops_sums.reached_rows(ways, news, marks)
+    out = np.empty((len(node), base.shape[1]), dtype=base.dtype)
+    reached = Pairs(ptr, node)
+    loops_sums.weighted_sums(ways, news, terms, op.few, op.digits, reached, touched, marks, out)
+    found = torch.from_numpy(out).view(-1, *op.output.whole().shape[1:])
+    chunk.tally.bytes += 2 * found.nbytes
+    return ChangedRows(torch.from_numpy(ptr), torch.from_numpy(node), found)
+
+
+def _marks(*sizes: int) -> Marks:
+    """This thread's marks of targets, sources and edges (−1) and of lost edges, kept clean."""
+    kept = getattr(_local, "marks", None)
+    if kept is None or any(len(array) < size for array, size in zip(kept, sizes, strict=False)):
+        grown = [max(size, 0 if kept is None else len(kept[at])) for at, size in enumerate(sizes)]
+        slot, y_slot, w_slot = (np.full(size, -1, dtype=np.int64) for size in grown)
+        kept = _local.marks = Marks(slot, y_slot, w_slot, np.zeros(grown[2], dtype=np.bool_))
+    return kept
+
+
+def touched_pairs(
+    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: Removals, changed: ChangedRows
+) -> tuple[Tensor, ...]:
+    """See `Backend.touched_pairs`."""
+    seen = np.zeros(pairs.size(1), dtype=np.bool_)
+    slot = _scratch(len(incident[0]) - 1).slot
+    removed, rows = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
+    return _tensors(
+        *loops_pairs.touched_pairs(_pairs(*incident), pairs.numpy(), removed, rows, seen, slot)
+    )
+
+
+def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
+    """See `Backend.dots`."""
+    out = torch.empty(len(pair), dtype=z.dtype)
+    loops_pairs.dots(pair.numpy(), pairs.numpy(), ends.numpy(), _flat(z), _flat(rows), out.numpy())
+    return out
+
+
+def item_change(before: Tensor, item: Tensor, after: Tensor) -> Tensor:
+    """See `Backend.item_change`."""
+    if before.dim() != 2 or before.dtype not in FLOATS or after.dtype != before.dtype:
+        return vectorised.item_change(before, item, after)
+    change = torch.empty(len(item), dtype=before.dtype)
+    loops_pairs.differences(_flat(before), item.numpy(), after.contiguous().numpy(), change.numpy())
+    return change

@@ -1,0 +1,118 @@
+"""Draws rows in plain torch: how much may arrive at each, and which are computed; see `sampling.py`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from nora.engine.ir.changed_rows import Arriving, ChangedRows, Frontier
+from nora.engine.ir.edges import Edges
+from nora.engine.ir.pointers import owner_of
+
+# Squares have most of their digits from here to its inverse.
+SMALLEST = 1e-290
+# A row is computed for certain if its share of all importance exceeds this part of the error aimed at.
+DECISIVE = 1 / 3
+
+
+def draw(
+    edges: Edges, reach: Frontier, arrives: Arriving, error: float, start: Tensor, bits: int
+) -> tuple[Frontier, Tensor, Tensor]:
+    """See `Backend.draw`."""
+    device, count, unit = reach.node.device, len(reach.node), 1 << bits
+    counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
+    owner = torch.arange(len(counts), device=device).repeat_interleave(counts)
+    lands = reach.slot >= 0
+    sent = arrives.size[owner]
+    share = edges.weight_by_source if arrives.share is None else arrives.share
+    if share is not None:
+        first = edges.by_source[0][reach.source] - reach.edge_ptr[:-1]
+        sent = sent * share[torch.arange(len(owner), device=device) + first[owner]].double().abs()
+    sizes = torch.zeros(count, dtype=torch.double, device=device)
+    sizes = sizes.index_add(0, reach.slot[lands], sent[lands])
+    # What keeps its factor turns nothing, however large its sum is: 0 times infinity is no number.
+    turned = (reach.left - edges.left[reach.node]).abs() * arrives.mass[reach.node]
+    turned = torch.where(reach.left == edges.left[reach.node], 0, turned)
+    sizes = reach.left.abs() * sizes + turned
+    sizes = sizes.index_add(0, reach.also, arrives.also)
+    floor = sizes * arrives.least[reach.node] if len(arrives.least) else torch.zeros_like(sizes)
+    sizes = torch.where(sizes < torch.inf, sizes.clamp(max=arrives.most), sizes)
+    sizes = torch.where(arrives.certain, 0, sizes * arrives.worth[reach.node])
+    removal = owner_of(reach.ptr)
+    limit = _threshold(sizes, removal, len(reach.ptr) - 1, error)
+    decisive = DECISIVE * error * torch.zeros_like(limit).index_add(0, removal, sizes)
+    limit = torch.where((decisive > 0) & (decisive < limit), decisive, limit)[removal]
+    share = (sizes / limit).maximum(floor)
+    parts = (share.clamp(max=1) * unit).ceil()
+    certain = arrives.certain | ~((sizes < limit) & (parts < unit))
+    parts = torch.where(certain, 0, parts.nan_to_num(0)).long()
+    passed = parts.cumsum(0)
+    before = torch.cat([passed.new_zeros(1), passed])[reach.ptr[:-1]][removal]
+    passed = passed - before + start.to(device)[removal]
+    chance = torch.where(passed // unit > (passed - parts) // unit, parts, 0)
+    chance = torch.where(certain, unit, chance)
+    kept = chance > 0
+    place = torch.where(kept, kept.cumsum(0) - 1, -1)
+    slot = torch.where(lands, place[reach.slot.clamp(min=0)], -1) if count else reach.slot
+    found = replace(
+        reach,
+        slot=slot,
+        also=place[reach.also],
+        ptr=torch.cat([place.new_zeros(1), kept.cumsum(0)])[reach.ptr],
+        node=reach.node[kept],
+        left=reach.left[kept],
+    )
+    return found, chance[kept], kept
+
+
+def messages_that_count(
+    edges: Edges, sources: tuple[Tensor, ...], rows: ChangedRows, y: Tensor
+) -> tuple[tuple[Tensor, ...], ChangedRows]:
+    """See `Backend.messages_that_count`."""
+    if rows.weight is None:
+        return sources, rows
+    ptr, source, row, scale = sources
+    at = (row >= 0).nonzero().flatten()
+    at = at[rows.weight[row[at]] != 1]
+    m, weight, before = row[at], rows.weight[row[at]], edges.right[source[at]]
+    # Where nothing is sent any more, the old factor can still say what `y''` must be.
+    then = torch.where(scale[at] == 0, before, scale[at])
+    known = then != 0
+    at, m, weight, before, then = at[known], m[known], weight[known], before[known], then[known]
+    shape = (-1, *[1] * (y.dim() - 1))
+    of_new = (weight * scale[at] / then).to(y.dtype).view(shape)
+    of_old = ((1 - weight) * before / then).to(y.dtype).view(shape)
+    moved = rows.rows.clone()
+    moved[m] = of_new * moved[m] + of_old * y[source[at]]
+    scale = scale.clone()
+    scale[at] = then
+    return (ptr, source, row, scale), ChangedRows(rows.ptr, rows.node, moved)
+
+
+def _threshold(sizes: Tensor, removal: Tensor, count: int, error: float) -> Tensor:
+    """Of every removal, the largest `t` for which drawing by `sizes / t` keeps the relative error."""
+
+    def summed(values: Tensor) -> Tensor:
+        return torch.zeros(count, dtype=torch.double, device=sizes.device).index_add(
+            0, removal, values
+        )
+
+    total = summed(sizes)
+    limit, wanted = torch.full_like(total, torch.inf), (error * total) ** 2
+    # Everything counts where there is no number, or none that squares can be told of.
+    settled = (total != 0) & ~((wanted > SMALLEST) & (wanted < 1 / SMALLEST))
+    limit[settled] = 0
+    for _ in range(50):
+        below = sizes < limit[removal]
+        rest, squares = (
+            summed(torch.where(below, sizes, 0)),
+            summed(torch.where(below, sizes**2, 0)),
+        )
+        smaller = (wanted + squares) / rest
+        settled |= (rest * limit - squares <= 1.05 * wanted) | ~(smaller < limit)
+        limit = torch.where(settled, limit, smaller)
+        if bool(settled.all()):
+            break
+    return limit

@@ -1,0 +1,261 @@
+"""The compiled loops behind `Aggregate`: sums that are corrected by the messages that change."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nora.engine.exec.kernels.loops import jit, jit_sums
+from nora.engine.exec.kernels.prefetch import prefetch, prefetch_number, rows_ahead
+
+# Sums that are added to in no order are asked for this many edges ahead.
+EDGES_AHEAD = 32
+
+
+@jit_sums
+def message_change(senders, right, y, y_rows, size):
+    """L1 change of every source's message."""
+    source, row, scale = senders
+    for s in range(len(source)):
+        j, m = source[s], row[s]
+        total = 0.0
+        if m >= 0:
+            for f in range(y.shape[1]):
+                total += abs(scale[s] * y_rows[m, f] - right[j] * y[j, f])
+        else:
+            for f in range(y.shape[1]):
+                total += abs(y[j, f])
+            total *= abs(scale[s] - right[j])
+        size[s] = total
+
+
+@jit_sums
+def size_of(rows, at, unit, scale):
+    """`Σ|row|` in one of two units."""
+    size = rows.dtype.type(0)
+    for f in range(rows.shape[1]):
+        size += unit[scale, f] * abs(rows[at, f])
+    return size
+
+
+@jit_sums
+def size_of_sum(a, at, b, place, unit, scale):
+    """`Σ|a + b|` of two rows in one of two units."""
+    size = a.dtype.type(0)
+    for f in range(a.shape[1]):
+        size += unit[scale, f] * abs(a[at, f] + b[place, f])
+    return size
+
+
+@jit
+def message_changes(senders, right, y, y_rows, unit, change, sizes):
+    """What every source sends differently, `[S, F]`, and how large that is `[S, 2]`."""
+    source, row, scale = senders
+    width, ahead = y.shape[1], rows_ahead(y)
+    for s in range(len(source)):
+        j, m = source[s], row[s]
+        if s + ahead < len(source):
+            prefetch(y, source[s + ahead])
+        old = y.dtype.type(right[j])
+        new = y.dtype.type(scale[s])
+        if m >= 0:
+            for f in range(width):
+                change[s, f] = new * y_rows[m, f] - old * y[j, f]
+        else:
+            for f in range(width):
+                change[s, f] = (new - old) * y[j, f]
+        for unit_ in range(2):
+            sizes[s, unit_] = size_of(change, s, unit, unit_)
+
+
+@jit
+def gather(csr, source, arriving, change, sizes, rows, out, masses):
+    """The changes of all messages that arrive at the rows from `rows[0]` up to `rows[1]`, and their sizes.
+
+    Row by row, so that each is written once: wide rows are far apart in memory.
+    """
+    indptr, weight = csr.indptr, csr.weight
+    ptr, sender, position = arriving
+    first, last = rows
+    weighted = len(weight) > 0
+    width = change.shape[1]
+    end, ahead = ptr[last], rows_ahead(change)
+    for t in range(first, last):
+        to = t - first
+        mass, plain = change.dtype.type(0), change.dtype.type(0)
+        for f in range(width):
+            out[to, f] = 0
+        for at in range(ptr[t], ptr[t + 1]):
+            s = sender[at]
+            if at + ahead < end:
+                prefetch(change, sender[at + ahead])
+            if weighted:
+                w = change.dtype.type(weight[indptr[source[s]] + position[at]])
+                mass += abs(w) * sizes[s, 0]
+                plain += abs(w) * sizes[s, 1]
+                for f in range(width):
+                    out[to, f] += w * change[s, f]
+            else:
+                mass += sizes[s, 0]
+                plain += sizes[s, 1]
+                for f in range(width):
+                    out[to, f] += change[s, f]
+        masses[to, 0] = mass
+        masses[to, 1] = plain
+
+
+@jit
+def scatter(csr, source, reached, change, sizes, out, masses):
+    """The same for all rows, source by source: narrow rows stay in cache, and edges need no sorting."""
+    indptr, weight = csr.indptr, csr.weight
+    edge_ptr, slot = reached.edge_ptr, reached.slot
+    weighted = len(weight) > 0
+    width = change.shape[1]
+    out[:] = 0
+    masses[:] = 0
+    for s in range(len(source)):
+        first, row = indptr[source[s]] - edge_ptr[s], change[s]
+        size, plain = sizes[s, 0], sizes[s, 1]
+        for at in range(edge_ptr[s], edge_ptr[s + 1]):
+            t = slot[at]
+            if at + EDGES_AHEAD < len(slot):
+                prefetch(out, max(slot[at + EDGES_AHEAD], 0))
+            if t < 0:
+                continue
+            if weighted:
+                w = change.dtype.type(weight[first + at])
+                masses[t, 0] += abs(w) * size
+                masses[t, 1] += abs(w) * plain
+                for f in range(width):
+                    out[t, f] += w * row[f]
+            else:
+                masses[t, 0] += size
+                masses[t, 1] += plain
+                for f in range(width):
+                    out[t, f] += row[f]
+
+
+@jit
+def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful):
+    """New outputs from the changes of messages, in place: rescaled where `left` changed.
+
+    `doubtful` is noted where the changes have eaten up the digits of a sum, or there is no number; how
+    many of these rows are.
+    """
+    node, new_left, left = reached.node, reached.left, csr.left
+    total, size, unit, plus, whole = base.total, base.size, base.unit, base.plus, base.whole
+    more_rows = more.rows
+    first, last = rows
+    width, ahead, unsure = out.shape[1], rows_ahead(out), 0
+    for t in range(first, last):
+        k, to = node[t], t - first
+        if t + ahead < last:
+            soon = node[t + ahead]
+            prefetch(whole, soon)
+            prefetch(size, soon)
+            prefetch_number(left, soon)
+        for scale in range(2):
+            was, mass = size[k, scale], masses[to, scale]
+            # What is small beside the sum leaves most of it; only else is the sum itself looked at.
+            # Nothing is known of what is beyond all numbers.
+            small = np.isfinite(was) and mass <= 0.5 * was
+            doubtful[t] |= not small and not (
+                np.isfinite(was + mass)
+                and size_of_sum(total, k, out, to, unit, scale) >= digits * (was + mass)
+            )
+        unsure += doubtful[t]
+        factor = out.dtype.type(new_left[t])
+        if new_left[t] == left[k]:
+            for f in range(width):
+                out[to, f] = whole[k, f] + factor * out[to, f]
+        else:
+            for f in range(width):
+                out[to, f] = factor * (total[k, f] + out[to, f])
+            if len(plus) > 0:
+                mine = k if len(plus) > 1 else 0
+                for f in range(width):
+                    out[to, f] += plus[mine, f]
+        if len(own) > 0 and own[t] >= 0:
+            for f in range(width):
+                out[to, f] += more_rows[own[t], f] - plus[k, f]
+    return unsure
+
+
+@jit
+def sum_anew(
+    csr, src_ptr, senders, reached, doubtful, base, y_rows, more, own, ties, rows, out, slot
+):
+    """`left_k Σ weight_jk right_j y_j + plus_k` over the edges into doubtful rows that are there then.
+
+    Of the rows from `rows[0]` up to `rows[1]`, which `out` has.
+    """
+    in_ptr, in_source, in_weight, right = csr.in_ptr, csr.in_source, csr.in_weight, csr.right
+    source, which, scale = senders
+    ptr, node = reached.ptr, reached.node
+    y, plus = base.y, base.plus
+    weighted = len(in_weight) > 0
+    width = y.shape[1]
+    for c in range(len(ptr) - 1):
+        any_ = False
+        start, end = max(ptr[c], rows[0]), min(ptr[c + 1], rows[1])
+        for t in range(start, end):
+            any_ = any_ or doubtful[t]
+        if not any_:
+            continue
+        for s in range(src_ptr[c], src_ptr[c + 1]):
+            slot[source[s]] = s
+        comes = False
+        for i in range(ties.ptr[c], ties.ptr[c + 1]):
+            if ties.place[i] >= 0:
+                ties.gone[ties.place[i]] = True
+            else:
+                comes = True
+        for t in range(start, end):
+            if not doubtful[t]:
+                continue
+            k = node[t]
+            at_row = t - rows[0]
+            for f in range(width):
+                out[at_row, f] = 0
+            for at in range(in_ptr[k], in_ptr[k + 1]):
+                j = in_source[at]
+                s = slot[j]
+                if ties.gone[at] or (s >= 0 and which[s] == -2):
+                    continue
+                factor = right[j] if s < 0 else scale[s]
+                if weighted:
+                    factor *= in_weight[at]
+                w = y.dtype.type(factor)
+                if s >= 0 and which[s] >= 0:
+                    for f in range(width):
+                        out[at_row, f] += w * y_rows[which[s], f]
+                else:
+                    for f in range(width):
+                        out[at_row, f] += w * y[j, f]
+            if comes:
+                for i in range(ties.ptr[c], ties.ptr[c + 1]):
+                    if ties.place[i] >= 0 or ties.target[i] != k:
+                        continue
+                    j = ties.source[i]
+                    s = slot[j]
+                    w = y.dtype.type((right[j] if s < 0 else scale[s]) * ties.weight[i])
+                    if s >= 0 and which[s] >= 0:
+                        for f in range(width):
+                            out[at_row, f] += w * y_rows[which[s], f]
+                    else:
+                        for f in range(width):
+                            out[at_row, f] += w * y[j, f]
+            factor = y.dtype.type(reached.left[t])
+            for f in range(width):
+                out[at_row, f] *= factor
+            if len(own) > 0 and own[t] >= 0:
+                for f in range(width):
+                    out[at_row, f] += more.rows[own[t], f]
+            elif len(plus) > 0:
+                mine = k if len(plus) > 1 else 0
+                for f in range(width):
+                    out[at_row, f] += plus[mine, f]
+        for s in range(src_ptr[c], src_ptr[c + 1]):
+            slot[source[s]] = -1
+        for i in range(ties.ptr[c], ties.ptr[c + 1]):
+            if ties.place[i] >= 0:
+                ties.gone[ties.place[i]] = False

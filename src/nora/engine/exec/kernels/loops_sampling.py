@@ -1,0 +1,188 @@
+"""The compiled loops that draw rows: how much may arrive at each, and which are computed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nora.engine.exec.kernels.drawing import DECISIVE, SMALLEST
+from nora.engine.exec.kernels.loops import jit
+from nora.engine.exec.kernels.prefetch import prefetch_number
+
+# How many rows ahead of the one at hand what is known of their nodes is asked for.
+SOON = 16
+# Sizes that are about the same: as many parts of each power of two, and how many in all.
+PART_BITS = 3
+PARTS = 1 << PART_BITS
+BINS = 256 * PARTS
+
+
+@jit
+def threshold(sizes, error, sums, squares):
+    """The largest `t` for which drawing by `sizes / t` keeps the relative error of their sum.
+
+    The error grows with `t`, faster and faster, so that Newton's method comes down to it. `sums` and
+    `squares` are room for sums over sizes that are about the same, `PARTS` for each power of two: these
+    tell it so well that the sizes are seldom looked at again.
+    """
+    sums[:] = 0.0
+    squares[:] = 0.0
+    total = 0.0
+    bits, lowest = sizes.view(np.int64), np.int64(1023 * PARTS - BINS // 2)
+    for i in range(len(sizes)):
+        b = sizes[i]
+        total += max(b, 0.0) if b == b else b
+        if b > 0.0 and np.isfinite(b):
+            # Its power of two and the first bits after it, as they stand in the number.
+            at = min(max((bits[i] >> (52 - PART_BITS)) - lowest, 0), BINS - 1)
+            sums[at] += b
+            squares[at] += b * b
+    wanted = (error * total) ** 2
+    # Everything counts where there is no number, or none that squares can be told of.
+    if total != 0.0 and not SMALLEST < wanted < 1 / SMALLEST:
+        return 0.0
+    t, rest, square = np.inf, 0.0, 0.0
+    low = math.ldexp(1.0, -BINS // (2 * PARTS))
+    for at in range(BINS):
+        edge = low + low * (at % PARTS + 1) / PARTS
+        before, square_before = rest, square
+        rest += sums[at]
+        square += squares[at]
+        if rest * edge - square >= wanted:
+            t = edge
+            if rest > 0.0:
+                # A op of Newton's from there, and the most that the error can be with it.
+                nearer = min((wanted + square) / rest, edge)
+                smallest = low + low * (at % PARTS) / PARTS
+                if (
+                    0 < at < BINS - 1
+                    and before * nearer - square_before + sums[at] * (nearer - smallest)
+                    <= 1.05 * wanted
+                ):
+                    return nearer
+            break
+        if at % PARTS == PARTS - 1:
+            low *= 2.0
+    for _ in range(50):
+        rest, square = 0.0, 0.0
+        for b in sizes:
+            if 0.0 < b < t:
+                rest += b
+                square += b * b
+        if rest * t - square <= 1.05 * wanted:
+            break
+        smaller = (wanted + square) / rest
+        if not smaller < t:
+            break
+        t = smaller
+    return t
+
+
+@jit
+def messages_that_count(senders, right, weight, y, moved):
+    """Rows and factors of messages, in place, with which each changes as often as its row counts."""
+    source, row, scale = senders
+    for s in range(len(source)):
+        j, m = source[s], row[s]
+        if m < 0 or weight[m] == 1.0:
+            continue
+        # Where nothing is sent any more, the old factor can still say what the row must be.
+        then = right[j] if scale[s] == 0.0 else scale[s]
+        if then == 0.0:
+            continue
+        of_new = y.dtype.type(weight[m] * scale[s] / then)
+        of_old = y.dtype.type((1.0 - weight[m]) * right[j] / then)
+        for f in range(y.shape[1]):
+            moved[m, f] = of_new * moved[m, f] + of_old * y[j, f]
+        scale[s] = then
+
+
+@jit
+def arriving(
+    csr, share, source, size, reached, also, worth, mass, certain, most, least, sizes, floor
+):
+    """The importance of every reached row, −1 if it is certain, and its least inclusion probability."""
+    edge_ptr, slot, node, left = reached.edge_ptr, reached.slot, reached.node, reached.left
+    indptr, old_left, own = csr.indptr, csr.left, reached.also
+    weighted = len(share) > 0
+    for t in range(len(sizes)):
+        sizes[t] = 0.0
+    for s in range(len(source)):
+        first = indptr[source[s]] - edge_ptr[s]
+        for at in range(edge_ptr[s], edge_ptr[s + 1]):
+            if slot[at] >= 0:
+                sizes[slot[at]] += size[s] * (abs(share[first + at]) if weighted else 1.0)
+    for t in range(len(sizes)):
+        k = node[t]
+        if t + SOON < len(sizes):
+            prefetch_number(worth, node[t + SOON])
+            prefetch_number(old_left, node[t + SOON])
+        sizes[t] *= abs(left[t])
+        if left[t] != old_left[k]:
+            sizes[t] += abs(left[t] - old_left[k]) * mass[k]
+    for m in range(len(also)):
+        sizes[own[m]] += also[m]
+    for t in range(len(sizes)):
+        k, size_now = node[t], sizes[t]
+        floor[t] = size_now * least[k] if len(least) > 0 else 0.0
+        if most < size_now < np.inf:
+            size_now = most
+        sizes[t] = size_now * worth[k]
+        if certain[t]:
+            sizes[t] = -1.0
+
+
+@jit
+def draw(ptr, sizes, floor, error, start, bits, chance):
+    """The inclusion probability of every row times `2^bits`, 0 for those that were not drawn."""
+    unit = np.int64(1) << bits
+    sums, squares = np.empty(BINS), np.empty(BINS)
+    for c in range(len(ptr) - 1):
+        mine = sizes[ptr[c] : ptr[c + 1]]
+        t = threshold(mine, error, sums, squares)
+        total = 0.0
+        for b in mine:
+            total += max(b, 0.0)
+        if 0.0 < DECISIVE * error * total < t:
+            t = DECISIVE * error * total
+        passed = start[c]
+        for i in range(ptr[c], ptr[c + 1]):
+            b = sizes[i]
+            q = unit
+            if 0.0 <= b < t:
+                share = max(b / t, floor[i])
+                q = min(np.int64(np.ceil(min(share, 1.0) * unit)), unit)
+            if q == unit:
+                chance[i] = unit
+                continue
+            chance[i] = q if (passed + q) >> bits > passed >> bits else 0
+            passed += q
+
+
+@jit
+def compacted(ptr, node, left, chance, slot, own):
+    """The drawn rows alone; slots of others become −1."""
+    place = np.full(len(node), -1, dtype=np.int64)
+    new_ptr = np.zeros(len(ptr), dtype=np.int64)
+    n = np.int64(0)
+    for c in range(len(ptr) - 1):
+        for t in range(ptr[c], ptr[c + 1]):
+            if chance[t] > 0:
+                place[t] = n
+                n += 1
+        new_ptr[c + 1] = n
+    new_node = np.empty(n, dtype=np.int64)
+    new_left = np.empty(n)
+    drawn = np.empty(n, dtype=np.int64)
+    for t in range(len(node)):
+        if place[t] >= 0:
+            new_node[place[t]] = node[t]
+            new_left[place[t]] = left[t]
+            drawn[place[t]] = chance[t]
+    for at in range(len(slot)):
+        if slot[at] >= 0:
+            slot[at] = place[slot[at]]
+    for m in range(len(own)):
+        own[m] = place[own[m]]
+    return new_ptr, new_node, new_left, drawn

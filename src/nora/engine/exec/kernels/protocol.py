@@ -1,0 +1,133 @@
+"""What a backend does for the ops: the modules `compiled` and `vectorised` have these functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from torch import Tensor
+
+from nora.engine.ir.changed_rows import (
+    Arriving,
+    Attention,
+    ChangedRows,
+    Frontier,
+    Removals,
+    Sums,
+    Turning,
+)
+from nora.engine.ir.edges import Edges, Ties
+
+if TYPE_CHECKING:
+    from nora.engine.ir.op import Chunk, Then
+    from nora.engine.passes.fuse_aggregation import WeightedSum
+
+
+class Backend(Protocol):
+    """The index work and the sums of a chunk of removals."""
+
+    __name__: str
+
+    def find_sources(
+        self, edges: Edges, removals: Removals, changed: ChangedRows, ties: Ties
+    ) -> tuple[Tensor, ...]:
+        """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Frontier`."""
+
+    def expand(
+        self,
+        edges: Edges,
+        removals: Removals,
+        sources: tuple[Tensor, ...],
+        also: tuple[Tensor, Tensor],
+        ties: Ties,
+    ) -> Frontier:
+        """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
+
+    def message_change(
+        self, edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor
+    ) -> Tensor:
+        """L1 change of each source's message `[S]`, float64."""
+
+    def messages_that_count(
+        self, edges: Edges, sources: tuple[Tensor, ...], rows: ChangedRows, y: Tensor
+    ) -> tuple[tuple[Tensor, ...], ChangedRows]:
+        """Sources and changed rows with which every message changes as often as its row counts.
+
+        With `scale` and `right` the factor of a message then and before, row `y'` becomes the `y''` of
+        `scale y'' − right y = weight (scale y' − right y)`.
+        """
+
+    def draw(
+        self,
+        edges: Edges,
+        reach: Frontier,
+        arrives: Arriving,
+        error: float,
+        start: Tensor,
+        bits: int,
+    ) -> tuple[Frontier, Tensor, Tensor]:
+        """Some of the reached rows, their chances times `2^bits` `[T]`, and which of all they are (a mask).
+
+        A row is drawn with a chance in proportion to what arrives and what that is worth. `start` is a
+        number of so many bits for every removal, from which its draws follow.
+        """
+
+    def propagate(
+        self,
+        edges: Edges,
+        sources: tuple[Tensor, ...],
+        reach: Frontier,
+        tied: Tensor,
+        base: Sums,
+        rows: Tensor,
+        plus: ChangedRows,
+        ties: Ties,
+        then: Then | None = None,
+    ) -> tuple[Tensor, ...]:
+        """New outputs of the reached rows `[T, F]`, or what `then` makes of them.
+
+        Sums are corrected by the messages that change. Where that eats up their digits, and where `tied`
+        says that edges go or come by themselves, they are summed over what is left of the neighbours.
+        """
+
+    def union(self, a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
+        """Pairs in `a` or `b`: `ptr`, `node`, and where the rows of `a` and of `b` are in it."""
+
+    def attend(
+        self,
+        edges: Edges,
+        removals: Removals,
+        changed: ChangedRows,
+        reach: Frontier,
+        base: Attention,
+        rows: tuple[Tensor, Tensor, Tensor],
+        ties: Ties,
+        tied: Tensor,
+        turning: Turning | None = None,
+    ) -> Tensor:
+        """Softmax-weighted sums of the reached rows `[T, H, C]`; `tied` tells where ties lead.
+
+        `turning` is given where changed rows may count several times.
+        """
+
+    def weighted_sum(
+        self, op: WeightedSum, chunk: Chunk, y: ChangedRows, weights: ChangedRows | None
+    ) -> ChangedRows:
+        """New sums where messages or weights have changed, and what they start from has not."""
+
+    def touched_pairs(
+        self,
+        incident: tuple[Tensor, Tensor],
+        pairs: Tensor,
+        removals: Removals,
+        changed: ChangedRows,
+    ) -> tuple[Tensor, ...]:
+        """Surviving pairs with a changed end: `ptr [c+1]`, `pair [Q]`, `ends [2, Q]`.
+
+        `ends` gives each end's changed row, −1 for an unchanged end.
+        """
+
+    def dots(self, pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
+        """Dot products of the pairs' two rows `[Q]`."""
+
+    def item_change(self, before: Tensor, item: Tensor, after: Tensor) -> Tensor:
+        """L1 change of some items' predictions `[Q]`; see `nora.model.task.item_change`."""

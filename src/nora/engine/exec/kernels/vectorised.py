@@ -1,0 +1,405 @@
+"""The same functions as `compiled.py` in plain torch: any device, no compilation.
+
+Pairs (removal, node) are single numbers `removal · N + node`; sorting them finds what is distinct.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from nora.engine.exec.kernels.drawing import draw as draw
+from nora.engine.exec.kernels.drawing import messages_that_count as messages_that_count
+from nora.engine.ir.changed_rows import (
+    LOST_DIGITS,
+    Attention,
+    ChangedRows,
+    Frontier,
+    Removals,
+    Sums,
+    Turning,
+)
+from nora.engine.ir.edges import Edges, Ties
+from nora.engine.ir.pointers import owner_of
+from nora.model import task
+
+if TYPE_CHECKING:
+    from nora.engine.ir.op import Chunk, Then
+    from nora.engine.passes.fuse_aggregation import WeightedSum
+
+
+def expanded(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """CSR positions of all entries of `rows`: `owner [K]`, `position [K]`, `ptr [len(rows)+1]`."""
+    counts = indptr[rows + 1] - indptr[rows]
+    ptr = torch.zeros(len(rows) + 1, dtype=torch.long, device=rows.device)
+    ptr[1:] = counts.cumsum(0)
+    owner = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
+    position = torch.arange(len(owner), device=rows.device) - ptr[owner] + indptr[rows[owner]]
+    return owner, position, ptr
+
+
+def _ptr(owner: Tensor, count: int) -> Tensor:
+    ptr = torch.zeros(count + 1, dtype=torch.long, device=owner.device)
+    ptr[1:] = torch.bincount(owner, minlength=count).cumsum(0)
+    return ptr
+
+
+def find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Where each of `wanted` stands in sorted `keys`, and whether it is there."""
+    if keys.numel() == 0:
+        return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
+    at = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+    return at, keys[at] == wanted
+
+
+def rescaled(edges: Edges, removals: Removals, ties: Ties) -> tuple[Tensor, Tensor]:
+    """Pairs whose degree changes (sorted keys, removed nodes included) and their new `left`."""
+    indptr, target, edge = edges.by_source
+    owner, position, _ = expanded(indptr, removals.node)
+    keys = owner_of(removals.ptr)[owner] * edges.num_nodes + target[position]
+    if edges.normalise == "sym" and edges.weight is not None:
+        weight = edges.weight[edge[position]].double()
+    else:
+        weight = torch.ones_like(keys, dtype=torch.double)
+    fewer = torch.ones_like(keys)
+    if len(ties):
+        keys = torch.cat([keys, owner_of(ties.ptr) * edges.num_nodes + ties.target])
+        weight, fewer = torch.cat([weight, ties.loss]), torch.cat([fewer, ties.lost])
+    distinct, inverse = keys.unique(return_inverse=True)
+    lost = torch.zeros_like(distinct).index_add(0, inverse, fewer)
+    loss = torch.zeros_like(distinct, dtype=torch.double).index_add(0, inverse, weight)
+    node = distinct % edges.num_nodes
+    rest = torch.where(edges.count[node] == lost, torch.zeros_like(loss), edges.degree[node] - loss)
+    return distinct, edges.scale(rest)
+
+
+def find_sources(
+    edges: Edges, removals: Removals, changed: ChangedRows, ties: Ties
+) -> tuple[Tensor, ...]:
+    """See `Backend.find_sources`."""
+    n = edges.num_nodes
+    own = changed.removal * n + changed.node
+    gone = owner_of(removals.ptr) * n + removals.node
+    rows = torch.arange(len(changed), device=own.device)
+    scale = edges.right[changed.node]
+    keys, row = [own, gone], [rows, torch.full_like(gone, -2)]
+    scales = [scale, torch.zeros_like(gone, dtype=torch.double)]
+    if edges.normalise == "sym":
+        touched, new = rescaled(edges, removals, ties)
+        at, there = find(touched, own)
+        scales[0] = torch.where(there, new[at] if len(new) else scale, scale)
+        fresh = ~(torch.isin(touched, own) | torch.isin(touched, gone))
+        keys.append(touched[fresh])
+        row.append(torch.full_like(touched[fresh], -1))
+        scales.append(new[fresh])
+    key, all_rows, all_scales = torch.cat(keys), torch.cat(row), torch.cat(scales)
+    order = (key // n).argsort(stable=True)
+    key = key[order]
+    return _ptr(key // n, len(removals)), key % n, all_rows[order], all_scales[order]
+
+
+def expand(
+    edges: Edges,
+    removals: Removals,
+    sources: tuple[Tensor, ...],
+    also: tuple[Tensor, Tensor],
+    ties: Ties,
+) -> Frontier:
+    """See `Backend.expand`."""
+    src_ptr, source, row, scale = sources
+    n = edges.num_nodes
+    removal = owner_of(src_ptr)
+    indptr, target, _ = edges.by_source
+    owner, position, edge_ptr = expanded(indptr, source)
+    keys = removal[owner] * n + target[position]
+    own = owner_of(also[0]) * n + also[1]
+    gone = owner_of(removals.ptr) * n + removals.node
+    distinct = torch.cat([keys, own]).unique()
+    distinct = distinct[~torch.isin(distinct, gone)]
+    at, there = find(distinct, keys)
+    slot = torch.where(there, at, torch.full_like(at, -1))
+    node = distinct % n
+    left = edges.left[node]
+    if edges.normalise != "none":
+        touched, new = rescaled(edges, removals, ties)
+        at, there = find(touched, distinct)
+        left = torch.where(there, new[at] if len(new) else left, left)
+    ptr = _ptr(distinct // n, len(removals))
+    return Frontier(source, row, scale, edge_ptr, slot, find(distinct, own)[0], ptr, node, left)
+
+
+def _message_changes(
+    edges: Edges, source: Tensor, row: Tensor, scale: Tensor, y: Tensor, rows: Tensor
+) -> Tensor:
+    shape = (-1, *[1] * (y.dim() - 1))
+    base = y[source]
+    new = scale.to(y.dtype).view(shape)
+    change = -edges.right[source].to(y.dtype).view(shape) * base
+    change += new * base
+    changed = row >= 0
+    change[changed] += new[changed] * (rows[row[changed]] - base[changed])
+    return change
+
+
+def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor) -> Tensor:
+    """See `Backend.message_change`."""
+    _, source, row, scale = sources
+    return _message_changes(edges, source, row, scale, y, rows).double().abs().flatten(1).sum(1)
+
+
+def propagate(
+    edges: Edges,
+    sources: tuple[Tensor, ...],
+    reach: Frontier,
+    tied: Tensor,
+    base: Sums,
+    rows: Tensor,
+    plus: ChangedRows,
+    ties: Ties,
+    then: Then | None = None,
+) -> tuple[Tensor, ...]:
+    """See `Backend.propagate`."""
+    out, doubtful = _corrected(edges, reach, base, rows, plus)
+    doubtful |= tied
+    if bool(doubtful.any()):
+        _sum_anew(edges, sources, reach, doubtful, base, rows, plus, ties, out)
+    return (out,) if then is None else then(out)
+
+
+def _corrected(
+    edges: Edges, reach: Frontier, base: Sums, rows: Tensor, plus: ChangedRows
+) -> tuple[Tensor, Tensor]:
+    """Corrected sums of the reached rows `[T, F]`, and which of them are doubtful `[T]`."""
+    y = base.y
+    change = _message_changes(edges, reach.source, reach.row, reach.scale, y, rows)
+    counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
+    owner = torch.arange(len(counts), device=y.device).repeat_interleave(counts)
+    arrives = reach.slot >= 0
+    change = change[owner[arrives]]
+    if edges.weight_by_source is not None:
+        first = edges.by_source[0][reach.source]
+        position = torch.arange(len(owner), device=y.device) - reach.edge_ptr[owner] + first[owner]
+        change = change * edges.weight_by_source[position[arrives]].to(y.dtype).unsqueeze(-1)
+    total = base.total[reach.node].index_add_(0, reach.slot[arrives], change)
+    size = base.size[reach.node].index_add_(0, reach.slot[arrives], change.abs() @ base.unit.t())
+    left = total.abs() @ base.unit.t()
+    doubtful = ~(size.isfinite() & (left >= LOST_DIGITS * size)).all(dim=1)
+    out = total * reach.left.to(y.dtype).unsqueeze(-1)
+    if len(base.plus):
+        out += base.plus[reach.node] if len(base.plus) > 1 else base.plus
+    if len(plus):
+        out.index_add_(0, reach.also, plus.rows - base.plus[plus.node])
+    return out, doubtful
+
+
+def _sum_anew(
+    edges: Edges,
+    sources: tuple[Tensor, ...],
+    reach: Frontier,
+    doubtful: Tensor,
+    base: Sums,
+    rows: Tensor,
+    plus: ChangedRows,
+    ties: Ties,
+    out: Tensor,
+) -> None:
+    """Sum the doubtful rows of `out` over what is left of their neighbours, and those that came."""
+    n, which = edges.num_nodes, doubtful.nonzero().flatten()
+    node, removal = reach.node[which], owner_of(reach.ptr)[which]
+    indptr, sender, edge = edges.by_target
+    owner, position, _ = expanded(indptr, node)
+    key = owner_of(sources[0]) * n + reach.source
+    order = key.argsort()
+    at, there = find(key[order], removal[owner] * n + sender[position])
+    at = order[at] if len(order) else at
+    stays = ~there
+    stays[there] = reach.row[at[there]] != -2
+    stays &= ~gone_by_themselves(ties, removal[owner], position)
+    owner, position = owner[stays], position[stays]
+    source = sender[position]
+    owner, source, come = with_those_that_come(ties, removal, node, n, owner, source)
+    at, there = find(key[order], removal[owner] * n + source)
+    at = order[at] if len(order) else at
+    weight, row = edges.right[source], torch.full_like(source, -1)
+    weight[there], row[there] = reach.scale[at[there]], reach.row[at[there]]
+    if edges.weight is not None:
+        weight *= torch.cat([edges.weight[edge[position]].double(), come])
+    sent = pick(source, row, base.y, rows) * weight.to(out.dtype).unsqueeze(-1)
+    total = out.new_zeros(len(node), out.size(1)).index_add_(0, owner, sent)
+    total *= reach.left[which].to(out.dtype).unsqueeze(-1)
+    if len(base.plus):
+        more = torch.full((len(reach.node),), -1, device=out.device)
+        more[reach.also[: len(plus)]] = torch.arange(len(plus), device=out.device)
+        own = node if len(base.plus) > 1 else torch.zeros_like(node)
+        total += pick(own, more[which], base.plus, plus.rows)
+    out[which] = total
+
+
+def gone_by_themselves(ties: Ties, removal: Tensor, place: Tensor) -> Tensor:
+    """Which of the edges at `place` in `by_target` go by themselves in their removal."""
+    lost = ties.place >= 0
+    if not bool(lost.any()):
+        return torch.zeros_like(place, dtype=torch.bool)
+    most = int(max(ties.place.max(), place.max() if len(place) else 0)) + 1
+    gone = owner_of(ties.ptr)[lost] * most + ties.place[lost]
+    return torch.isin(removal * most + place, gone)
+
+
+def with_those_that_come(
+    ties: Ties, removal: Tensor, node: Tensor, n: int, owner: Tensor, source: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Neighbours `source` of the rows `owner` with those that come appended, and the weights of these.
+
+    Args:
+        ties: What goes and comes.
+        removal: The removal of each row.
+        node: Its node.
+        n: Number of nodes.
+        owner: The row that each neighbour is one of.
+        source: The neighbours.
+    """
+    come = ties.place < 0
+    if not bool(come.any()):
+        return owner, source, ties.weight[:0]
+    keys, order = (removal * n + node).sort()
+    wanted = owner_of(ties.ptr)[come] * n + ties.target[come]
+    at, there = find(keys, wanted)
+    owner = torch.cat([owner, order[at[there]]])
+    return owner, torch.cat([source, ties.source[come][there]]), ties.weight[come][there]
+
+
+def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
+    """See `Backend.union`."""
+    keys = torch.cat([a.removal * num_nodes + a.node, b.removal * num_nodes + b.node])
+    distinct, inverse = keys.unique(return_inverse=True)
+    ptr = _ptr(distinct // num_nodes, len(a.ptr) - 1)
+    return ptr, distinct % num_nodes, inverse[: len(a)], inverse[len(a) :]
+
+
+def attend(
+    edges: Edges,
+    removals: Removals,
+    changed: ChangedRows,
+    reach: Frontier,
+    base: Attention,
+    rows: tuple[Tensor, Tensor, Tensor],
+    ties: Ties,
+    tied: Tensor,
+    turning: Turning | None = None,
+) -> Tensor:
+    """See `Backend.attend`; here every reached neighbourhood is weighed anew.
+
+    Rows that count several times leave the neighbourhood as it was; what each of them alone would change is
+    then added as often.
+    """
+    n = edges.num_nodes
+    removal = owner_of(reach.ptr)
+    indptr, source, _ = edges.by_target
+    owner, position, _ = expanded(indptr, reach.node)
+    key = removal[owner] * n + source[position]
+    stays = ~torch.isin(key, owner_of(removals.ptr) * n + removals.node)
+    stays &= ~gone_by_themselves(ties, removal[owner], position)
+    owner, sender = owner[stays], source[position[stays]]
+    owner, sender, _ = with_those_that_come(ties, removal, reach.node, n, owner, sender)
+    key = removal[owner] * n + sender
+    here = removal * n + reach.node
+    once = slice(None) if changed.weight is None else changed.weight == 1
+    certain, order = (changed.removal * n + changed.node)[once].sort()
+
+    def rows_at(keys: Tensor, whole: Tensor, new: Tensor) -> Tensor:
+        at, there = find(certain, keys)
+        found = whole[keys % n]
+        found[there] = new[once][order[at[there]]]
+        return found
+
+    y_rows, near_rows, far_rows = rows
+    far = rows_at(here, base.far, far_rows)
+    near, messages = rows_at(key, base.near, near_rows), rows_at(key, base.y, y_rows)
+    out, peak, share = weigh(near + far[owner], messages, owner, len(here), base.slope)
+    if changed.weight is None:
+        return out
+    often = (changed.weight != 1).nonzero().flatten()
+    drawn, order = (changed.removal * n + changed.node)[often].sort()
+    often, added = often[order], out.clone()
+    at, there = find(drawn, key)
+    mine, m = owner[there], often[at[there]]
+
+    def part(score: Tensor) -> Tensor:
+        return (torch.where(score < 0, score * base.slope, score) - peak[mine]).exp()
+
+    gone, come = part(near[there] + far[mine]), part(near_rows[m] + far[mine])
+    then = ((share[mine] - gone).clamp(min=0) + come).unsqueeze(-1)
+    total = (out * share.unsqueeze(-1))[mine] - gone.unsqueeze(-1) * messages[there]
+    alone = (total + come.unsqueeze(-1) * y_rows[m]) / then - out[mine]
+    added.index_add_(0, mine, alone * changed.weight[m].to(out.dtype).view(-1, 1, 1))
+    at, there = find(drawn, here)
+    m, some = often[at[there]], there.nonzero().flatten()
+    place = torch.full_like(here, -1)
+    place[some] = torch.arange(len(some), device=here.device)
+    heard = place[owner] >= 0
+    into = place[owner[heard]]
+    turned = weigh(near[heard] + far_rows[m][into], messages[heard], into, len(some), base.slope)[0]
+    added[some] += (turned - out[some]) * changed.weight[m].to(out.dtype).view(-1, 1, 1)
+    return added
+
+
+def weighted_sum(
+    op: WeightedSum, chunk: Chunk, y: ChangedRows, weights: ChangedRows | None
+) -> ChangedRows:
+    """See `Backend.weighted_sum`."""
+    return op.one_by_one(chunk, y, weights)
+
+
+def weigh(
+    score: Tensor, messages: Tensor, owner: Tensor, count: int, slope: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Softmax-weighted sums `[count, H, C]`, with each softmax's largest score and denominator."""
+    score = torch.where(score < 0, score * slope, score)
+    index = owner.unsqueeze(-1).expand_as(score)
+    nothing = score.new_full((count, score.size(1)), -torch.inf)
+    peak = nothing.scatter_reduce(0, index, score, "amax")
+    weight = (score - peak[owner]).exp()
+    share = torch.zeros_like(nothing).index_add(0, owner, weight) + 1e-16
+    total = messages.new_zeros(count, *messages.shape[1:])
+    total.index_add_(0, owner, messages * weight.unsqueeze(-1))
+    return total / share.unsqueeze(-1), peak, share
+
+
+def touched_pairs(
+    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: Removals, changed: ChangedRows
+) -> tuple[Tensor, ...]:
+    """See `Backend.touched_pairs`."""
+    indptr, edge = incident
+    n, count = len(indptr) - 1, pairs.size(1)
+    owner, position, _ = expanded(indptr, changed.node)
+    keys = (changed.removal[owner] * count + edge[position]).unique()
+    removal, pair = keys // max(count, 1), keys % max(count, 1)
+    ends = removal * n + pairs[:, pair]
+    stays = ~torch.isin(ends, owner_of(removals.ptr) * n + removals.node).any(dim=0)
+    removal, pair, ends = removal[stays], pair[stays], ends[:, stays]
+    own = changed.removal * n + changed.node
+    order = own.argsort()
+    at, there = find(own[order], ends)
+    where = torch.where(there, order[at] if len(order) else at, torch.full_like(at, -1))
+    return _ptr(removal, len(removals)), pair, where
+
+
+def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
+    """See `Backend.dots`."""
+    first, second = (pick(pairs[i, pair], ends[i], z, rows) for i in (0, 1))
+    return (first * second).sum(dim=-1)
+
+
+def pick(node: Tensor, row: Tensor, base: Tensor, rows: Tensor) -> Tensor:
+    """The nodes' rows: changed where `row >= 0`, else their original."""
+    out = base[node]
+    changed = row >= 0
+    out[changed] = rows[row[changed]]
+    return out
+
+
+def item_change(before: Tensor, item: Tensor, after: Tensor) -> Tensor:
+    """See `Backend.item_change`."""
+    return task.item_change(before[item], after)

@@ -1,0 +1,1 @@
+"""The intermediate representation: spaces, values, operations, edges, changed rows."""

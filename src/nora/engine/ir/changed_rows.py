@@ -1,0 +1,307 @@
+"""Rows that changed, for a chunk of removals at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# A sum of which less than this share is left after a correction is summed anew.
+LOST_DIGITS = 1e-2
+
+
+def units(sent: Tensor) -> Tensor:
+    """One over a usual small size of each column of messages `[N, F]`, so that columns can be compared.
+
+    Small: a column of a few huge numbers is not a column of huge numbers.
+    """
+    size = sent[:: 1 + len(sent) // 100].abs().t().contiguous()
+    size[~((size > 0) & size.isfinite())] = torch.inf
+    if not size.numel():
+        return sent.new_ones(sent.shape[1:])
+    tenth = (size.isfinite().sum(dim=1, keepdim=True) - 1).clamp(min=0) // 10
+    unit = 1 / size.sort(dim=1).values.gather(1, tenth).squeeze(1)
+    # Of a column of zeros nothing is known: it counts like others.
+    known = unit[unit > 0]
+    unit[unit <= 0] = known.median() if len(known) else 1
+    return unit.clamp(max=min(1e30, torch.finfo(unit.dtype).max))
+
+
+def scales(sent: Tensor) -> Tensor:
+    """By what rows of messages `[N, F]` are measured, `[2, F]`: in units of their columns, and as they are.
+
+    Whether a column's digits matter depends on what reads it. Weights that even columns out miss the digits
+    of small ones; weights that are all alike miss those of a sum that has lost what was huge in it.
+    """
+    unit = units(sent)
+    return torch.stack([unit, torch.ones_like(unit)])
+
+
+@dataclass(frozen=True, eq=False)
+class Gained:
+    """Edges of one type that come, by removal: those of removal `i` are `ptr[i]:ptr[i+1]`.
+
+    Attributes:
+        key: The edge type; None without types.
+        ptr: `[c+1]`.
+        source, target: Their ends, global ids.
+        said: What is said of them, by name, `[m, …]`.
+    """
+
+    key: Any
+    ptr: Tensor
+    source: Tensor
+    target: Tensor
+    said: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Removals:
+    """A chunk of removals; each removes one or several nodes and edges together, or changes something else.
+
+    Attributes:
+        ptr: `[c+1]`; removal `i` removes `node[ptr[i]:ptr[i+1]]`.
+        node: The removed nodes.
+        edge_ptr: The same for edges `[c+1]`; None where no edge goes but with its nodes.
+        edge: The numbers of the removed edges (see `nora.graph.edge_lookup`).
+        gained: Edges that come, by type.
+        features: Rows of features that change, by node type; none by default.
+    """
+
+    ptr: Tensor
+    node: Tensor
+    edge_ptr: Tensor | None = None
+    edge: Tensor | None = None
+    gained: tuple[Gained, ...] = ()
+    features: Mapping[Any, ChangedRows] = field(default_factory=dict)
+
+    @staticmethod
+    def single(nodes: Tensor) -> Removals:
+        """One removal per node."""
+        return Removals(torch.arange(len(nodes) + 1, device=nodes.device), nodes)
+
+    @staticmethod
+    def group(nodes: Tensor, edges: Tensor | None = None) -> Removals:
+        """All nodes, and edges by number, in one removal."""
+        ptr = torch.tensor([0, len(nodes)], device=nodes.device)
+        if edges is None or not len(edges):
+            return Removals(ptr, nodes)
+        return Removals(ptr, nodes, torch.tensor([0, len(edges)], device=edges.device), edges)
+
+    @staticmethod
+    def of_edges(ptr: Tensor, edges: Tensor) -> Removals:
+        """No nodes; removal `i` removes the edges `edges[ptr[i]:ptr[i+1]]`."""
+        return Removals(torch.zeros_like(ptr), edges[:0], ptr, edges)
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    @cached_property
+    def one_node_each(self) -> bool:
+        """Whether every removal removes exactly one node, and perhaps edges."""
+        if len(self.node) != len(self):
+            return False
+        return self.edge is None or bool((self.ptr[1:] - self.ptr[:-1] == 1).all())
+
+    def picked(self, which: Tensor) -> Removals:
+        """Some of the removals `[m]`, in this order."""
+        ptr, node = _picked(self.ptr, self.node, which)
+        if self.edge_ptr is None or self.edge is None:
+            return Removals(ptr, node)
+        return Removals(ptr, node, *_picked(self.edge_ptr, self.edge, which))
+
+    def to(self, device: torch.device) -> Removals:
+        """The same on another device."""
+        ptr, node = self.ptr.to(device), self.node.to(device)
+        if self.edge_ptr is None or self.edge is None:
+            return Removals(ptr, node)
+        return Removals(ptr, node, self.edge_ptr.to(device), self.edge.to(device))
+
+
+def _picked(ptr: Tensor, values: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
+    counts = (ptr[1:] - ptr[:-1])[which]
+    new = torch.zeros(len(which) + 1, dtype=torch.long, device=ptr.device)
+    new[1:] = counts.cumsum(0)
+    owner = torch.arange(len(which), device=ptr.device).repeat_interleave(counts)
+    at = torch.arange(len(owner), device=ptr.device) - new[owner] + ptr[which][owner]
+    return new, values[at]
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedRows:
+    """The changed rows of one value: pairs (removal, node) with their new rows.
+
+    Attributes:
+        ptr: `[c+1]`; the rows of removal `i` are `ptr[i]:ptr[i+1]`.
+        node: The node of each row `[M]`, distinct within a removal, never a removed one.
+        rows: New rows `[M, …]`.
+        weight: How often each row's change counts `[M]`, float64, where rows were drawn (see `sampling.py`);
+            None: once.
+    """
+
+    ptr: Tensor
+    node: Tensor
+    rows: Tensor
+    weight: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    @cached_property
+    def removal(self) -> Tensor:
+        """The removal of each row `[M]`."""
+        counts = self.ptr[1:] - self.ptr[:-1]
+        index = torch.arange(len(counts), device=self.ptr.device)
+        return index.repeat_interleave(counts, output_size=len(self.node))
+
+
+def merged(count: int, parts: Sequence[tuple[Tensor, ChangedRows]]) -> ChangedRows:
+    """The changed rows of `count` removals from those of some of them each.
+
+    Args:
+        count: How many removals there are.
+        parts: Which removals each part is of, and their changed rows.
+    """
+    removal = torch.cat([which[changed.removal] for which, changed in parts])
+    order = removal.argsort(stable=True)
+    ptr = torch.zeros(count + 1, dtype=torch.long, device=removal.device)
+    ptr[1:] = torch.bincount(removal, minlength=count).cumsum(0)
+    # A part may have no rows, and then not their shape.
+    rows = [changed.rows for _, changed in parts if len(changed)]
+    node = torch.cat([changed.node for _, changed in parts])[order]
+    weight = None
+    if any(changed.weight is not None for _, changed in parts):
+        weight = torch.cat(
+            [
+                torch.ones(len(changed), dtype=torch.double, device=removal.device)
+                if changed.weight is None
+                else changed.weight
+                for _, changed in parts
+            ]
+        )[order]
+    return ChangedRows(ptr, node, torch.cat(rows)[order] if rows else parts[0][1].rows, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """Where the change of some rows arrives in one hop.
+
+    Attributes:
+        source: Nodes whose messages change `[S]`: changed rows first, per removal; removed ones too.
+        row: For each source, its changed row, −1 if only its normalisation changed, −2 if removed.
+        scale: The `right` factor of each source after the removal `[S]`, float64.
+        edge_ptr: `[S+1]`; the out-edges of source `s` land in `slot[edge_ptr[s]:edge_ptr[s+1]]`.
+        slot: For each out-edge, the target row it adds to, −1 for removed targets.
+        also: The row of every pair that was to be reached in any case.
+        ptr, node: The reached rows, as in `ChangedRows`.
+        left: The `left` factor of each reached row after the removal `[T]`, float64.
+    """
+
+    source: Tensor
+    row: Tensor
+    scale: Tensor
+    edge_ptr: Tensor
+    slot: Tensor
+    also: Tensor
+    ptr: Tensor
+    node: Tensor
+    left: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Arriving:
+    """What rows are drawn by: how much may arrive at each, and how much it matters there.
+
+    Attributes:
+        share: How much of a message arrives along each edge, in the order of `Edges.by_source`; None: all.
+        size: Size of the change of each source's message `[S]`, float64.
+        also: Size of what changes at the rows `Frontier.also` beside messages.
+        mass: Size of each node's sum, which a new `left` changes as a whole `[N]`, float64.
+        worth: How much a change of each node's row matters `[N]`, float64.
+        certain: The reached rows that are computed in any case `[T]`, a mask.
+        most: What arrives counts for no more than this: predictions saturate.
+        least: Inclusion probability that a row has at least, per size of what arrives `[N]`; empty: none.
+    """
+
+    share: Tensor | None
+    size: Tensor
+    also: Tensor
+    mass: Tensor
+    worth: Tensor
+    certain: Tensor
+    most: float
+    least: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Turning:
+    """Attention: what a change of the receiver's own part of the scores does to its output.
+
+    That turns the weights of all its neighbours. Where there are more than `many`, a small change is followed
+    to first order, by derivatives that are the same for all removals.
+
+    Attributes:
+        many: Receivers with no more neighbours are always weighed again.
+        place: Where each node's derivative is, −1 for those without `[N]`.
+        slope: Derivatives of outputs by the receiver's part of the scores `[hubs, H, C]`.
+    """
+
+    many: int
+    place: Tensor
+    slope: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """A op of sums on the whole graph.
+
+    Attributes:
+        y: What nodes send `[N, F]`.
+        total: The sums without `left` `[N, F]`.
+        unit: By what rows are measured, `[2, F]`; see `scales`.
+        size: `Σ|total|` of each node by that, `[N, 2]`.
+        plus: What is added: `[N, F]`, one row `[1, F]` for all, or none `[0, F]`.
+        whole: The step's output `[N, F]`.
+    """
+
+    y: Tensor
+    total: Tensor
+    unit: Tensor
+    size: Tensor
+    plus: Tensor
+    whole: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """An attention op on the whole graph.
+
+    Attributes:
+        y: What nodes send `[N, H, C]`.
+        near, far: The sender's and the receiver's part of the scores `[N, H]`.
+        slope: LeakyReLU's negative slope.
+        whole: The step's output `[N, H, C]`.
+        peak, share: Each node's largest score and softmax denominator `[N, H]`.
+    """
+
+    y: Tensor
+    near: Tensor
+    far: Tensor
+    slope: float
+    whole: Tensor
+    peak: Tensor
+    share: Tensor
+
+    @cached_property
+    def unit(self) -> Tensor:
+        """One over the usual size of each column of `y`, `[H, C]`; see `units`."""
+        return units(self.y.flatten(1)).view(self.y.shape[1:])
+
+    @cached_property
+    def size(self) -> Tensor:
+        """`Σ|y|` of every node and head, in these units, `[N, H]`."""
+        return (self.y.abs() * self.unit).sum(dim=-1)

@@ -1,0 +1,410 @@
+"""The kinds of ops a program is made of, and what each does with changed rows."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from nora.engine.exec.kernels.protocol import Backend
+from nora.engine.exec.tally import Tally
+from nora.engine.ir.changed_rows import ChangedRows, Removals
+from nora.engine.ir.edges import Edges, Ties
+from nora.engine.ir.space import Space
+from nora.engine.store.ledger import enter, moved
+
+if TYPE_CHECKING:
+    from nora.engine.estimate.sampling import Draws
+    from nora.engine.exec.added_edges import Arrivals
+
+# A block of rows should stay in a core's own cache while it goes through a map.
+BLOCK_BYTES = 2**19
+# What is made of a block of rows.
+Then = Callable[[Tensor], tuple[Tensor, ...]]
+# What is known of a map of rows.
+Form = Literal["", "affine", "relu"]
+# The depth of a value that changes at every node, however far it is from the removed one.
+EVERYWHERE = 1_000_000
+
+
+@dataclass(eq=False)
+class Value:
+    """Rows of a space on the original graph, made by a op.
+
+    Attributes:
+        space: Where its rows live.
+        depth: How many hops from a removed node its rows can change; −1: they never do, `EVERYWHERE`
+            or more: all of them do.
+        base: Original rows `[size, …]`, once they are computed and as long as they are needed.
+        op: What makes them; None for what was given.
+        stored: Whether all rows are kept where any are needed; else they are made anew where asked for.
+        kept: The same rows from disk, for when they are asked for.
+        like: No rows, but their shape `[0, …]` and type, once these are known.
+    """
+
+    space: Space
+    depth: int
+    base: Tensor | None = None
+    op: Op | None = None
+    stored: bool = True
+    kept: Tensor | None = None
+    like: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.base is not None:
+            self.like = self.base.new_empty(0, *self.base.shape[1:])
+        enter("value", self)
+
+    @property
+    def static(self) -> bool:
+        """Whether no removal changes any row that is left."""
+        return self.depth < 0
+
+    @property
+    def width(self) -> int:
+        """Numbers per row."""
+        if self.like is None:
+            self.like = self.at(torch.zeros(min(1, self.space.size), dtype=torch.long))[:0].clone()
+        return math.prod(self.like.shape[1:]) if self.space.size else 0
+
+    def whole(self) -> Tensor:
+        """All original rows."""
+        if self.base is None:
+            self.base = self.kept
+        if self.base is not None:
+            return self.base
+        assert self.op is not None, "given rows are never freed"
+        found = self.op.whole(*(value.whole() for value in self.op.inputs))
+        self.like = found.new_empty(0, *found.shape[1:])
+        if self.stored:
+            self.base = found = moved(found)
+        return found
+
+    def at(self, rows: Tensor) -> Tensor:
+        """Some original rows."""
+        if self.base is not None:
+            return self.base[rows]
+        if self.like is not None and not rows.numel():
+            return self.like
+        if self.stored:
+            return self.whole()[rows]
+        assert self.op is not None
+        return self.op.at(rows)
+
+
+class Passing(Protocol):
+    """A op that passes messages."""
+
+    edges: Edges
+
+    @property
+    def typical(self) -> float:
+        """The usual size of a message, by which a tolerance is measured."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One chunk of removals on its way through the program."""
+
+    removals: Removals
+    num_nodes: int
+    backend: Backend
+    tolerance: float = 0.0
+    tally: Tally = field(default_factory=Tally)
+    gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    tied: dict[int, Ties] = field(default_factory=dict)
+    arrivals: Arrivals | None = None
+    draws: Draws | None = None
+
+    def more(self, space: Space) -> int:
+        """How many rows of a space come."""
+        return 0 if self.arrivals is None else self.arrivals.more(space)
+
+    def original(self, value: Value, rows: Tensor) -> Tensor:
+        """Original rows; anything for those that come, which have all changed."""
+        if self.more(value.space):
+            rows = rows.clamp(max=value.space.size - 1)
+        return value.at(rows)
+
+    def nothing(self) -> ChangedRows:
+        """No changed rows."""
+        removals = self.removals
+        return ChangedRows(torch.zeros_like(removals.ptr), removals.node[:0], torch.empty(0))
+
+    def sources(self, op: Passing, changed: ChangedRows, y: Tensor) -> tuple[Tensor, ...]:
+        """Whose messages change, less those whose change is below the tolerance."""
+        edges = op.edges
+        sources = self.backend.find_sources(edges, self.removals, changed, self.ties(edges))
+        if self.tolerance <= 0:
+            return sources
+        ptr, source, row, scale = sources
+        size = self.backend.message_change(edges, sources, y, changed.rows)
+        size = size / max(op.typical, 1e-300)
+        keep = (size >= self.tolerance) | (row == -2)  # what was removed is missed in any case
+        self.tally.mass += float(size.sum())
+        self.tally.pruned += float(size[~keep].sum())
+        return _passed(keep)[ptr], source[keep], row[keep], scale[keep]
+
+    def retained(
+        self, sources: tuple[Tensor, ...], inputs: Sequence[ChangedRows]
+    ) -> tuple[tuple[Tensor, ...], Sequence[ChangedRows]]:
+        """The sources, and the changed rows that are among them: what was pruned counts as unchanged."""
+        ptr, source, row, scale = sources
+        own = row >= 0
+        if self.tolerance <= 0 or int(own.sum()) == len(inputs[0]):
+            return sources, inputs
+        at, node, ends = row[own], source[own], _passed(own)[ptr]
+        row = torch.where(own, own.cumsum(0) - 1, row)
+        return (ptr, source, row, scale), [ChangedRows(ends, node, c.rows[at]) for c in inputs]
+
+    def receivers(self, sources: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """The changed nodes among the sources (`ptr`, `node`): what they hear must be weighed anew."""
+        ptr, source, row, _ = sources
+        changed = row >= 0
+        return _passed(changed)[ptr], source[changed]
+
+    def ties(self, edges: Edges) -> Ties:
+        """The edges of a convolution that go or come by themselves."""
+        if id(edges) not in self.tied:
+            self.tied[id(edges)] = edges.ties(self.removals, self.arrivals)
+        return self.tied[id(edges)]
+
+    def lost(self, space: Space) -> tuple[Tensor, Tensor]:
+        """The rows of a space that every removal takes away: `removal`, `row`."""
+        if id(space) not in self.gone:
+            self.gone[id(space)] = space.lost(self.removals)
+        return self.gone[id(space)]
+
+    def align(self, values: Sequence[Value], changed: Sequence[ChangedRows]) -> list[ChangedRows]:
+        """All inputs on the same pairs: rows that did not change are filled in from the original."""
+        if not any(len(c) for c in changed):
+            none = torch.zeros(0, dtype=torch.long, device=self.removals.node.device)
+            return [
+                ChangedRows(c.ptr, c.node, v.at(none)) for c, v in zip(changed, values, strict=True)
+            ]
+        size = values[0].space.size + self.more(values[0].space)
+        joined = next(c for c in changed if len(c))
+        places: dict[int, Tensor | None] = {id(joined.node): None}
+        for other in changed:
+            if len(other) and id(other.node) not in places:
+                if _same_pairs(other, joined):
+                    places[id(other.node)] = None
+                    continue
+                ptr, node, at, at_other = self.backend.union(joined, other, size)
+                places = {key: at if old is None else at[old] for key, old in places.items()}
+                places[id(other.node)] = at_other
+                joined = ChangedRows(ptr, node, other.rows)
+        aligned = []
+        for value, c in zip(values, changed, strict=True):
+            place = places.get(id(c.node)) if len(c) else None
+            if len(c) and place is None:
+                rows = c.rows
+            elif len(c) == len(joined.node) and place is not None:
+                rows = torch.empty_like(c.rows)
+                rows[place] = c.rows
+            else:
+                rows = self.original(value, joined.node)
+                if len(c):
+                    rows = (
+                        rows.clone() if rows.data_ptr() == 0 or not rows.is_contiguous() else rows
+                    )
+                    rows[place] = c.rows
+            aligned.append(ChangedRows(joined.ptr, joined.node, rows))
+        return aligned
+
+
+def _same_pairs(a: ChangedRows, b: ChangedRows) -> bool:
+    return len(a) == len(b) and torch.equal(a.node, b.node) and torch.equal(a.ptr, b.ptr)
+
+
+def _passed(keep: Tensor) -> Tensor:
+    """How many are kept before each position, `[n+1]`."""
+    passed = torch.zeros(len(keep) + 1, dtype=torch.long, device=keep.device)
+    passed[1:] = keep.cumsum(0)
+    return passed
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """Rows that move along edges: read by them from nodes, or reduced by nodes from them.
+
+    Attributes:
+        edges, nodes: Where the rows of both live.
+        index: The node of each edge, `[size of edges]`.
+        reduces: Whether nodes reduce rows of edges; else edges read rows of nodes.
+    """
+
+    edges: Space
+    nodes: Space
+    index: Tensor
+    reduces: bool
+
+
+class Op(ABC):
+    """One op: original rows once, changed rows for every chunk.
+
+    A new kind of op says in `changed`, `whole`, `settle` and `hops` what it does; everything else has a
+    default that is right for any op, and is there to be faster where more is known.
+
+    Attributes:
+        inputs: The values it reads.
+        output: The value it makes.
+        rowwise: Whether every output row follows from the same rows of the inputs alone.
+        scales: The input whose rows are scaled by the other's single numbers, where that is all it does.
+        samples: Whether it can compute some of the rows it reaches, drawn at random, and reads how often a
+            changed row of its inputs counts.
+        drawn: Whether they may be: not where what follows bears true values alone.
+        leads: Whether it hands its rows on in blocks to row-wise ops that alone read them.
+    """
+
+    rowwise = False
+    scales: Value | None = None
+    samples = False
+    drawn = True
+    leads = False
+
+    def __init__(self, inputs: Sequence[Value], output: Value) -> None:
+        self.inputs = tuple(inputs)
+        self.output = output
+        output.op = self
+        enter("step", self)
+
+    @abstractmethod
+    def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
+        """Changed output rows from changed input rows."""
+
+    def passed_on(
+        self, chunk: Chunk, inputs: Sequence[ChangedRows], then: Then
+    ) -> Sequence[ChangedRows]:
+        """Changed rows of what `then` makes of changed output rows; nothing where there are none."""
+        changed = self.changed(chunk, inputs)
+        if not len(changed):
+            return []
+        return [replace(changed, rows=rows) for rows in then(changed.rows)]
+
+    @abstractmethod
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """All output rows from all input rows, on the whole graph; differentiable."""
+
+    def at(self, rows: Tensor) -> Tensor:
+        """Some original output rows."""
+        return self.output.whole()[rows]
+
+    def share(self, source: Tensor, target: Tensor) -> Tensor | None:
+        """How much of each source's row of the first input arrives at its target, `[M]` or `[M, H]`.
+
+        None when the op does not pass rows on in proportion.
+        """
+        return None
+
+    def worths(self, worth: Tensor) -> Sequence[Tensor]:
+        """How much rows of each input matter, where those of the output matter so much `[N]`."""
+        return [worth if self.rowwise else torch.ones_like(worth) for _ in self.inputs]
+
+    def settle(self) -> None:
+        """Tell the output's depth by the inputs'; called where it may change at all."""
+        self.output.depth = max(value.depth for value in self.inputs)
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """Where a change can arrive in one hop: pairs (nodes it comes from, nodes it reaches)."""
+        return ()
+
+    def needs(self) -> Sequence[Value]:
+        """The values whose original rows this op reads."""
+        return self.inputs
+
+    def move(self) -> Move | None:
+        """How it moves rows between edges and nodes, where that is all it does."""
+        return None
+
+    def within(self, owner: Tensor, *inputs: Tensor) -> Tensor:
+        """As `whole`, on the rows of some nodes and of the edges into them; edge `i` leads to `owner[i]`.
+
+        Asked of ops that move rows along these edges or are row-wise.
+        """
+        return self.whole(*inputs)
+
+    def absorbed(self, inner: Op) -> Op | None:
+        """This op with `inner` in place of the input it makes, where both can be done as one."""
+        return None
+
+
+class RowOp(Op):
+    """A map that treats every row by itself.
+
+    Args:
+        function: From rows of the inputs to rows of the output.
+        inputs: The values it reads.
+        output: The value it makes.
+        form: What is known of the function: `affine` in all inputs together, or `relu`.
+    """
+
+    rowwise = True
+
+    def __init__(
+        self,
+        function: Callable[..., Tensor],
+        inputs: Sequence[Value],
+        output: Value,
+        form: Form = "",
+    ) -> None:
+        super().__init__(inputs, output)
+        self.function = function
+        self.form = form
+
+    def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
+        """Apply the map to the changed rows, a block at a time so that they stay in cache."""
+        if not any(len(c) for c in inputs):
+            return chunk.nothing()
+        weight = next(c.weight for c in inputs if len(c))
+        if len(inputs) > 1:
+            inputs = chunk.align(self.inputs, inputs)
+        first = inputs[0]
+        wide = max(c.rows[:1].numel() * c.rows.element_size() for c in inputs)
+        block = max(64, BLOCK_BYTES // max(wide, 1))
+        if len(first) <= 2 * block:
+            rows = self.function(*(c.rows for c in inputs))
+        else:
+            blocks = zip(*(c.rows.split(block) for c in inputs), strict=True)
+            rows = torch.cat([self.function(*block) for block in blocks])
+        return ChangedRows(first.ptr, first.node, rows, weight)
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Op.whole`."""
+        return self.function(*inputs)
+
+    def at(self, rows: Tensor) -> Tensor:
+        """See `Op.at`."""
+        return self.function(*(value.at(rows) for value in self.inputs))
+
+    def needs(self) -> Sequence[Value]:
+        """Original rows matter only where several inputs meet."""
+        return self.inputs if len(self.inputs) > 1 else ()
+
+    def absorbed(self, inner: Op) -> RowOp | None:
+        """Another map in place of the input it makes: the rows in between are never stored.
+
+        Only where this one reads nothing else, or nothing that the other does not read itself: the same
+        rows change then, and none is mapped that would not be otherwise.
+        """
+        others = {id(value) for value in self.inputs if value is not inner.output}
+        read = {id(value) for value in inner.inputs}
+        if not isinstance(inner, RowOp) or (others and not read <= others):
+            return None
+        kept = [value for value in self.inputs if value is not inner.output]
+        inputs = list(dict.fromkeys([*kept, *inner.inputs]))
+        of_inner = [inputs.index(value) for value in inner.inputs]
+        of_outer = [None if value is inner.output else inputs.index(value) for value in self.inputs]
+        first, second = inner.function, self.function
+
+        def function(*rows: Tensor) -> Tensor:
+            made = first(*(rows[at] for at in of_inner))
+            return second(*(made if at is None else rows[at] for at in of_outer))
+
+        both: Form = "affine" if inner.form == self.form == "affine" else ""
+        return RowOp(function, inputs, self.output, both)

@@ -1,0 +1,257 @@
+"""Where rows live: nodes of a type, edges of an edge set, or the graph as a whole.
+
+A removal takes a row away when it takes away one of the row's *ends*: a node row has itself for its end,
+an edge row its two nodes, the self-loop that a layer adds its one node. Whatever a model makes of its
+edges (masks, loops, both directions, another order), its rows keep their ends, so that it is known which
+of them vanish. They keep their *origin*, too, the edge of the graph that they come from: an edge may be
+taken away by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from nora.engine.exec.kernels.vectorised import expanded
+from nora.engine.ir.changed_rows import Removals
+from nora.engine.ir.edges import csr
+from nora.engine.ir.pointers import owner_of
+from nora.engine.store.ledger import enter, moved
+
+
+@dataclass(eq=False)
+class Space:
+    """Rows that come and go with nodes.
+
+    Attributes:
+        label: What they are, for messages.
+        sizes: How many there are on every graph the model was recorded on, the asked one first.
+        ends: Global ids of the nodes whose removal takes each row away, `[k, size]`; a node may stand
+            there twice.
+        num_nodes: Number of nodes of all types.
+        global_: Whether its rows are about the graph, so that any removal may change them.
+        origin: The number of the edge of the graph that each row goes with `[size]`, −1 for none; None
+            where no row goes with an edge.
+    """
+
+    label: str
+    sizes: tuple[int, ...]
+    ends: Tensor
+    num_nodes: int
+    global_: bool = False
+    origin: Tensor | None = None
+    _sorted: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
+    # The same from disk: of which index each is, is seen by what it holds.
+    _kept_sorted: tuple[Tensor, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.ends = moved(self.ends)
+        if self.origin is not None:
+            self.origin = moved(self.origin)
+        enter("space", self)
+
+    @property
+    def size(self) -> int:
+        """Number of rows on the asked graph."""
+        return self.sizes[0]
+
+    @cached_property
+    def by_end(self) -> tuple[Tensor, Tensor]:
+        """The rows at every node in CSR form: `indptr [num_nodes + 1]`, `row`."""
+        k, size = self.ends.shape
+        row = torch.arange(size, device=self.ends.device).repeat(k)
+        indptr, found, _ = csr(self.ends.reshape(-1), row, self.num_nodes)
+        return indptr, found
+
+    @cached_property
+    def lost_at(self) -> Tensor:
+        """How many rows the removal of each node alone takes away `[num_nodes]`."""
+        ends = self.ends
+        if ends.size(0) > 1:  # a node counts once for each row
+            ends = ends.sort(dim=0).values
+            again = torch.zeros_like(ends, dtype=torch.bool)
+            again[1:] = ends[1:] == ends[:-1]
+            ends = ends[~again]
+        return torch.bincount(ends.flatten(), minlength=self.num_nodes)
+
+    @cached_property
+    def by_origin(self) -> tuple[Tensor, Tensor]:
+        """The rows of every edge of the graph in CSR form: `indptr`, `row`."""
+        assert self.origin is not None
+        row = (self.origin >= 0).nonzero().flatten()
+        count = int(self.origin.max()) + 1 if len(self.origin) else 0
+        indptr, found, _ = csr(self.origin[row], row, max(count, 0))
+        return indptr, found
+
+    @cached_property
+    def rows_per_edge(self) -> int:
+        """How many rows go with an edge of the graph, at most."""
+        if self.origin is None or not len(self.origin):
+            return 0
+        indptr, _ = self.by_origin
+        return int((indptr[1:] - indptr[:-1]).max()) if len(indptr) > 1 else 0
+
+    @cached_property
+    def one_end(self) -> bool:
+        """Whether every row has a single end, so that none is lost twice."""
+        return self.ends.size(0) <= 1 or bool((self.ends == self.ends[:1]).all())
+
+    @cached_property
+    def everlasting(self) -> bool:
+        """Whether no removal takes any row away."""
+        return self.ends.size(0) == 0 or self.size == 0
+
+    def sorted_by(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Who points at each row by `index`, in CSR form: `indptr [size + 1]`, `place`.
+
+        Sorted once: layers one after the other read, and reduce to, the same nodes along the same edges.
+        """
+        if id(index) not in self._sorted:
+            kept = self._kept_sorted
+            for at in range(0, len(kept), 3):
+                if torch.equal(kept[at + 2], index):
+                    self._sorted[id(index)] = kept[at], kept[at + 1], index
+                    return kept[at], kept[at + 1]
+            indptr, _, place = csr(index, index, self.size)
+            # The index is kept, so that its id stays its own.
+            self._sorted[id(index)] = indptr, place, index
+        return self._sorted[id(index)][:2]
+
+    def lost(self, removals: Removals) -> tuple[Tensor, Tensor]:
+        """The rows every removal takes away: `removal [K]`, sorted, and `row [K]`, each once."""
+        if self.everlasting:
+            return removals.node[:0], removals.node[:0]
+        indptr, row = self.by_end
+        owner, position, _ = expanded(indptr, removals.node)
+        removal, gone = owner_of(removals.ptr)[owner], row[position]
+        with_edges = self._lost_with_edges(removals)
+        if with_edges is not None:
+            removal = torch.cat([removal, with_edges[0]])
+            gone = torch.cat([gone, with_edges[1]])
+        elif self.one_end and self.ends.size(0) == 1:
+            return removal, gone
+        keys = (removal * self.size + gone).unique()
+        return keys // self.size, keys % self.size
+
+    def _lost_with_edges(self, removals: Removals) -> tuple[Tensor, Tensor] | None:
+        """The rows that go with edges that are removed by themselves; None where there are none."""
+        if removals.edge is None or removals.edge_ptr is None or self.origin is None:
+            return None
+        indptr, row = self.by_origin
+        known = removals.edge < len(indptr) - 1
+        owner, position, _ = expanded(indptr, removals.edge[known])
+        return owner_of(removals.edge_ptr)[known][owner], row[position]
+
+    def survive(self, removals: Removals, removal: Tensor, row: Tensor) -> Tensor:
+        """Which of the pairs (removal, row) are left, `[M]`."""
+        if self.everlasting:
+            return torch.ones_like(row, dtype=torch.bool)
+        ends = self.ends[:, row]
+        if removals.one_node_each:
+            left = (ends != removals.node[removal]).all(dim=0)
+        else:
+            gone = owner_of(removals.ptr) * self.num_nodes + removals.node
+            left = ~torch.isin(ends + removal * self.num_nodes, gone).any(dim=0)
+        if removals.edge is None or removals.edge_ptr is None or self.origin is None:
+            return left
+        origin = self.origin[row]
+        count = int(max(self.origin.max(), removals.edge.max())) + 1 if len(removals.edge) else 1
+        gone = owner_of(removals.edge_ptr) * count + removals.edge
+        return left & ~((origin >= 0) & torch.isin(removal * count + origin, gone))
+
+    def covers(self, index: Tensor, other: Space) -> bool:
+        """Whether row `i` never outlives row `index[i]` of the other space."""
+        if other.everlasting or not index.numel():
+            return True
+        wanted = other.ends[:, index]
+        return bool((wanted.unsqueeze(1) == self.ends.unsqueeze(0)).any(dim=1).all())
+
+    def goes_with(self, index: Tensor, other: Space) -> bool:
+        """Whether row `i` goes with the edge that row `index[i]` of the other space goes with, if any."""
+        return not index.numel() or _goes_with(other.origin, index, self.origin)
+
+    def covered(self, index: Tensor, other: Space) -> bool:
+        """Whether row `i` is only ever lost together with row `index[i]` of the other space."""
+        if self.everlasting or not index.numel():
+            return True
+        if other.everlasting:
+            return False
+        mine = other.ends[:, index]
+        return bool((self.ends.unsqueeze(1) == mine.unsqueeze(0)).any(dim=1).all())
+
+    def same_edges(self, other: Space) -> bool:
+        """Whether the rows of both go with the same edges."""
+        if self.origin is None or other.origin is None:
+            return self.origin is other.origin
+        return self.origin is other.origin or torch.equal(self.origin, other.origin)
+
+    def comes_with(self, index: Tensor, other: Space) -> bool:
+        """Whether row `index[i]` of the other space goes with the edge that row `i` goes with, if any."""
+        theirs = None if other.origin is None else other.origin[index]
+        return not index.numel() or _goes_with(self.origin, slice(None), theirs)
+
+    def equally_lost(self, other: Space) -> bool:
+        """Whether every removal takes as many rows away from both."""
+        if self is other or self.ends is other.ends:
+            return True
+        return bool(torch.equal(self._by_ends, other._by_ends))
+
+    @cached_property
+    def _by_ends(self) -> Tensor:
+        """A number for the ends of every row, in order `[size]`; nothing for rows that stay."""
+        if not self.ends.size(0):
+            return self.ends.new_empty(0)
+        low, high = self.ends.min(dim=0).values, self.ends.max(dim=0).values
+        return (low * self.num_nodes + high).sort().values
+
+    def picked(self, rows: Tensor, label: str, sizes: tuple[int, ...]) -> Space:
+        """A space of some of the rows, or of all of them in another order."""
+        origin = None if self.origin is None else self.origin[rows]
+        return Space(label, sizes, self.ends[:, rows], self.num_nodes, origin=origin)
+
+
+def _goes_with(one: Tensor | None, rows: Tensor | slice, other: Tensor | None) -> bool:
+    """Whether every one of the rows that goes with an edge has another that goes with the same edge."""
+    if one is None:
+        return True
+    origin = one[rows]
+    if other is None:
+        return not bool((origin >= 0).any())
+    return bool(((origin < 0) | (origin == other)).all())
+
+
+def nodes_of(
+    label: str, start: int, sizes: tuple[int, ...], num_nodes: int, stay: bool = False
+) -> Space:
+    """The nodes of a type, whose global ids begin at `start`; they may stay when they are removed."""
+    if stay:
+        return Space(label, sizes, torch.empty(0, sizes[0], dtype=torch.long), num_nodes)
+    return Space(label, sizes, torch.arange(start, start + sizes[0]).unsqueeze(0), num_nodes)
+
+
+def whole_graph(num_nodes: int, slots: int = 1) -> Space:
+    """Rows that belong to no node: statistics over the graph, or over fixed groups of nodes."""
+    ends = torch.empty(0, slots, dtype=torch.long)
+    return Space("the whole graph", (slots,), ends, num_nodes, global_=True)
+
+
+def joined(parts: list[Space]) -> Space:
+    """The rows of several spaces, one after the other."""
+    k = max(part.ends.size(0) for part in parts)
+    if any(part.ends.size(0) == 0 for part in parts) and k:
+        raise ValueError("rows that stay and rows that go cannot be joined")
+    ends = [
+        part.ends if part.ends.size(0) == k else part.ends[torch.arange(k) % part.ends.size(0)]
+        for part in parts
+    ]
+    sizes = tuple(sum(each) for each in zip(*(part.sizes for part in parts), strict=True))
+    label = " and ".join(dict.fromkeys(part.label for part in parts))
+    origin = None
+    if any(part.origin is not None for part in parts):
+        none = [torch.full((part.size,), -1) for part in parts]
+        kept = [n if p.origin is None else p.origin for p, n in zip(parts, none, strict=True)]
+        origin = torch.cat(kept)
+    return Space(label, sizes, torch.cat(ends, dim=1), parts[0].num_nodes, origin=origin)

@@ -1,0 +1,1 @@
+"""From traced operations and modules to the operations of the engine."""

@@ -1,0 +1,220 @@
+"""What is known of a program's tensors, by their numbers on the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from nora.engine.guards import Guard
+from nora.engine.ir.op import Value
+from nora.engine.ir.space import Space, whole_graph
+from nora.engine.lower.known import Dense, Known, Layout, Matrix, Tracked, Uniform
+from nora.engine.trace.align import AlignedOp, AlignedProgram, CoincidenceError
+from nora.engine.trace.trace import Ref
+from nora.engine.trace.trees import leaves
+from nora.engine.unsupported import UnsupportedError
+
+# For each axis, its size on every graph.
+Shape = tuple[tuple[int, ...], ...]
+
+
+class Bindings:
+    """What is known of a traced program's tensors, by their numbers.
+
+    Args:
+        traced: The operations.
+        given: What is known of the program's inputs, by name.
+        all_nodes: The nodes of all types.
+        nodes: The nodes of every type.
+        spaces: The other spaces there are before the model has made any: edges by set, pairs.
+        num_nodes: Number of nodes of all types.
+
+    Attributes:
+        known: What is known of every tensor.
+        shapes: The size of every axis on every graph, of every tensor.
+        unknown: Why a tensor cannot be used, of those that cannot.
+        named: What lowerings have made once for all, by names of their own.
+        structure: What rows or edges were picked by: where these values change, others would be picked.
+        guards: Comparisons of sizes that the model's Python made.
+        unsure_of_edges: Why edges cannot be removed or added by themselves.
+        at: The operation that is being lowered.
+        result_shape: The shape of what the call returns that is being lowered.
+    """
+
+    result_shape: Shape
+
+    def __init__(
+        self,
+        traced: AlignedProgram,
+        given: Mapping[str, Known],
+        all_nodes: Space,
+        nodes: Sequence[Space],
+        spaces: Sequence[Space],
+        num_nodes: int,
+    ) -> None:
+        self.traced = traced
+        self.all_nodes, self.nodes, self.spaces = all_nodes, list(nodes), list(spaces)
+        self.num_nodes = num_nodes
+        self.graph = whole_graph(num_nodes)
+        self.slots: dict[int, Space] = {1: self.graph}
+        self.known: dict[int, Known] = {}
+        self.shapes: dict[int, Shape] = {}
+        self.unknown: dict[int, str] = {}
+        self.named: dict[tuple[Any, ...], Any] = {}
+        self.structure: list[Value] = []
+        self.guards: list[Guard] = []
+        self.unsure_of_edges = ""
+        self.at: AlignedOp | None = None
+        # For operations that repeat others: the results of the first, by what was computed and by tensor.
+        self.done: dict[tuple[Any, ...], tuple[int | None, ...]] = {}
+        self.first: dict[int, int] = {}
+        self.parts: dict[Space, list[Space]] = {}
+        for space in (*nodes, *spaces):
+            self.varies(space)
+        for number, tensor in traced.consts.items():
+            self.known[number] = tensor
+            self.shapes[number] = tuple((n,) * traced.graphs for n in tensor.shape)
+        for name, number in traced.inputs.items():
+            found = given[name]
+            self.known[number] = found
+            self.shapes[number] = self.shape_of(found)
+
+    def shape_of(self, found: Known) -> tuple[tuple[int, ...], ...]:
+        """The size of every axis on every graph."""
+        if isinstance(found, Tensor):
+            return tuple((n,) * self.traced.graphs for n in found.shape)
+        if isinstance(found, Matrix):
+            return found.rows.sizes, found.columns.sizes
+        none = torch.zeros(0, dtype=torch.long)
+        rows = found.value.at(none) if isinstance(found, Tracked) else found.rows
+        shape = list(found.layout.tensor(rows).shape)
+        sizes = found.space.sizes if isinstance(found, Tracked) else found.sizes
+        return tuple(
+            tuple(n * found.layout.factor for n in sizes)
+            if axis == found.layout.axis
+            else (n,) * self.traced.graphs
+            for axis, n in enumerate(shape)
+        )
+
+    def unsupported(self, why: str) -> NoReturn:
+        """Refuse the model; the message names the operation and its source line."""
+        assert self.at is not None
+        raise UnsupportedError(f"{self.at.name} at {self.at.line} {why}")
+
+    def unsure(self, why: str) -> None:
+        """Follow the model, but not what it does without an edge that goes by itself; and say where."""
+        where = f"{self.at.name} at {self.at.line} " if self.at is not None else ""
+        self.unsure_of_edges = self.unsure_of_edges or f"{where}{why}"
+
+    def cannot(self, number: int, why: str) -> None:
+        """Give up on the model if this result is ever used."""
+        assert self.at is not None
+        self.unknown[number] = f"{self.at.name} at {self.at.line} {why}"
+
+    def unsupported_later(self, op: AlignedOp, why: str) -> None:
+        """Give up if any of the results is ever used."""
+        for number in op.outs:
+            if number is not None:
+                self.cannot(number, why)
+
+    def __getitem__(self, ref: Any) -> Dense:
+        found = self.known[ref.id]
+        if isinstance(found, Matrix):
+            self.unsupported("does something with a sparse matrix that is not followed")
+        return found
+
+    def matrix(self, ref: Any) -> Matrix:
+        """What is known of a sparse matrix."""
+        found = self.known[ref.id]
+        if not isinstance(found, Matrix):
+            self.unsupported("takes something else where a sparse matrix is expected")
+        return found
+
+    def set(self, known: Known, place: int = 0) -> None:
+        """Say what the current operation gives."""
+        assert self.at is not None
+        number = self.at.outs[place]
+        if number is not None:
+            self.known[number] = known
+
+    def operands(self, args: Any) -> list[Known]:
+        """Everything tensor-like among arguments."""
+        return [self.known[a.id] for a in leaves(args) if isinstance(a, Ref)]
+
+    def layout(self, ref: Ref) -> Layout:
+        """Where a tensor's rows are."""
+        return self.rowed(ref).layout
+
+    def rowed(self, ref: Ref) -> Tracked | Uniform:
+        """What is known of a tensor that has rows."""
+        found = self[ref]
+        if isinstance(found, Tensor):
+            self.unsupported("takes a tensor of the model's own where rows are expected")
+        return found
+
+    def ndim(self, ref: Ref) -> int:
+        """Number of axes of a tensor."""
+        return len(self.shapes[ref.id])
+
+    def ndim_of(self, found: Tracked) -> int:
+        """Number of axes of what is tracked."""
+        rows = found.value.at(torch.zeros(0, dtype=torch.long))
+        return rows.dim() if found.layout.axis is not None else rows.dim() - 1
+
+    def shapes_behind(self, found: Tracked, dim: int) -> list[int]:
+        """The sizes of all axes but that of the rows."""
+        return list(found.value.at(torch.zeros(0, dtype=torch.long)).shape[1:])
+
+    def space_of_size(self, sizes: tuple[int, ...]) -> Space | None:
+        """The space that has so many rows on every graph; nodes come first."""
+        found = [space for space in [*self.nodes, *self.spaces] if space.sizes == sizes]
+        for other in found[1:]:
+            if not found[0].equally_lost(other):
+                raise CoincidenceError(
+                    f"{found[0].label} and {other.label} are equally many on every recorded graph"
+                )
+            if not found[0].same_edges(other):
+                self.unsure(f"takes a number for that of {found[0].label}, or of {other.label}")
+        return found[0] if found else None
+
+    def entered(self, space: Space) -> Space:
+        """Take up a space that the model has made of others."""
+        self.varies(space)
+        self.spaces.append(space)
+        return space
+
+    def varies(self, space: Space) -> None:
+        """Refuse a space of the same size on every graph: Python may have read it, and nobody could tell."""
+        if space.size and len(set(space.sizes)) == 1 and not space.everlasting:
+            where = "" if self.at is None else f" that {self.at.name} makes at {self.at.line}"
+            raise CoincidenceError(
+                f"the {space.label}{where} are equally many on every recorded graph"
+            )
+
+    def temporary(self, found: Known) -> Ref:
+        """A number for what the trace does not have."""
+        number = self.traced.count + len(self.named) + len(self.known)
+        while number in self.known:
+            number += 1
+        self.known[number] = found
+        self.shapes[number] = (
+            () if isinstance(found, Tracked) and found.layout.axis is None else self.shape_of(found)
+        )
+        return Ref(number)
+
+    def parts_of(self, space: Space) -> list[Space]:
+        """The spaces whose rows were joined into this one."""
+        return self.parts.get(space, [space])
+
+    def static_index(self, found: Known, what: str = "an index") -> Tracked:
+        """A tracked tensor of row numbers that no removal changes."""
+        if not isinstance(found, Tracked) or not found.value.static:
+            help_ = " (weigh rows by it instead of picking them)" if what == "a mask" else ""
+            self.unsupported(
+                f"picks by {what} that depends on values, not on the graph's edges alone{help_}"
+            )
+        self.structure.append(found.value)
+        return found

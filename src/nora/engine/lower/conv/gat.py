@@ -1,0 +1,49 @@
+"""`GATConv`: neighbours weighted by a softmax of `LeakyReLU(a_src · W x_j + a_dst · W x_k)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch_geometric.nn import GATConv
+
+from nora.engine.ir.op import Value
+from nora.engine.lower.builder import Builder
+from nora.engine.lower.conv.sage import both_ends
+from nora.engine.lower.registry import lower
+
+
+@lower(GATConv)
+def gat(
+    builder: Builder,
+    conv: Any,
+    x: Any,
+    edge_index: Tensor,
+    edge_attr: Tensor | None = None,
+    size: Any = None,
+    return_attention_weights: Any = None,
+) -> Value | None:
+    """Linear maps and both score parts are kept; only reached neighbourhoods are summed anew."""
+    ends = both_ends(x)
+    plain = edge_attr is None or conv.lin_edge is None
+    if ends is None or not plain or size is not None or return_attention_weights:
+        return None
+    sent, own = ends
+    near_map, far_map = (conv.lin_src, conv.lin_dst) if conv.lin is None else (conv.lin, conv.lin)
+    heads, width = conv.heads, conv.out_channels
+    loops = 1.0 if conv.add_self_loops else None
+    edges = builder.edges(edge_index, self_loops=loops, own_loops=loops is None)
+    y = builder.rows(lambda rows: rows.view(-1, heads, width), builder.rows(near_map, sent))
+    heard = y
+    if sent is not own or near_map is not far_map:
+        heard = builder.rows(lambda rows: rows.view(-1, heads, width), builder.rows(far_map, own))
+    near = builder.rows(lambda rows: (rows * conv.att_src).sum(dim=-1), y)
+    far = builder.rows(lambda rows: (rows * conv.att_dst).sum(dim=-1), heard)
+    out = builder.attend(y, near, far, edges, conv.negative_slope)
+    if conv.concat:
+        out = builder.rows(lambda rows: rows.flatten(1), out)
+    else:
+        out = builder.rows(lambda rows: rows.mean(dim=1), out)
+    if conv.res is not None:
+        out = builder.rows(lambda rows, root: rows + root, out, builder.rows(conv.res, own))
+    return out if conv.bias is None else builder.rows(lambda rows: rows + conv.bias, out)

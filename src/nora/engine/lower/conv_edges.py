@@ -1,0 +1,139 @@
+"""The edges that convolutions pass messages along, made of the edges they are given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import add_remaining_self_loops, add_self_loops, remove_self_loops
+
+from nora.engine.ir.edges import Comes, Edges, Normalise
+from nora.engine.ir.op import Value
+from nora.engine.ir.space import Space
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a convolution makes of edges; see `Builder.edges`."""
+
+    normalise: Normalise
+    self_loops: float | None
+    own_loops: bool
+    reverse: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Made:
+    """Edges that were made, and of what."""
+
+    edge_index: Tensor
+    edge_weight: Tensor | None
+    rows: Tensor | None
+    weights: Value | None
+    kind: tuple[Value | None, int] | None
+    recipe: Recipe
+    edges: Edges
+
+
+class ConvEdges:
+    """The edges of all convolutions; layers with the same edges share them.
+
+    Args:
+        num_nodes: Number of nodes of all types.
+
+    Attributes:
+        spaces: The space whose rows the columns of an `edge_index` that a lowering is given are.
+        values: The value that a tensor of edge weights or edge types that a lowering is given holds.
+    """
+
+    def __init__(self, num_nodes: int) -> None:
+        self.num_nodes = num_nodes
+        self.spaces: dict[Tensor, Space] = {}
+        self.values: dict[Tensor, Value] = {}
+        self._made: list[_Made] = []
+
+    def made(
+        self,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        rows: Tensor | None,
+        kind: tuple[Tensor, int] | None,
+        recipe: Recipe,
+    ) -> Edges:
+        """See `Builder.edges`."""
+        chosen = None if kind is None else (self.values.get(kind[0]), kind[1])
+        rows = rows if kind is None else kind[0] == kind[1]
+        weights = None if edge_weight is None else self.values.get(edge_weight)
+        for one in self._made:
+            if (one.recipe, one.kind, one.weights) == (recipe, chosen, weights) and all(
+                _same_tensor(a, b)
+                for a, b in (
+                    (one.edge_index, edge_index), (one.edge_weight, edge_weight), (one.rows, rows),
+                )
+            ):  # fmt: skip
+                return one.edges
+        edges = self._edges(edge_index, edge_weight, rows, recipe)
+        space = self.spaces.get(edge_index)
+        known = (edge_weight is None or weights is not None) and (
+            rows is None or (chosen is not None and chosen[0] is not None)
+        )
+        if space is not None and known:
+            mine = None if chosen is None or chosen[0] is None else (chosen[0], chosen[1])
+            comes = Comes(
+                space,
+                edge_index,
+                weights,
+                mine,
+                recipe.self_loops,
+                recipe.own_loops,
+                recipe.reverse,
+            )
+            edges = replace(edges, comes=comes)
+        self._made.append(_Made(edge_index, edge_weight, rows, weights, chosen, recipe, edges))
+        return edges
+
+    def _edges(
+        self, edge_index: Tensor, edge_weight: Tensor | None, rows: Tensor | None, recipe: Recipe
+    ) -> Edges:
+        number = None
+        if edge_index in self.spaces:
+            number = self.spaces[edge_index].origin
+            if number is None:  # edges of another set, which edits do not change
+                number = torch.full((edge_index.size(1),), -1, device=edge_index.device)
+        if edge_weight is not None and edge_weight.dim() > 1:
+            edge_weight = edge_weight.view(-1)
+        if rows is not None:
+            edge_index = edge_index[:, rows]
+            edge_weight = None if edge_weight is None else edge_weight[rows]
+            number = None if number is None else number[rows]
+        own, first_loop = None, 0
+        if recipe.self_loops is not None:
+            loops = edge_index[0] == edge_index[1]
+            if edge_weight is not None and recipe.own_loops and number is not None:
+                own = number[loops], edge_index[0, loops]  # without its own, a node gets the other
+            first_loop = int((~loops).sum())
+            number = None if number is None else number[~loops]
+            if recipe.own_loops:
+                edge_index, edge_weight = add_remaining_self_loops(
+                    edge_index, edge_weight, recipe.self_loops, self.num_nodes
+                )
+            else:
+                edge_index, edge_weight = remove_self_loops(edge_index, edge_weight)
+                edge_index, edge_weight = add_self_loops(
+                    edge_index, edge_weight, recipe.self_loops, self.num_nodes
+                )
+            if number is not None:
+                added = torch.full((edge_index.size(1) - len(number),), -1, device=number.device)
+                number = torch.cat([number, added])
+        source, target = edge_index.flip(0) if recipe.reverse else edge_index
+        return Edges(
+            source, target, edge_weight, self.num_nodes, recipe.normalise, number, own, first_loop
+        )
+
+
+def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:
+    """Whether two are the same, or hold the same: a look at all entries costs less than sorting them."""
+    if a is None or b is None or a is b:
+        return a is b
+    return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)

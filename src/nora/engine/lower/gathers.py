@@ -1,0 +1,251 @@
+"""Reading rows: edges read their nodes', masks pick some, tables are looked up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.engine.ir.space import Space
+from nora.engine.lower.anything import on_everything
+from nora.engine.lower.builder import Builder
+from nora.engine.lower.known import Dense, Layout, Tracked, Uniform, filled
+from nora.engine.lower.registry import lower
+from nora.engine.trace.align import AlignedOp
+from nora.engine.trace.trace import Ref
+
+
+@lower("index_select")
+def index_select(builder: Builder, op: AlignedOp) -> None:
+    """`self` along one axis by an index."""
+    dim = int(op.args["dim"]) % max(builder.ndim(op.args["self"]), 1)
+    picked(builder, op, op.args["self"], dim, op.args["index"])
+
+
+@lower("index")
+def index(builder: Builder, op: AlignedOp) -> None:
+    """`self[…, index, …]` with one index; or several, along other axes than the rows'."""
+    given = [(axis, ref) for axis, ref in enumerate(op.args["indices"]) if ref is not None]
+    if len(given) == 1:
+        picked(builder, op, op.args["self"], *given[0])
+        return
+    found = builder[op.args["self"]]
+    axes = [axis for axis, _ in given]
+    plain = all(isinstance(builder[ref], Tensor) for _, ref in given)
+    if isinstance(found, Tracked | Uniform) and plain and found.layout.axis not in axes:
+        axis = found.layout.axis or 0
+        if axis < axes[0] and axes == list(range(axes[0], axes[0] + len(axes))):
+            builder.apply(op, found.layout)
+            return
+    on_everything(builder, op)
+
+
+@lower("embedding")
+def embedding(builder: Builder, op: AlignedOp) -> None:
+    """A table, looked up."""
+    picked(builder, op, op.args["weight"], 0, op.args["indices"])
+
+
+@lower("masked_select")
+def masked_select(builder: Builder, op: AlignedOp) -> None:
+    """A mask picks entries."""
+    if builder.ndim(op.args["self"]) == builder.ndim(op.args["mask"]) == 1:
+        picked(builder, op, op.args["self"], 0, op.args["mask"])
+        return
+    builder.unsupported("picks entries by a mask over several axes")
+
+
+def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
+    """Entries of `of` along `dim`, by numbers or by a mask."""
+    found, index = builder[of], builder[by]
+    if isinstance(index, Uniform):
+        _by_one_number(builder, op, found, dim, index)
+        return
+    if isinstance(index, Tensor):
+        _by_fixed(builder, op, of, dim, found)
+        return
+    if index.space is builder.graph:
+        on_everything(builder, op)
+        return
+    if op.dtypes and _is_mask(builder, index):
+        _by_mask(builder, op, found, dim, index)
+        return
+    if isinstance(found, Tensor):
+        # A table: what rows say of themselves is looked up. Numbers of nodes have tables only where
+        # they stay what they are.
+        if index.ids and len(set(index.space.sizes)) > 1:
+            builder.unsupported("looks nodes up by their number in a tensor of the model's own")
+        builder.apply(op, _inserted(index.layout, dim), _bare(op))
+        return
+    if isinstance(found, Uniform):
+        _of_uniform(builder, op, found, dim, index)
+        return
+    if found.layout.axis != dim:
+        builder.unsupported("reads columns by what depends on the graph")
+    if not found.layout.plain:
+        builder.unsupported("reads rows that are merged with other axes")
+    index = builder.static_index(index)
+    if index.ids != ("" if found.space.global_ else "id"):
+        builder.unsupported("takes quantities for the numbers of rows")
+    builder.set(_read(builder, found, dim, index))
+
+
+def _bare(op: AlignedOp) -> dict[str, Any]:
+    return dict(op.args)
+
+
+def _inserted(index: Layout, dim: int) -> Layout:
+    return Layout((index.axis or 0) + dim, index.outer, index.inner)
+
+
+def _is_mask(builder: Builder, index: Tracked) -> bool:
+    return index.value.at(torch.zeros(0, dtype=torch.long)).dtype == torch.bool
+
+
+def numbers(builder: Builder, index: Tracked) -> Tensor:
+    """The row numbers that an index holds, `[rows]` or `[rows, …]`, the same tensor every time."""
+    key = ("numbers", index.value)
+    if key not in builder.named:
+        builder.named[key] = (index.value.whole().long(), index.value)
+    return builder.named[key][0]
+
+
+def _read(builder: Builder, found: Tracked, dim: int, index: Tracked) -> Tracked:
+    """What the rows of the index's space read from those of `found`'s."""
+    which = numbers(builder, index)
+    low = which + found.space.size
+    which = torch.where(which < 0, low, which) if bool((which < 0).any()) else which
+    layout = Layout((index.layout.axis or 0) + dim, index.layout.outer, index.layout.inner)
+    if which.dim() == 1:
+        return Tracked(builder.gathered(found.value, which, index.space), layout, found.ids)
+    columns = which.flatten(1)
+    parts = []
+    for k in range(columns.size(1)):
+        key = ("column", which, k)
+        if key not in builder.named:
+            builder.named[key] = columns[:, k].contiguous()
+        parts.append(builder.gathered(found.value, builder.named[key], index.space))
+    shape = which.shape[1:]
+    # Rows of the index come first; its other axes stand where the read axis stood.
+    own = builder.shapes_behind(found, dim)
+
+    def side_by_side(*rows: Tensor) -> Tensor:
+        stacked = torch.stack(rows, dim=1 + dim)
+        return stacked.reshape(len(rows[0]), *own[:dim], *shape, *own[dim:])
+
+    made = builder.rows(side_by_side, *parts, numel=8)
+    if not index.layout.plain:
+        builder.unsupported("reads rows by an index with merged axes")
+    return Tracked(made, layout, found.ids)
+
+
+def _by_fixed(builder: Builder, op: AlignedOp, of: Ref, dim: int, found: Dense) -> None:
+    """An index that is the same on every graph."""
+    layout = builder.layout(of)
+    if layout.axis == dim or layout.axis is None:
+        on_everything(builder, op)
+        return
+    axis = layout.axis
+    added = len(op.shapes[0]) - builder.ndim(of)
+    if dim < axis:
+        axis += added
+    builder.apply(op, Layout(axis, layout.outer, layout.inner), ids=getattr(found, "ids", ""))
+
+
+def _by_mask(builder: Builder, op: AlignedOp, found: Dense, dim: int, mask: Tracked) -> None:
+    """The rows that a mask picks are a space of their own."""
+    mask = builder.static_index(mask, "a mask")
+    if builder.ndim_of(mask) != 1 or not mask.layout.plain:
+        builder.unsupported("picks by a mask over several axes")
+    space, rows = masked(builder, mask, op.shapes[0][dim])
+    if isinstance(found, Uniform):
+        builder.set(Uniform(found.rows, found.layout, op.shapes[0][dim]))
+        return
+    if isinstance(found, Tracked):
+        found = builder.as_rows_of(found, mask.space) or found
+    if isinstance(found, Tensor) or found.space is not mask.space or found.layout.axis != dim:
+        builder.unsupported("picks rows by a mask of other rows")
+    builder.set(Tracked(builder.gathered(found.value, rows, space), found.layout, found.ids))
+
+
+def masked(builder: Builder, mask: Tracked, sizes: tuple[int, ...]) -> tuple[Space, Tensor]:
+    """The space of the rows that a mask picks, and their numbers."""
+    key = ("mask", mask.value)
+    if key not in builder.named:
+        builder.named[key] = (mask.value.whole().nonzero().flatten(), mask.value)
+    rows = builder.named[key][0]
+    return builder.subspace(mask.space, rows, ("masked", mask.value), sizes), rows
+
+
+def _by_one_number(builder: Builder, op: AlignedOp, found: Dense, dim: int, index: Uniform) -> None:
+    """Every row reads the same entry."""
+    number = index.single
+    if number is None or index.layout.axis != 0 or len(index.rows.shape) != 1:
+        builder.unsupported("reads by an index that depends on the graph")
+    if isinstance(found, Tensor):
+        one = found.select(dim, int(number)).unsqueeze(0)
+        builder.set(Uniform(one, Layout(dim), index.sizes))
+        return
+    space = builder.space_of_size(index.sizes)
+    if isinstance(found, Uniform) or space is None or found.space is not builder.graph:
+        on_everything(builder, op)
+        return
+
+    def one_entry(rows: Tensor) -> Tensor:
+        return rows.select(dim + 1, int(number))
+
+    picked_ = builder.rows(one_entry, found.value)
+    every = builder.broadcast(Tracked(picked_, Layout(None)), space)
+    builder.set(Tracked(every, Layout(dim)))
+
+
+def _of_uniform(builder: Builder, op: AlignedOp, found: Uniform, dim: int, index: Tracked) -> None:
+    """Whichever row is read, it is the same."""
+    if found.layout.axis != dim or not index.layout.plain:
+        builder.unsupported("reads columns by what depends on the graph")
+    single = found.single
+    shape = op.shapes[0]
+    if single is not None:
+        again = filled(shape, single)
+        if again is not None:
+            builder.set(again)
+            return
+    if builder.ndim_of(index) != 1:
+        builder.unsupported("reads equal rows by an index of several axes")
+    builder.set(
+        Tracked(builder.repeated(Uniform(found.rows, Layout(dim), ()), index.space), Layout(dim))
+    )
+
+
+def gathered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
+    """`gather` along the rows' axis by an index that is the same for a row's whole width."""
+    found, index = builder[op.args["self"]], builder[op.args["index"]]
+    if not isinstance(index, Tracked) or isinstance(found, Tensor):
+        on_everything(builder, op)
+        return
+    index = builder.static_index(index)
+    if index.layout.axis != dim or not index.layout.plain or index.ids != "id":
+        builder.unsupported("reads rows by an index that is no numbers of rows")
+    spread = index.value.whole()
+    own = spread.flatten(1) if spread.dim() > 1 else spread.unsqueeze(1)
+    same = not own.size(1) or bool((own == own[:, :1]).all())
+    if not same or isinstance(found, Uniform) or found.layout != index.layout:
+        builder.unsupported("reads every column by an index of its own")
+    key = ("narrowed", index.value)
+    if key not in builder.named:
+        builder.named[key] = (
+            builder.fixed(own[:, 0].long().contiguous(), index.space),
+            index.value,
+        )
+    value = builder.gathered(
+        found.value, numbers(builder, Tracked(builder.named[key][0], Layout(0))), index.space
+    )
+    width = [s[0] for k, s in enumerate(op.shapes[0]) if k != dim]
+
+    def cut(rows: Tensor) -> Tensor:
+        for axis, n in enumerate(width):
+            rows = rows.narrow(axis + 1, 0, n)
+        return rows
+
+    builder.set(Tracked(builder.rows(cut, value), index.layout, found.ids))

@@ -1,0 +1,82 @@
+"""Products of matrices: rows times weights, or row by row."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from nora.engine.lower.anything import on_everything
+from nora.engine.lower.builder import Builder
+from nora.engine.lower.known import Layout, Tracked, Uniform
+from nora.engine.lower.registry import lower
+from nora.engine.lower.rowwise import no_ids
+from nora.engine.trace.align import AlignedOp
+
+# Names of the left factor, the right factor and what is added, and the axis that the sum runs over.
+FACTORS: dict[str, tuple[str, str, str | None]] = {
+    "mm": ("self", "mat2", None),
+    "addmm": ("mat1", "mat2", "self"),
+    "bmm": ("self", "mat2", None),
+    "baddbmm": ("batch1", "batch2", "self"),
+    "mv": ("self", "vec", None),
+    "addmv": ("mat", "vec", "self"),
+    "dot": ("self", "tensor", None),
+}
+
+
+@lower(*FACTORS)
+def product(builder: Builder, op: AlignedOp) -> None:
+    """Rows on the left or on the right, or the same rows as a batch on both sides."""
+    no_ids(builder, op)
+    names = FACTORS[op.name]
+    left, right = op.args[names[0]], op.args[names[1]]
+    added = None if names[2] is None else op.args[names[2]]
+    batched = op.name in ("bmm", "baddbmm")
+    first, second = builder[left], builder[right]
+    size = builder.ndim(left)
+    layouts = []
+    for found, summed, is_left in ((first, size - 1, True), (second, size - 2, False)):
+        if not isinstance(found, Tracked | Uniform):
+            continue
+        axis = found.layout.axis
+        if axis is None or op.name == "dot":
+            on_everything(builder, op)
+            return
+        if op.name in ("mv", "addmv") and not is_left:
+            on_everything(builder, op)
+            return
+        if axis == summed:
+            on_everything(builder, op)
+            return
+        both = isinstance(first, Tracked | Uniform) and isinstance(second, Tracked | Uniform)
+        if both and not (batched and axis == 0):
+            builder.unsupported_later(
+                op,
+                "multiplies rows with rows (where all nodes attend to all, a full pass is the only way)",
+            )
+            return
+        layouts.append(Layout(axis, found.layout.outer, found.layout.inner))
+    if len(set(layouts)) > 1:
+        builder.unsupported("meets rows along different axes")
+    layout = layouts[0] if layouts else None
+    more = None if added is None else builder[added]
+    if added is not None and isinstance(more, Tracked | Uniform):
+        shift = len(op.shapes[0]) - builder.ndim(added)
+        own = Layout((more.layout.axis or 0) + shift, more.layout.outer, more.layout.inner)
+        if more.layout.axis is None or layout is None or own != layout:
+            on_everything(builder, op)
+            return
+    if layout is None:
+        on_everything(builder, op)
+        return
+    if batched and layout.axis == 0:
+        for ref in (left, right):
+            if not isinstance(builder[ref], Tracked | Uniform):
+                builder.unsupported(
+                    "meets a tensor of the model's own that has a row for every node"
+                )
+    if isinstance(more, Tensor):
+        shape = list(more.shape)
+        at = (layout.axis or 0) - (len(op.shapes[0]) - len(shape))
+        if at >= 0 and shape[at] != 1:
+            builder.unsupported("meets a tensor of the model's own that has a row for every node")
+    builder.apply(op, layout)

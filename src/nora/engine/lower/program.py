@@ -1,0 +1,154 @@
+"""Lowers an aligned program: every operation by its lowering, or refused with its source line.
+
+The operations are taken once, in order. A lowering says what an operation does with rows: it treats each by
+itself, reads rows of one space from another, reduces rows to those of another, makes edges out of edges. An
+operation without a lowering is executed on the whole graph again for every edit (`anything.py`), as long as
+its result has rows or is about the whole graph. Calls of modules that have a lowering are taken as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from nora.engine.lower.anything import each_by_itself, on_everything
+from nora.engine.lower.builder import Builder
+from nora.engine.lower.guards import lowered_guards
+from nora.engine.lower.known import Layout, Matrix, Tracked
+from nora.engine.lower.registry import LOWERINGS
+from nora.engine.lower.row_call import bound
+from nora.engine.trace.align import AlignedOp, Sized
+from nora.engine.trace.trace import Ref
+from nora.engine.trace.trees import leaves
+from nora.engine.unsupported import UnsupportedError
+
+# Operations that hand a value of the graph to Python, or a length that depends on values.
+READS = (
+    "_local_scalar_dense", "is_nonzero", "equal", "_unique2", "unique_dim", "unique_consecutive", "_unique",
+    "bincount", "repeat_interleave", "nonzero", "masked_select",
+)  # fmt: skip
+
+
+def lower_program(builder: Builder, lower_call: Callable[[int], int] | None = None) -> None:
+    """Lower every operation of the builder's traced program.
+
+    Args:
+        builder: What lowerings build with.
+        lower_call: Lowers the call of a module that begins at an operation, and returns where to go on; the
+            same place where there is none.
+    """
+    ops, at = builder.traced.ops, 0
+    calls: list[tuple[int, int]] = []
+    while at < len(ops):
+        end = at if lower_call is None else lower_call(at)
+        if end > at:
+            calls.append((at, end))
+            at = end
+            continue
+        _lower_op(builder, ops[at])
+        at += 1
+    builder.guards += lowered_guards(builder, calls)
+
+
+def _lower_op(builder: Builder, op: AlignedOp) -> None:
+    builder.at = op
+    try:
+        _dispatch(builder, op)
+    except UnsupportedError:
+        raise
+    except Exception as error:  # an operation in a form that its lowering does not know
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnsupportedError(
+            f"{op.name} at {op.line} is used in a way that is not followed ({reason})"
+        ) from error
+
+
+def _dispatch(builder: Builder, op: AlignedOp) -> None:
+    if op.problem:
+        builder.unsupported(op.problem)
+    for ref in op.refs():
+        if ref.id in builder.traced.foreign:
+            builder.unsupported("takes a tensor that was made from the graph outside of torch")
+        if ref.id in builder.unknown:
+            raise UnsupportedError(builder.unknown[ref.id])
+    for number, shape in zip(op.outs, op.shapes, strict=True):
+        if number is not None:
+            builder.shapes[number] = shape
+    if _deduplicated(builder, op):
+        return
+    operands = builder.operands(op.args)
+    sized = any(isinstance(leaf, Sized) for leaf in leaves(op.args))
+    if op.name == "arange" and _numbers_nodes(builder, op):
+        return
+    if all(isinstance(o, Tensor) for o in operands) and not sized:
+        _constant(builder, op)
+        return
+    if any(isinstance(o, Matrix) for o in operands):
+        found = LOWERINGS.get(("sparse", op.name))
+        if found is None:
+            builder.unsupported("does something with a sparse matrix that is not followed")
+        found.function(builder, op)
+        return
+    tracked = [o for o in operands if not isinstance(o, Tensor)]
+    if (
+        tracked
+        and all(isinstance(o, Tracked) and o.space is builder.graph for o in tracked)
+        and not sized
+        and not any(len(set(n)) > 1 for shape in op.shapes for n in shape)
+        and op.name not in READS
+    ):
+        each_by_itself(builder, op)
+        return
+    lowering = LOWERINGS.get(op.name)
+    (on_everything if lowering is None else lowering.function)(builder, op)
+
+
+def _deduplicated(builder: Builder, op: AlignedOp) -> bool:
+    """Whether the same was computed before: layers normalise the same edges again."""
+    key = (
+        op.func,
+        *(
+            ("ref", builder.first.get(a.id, a.id)) if isinstance(a, Ref) else repr(a)
+            for a in leaves(op.args)
+        ),
+        op.shapes,
+    )
+    outs = builder.done.setdefault(key, op.outs)
+    if outs is op.outs or len(outs) != len(op.outs):
+        return False
+    for before, number in zip(outs, op.outs, strict=True):
+        if number is None or before is None:
+            continue
+        builder.first[number] = before
+        builder.shapes[number] = builder.shapes[before]
+        if before in builder.known:
+            builder.known[number] = builder.known[before]
+        if before in builder.unknown:
+            builder.unknown[number] = builder.unknown[before]
+    return True
+
+
+def _numbers_nodes(builder: Builder, op: AlignedOp) -> bool:
+    """Whether an operation counts nodes whose number is the same on all graphs."""
+    end = op.args["end"]
+    if isinstance(end, Sized) or op.args.get("start", 0) != 0 or op.args.get("step", 1) != 1:
+        return False
+    sizes = (end,) * builder.traced.graphs
+    space = next((space for space in builder.nodes if space.sizes == sizes), None)
+    if space is None or op.dtypes[0] != torch.long:
+        return False
+    builder.set(Tracked(builder.fixed(torch.arange(space.size), space), Layout(0), "id"))
+    return True
+
+
+def _constant(builder: Builder, op: AlignedOp) -> None:
+    """Nothing here depends on the graph."""
+    if "nondeterministic_seeded" in {tag.name for tag in op.func.tags}:
+        builder.unsupported("draws random numbers")
+    args, kwargs = bound(op, lambda ref: builder.known[ref.id])
+    out = op.func(*args, **kwargs)
+    for number, leaf in zip(op.outs, leaves(out), strict=False):
+        if number is not None:
+            builder.known[number] = leaf

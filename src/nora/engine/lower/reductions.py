@@ -1,0 +1,119 @@
+"""Reductions: over a row's own entries, or over all rows to something known of the whole graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.engine.lower.anything import on_everything
+from nora.engine.lower.builder import Builder
+from nora.engine.lower.known import Layout, Tracked, Uniform
+from nora.engine.lower.registry import lower
+from nora.engine.lower.row_call import bound
+from nora.engine.lower.rowwise import no_ids
+from nora.engine.trace.align import AlignedOp
+
+
+def _dims(op: AlignedOp, size: int) -> list[int]:
+    given: Any = op.args.get("dim")
+    if given is None or given == []:
+        return list(range(size))
+    return [d % max(size, 1) for d in ([given] if isinstance(given, int) else given)]
+
+
+@lower(
+    "sum", "mean", "amax", "amin", "max", "min", "prod", "linalg_vector_norm", "norm", "var", "std",
+    "var_mean", "std_mean", "logsumexp", "argmax", "argmin", "any", "all", "median", "nanmedian",
+    "count_nonzero", "nansum", "aminmax", "nanmean",
+)  # fmt: skip
+def reduced(builder: Builder, op: AlignedOp) -> None:
+    """Rows stay rows, unless they are what is reduced."""
+    found = builder[op.args["self"]]
+    if "other" in op.args:  # max(a, b) of two tensors
+        from nora.engine.lower.pointwise import pointwise
+
+        pointwise(builder, op)
+        return
+    assert isinstance(found, Tracked | Uniform)
+    if isinstance(found, Tracked) and found.ids:
+        _largest_number(builder, op, found)
+        return
+    no_ids(builder, op)
+    size = builder.ndim(op.args["self"])
+    dims, axis = _dims(op, size), found.layout.axis
+    if axis is None:
+        on_everything(builder, op)
+        return
+    if axis not in dims:
+        fewer = 0 if op.args.get("keepdim", False) else sum(d < axis for d in dims)
+        layout = Layout(axis - fewer, found.layout.outer, found.layout.inner)
+        builder.apply(op, layout)
+        return
+    floating = op.dtypes[0] is not None and op.dtypes[0].is_floating_point
+    if isinstance(found, Uniform) and op.name in ("max", "min", "amax", "amin", "any", "all"):
+        # The same row over and over: what holds of one holds of all.
+        _of_one_row(builder, op, found)
+        return
+    if op.name in ("sum", "mean") and isinstance(found, Tracked) and floating:
+        _over_rows(builder, op, found, dims)
+        return
+    on_everything(builder, op)
+
+
+def _of_one_row(builder: Builder, op: AlignedOp, found: Uniform) -> None:
+
+    one = found.layout.tensor(found.rows)
+    args, kwargs = bound(op, lambda ref: one if ref == op.args["self"] else builder[ref])
+    out = op.func(*args, **kwargs)
+    builder.set(out[0] if isinstance(out, tuple | list) else out)
+    for number in op.outs[1:]:
+        if number is not None:
+            builder.cannot(number, "tells which of equal rows is the largest")
+
+
+def _largest_number(builder: Builder, op: AlignedOp, found: Tracked) -> None:
+    """The largest row number there is: it may be used as a size, and as nothing else."""
+    if op.name not in ("max", "amax") or not found.value.static:
+        builder.unsupported("takes the numbers of nodes or edges for quantities")
+    builder.structure.append(found.value)
+    rows = found.value.whole()
+    base = rows.max().reshape(1) if rows.numel() else rows.new_zeros(1)
+    builder.set(Tracked(builder.fixed(base, builder.graph), Layout(None), "id"))
+
+
+def _over_rows(builder: Builder, op: AlignedOp, found: Tracked, dims: list[int]) -> None:
+    """Sum or mean over all rows: corrected for those that changed and those that went."""
+    layout, dtype = found.layout, op.dtypes[0]
+    builder.ndim(op.args["self"])
+    shape = [dims_[0] for dims_ in op.shapes[0]]
+    others = [d for d in dims if d != layout.axis]
+
+    def own(rows: Tensor) -> Tensor:
+        # Each row's own share, in double: a sum over all nodes loses digits that single rows show.
+        tensor = layout.tensor(rows.double())
+        if others:
+            tensor = tensor.sum(dim=others, keepdim=True)
+        return layout.rows(tensor)
+
+    each = builder.rows(own, found.value)
+    space = found.space
+    index = torch.zeros(space.size, dtype=torch.long)
+    none = each.at(torch.zeros(0, dtype=torch.long))
+    start = builder.fixed(none.new_zeros(1, *none.shape[1:]), builder.graph)
+    total = builder.scattered(each, index, start, "sum", True)
+    extra = layout.factor
+    for d in others:
+        extra *= builder.shapes[op.args["self"].id][d][0]
+
+    def finish(rows: Tensor, *counts: Tensor) -> Tensor:
+        if not layout.plain:
+            inner = (layout.axis or 0) + 1
+            rows = rows.sum(dim=(inner, inner + 1))
+        if counts:
+            rows = rows / (counts[0] * extra).view(-1, *[1] * (rows.dim() - 1))
+        return rows.reshape(len(rows), *shape).to(dtype)
+
+    counted = [builder.count(space).value] if op.name == "mean" else []
+    builder.set(Tracked(builder.rows(finish, total, *counted), Layout(None)))

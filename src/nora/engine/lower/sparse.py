@@ -1,0 +1,196 @@
+"""Sparse matrices: an adjacency in a product is an edge set with weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from nora.engine.ir.op import Value
+from nora.engine.ir.space import Space
+from nora.engine.lower.builder import Builder
+from nora.engine.lower.gathers import numbers
+from nora.engine.lower.known import Dense, Layout, Matrix, Tracked, Uniform
+from nora.engine.lower.registry import lower
+from nora.engine.ops.reduce import Reduction
+from nora.engine.trace.align import AlignedOp
+from nora.engine.trace.trace import Ref
+
+MAKE_MATRICES = (
+    "_sparse_coo_tensor_with_dims_and_tensors", "_sparse_coo_tensor_unsafe", "sparse_of_edges",
+)  # fmt: skip
+
+
+@lower("t", "transpose", sparse=True)
+def transposed(builder: Builder, op: AlignedOp) -> None:
+    """Rows for columns."""
+    found = builder.matrix(op.args["self"])
+    builder.set(
+        Matrix(found.column, found.row, found.values, found.columns, found.rows, found.in_order)
+    )
+
+
+@lower(
+    "_coalesce",
+    "coalesce",
+    "to_sparse_csr",
+    "_to_sparse_csr",
+    "_to_sparse",
+    "to_sparse",
+    sparse=True,
+)
+def alike(builder: Builder, op: AlignedOp) -> None:
+    """The same entries, stored row by row, those of one place as one."""
+    found = builder.matrix(op.args["self"])
+    place = found.row * found.columns.size + found.column
+    in_order = found.in_order and bool((place[1:] > place[:-1]).all())
+    builder.set(replace(found, in_order=in_order))
+
+
+@lower("is_coalesced", sparse=True)
+def told(builder: Builder, op: AlignedOp) -> None:
+    """How entries are stored changes nothing."""
+
+
+@lower("values", "_values", sparse=True)
+def values(builder: Builder, op: AlignedOp) -> None:
+    """The entries' numbers."""
+    builder.set(Tracked(_apart(builder, op, op.shapes[0][0]).values, Layout(0)))
+
+
+def _apart(builder: Builder, op: AlignedOp, sizes: tuple[int, ...]) -> Matrix:
+    """A matrix whose entries are taken one by one."""
+    found = builder.matrix(op.args["matrix" if op.name == "entries" else "self"])
+    if not found.in_order or found.space.sizes != sizes:
+        builder.unsupported(
+            "takes the entries of a sparse matrix after they were put in order (use "
+            "torch_geometric.utils.coalesce)"
+        )
+    return found
+
+
+@lower("entries", "indices", "_indices", sparse=True)
+def entries(builder: Builder, op: AlignedOp) -> None:
+    """Where the entries stand, and their numbers."""
+    found = _apart(builder, op, op.shapes[0][1])
+    key = ("entries", found)
+    if key not in builder.named:
+        where = torch.stack([found.row, found.column], dim=1)
+        builder.named[key] = (builder.fixed(where, found.space), found)
+    builder.set(Tracked(builder.named[key][0], Layout(1), "id"))
+    if op.name == "entries":
+        builder.set(Tracked(found.values, Layout(0)), 1)
+
+
+@lower("crow_indices", "ccol_indices", "col_indices", "row_indices", sparse=True)
+def pointers(builder: Builder, op: AlignedOp) -> None:
+    """Where each row's entries begin: every removal moves them all."""
+    builder.unsupported(
+        "reads the pointers of a compressed sparse matrix, which is not followed (give the layer edge_index, "
+        "or the matrix as adj_t.to_sparse_coo())"
+    )
+
+
+def _weight(builder: Builder, ref: Ref, space: Space) -> Tracked:
+    """The values of a matrix, one number for every entry."""
+    weight: Dense | None = builder[ref]
+    if isinstance(weight, Uniform):
+        weight = Tracked(builder.repeated(weight, space), weight.layout)
+    if isinstance(weight, Tracked):
+        weight = builder.as_rows_of(weight, space)
+    if (
+        not isinstance(weight, Tracked)
+        or weight.layout != Layout(0)
+        or builder.ndim_of(weight) != 1
+    ):
+        builder.unsupported("makes a sparse matrix of other values than its entries")
+    return weight
+
+
+@lower("with_entries", sparse=True)
+def with_entries(builder: Builder, op: AlignedOp) -> None:
+    """Other numbers in the same places."""
+    found = builder.matrix(op.args["matrix"])
+    weight = _weight(builder, op.args["values"], found.space)
+    if not found.in_order:
+        builder.unsupported(
+            "gives the entries of a sparse matrix other values after they were put in order"
+        )
+    builder.set(Matrix(found.row, found.column, weight.value, found.rows, found.columns))
+
+
+@lower("mm", "addmm", "_sparse_addmm", "_sparse_mm_reduce_impl", sparse=True)
+def product(builder: Builder, op: AlignedOp) -> None:
+    """What every entry reads from its column, times the entry, reduced at its row."""
+    args = op.args
+    names = {"mm": ("self", "mat2"), "_sparse_mm_reduce_impl": ("self", "other")}
+    left, right = names.get(op.name, ("mat1", "mat2"))
+    matrix, dense = builder.known[args[left].id], builder.known[args[right].id]
+    if not isinstance(matrix, Matrix) or isinstance(dense, Matrix):
+        builder.unsupported("multiplies with a sparse matrix on the right")
+    if isinstance(dense, Uniform):
+        dense = Tracked(builder.repeated(dense, matrix.columns), dense.layout)
+    if isinstance(dense, Tensor):
+        dense = builder.own_rows(dense, 0, matrix.columns)
+    if not isinstance(dense, Tracked) or dense.layout != Layout(0):
+        builder.unsupported("multiplies a sparse matrix with what has no row for every column")
+    same = builder.as_rows_of(dense, matrix.columns)
+    if same is None:
+        builder.unsupported("multiplies a sparse matrix with other rows than its columns")
+    beta, alpha = args.get("beta", 1), args.get("alpha", 1)
+    if alpha != 1 or (op.name != "mm" and "beta" in args and beta not in (0, 1)):
+        builder.unsupported("scales a product with a sparse matrix")
+    reduce = args.get("reduce", "sum")
+    read = builder.gathered(same.value, matrix.column, matrix.space)
+    scaled = builder.rows(_scaled, read, matrix.values, numel=8)
+    made = _reduced(builder, matrix, scaled, reduce)
+    if op.name in ("addmm", "_sparse_addmm") and beta:
+        added = builder[args["self"]]
+        if isinstance(added, Uniform):
+            added = Tracked(builder.repeated(added, matrix.rows), added.layout)
+        if not isinstance(added, Tracked) or added.space is not matrix.rows:
+            builder.unsupported("adds to a product with a sparse matrix")
+        made = builder.rows(lambda a, b: a + b, made, added.value)
+    builder.set(Tracked(made, Layout(0)))
+
+
+def _scaled(rows: Tensor, weight: Tensor) -> Tensor:
+    return rows * weight.view(-1, *[1] * (rows.dim() - 1)).to(rows.dtype)
+
+
+def _reduced(builder: Builder, matrix: Matrix, rows: Value, reduce: str) -> Value:
+    none = rows.at(torch.zeros(0, dtype=torch.long))
+    start = builder.fixed(
+        none.new_zeros(1, *none.shape[1:]).expand(matrix.rows.size, *none.shape[1:]), matrix.rows
+    )
+    if reduce in ("sum", "mean"):
+        total = builder.scattered(rows, matrix.row, start, "sum", True)
+        if reduce == "sum":
+            return total
+        ones = builder.fixed(none.new_ones(1).expand(matrix.space.size), matrix.space)
+        zeros = builder.fixed(none.new_zeros(1).expand(matrix.rows.size), matrix.rows)
+        count = builder.scattered(ones, matrix.row, zeros, "sum", True)
+        return builder.rows(lambda t, n: t / n.clamp(min=1).unsqueeze(-1), total, count)
+    extremum: Reduction = "amax" if reduce in ("max", "amax") else "amin"
+    return builder.scattered(rows, matrix.row, start, extremum, False)
+
+
+@lower(*MAKE_MATRICES)
+def made(builder: Builder, op: AlignedOp) -> None:
+    """A matrix from its entries."""
+    args = op.args
+    index = builder[args["edges" if op.name == "sparse_of_edges" else "indices"]]
+    if not isinstance(index, Tracked) or index.layout != Layout(1) or index.ids != "id":
+        builder.unsupported("makes a sparse matrix of what are no edges")
+    index = builder.static_index(index)
+    both = numbers(builder, index)
+    rows, columns = (builder.space_of_size(sizes) for sizes in op.shapes[0])
+    edges = both.dim() == 2 and both.size(1) == 2
+    if not edges or rows not in builder.nodes or columns not in builder.nodes:
+        builder.unsupported("makes a sparse matrix of what are no edges")
+    assert rows is not None and columns is not None  # they are among the nodes
+    weight = _weight(builder, args["values"], index.space)
+    builder.set(
+        Matrix(both[:, 0].contiguous(), both[:, 1].contiguous(), weight.value, rows, columns)
+    )

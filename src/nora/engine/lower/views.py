@@ -1,0 +1,324 @@
+"""Views: the same entries in another shape; the rows' axis moves along."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.engine.lower.anything import on_everything
+from nora.engine.lower.builder import Builder
+from nora.engine.lower.known import Layout, RowCount, Tracked, Uniform, filled
+from nora.engine.lower.registry import lower
+from nora.engine.trace.align import AlignedOp, Sized
+
+aten = torch.ops.aten
+
+
+def _layout(builder: Builder, op: AlignedOp) -> Layout:
+    return builder.layout(op.args["self"])
+
+
+def _ids(builder: Builder, op: AlignedOp) -> Any:
+    found = builder[op.args["self"]]
+    return found.ids if isinstance(found, Tracked) else ""
+
+
+def _moved(layout: Layout, axis: int) -> Layout:
+    return Layout(axis, layout.outer, layout.inner)
+
+
+def _whole_graph(builder: Builder, op: AlignedOp) -> bool:
+    found = builder[op.args["self"]]
+    return isinstance(found, Tracked) and found.space is builder.graph
+
+
+def _dims(builder: Builder, op: AlignedOp, name: str = "dim") -> int:
+    size = builder.ndim(op.args["self"])
+    return int(op.args[name]) % max(size, 1)
+
+
+@lower("t", "transpose", "permute", "movedim", "swapaxes", "adjoint", "numpy_T")
+def turned(builder: Builder, op: AlignedOp) -> None:
+    """Axes in another order."""
+    size = builder.ndim(op.args["self"])
+    order = list(range(size))
+    if op.name == "permute":
+        order = [d % size for d in op.args["dims"]]
+    elif op.name == "t":
+        order.reverse()
+    elif op.name == "transpose":
+        a, b = op.args["dim0"] % size, op.args["dim1"] % size
+        order[a], order[b] = order[b], order[a]
+    else:
+        builder.unsupported("is of no known kind")
+    layout = _layout(builder, op)
+    builder.apply(op, _moved(layout, order.index(layout.axis or 0)), ids=_ids(builder, op))
+
+
+@lower("unsqueeze")
+def unsqueezed(builder: Builder, op: AlignedOp) -> None:
+    """One axis more."""
+    layout = _layout(builder, op)
+    axis = layout.axis or 0
+    new = op.args["dim"] % (builder.ndim(op.args["self"]) + 1)
+    builder.apply(op, _moved(layout, axis + (new <= axis)), ids=_ids(builder, op))
+
+
+@lower("squeeze")
+def squeezed(builder: Builder, op: AlignedOp) -> None:
+    """Axes of size 1 fewer."""
+    layout = _layout(builder, op)
+    axis = layout.axis or 0
+    shape = builder.shapes[op.args["self"].id]
+    given = op.args.get("dim")
+    dims = range(len(shape)) if given is None else [given] if isinstance(given, int) else given
+    gone = [d % len(shape) for d in dims if shape[d % len(shape)][0] == 1]
+    if axis in gone:
+        builder.unsupported("takes away the axis of the nodes or edges where there is one of them")
+    # Only these axes: with few rows, others may happen to have size 1.
+    func = aten.squeeze.dims
+    builder.apply(
+        op,
+        _moved(layout, axis - sum(d < axis for d in gone)),
+        {"self": op.args["self"], "dim": gone},
+        ids=_ids(builder, op),
+        func=func,
+    )
+
+
+def relocate(builder: Builder, op: AlignedOp, layout: Layout) -> Layout:
+    """Where the rows are after a view."""
+    before, after = builder.shapes[op.args["self"].id], op.shapes[0]
+    axis = layout.axis or 0
+    found = builder.rowed(op.args["self"])
+    sizes = found.space.sizes if isinstance(found, Tracked) else found.sizes
+    left = prod(s[0] for k, s in enumerate(before) if k < axis) * layout.outer
+    passed = 1
+    for k, dims in enumerate(after):
+        factors = {d // n for d, n in zip(dims, sizes, strict=True) if n} or {layout.factor}
+        fits = len(factors) == 1 and all(
+            d == n * next(iter(factors)) for d, n in zip(dims, sizes, strict=True)
+        )
+        if fits and passed and left % passed == 0:
+            factor, outer = next(iter(factors)), left // passed
+            if factor and factor % outer == 0 and _inner_fits(before, after, axis, k, layout):
+                inner = factor // outer
+                if passed * outer == left:
+                    return Layout(k, outer, inner)
+        passed *= dims[0]
+        if len(set(dims)) > 1:
+            break
+    builder.unsupported(f"breaks up the rows of {_label(found)}")
+    return layout
+
+
+def _inner_fits(before: Any, after: Any, axis: int, k: int, layout: Layout) -> bool:
+    """Whether nothing else that depends on the graph comes behind the rows."""
+    return all(len(set(d)) == 1 for d in after[k + 1 :])
+
+
+def _label(found: Any) -> str:
+    return found.space.label if isinstance(found, Tracked) else "a tensor sized by the graph"
+
+
+def sizes_for(op: AlignedOp, layout: Layout) -> list[Any]:
+    """The shape of a result, with the number of rows left open."""
+    return [
+        RowCount(layout.factor) if k == layout.axis else dims[0]
+        for k, dims in enumerate(op.shapes[0])
+    ]
+
+
+@lower("view", "_unsafe_view", "reshape", "_reshape_alias", "flatten", "unflatten", "view_as")
+def reshaped(builder: Builder, op: AlignedOp) -> None:
+    """Another shape that keeps rows together."""
+    found = builder[op.args["self"]]
+    if _whole_graph(builder, op):
+        on_everything(builder, op)
+        return
+    if "dtype" in op.args:
+        builder.unsupported("reads the bits of a tensor as another type")
+    if isinstance(found, Uniform):
+        single = found.single
+        if single is not None:
+            again = filled(op.shapes[0], single)
+            if again is not None:
+                builder.set(again)
+                return
+    layout = relocate(builder, op, _layout(builder, op))
+    func = aten.reshape.default
+    builder.apply(
+        op,
+        layout,
+        {"self": op.args["self"], "shape": sizes_for(op, layout)},
+        ids=_ids(builder, op),
+        func=func,
+    )
+
+
+def _spread(builder: Builder, op: AlignedOp, tensor: Tensor) -> None:
+    """A tensor of the model's own, repeated for every row of something."""
+    sized = [k for k, dims in enumerate(op.shapes[0]) if len(set(dims)) > 1]
+    padded = [1] * (len(op.shapes[0]) - tensor.dim()) + list(tensor.shape)
+    if len(sized) != 1 or padded[sized[0]] != 1:
+        builder.unsupported("repeats a tensor of the model's own")
+    axis = sized[0]
+    wide = [dims[0] for dims in op.shapes[0]]
+    wide[axis] = 1
+    times = [n // m if m else 1 for n, m in zip(wide, padded, strict=True)]
+    rows = tensor.reshape(padded).repeat(times).movedim(axis, 0)
+    builder.set(Uniform(rows, Layout(axis), op.shapes[0][axis]))
+
+
+@lower("expand")
+def expanded(builder: Builder, op: AlignedOp) -> None:
+    """Axes repeated without copying."""
+    found = builder[op.args["self"]]
+    if isinstance(found, Tensor):
+        _spread(builder, op, found)
+        return
+    if isinstance(found, Tracked) and found.space is builder.graph:
+        sized = [k for k, dims in enumerate(op.shapes[0]) if len(set(dims)) > 1]
+        if len(sized) != 1:
+            on_everything(builder, op)
+            return
+        space = builder.space_of_size(op.shapes[0][sized[0]])
+        if space is None:
+            builder.unsupported("spreads over rows of nothing that is known")
+        shape = [dims[0] for dims in op.shapes[0]]
+        before = [s[0] for s in builder.shapes[op.args["self"].id]]
+        padded = [1] * (len(shape) - len(before)) + before
+        rest = padded[: sized[0]] + padded[sized[0] + 1 :]
+        wide = shape[: sized[0]] + shape[sized[0] + 1 :]
+
+        def spread(rows: Any) -> Any:
+            return rows.reshape(len(rows), *rest).expand(len(rows), *wide)
+
+        value = builder.rows(spread, builder.broadcast(found, space))
+        builder.set(Tracked(value, Layout(sized[0])))
+        return
+    layout = _layout(builder, op)
+    shift = len(op.shapes[0]) - builder.ndim(op.args["self"])
+    layout = _moved(layout, (layout.axis or 0) + shift)
+    sized = [k for k, dims in enumerate(op.shapes[0]) if len(set(dims)) > 1 and k != layout.axis]
+    if sized:
+        builder.unsupported("spreads rows over all rows")
+    builder.apply(op, layout, {**op.args, "size": sizes_for(op, layout)}, ids=_ids(builder, op))
+
+
+@lower("repeat")
+def repeated(builder: Builder, op: AlignedOp) -> None:
+    """Copies along other axes than the rows'."""
+    repeats = op.args["repeats"]
+    found = builder[op.args["self"]]
+    if isinstance(found, Tensor):
+        _spread(builder, op, found)
+        return
+    if any(isinstance(r, Sized) for r in repeats):
+        if isinstance(found, Uniform) and found.single is not None:
+            again = filled(op.shapes[0], found.single)
+            if again is not None:
+                builder.set(again)
+                return
+        if isinstance(found, Tracked) and found.space is builder.graph:
+            expanded(builder, op)
+            return
+        builder.unsupported("repeats rows as often as there are nodes or edges")
+    if _whole_graph(builder, op):
+        on_everything(builder, op)
+        return
+    layout = _layout(builder, op)
+    axis = (layout.axis or 0) + len(repeats) - builder.ndim(op.args["self"])
+    if repeats[axis] != 1:
+        builder.unsupported("repeats the rows")
+    builder.apply(op, _moved(layout, axis), ids=_ids(builder, op))
+
+
+@lower("select")
+def selected(builder: Builder, op: AlignedOp) -> None:
+    """One entry along another axis than the rows'."""
+    layout, dim = _layout(builder, op), _dims(builder, op)
+    if dim == layout.axis:
+        on_everything(builder, op)
+        return
+    builder.apply(
+        op, _moved(layout, (layout.axis or 0) - (dim < (layout.axis or 0))), ids=_ids(builder, op)
+    )
+
+
+@lower("slice")
+def sliced(builder: Builder, op: AlignedOp) -> None:
+    """Some entries along another axis than the rows'."""
+    layout, dim = _layout(builder, op), _dims(builder, op)
+    if dim != layout.axis:
+        builder.apply(op, layout, ids=_ids(builder, op))
+        return
+    whole = op.shapes[0][dim] == builder.shapes[op.args["self"].id][dim]
+    if whole and op.args["step"] == 1:
+        builder.set(builder[op.args["self"]])
+        return
+    found = builder[op.args["self"]]
+    if isinstance(found, Tracked) and found.layout.plain and found.space is not builder.graph:
+        _cut(builder, op, found, dim)
+        return
+    if isinstance(found, Uniform) and found.layout.plain:
+        builder.set(Uniform(found.rows, found.layout, op.shapes[0][dim]))
+        return
+    on_everything(builder, op)
+
+
+def _cut(builder: Builder, op: AlignedOp, found: Tracked, dim: int) -> None:
+    """Rows that are joined of several spaces, cut where one ends and another begins."""
+    start = op.args["start"]
+    parts = builder.parts_of(found.space)
+    begins = (0,) * builder.traced.graphs
+    low = start.values if isinstance(start, Sized) else (start or 0,) * builder.traced.graphs
+    for part in parts:
+        if begins == tuple(low) and part.sizes == op.shapes[0][dim]:
+            builder.set(builder.part(found, part, begins[0]))
+            return
+        begins = tuple(a + b for a, b in zip(begins, part.sizes, strict=True))
+    on_everything(builder, op)
+
+
+@lower(
+    "unbind", "split", "split_with_sizes", "chunk", "unsafe_split", "unsafe_chunk", "tensor_split"
+)
+def divided(builder: Builder, op: AlignedOp) -> None:
+    """Several parts along another axis than the rows'."""
+    layout, dim = _layout(builder, op), _dims(builder, op)
+    if dim == layout.axis:
+        _split_rows(builder, op, dim)
+        return
+    fewer = op.name == "unbind" and dim < (layout.axis or 0)
+    builder.apply(op, _moved(layout, (layout.axis or 0) - fewer), ids=_ids(builder, op))
+
+
+def _split_rows(builder: Builder, op: AlignedOp, dim: int) -> None:
+    """Rows that were joined of several spaces, taken apart again."""
+    found = builder[op.args["self"]]
+    if not isinstance(found, Tracked) or not found.layout.plain:
+        builder.unsupported("takes the rows apart")
+    parts = builder.parts_of(found.space)
+    sizes = [shape[dim] for shape in op.shapes]
+    if [part.sizes for part in parts] != sizes:
+        builder.unsupported("takes the rows apart")
+    start = 0
+    for place, part in enumerate(parts):
+        builder.set(builder.part(found, part, start), place)
+        start += part.size
+
+
+@lower("flip", "roll")
+def flipped(builder: Builder, op: AlignedOp) -> None:
+    """Another order along other axes than the rows'."""
+    layout = _layout(builder, op)
+    dims = op.args["dims"]
+    size = builder.ndim(op.args["self"])
+    if not dims or layout.axis in [d % size for d in dims] or _whole_graph(builder, op):
+        on_everything(builder, op)
+        return
+    builder.apply(op, layout, ids=_ids(builder, op))

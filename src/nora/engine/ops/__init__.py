@@ -1,0 +1,1 @@
+"""The operations that programs are made of: one file per kind."""

@@ -1,0 +1,355 @@
+"""Steps of rules: sums over neighbours that are corrected, and attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from nora.engine.estimate.sampling import FEW, folded, thinned, weighted_alike
+from nora.engine.exec.kernels.vectorised import weigh
+from nora.engine.ir.changed_rows import Attention, ChangedRows, Frontier, Sums, Turning, scales
+from nora.engine.ir.edges import Edges
+from nora.engine.ir.op import BLOCK_BYTES, EVERYWHERE, Chunk, Op, Then, Value
+from nora.engine.ir.pointers import owner_of
+from nora.engine.ops.aggregate_all import propagate_everywhere
+from nora.engine.passes.fuse_epilogue import passed
+from nora.engine.store.ledger import made_once
+
+# Attention weights are taken to grow by no more than this power of e where a source's score rises.
+LARGEST_RISE = 20.0
+
+
+def _reached(
+    chunk: Chunk, edges: Edges, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
+) -> tuple[Frontier, Tensor]:
+    """Where changes arrive, and which of these rows edges lead to that go or come by themselves `[T]`."""
+    ties = chunk.ties(edges)
+    if not len(ties):
+        reach = chunk.backend.expand(edges, chunk.removals, sources, also, ties)
+        return reach, torch.zeros(len(reach.node), dtype=torch.bool, device=reach.node.device)
+    ptr, node = also
+    removal = torch.cat([owner_of(ptr), owner_of(ties.ptr)])
+    order = removal.argsort(stable=True)
+    both = torch.cat([node, ties.target])[order]
+    reach = chunk.backend.expand(edges, chunk.removals, sources, (ptr + ties.ptr, both), ties)
+    slot = torch.empty_like(reach.also)
+    slot[order] = reach.also
+    tied = torch.zeros(len(reach.node), dtype=torch.bool, device=slot.device)
+    tied[slot[len(node) :]] = True
+    return replace(reach, also=slot[: len(node)]), tied
+
+
+def _sizes(y: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+    """By what rows are measured, and the size of each sum by that."""
+    unit = scales(y)
+    return unit, total.abs() @ unit.t()
+
+
+class Aggregate(Op):
+    """`out_k = left_k Σ_{j→k} weight_jk right_j y_j + plus_k`: corrected, never summed anew.
+
+    Args:
+        edges: Which messages pass, and how they are scaled.
+        y: What nodes send, `[N, F]`.
+        total: The sums without `left`, `[N, F]`.
+        plus: What is added: a value, one row `[1, F]` for all nodes, or no rows `[0, F]`.
+        output: The value it computes.
+    """
+
+    samples = True
+    leads = True
+
+    def __init__(
+        self,
+        edges: Edges,
+        y: Value,
+        total: Tensor,
+        plus: Value | Tensor,
+        output: Value,
+        drawn: bool = True,
+    ) -> None:
+        super().__init__([y, plus] if isinstance(plus, Value) else [y], output)
+        self.drawn = drawn
+        self.edges = edges
+        self.total = total
+        self.added = plus
+        self.unit, self.size = made_once("sizes", lambda: _sizes(y.whole(), total))
+
+    @cached_property
+    def typical(self) -> float:
+        """The usual size of a message, by which a tolerance is measured."""
+        size = self.inputs[0].whole().abs().sum(1, dtype=torch.double)
+        return self.edges.typical(size * self.edges.right)
+
+    def settle(self) -> None:
+        """See `Op.settle`."""
+        near = 2 if self.edges.normalise == "sym" else 1
+        deepest = self.added.depth if isinstance(self.added, Value) else -1
+        self.output.depth = max(self.inputs[0].depth + 1, near, deepest)
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """See `Op.hops`."""
+        return [(self.edges.source, self.edges.target)]
+
+    def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
+        """Add the changes of messages to the original outputs, and scale anew where needed."""
+        return self.passed_on(chunk, inputs, None)[0]
+
+    def passed_on(
+        self, chunk: Chunk, inputs: Sequence[ChangedRows], then: Then | None
+    ) -> Sequence[ChangedRows]:
+        """See `Op.passed_on`."""
+        rows = inputs[0]
+        y, whole = self.inputs[0].whole(), self.output.whole()
+        plus = self.added.whole() if isinstance(self.added, Value) else self.added
+        if not len(rows):
+            rows = ChangedRows(rows.ptr, rows.node, y[:0])
+        more = inputs[-1] if len(inputs) > 1 else rows
+        if len(inputs) == 1 or not len(more):
+            more = ChangedRows(torch.zeros_like(more.ptr), more.node[:0], y[:0])
+        everybody = len(chunk.removals) * chunk.num_nodes - len(chunk.removals.node)
+        if self.inputs[0].depth >= EVERYWHERE and len(rows) == everybody:
+            chunk.tally.bytes += 4 * rows.rows.nbytes
+            ties = chunk.ties(self.edges)
+            return passed(
+                propagate_everywhere(self.edges, chunk.removals, rows, plus, more, ties), then
+            )
+        if chunk.draws is not None and isinstance(self.added, Value):
+            more = folded(more, self.added)
+        sources = chunk.sources(self, rows, y)
+        sources, rows = chunk.backend.messages_that_count(self.edges, sources, rows, y)
+        reach, tied = _reached(chunk, self.edges, sources, (more.ptr, more.node))
+        weight = None
+        if chunk.draws is not None:
+            reach, tied, more, weight = self._drawn(chunk, sources, reach, tied, rows, more)
+        chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
+        if then is not None and not len(reach.node):
+            return []
+        base = Sums(y, self.total, self.unit, self.size, plus, whole)
+        made = chunk.backend.propagate(
+            self.edges, sources, reach, tied, base, rows.rows, more, chunk.ties(self.edges), then
+        )
+        return [ChangedRows(reach.ptr, reach.node, rows, weight) for rows in made]
+
+    def _drawn(
+        self,
+        chunk: Chunk,
+        sources: tuple[Tensor, ...],
+        reach: Frontier,
+        tied: Tensor,
+        rows: ChangedRows,
+        more: ChangedRows,
+    ) -> tuple[Frontier, Tensor, ChangedRows, Tensor | None]:
+        """Some of the reached rows, drawn by how much may arrive there, and how often each counts."""
+        assert chunk.draws is not None
+        drawing = chunk.draws.of(self)
+        if drawing is None or not len(reach.node):
+            return reach, tied, more, None
+        size = chunk.backend.message_change(self.edges, sources, self.inputs[0].whole(), rows.rows)
+        own_size = torch.zeros(len(more), dtype=torch.double, device=size.device)
+        if len(more) and isinstance(self.added, Value):
+            apart = more.rows - self.added.whole()[more.node]
+            own_size = apart.abs().sum(1, dtype=torch.double)
+        share = self.edges.weight_by_source
+        arrives = drawing.arriving(share, size, own_size, self.mass, tied)
+        return thinned(chunk.backend, self.edges, reach, tied, more, arrives, drawing)
+
+    @cached_property
+    def mass(self) -> Tensor:
+        """`Σ|total|` of each node `[N]`, float64."""
+        return self.total.abs().sum(1, dtype=torch.double)
+
+    def worths(self, worth: Tensor) -> Sequence[Tensor]:
+        """See `Op.worths`: by the share that arrives."""
+        edges = self.edges
+        sent = worth * edges.left.abs()
+        weight = edges.weight
+        heard = sent[edges.target] if weight is None else sent[edges.target] * weight.double().abs()
+        first = torch.zeros_like(worth).index_add(0, edges.source, heard) * edges.right.abs()
+        return [first, worth][: len(self.inputs)]
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Op.whole`."""
+        total = self.edges.total(inputs[0])
+        if self.edges.normalise != "none":
+            total = total * self.edges.left.to(total.dtype).unsqueeze(-1)
+        if isinstance(self.added, Value):
+            return total + inputs[1]
+        return total + self.added if len(self.added) else total
+
+    def share(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Op.share`."""
+        edges = self.edges
+        return edges.between(source, target) * edges.right[source] * edges.left[target]
+
+    def needs(self) -> Sequence[Value]:
+        """Everything it reads, its own output included."""
+        return [*self.inputs, self.output]
+
+
+class Attend(Op):
+    """`out_k = Σ_{j→k} softmax_j(LeakyReLU(near_j + far_k)) y_j`."""
+
+    samples = True
+
+    def __init__(
+        self, edges: Edges, inputs: Sequence[Value], base: Attention, output: Value
+    ) -> None:
+        super().__init__(inputs, output)
+        self.edges = edges
+        self.base = base
+
+    @cached_property
+    def typical(self) -> float:
+        """See `Aggregate.typical`."""
+        return self.edges.typical(self.base.y.abs().flatten(1).sum(1, dtype=torch.double))
+
+    def settle(self) -> None:
+        """See `Op.settle`."""
+        self.output.depth = max(0, *(value.depth for value in self.inputs)) + 1
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """See `Op.hops`."""
+        return [(self.edges.source, self.edges.target)]
+
+    def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
+        """Weigh what the reached nodes hear anew."""
+        often = None
+        if chunk.draws is not None:
+            inputs, often = weighted_alike(self, inputs)
+        inputs = chunk.align(self.inputs, inputs)
+        sources = chunk.sources(self, inputs[0], self.base.y)
+        sources, inputs = chunk.retained(sources, inputs)
+        reach, tied = _reached(chunk, self.edges, sources, chunk.receivers(sources))
+        weight = None
+        if chunk.draws is not None:
+            reach, tied, weight = self._drawn(chunk, sources, reach, tied, inputs, often)
+        chunk.tally.bytes += 4 * reach.slot.nbytes
+        y, near, far = (c.rows for c in inputs)
+        ties, changed = chunk.ties(self.edges), replace(inputs[0], weight=often)
+        out = chunk.backend.attend(
+            self.edges,
+            chunk.removals,
+            changed,
+            reach,
+            self.base,
+            (y, near, far),
+            ties,
+            tied,
+            None if often is None or chunk.draws is None else self.turning(chunk.draws.many),
+        )
+        return ChangedRows(reach.ptr, reach.node, out, weight)
+
+    def _drawn(
+        self,
+        chunk: Chunk,
+        sources: tuple[Tensor, ...],
+        reach: Frontier,
+        tied: Tensor,
+        inputs: Sequence[ChangedRows],
+        often: Tensor | None,
+    ) -> tuple[Frontier, Tensor, Tensor | None]:
+        """Some of the reached rows, drawn by how much may arrive there, and how often each counts."""
+        assert chunk.draws is not None
+        drawing = chunk.draws.of(self)
+        if drawing is None or not len(reach.node):
+            return reach, tied, None
+        base, node = self.base, inputs[0].node
+        ptr, source, row, _ = sources
+        y, near, far = (c.rows for c in inputs)
+        loud = self.loudness
+        # A higher score takes weight from all other neighbours: its own grows by the exponential.
+        grown = (near - base.near[node]).clamp(max=LARGEST_RISE).exp()
+        moved = (
+            grown.clamp(min=1) * (y - base.y[node]).abs().sum(-1) + (grown - 1).abs() * loud[node]
+        )
+        turned = (far - base.far[node]).abs() * self.turns[node]
+        size, also = 2 * loud[source].sum(-1).double(), turned.sum(-1).double()
+        own = row >= 0
+        size[own] = moved.sum(-1).double()[row[own]]
+        if often is not None:
+            size[own] *= often[row[own]]
+            also = also * often
+        # The receivers are the changed rows among the sources, in their order.
+        none = torch.zeros_like(drawing.worth)
+        arrives = drawing.arriving(self.shares, size, also[row[own]], none, tied)
+        no_rows = ChangedRows(torch.zeros_like(ptr), node[:0], y[:0])
+        reach, tied, _, weight = thinned(
+            chunk.backend, self.edges, reach, tied, no_rows, arrives, drawing
+        )
+        return reach, tied, weight
+
+    def turning(self, many: int) -> Turning:
+        """What changes of receivers' own scores do, where they have more than `many` neighbours."""
+        return Turning(many, *self._slopes)
+
+    @cached_property
+    def _slopes(self) -> tuple[Tensor, Tensor]:
+        """`∂out_k / ∂far_k = Σ_j a_j LeakyReLU'_j (y_j − out_k)` of receivers with many neighbours."""
+        base, (indptr, source, _) = self.base, self.edges.by_target
+        degree = indptr[1:] - indptr[:-1]
+        hubs = (degree > FEW).nonzero().flatten()
+        place = torch.full_like(degree, -1)
+        place[hubs] = torch.arange(len(hubs), device=hubs.device)
+        slope = torch.zeros_like(base.whole[hubs])
+        target = owner_of(indptr)
+        edge = (place[target] >= 0).nonzero().flatten()
+        for some in edge.split(max(1, BLOCK_BYTES // max(base.y[:1].nbytes, 1))):
+            j, k = source[some], target[some]
+            score = base.near[j] + base.far[k]
+            steep = torch.where(score < 0, base.slope, 1.0).to(score.dtype)
+            score = torch.where(score < 0, score * base.slope, score)
+            weight = (score - base.peak[k]).exp() / base.share[k] * steep
+            slope.index_add_(0, place[k], weight.unsqueeze(-1) * (base.y[j] - base.whole[k]))
+        return place, slope
+
+    @cached_property
+    def turns(self) -> Tensor:
+        """How much outputs change by the target's part of the scores, at most or to first order `[N, H]`."""
+        place, slope = self._slopes
+        found, hub = self.base.whole.abs().sum(-1), place >= 0
+        found[hub] = slope[place[hub]].abs().sum(-1)
+        return found
+
+    @cached_property
+    def loudness(self) -> Tensor:
+        """`Σ|y|` of every node and head `[N, H]`."""
+        return self.base.y.abs().sum(dim=-1)
+
+    @cached_property
+    def shares(self) -> Tensor:
+        """Every edge's attention weight, the mean of all heads, in the order of `Edges.by_source`."""
+        indptr, target, _ = self.edges.by_source
+        base = self.base
+        score = base.near[owner_of(indptr)] + base.far[target]
+        score = torch.where(score < 0, score * base.slope, score)
+        return ((score - base.peak[target]).exp() / base.share[target]).mean(dim=-1)
+
+    def worths(self, worth: Tensor) -> Sequence[Tensor]:
+        """See `Op.worths`: by the share that arrives."""
+        indptr, target, _ = self.edges.by_source
+        heard = self.shares.double() * worth[target]
+        sent = torch.zeros_like(worth).index_add(0, owner_of(indptr), heard)
+        return [sent, sent, worth]
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Op.whole`."""
+        y, near, far = inputs
+        indptr, source, _ = self.edges.by_target
+        target = owner_of(indptr)
+        score = near[source] + far[target]
+        return weigh(score, y[source], target, self.edges.num_nodes, self.base.slope)[0]
+
+    def share(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Op.share`: the attention weight of every head."""
+        base = self.base
+        score = base.near[source] + base.far[target]
+        score = torch.where(score < 0, score * base.slope, score)
+        weight = (score - base.peak[target]).exp() / base.share[target]
+        edges = self.edges.between(source, target).to(weight.dtype).unsqueeze(-1)
+        # Who hears nobody has no softmax: its weight is not a number.
+        return torch.where(edges > 0, weight * edges, torch.zeros_like(weight))

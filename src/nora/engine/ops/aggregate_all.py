@@ -1,0 +1,101 @@
+"""Sums over neighbours where every node's message has changed: nothing is gained by following edges.
+
+Behind a op that changes everybody (`blend`), a whole chunk of removals is one product of the graph's
+sparse matrix with the new messages of all removals side by side.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nora.engine.exec.kernels.vectorised import (
+    expanded,
+    gone_by_themselves,
+    with_those_that_come,
+)
+from nora.engine.ir.changed_rows import ChangedRows, Removals
+from nora.engine.ir.edges import Edges, Ties
+from nora.engine.ir.pointers import owner_of
+
+
+def remaining_degree(edges: Edges, removals: Removals, ties: Ties) -> Tensor:
+    """What the normalisation divides by after each removal, `[c, N]`, float64."""
+    indptr, target, edge = edges.by_source
+    owner, position, _ = expanded(indptr, removals.node)
+    removal = owner_of(removals.ptr)[owner]
+    lost = torch.zeros(len(removals), edges.num_nodes, dtype=torch.double, device=target.device)
+    gone = lost.clone()
+    ones = torch.ones_like(position, dtype=torch.double)
+    gone.index_put_((removal, target[position]), ones, accumulate=True)
+    if edges.normalise == "sym" and edges.weight is not None:
+        weight = edges.weight[edge[position]].double()
+        lost.index_put_((removal, target[position]), weight, accumulate=True)
+    else:
+        lost = gone.clone()
+    tied = (owner_of(ties.ptr), ties.target)
+    lost.index_put_(tied, ties.loss, accumulate=True)
+    gone.index_put_(tied, ties.lost.double(), accumulate=True)
+    # Differences of sums are not exactly 0 where nothing is left.
+    return torch.where(gone == edges.count, torch.zeros_like(lost), edges.degree - lost)
+
+
+def _hear_anew(edges: Edges, ties: Ties, messages: Tensor, heard: Tensor) -> None:
+    """Sum anew what edges lead to that go or come: taking away what is all there was leaves no zero."""
+    n = edges.num_nodes
+    pairs = (owner_of(ties.ptr) * n + ties.target).unique()
+    removal, node = pairs // n, pairs % n
+    indptr, sender, edge = edges.by_target
+    owner, position, _ = expanded(indptr, node)
+    left = ~gone_by_themselves(ties, removal[owner], position)
+    owner, position = owner[left], position[left]
+    owner, source, come = with_those_that_come(ties, removal, node, n, owner, sender[position])
+    sent = messages[source, removal[owner]]
+    if edges.weight is not None:
+        weight = torch.cat([edges.weight[edge[position]].double(), come])
+        sent = sent * weight.to(sent.dtype).unsqueeze(-1)
+    total = sent.new_zeros(len(node), sent.size(1)).index_add_(0, owner, sent)
+    heard[node, removal] = total
+
+
+def propagate_everywhere(
+    edges: Edges, removals: Removals, rows: ChangedRows, plus: Tensor, more: ChangedRows, ties: Ties
+) -> ChangedRows:
+    """New sums of all remaining nodes.
+
+    Args:
+        edges: Which messages pass, and how they are scaled.
+        removals: The removals.
+        rows: The new messages of every remaining node.
+        plus: What is added on the whole graph `[N, F]`, one row `[1, F]`, or no rows.
+        more: The rows of `plus` that have changed.
+        ties: Edges that go or come by themselves.
+    """
+    n, count, width = edges.num_nodes, len(removals), rows.rows.size(1)
+    dtype = rows.rows.dtype
+    degree = remaining_degree(edges, removals, ties) if edges.normalise != "none" else None
+    sent = rows.rows
+    if degree is not None and edges.normalise == "sym":
+        sent = sent * edges.scale(degree)[rows.removal, rows.node].to(dtype).unsqueeze(-1)
+    messages = sent.new_zeros(n, count, width)
+    messages[rows.node, rows.removal] = sent
+    heard = edges.matrix(dtype) @ messages.view(n, count * width)
+    if len(ties):
+        _hear_anew(edges, ties, messages, heard.view(n, count, width))
+    # One row per removal and node, the removed left out.
+    keep = torch.ones(count * n, dtype=torch.bool, device=heard.device)
+    keep[owner_of(removals.ptr) * n + removals.node] = False
+    place = keep.nonzero().flatten()
+    removal, node = place // n, place % n
+    out = heard.view(n, count, width)[node, removal]
+    if degree is not None:
+        out = out * edges.scale(degree)[removal, node].to(dtype).unsqueeze(-1)
+    if len(plus):
+        out = out + (plus[node] if len(plus) > 1 else plus)
+    if len(more):
+        at = torch.full((count * n,), -1, device=heard.device)
+        at[place] = torch.arange(len(place), device=heard.device)
+        out.index_add_(0, at[more.removal * n + more.node], more.rows - plus[more.node])
+    ptr = torch.zeros(count + 1, dtype=torch.long, device=heard.device)
+    ptr[1:] = torch.bincount(removal, minlength=count).cumsum(0)
+    return ChangedRows(ptr, node, out)

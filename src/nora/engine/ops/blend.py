@@ -1,0 +1,109 @@
+"""Values mixed by weights that depend on the whole graph: a removal changes every node a little.
+
+The weights follow from each value's mean over all nodes. The means are corrected for the rows that
+changed and for those that went; every row then is the same sum with new weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.op import EVERYWHERE, Chunk, Op, Value
+from nora.engine.ir.pointers import owner_of
+from nora.engine.ops.low_rank import LowRankOp, LowRankRows, Still, keys, summed
+from nora.engine.store.ledger import made_once
+
+# From the values' means over all nodes `[…, K, F]` to their weights `[…, K]`.
+Weights = Callable[[Tensor], Tensor]
+
+
+def _sums(values: Sequence[Value]) -> Tensor:
+    return torch.stack([value.whole().sum(dim=0, dtype=torch.double) for value in values])
+
+
+class Blend(Op):
+    """`out = Σ_k a_k z_k` with `a = weights(means over all nodes of z_1 … z_K)`.
+
+    Args:
+        weights: From means to weights.
+        inputs: The values to mix, `[N, F]` each.
+    """
+
+    def __init__(self, weights: Weights, inputs: Sequence[Value]) -> None:
+        self.weights = weights
+        (whole,) = made_once("blend", lambda: (self.whole(*(value.whole() for value in inputs)),))
+        output = Value(inputs[0].space, EVERYWHERE, whole)
+        super().__init__(inputs, output)
+        # Sums over all nodes lose digits that single rows would show.
+        (self.sums,) = made_once("blend", lambda: (_sums(inputs),))
+
+    def settle(self) -> None:
+        """All rows change, wherever it begins."""
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Op.whole`."""
+        stacked = torch.stack(inputs)
+        return torch.einsum("knf,k->nf", stacked, self.weights(stacked.mean(dim=1)))
+
+    def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
+        """Every row that is left, with the new weights."""
+        mixer = Blended(self, [Still(value) for value in self.inputs])
+        pairs = zip(mixer.inputs, inputs, strict=True)
+        return mixer.mixed(chunk, [LowRankRows.of_changed(*pair) for pair in pairs]).spread(chunk)
+
+
+class Blended(LowRankOp):
+    """The output moves along the values that are mixed, and along whatever these move along."""
+
+    op: Blend
+
+    def __init__(self, op: Blend, inputs: Sequence[LowRankOp | Still]) -> None:
+        super().__init__(op, inputs, len(inputs) + sum(one.count for one in inputs))
+
+    def blocks(self) -> Iterator[Tensor]:
+        """See `LowRankOp.blocks`."""
+        yield from self._kept
+
+    @cached_property
+    def _kept(self) -> list[Tensor]:
+        # Nothing is copied: these are the inputs' own.
+        own = [value.whole().unsqueeze(0) for value in self.op.inputs]
+        return own + [block for one in self.inputs for block in one.kept]
+
+    @cached_property
+    def _sums(self) -> list[Tensor]:
+        """Each input's directions summed over all nodes `[J, F]`, float64."""
+        like = self.op.sums[:1, :0].new_zeros(0, self.value.width)
+        return [
+            torch.cat([like, *(block.sum(dim=1, dtype=torch.double) for block in one.kept)])
+            for one in self.inputs
+        ]
+
+    def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
+        """New weights from corrected means; what lies apart is mixed by them."""
+        op, removals, n = self.op, chunk.removals, chunk.num_nodes
+        like = self.value.whole()
+        gone = owner_of(removals.ptr)
+        left = n - (removals.ptr[1:] - removals.ptr[:-1])
+        sums = op.sums.expand(len(removals), -1, -1).clone()
+        for k, (mixture, along) in enumerate(zip(inputs, self._sums, strict=True)):
+            apart = mixture.apart
+            sums[:, k] += mixture.shift @ along
+            sums[:, k].index_add_(0, gone, -mixture.at(gone, removals.node).double())
+            sums[:, k].index_add_(0, apart.removal, apart.rows.double())
+        weight = op.weights(sums / left.clamp(min=1).view(-1, 1, 1))
+        moved = [weight - op.weights(op.sums / n)]
+        parts = []
+        for k, mixture in enumerate(inputs):
+            apart, mine = mixture.apart, weight[:, k : k + 1]
+            moved.append(mine * mixture.shift)
+            if len(apart):
+                rows = apart.rows * mine[apart.removal].to(like.dtype)
+                parts.append((keys(apart, n), rows))
+        chunk.tally.bytes += sum(rows.nbytes for _, rows in parts)
+        return LowRankRows(self, torch.cat(moved, dim=1), summed(chunk, parts, like[:0]))

@@ -1,0 +1,194 @@
+"""Steps that move rows between spaces: from nodes to edges, from edges to nodes, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from nora.engine.exec.kernels.vectorised import expanded, find
+from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.op import Chunk, Move, Op, Value
+
+
+def ptr_of(removal: Tensor, count: int) -> Tensor:
+    """Where every removal's rows begin, `[count + 1]`, for sorted `removal`."""
+    ptr = torch.zeros(count + 1, dtype=torch.long, device=removal.device)
+    ptr[1:] = torch.bincount(removal, minlength=count).cumsum(0)
+    return ptr
+
+
+def sorted_by_removal(removal: Tensor, row: Tensor, rows: Tensor, count: int) -> ChangedRows:
+    """Changed rows in the order of their removals."""
+    order = removal.argsort(stable=True)
+    return ChangedRows(ptr_of(removal, count), row[order], rows[order])
+
+
+class Gather(Op):
+    """`out_i = source_{index_i}`: what edges read from their nodes.
+
+    Args:
+        source: The value read from.
+        index: Which of its rows each output row reads, `[size]`.
+        output: The value it makes.
+    """
+
+    def __init__(self, source: Value, index: Tensor, output: Value) -> None:
+        super().__init__([source], output)
+        self.index = index
+
+    @cached_property
+    def readers(self) -> tuple[Tensor, Tensor]:
+        """Who reads each row of the source, in CSR form: `indptr`, `row`."""
+        return self.inputs[0].space.sorted_by(self.index)
+
+    def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
+        """Every reader that is left of every changed row."""
+        changed, space = inputs[0], self.output.space
+        if chunk.more(space) or chunk.more(self.inputs[0].space):
+            return self._with_those_that_come(chunk, changed)
+        if not len(changed):
+            return chunk.nothing()
+        removal, row, rows = self._read(chunk, changed.removal, changed.node, changed.rows)
+        return ChangedRows(ptr_of(removal, len(chunk.removals)), row, rows)
+
+    def _read(
+        self, chunk: Chunk, removal: Tensor, node: Tensor, rows: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Who reads changed rows: `removal`, `row` and what they read."""
+        indptr, reader = self.readers
+        owner, position, _ = expanded(indptr, node)
+        removal, row = removal[owner], reader[position]
+        left = self.output.space.survive(chunk.removals, removal, row)
+        if not bool(left.all()):
+            owner, removal, row = owner[left], removal[left], row[left]
+        chunk.tally.bytes += rows[:1].nbytes * len(owner) + 4 * owner.nbytes
+        return removal, row, rows[owner]
+
+    def _with_those_that_come(self, chunk: Chunk, changed: ChangedRows) -> ChangedRows:
+        """The same, and what rows read that come."""
+        arrivals, source, space = chunk.arrivals, self.inputs[0], self.output.space
+        assert arrivals is not None
+        parts = []
+        old = changed.node < source.space.size
+        if bool(old.any()):
+            parts.append(
+                self._read(chunk, changed.removal[old], changed.node[old], changed.rows[old])
+            )
+        if arrivals.more(space):
+            removal, index = (
+                arrivals.removal(space),
+                arrivals.index(space, self.index, source.space),
+            )
+            rows = filled(source, changed, removal, index)
+            parts.append((removal, torch.arange(len(index)) + space.size, rows))
+        if not parts:
+            return chunk.nothing()
+        removal, row, rows = (torch.cat(column) for column in zip(*parts, strict=True))
+        return sorted_by_removal(removal, row, rows, len(chunk.removals))
+
+    def move(self) -> Move:
+        """See `Op.move`."""
+        return Move(self.output.space, self.inputs[0].space, self.index, reduces=False)
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Op.whole`."""
+        return inputs[0][self.index]
+
+    def within(self, owner: Tensor, *inputs: Tensor) -> Tensor:
+        """See `Op.within`."""
+        return inputs[0][owner]
+
+    def at(self, rows: Tensor) -> Tensor:
+        """See `Op.at`."""
+        return self.inputs[0].at(self.index[rows])
+
+    def needs(self) -> Sequence[Value]:
+        """Nothing but the changed rows."""
+        return ()
+
+
+class Concat(Op):
+    """The rows of several values, one after the other."""
+
+    def __init__(self, parts: Sequence[Value], output: Value) -> None:
+        super().__init__(parts, output)
+        starts = [0]
+        for part in parts:
+            starts.append(starts[-1] + part.space.size)
+        self.starts = starts
+
+    def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
+        """All changed rows, moved to where their part begins."""
+        arrivals = chunk.arrivals
+        new = [None] * len(self.inputs) if arrivals is None else arrivals.concat(self)
+        there = [
+            (c, self._moved(c.node, part.space.size, start, come))
+            for c, part, start, come in zip(inputs, self.inputs, self.starts, new, strict=False)
+            if len(c)
+        ]
+        if not there:
+            return chunk.nothing()
+        return sorted_by_removal(
+            torch.cat([c.removal for c, _ in there]),
+            torch.cat([node for _, node in there]),
+            torch.cat([c.rows for c, _ in there]),
+            len(chunk.removals),
+        )
+
+    @staticmethod
+    def _moved(node: Tensor, size: int, start: int, come: Tensor | None) -> Tensor:
+        """Rows of a part as rows of the whole; `come` says it of those that come."""
+        moved = node + start
+        if come is not None and len(come):
+            new = node >= size
+            moved[new] = come[node[new] - size]
+        return moved
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Op.whole`."""
+        return torch.cat(inputs)
+
+    def at(self, rows: Tensor) -> Tensor:
+        """See `Op.at`."""
+        ends = torch.tensor(self.starts[1:], device=rows.device)
+        part = torch.searchsorted(ends, rows, right=True)
+        found = []
+        places = []
+        for k, value in enumerate(self.inputs):
+            here = (part == k).nonzero().flatten()
+            found.append(value.at(rows[here] - self.starts[k]))
+            places.append(here)
+        return torch.cat(found)[torch.cat(places).argsort()]
+
+    def needs(self) -> Sequence[Value]:
+        """Nothing but the changed rows."""
+        return ()
+
+
+def filled(value: Value, changed: ChangedRows, removal: Tensor, row: Tensor) -> Tensor:
+    """A value's rows at some pairs: the changed ones where they have changed."""
+    size = value.space.size
+    rows = value.at(row if not size else row.clamp(max=size - 1))
+    if len(changed):
+        if len(row):
+            size = max(size, int(row.max()) + 1, int(changed.node.max()) + 1)
+        key = changed.removal * size + changed.node
+        order = key.argsort()
+        at, there = find(key[order], removal * size + row)
+        rows = rows.clone() if any(stride == 0 for stride in rows.stride()) else rows
+        rows[there] = changed.rows[order[at[there]]]
+    return rows
+
+
+def really_changed(value: Value, changed: ChangedRows) -> ChangedRows:
+    """Without what came out as it was: a maximum that is still there changes nobody."""
+    base = value.at(changed.node)
+    same = (changed.rows == base) | ((changed.rows != changed.rows) & (base != base))
+    keep = ~(same.flatten(1).all(dim=1) if same.dim() > 1 else same)
+    if bool(keep.all()):
+        return changed
+    count = len(changed.ptr) - 1
+    return ChangedRows(ptr_of(changed.removal[keep], count), changed.node[keep], changed.rows[keep])

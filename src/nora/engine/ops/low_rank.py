@@ -1,0 +1,182 @@
+"""Rows that all change, but by a few numbers: what a removal does behind a statistic of the whole graph.
+
+Where weights follow from means over all nodes (`blend`), a removal moves every row, and all rows move along
+the same few directions: `row = original + Σ_j shift_j direction_j`, with one `shift` per removal. Sums over
+neighbours and linear maps keep that form, with directions that are computed once for all removals; so does a
+ReLU wherever no sign turns. What is not of that form, near the removed node and where a sign turns, is kept
+as rows that lie `apart`.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.op import Chunk, Op, Value
+from nora.engine.ir.pointers import owner_of
+
+# More than one row in so many are cheaper as one product of matrices than one by one.
+MANY = 8
+# Directions are made once, by whoever asks first.
+_MAKING = threading.RLock()
+
+
+class LowRankOp(ABC):
+    """The directions along which a step's output moves, and how to get there.
+
+    Args:
+        op: The op.
+        inputs: How its inputs move.
+        count: Along how many directions the output does.
+    """
+
+    def __init__(self, op: Op, inputs: Sequence[LowRankOp | Still], count: int) -> None:
+        self.op = op
+        self.value = op.output
+        self.inputs = inputs
+        self.count = count
+
+    @abstractmethod
+    def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
+        """How the output moves for a chunk of removals."""
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Tensor]:
+        """The directions `[some, N, F]`, in order, made anew."""
+
+    @cached_property
+    def _kept(self) -> list[Tensor]:
+        blocks = list(self.blocks())
+        return [torch.cat(blocks)] if blocks else []
+
+    @property
+    def kept(self) -> list[Tensor]:
+        """The directions `[some, N, F]`, in order, made once."""
+        with _MAKING:
+            return self._kept
+
+    def can(self, chunk: Chunk) -> bool:
+        """Whether it knows what this chunk does."""
+        return True
+
+    def at(self, mixture: LowRankRows, removal: Tensor, node: Tensor) -> Tensor:
+        """Some rows without what lies apart."""
+        every = len(mixture.shift) * self.value.space.size
+        if "rows" in vars(mixture) or MANY * len(node) > every:
+            return mixture.rows[removal, node]
+        rows, start = self.value.at(node).clone(), 0
+        for block in self.kept:
+            for direction in block:
+                shift = mixture.shift[removal, start].to(rows.dtype).unsqueeze(-1)
+                rows.addcmul_(direction[node], shift)
+                start += 1
+        return rows
+
+
+class Still:
+    """A value that does not move as a whole: rows that change lie apart."""
+
+    count = 0
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def blocks(self) -> Iterator[Tensor]:
+        """No directions."""
+        return iter(())
+
+    kept: Sequence[Tensor] = ()
+
+    def at(self, mixture: LowRankRows, removal: Tensor, node: Tensor) -> Tensor:
+        """Original rows."""
+        return self.value.at(node)
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankRows:
+    """A value that moves as a whole, for a chunk of removals.
+
+    Attributes:
+        mixer: Its directions.
+        shift: How far along each `[c, J]`, float64.
+        apart: By how much rows differ from that, in pairs (removal, node).
+        of: What it was made of.
+    """
+
+    mixer: LowRankOp | Still
+    shift: Tensor
+    apart: ChangedRows
+    of: tuple[LowRankRows, ...] = ()
+
+    @staticmethod
+    def of_changed(mixer: LowRankOp | Still, changed: ChangedRows) -> LowRankRows:
+        """Rows that changed, as rows apart from a value that stays."""
+        like = mixer.value.whole()
+        rows = changed.rows - like[changed.node] if len(changed) else like[:0]
+        shift = torch.zeros(len(changed.ptr) - 1, mixer.count, dtype=torch.double)
+        return LowRankRows(
+            mixer, shift.to(like.device), ChangedRows(changed.ptr, changed.node, rows)
+        )
+
+    def at(self, removal: Tensor, node: Tensor) -> Tensor:
+        """Some rows without what lies apart `[M, F]`."""
+        return self.mixer.at(self, removal, node)
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """All rows without what lies apart `[c, N, F]`."""
+        whole, start = self.mixer.value.whole(), 0
+        rows = whole.reshape(1, -1).repeat(len(self.shift), 1)
+        shift = self.shift.to(whole.dtype)
+        for block in self.mixer.kept:
+            rows.addmm_(shift[:, start : start + len(block)], block.reshape(len(block), -1))
+            start += len(block)
+        return rows.view(len(self.shift), *whole.shape)
+
+    def spread(self, chunk: Chunk) -> ChangedRows:
+        """All rows that are left."""
+        removals = chunk.removals
+        count, n = len(removals), chunk.num_nodes
+        rows = self.rows.flatten(0, 1).index_add(0, keys(self.apart, n), self.apart.rows)
+        keep = torch.ones(count * n, dtype=torch.bool, device=rows.device)
+        keep[owner_of(removals.ptr) * n + removals.node] = False
+        node = torch.arange(n, device=rows.device).repeat(count)[keep]
+        ptr = torch.zeros(count + 1, dtype=torch.long, device=rows.device)
+        ptr[1:] = (n - (removals.ptr[1:] - removals.ptr[:-1])).cumsum(0)
+        chunk.tally.bytes += 2 * rows.nbytes
+        return ChangedRows(ptr, node, rows[keep])
+
+
+def keys(changed: ChangedRows, num_nodes: int) -> Tensor:
+    """One number for every pair (removal, node)."""
+    return changed.removal * num_nodes + changed.node
+
+
+def summed(chunk: Chunk, parts: Sequence[tuple[Tensor, Tensor]], like: Tensor) -> ChangedRows:
+    """Rows of several sets of pairs added up.
+
+    Args:
+        chunk: The chunk.
+        parts: Pairs as `keys`, and their rows.
+        like: A tensor `[0, F]`.
+    """
+    count, n = len(chunk.removals), chunk.num_nodes
+    there = torch.zeros(count * n, dtype=torch.bool, device=like.device)
+    for key, _ in parts:
+        there[key] = True
+    pairs = there.nonzero().flatten()
+    slot = torch.empty(count * n, dtype=torch.long, device=like.device)
+    slot[pairs] = torch.arange(len(pairs), device=like.device)
+    rows = like.new_zeros(len(pairs), *like.shape[1:])
+    for key, part in parts:
+        rows.index_add_(0, slot[key], part)
+    ptr = torch.zeros(count + 1, dtype=torch.long, device=like.device)
+    ptr[1:] = torch.bincount(pairs // n, minlength=count).cumsum(0)
+    return ChangedRows(ptr, pairs % n, rows)

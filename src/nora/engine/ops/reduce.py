@@ -1,0 +1,297 @@
+"""Steps that reduce rows to those of another space: what nodes make of their edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nora.engine.exec.kernels.vectorised import expanded, find
+from nora.engine.ir.changed_rows import LOST_DIGITS, ChangedRows, Removals, scales
+from nora.engine.ir.op import EVERYWHERE, Chunk, Move, Op, Value
+from nora.engine.ir.space import Space
+from nora.engine.ops.gather import filled, ptr_of, sorted_by_removal
+
+# So few rows cost no more to sum anew than to correct.
+FEW = 6
+
+Reduction = Literal["sum", "prod", "amax", "amin", "mean", "last"]
+
+
+class Reduce(Op):
+    """`out_k = reduce(start_k, {source_i : index_i = k})`: what nodes make of their edges.
+
+    Sums are corrected by what has changed and what was lost, and summed anew where that would lose
+    digits; everything else is reduced anew wherever something has changed.
+
+    Args:
+        source: The value that is reduced.
+        index: The output row each of its rows goes to.
+        start: What the reduction starts from: a value of the output's space.
+        reduce: What is done; `last` keeps the last row.
+        keep_start: Whether the start counts where something arrives (torch's `include_self`).
+        output: The value it makes.
+    """
+
+    def __init__(
+        self,
+        source: Value,
+        index: Tensor,
+        start: Value,
+        reduce: Reduction,
+        keep_start: bool,
+        output: Value,
+    ) -> None:
+        super().__init__([source, start], output)
+        self.index, self.reduce, self.keep_start = index, reduce, keep_start
+        self.function: Callable[[Tensor, Tensor, int], Tensor] | None = None
+
+    @property
+    def _source(self) -> Value:
+        return self.inputs[0]
+
+    @cached_property
+    def _floating(self) -> bool:
+        none = torch.zeros(0, dtype=torch.long)
+        return self._source.at(none).is_floating_point()
+
+    @cached_property
+    def senders(self) -> tuple[Tensor, Tensor]:
+        """What goes to each output row, in its order, in CSR form: `indptr`, `row`."""
+        return self.output.space.sorted_by(self.index)
+
+    def settle(self) -> None:
+        """See `Op.settle`."""
+        source, start = self.inputs
+        self.output.depth = depth_after(source, start, self.output.space)
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """From every end of a row to every end of the row it goes to."""
+        ends, reached = self._source.space.ends, self.output.space.ends[:, self.index]
+        return [(a, b) for a in ends for b in reached]
+
+    def move(self) -> Move | None:
+        """See `Op.move`."""
+        return Move(self._source.space, self.output.space, self.index, reduces=True)
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Op.whole`."""
+        return self.reduced(inputs[0], self.index, inputs[1])
+
+    def within(self, owner: Tensor, *inputs: Tensor) -> Tensor:
+        """See `Op.within`."""
+        return self.reduced(inputs[0], owner, inputs[1])
+
+    def reduced(self, rows: Tensor, index: Tensor, start: Tensor) -> Tensor:
+        """`rows` reduced into `start`."""
+        if not len(rows):
+            return start
+        if self.function is not None:
+            there, group = index.unique(return_inverse=True)
+            out = start.clone()
+            out[there] = self.function(rows, group, len(there))
+            return out
+        if self.reduce == "sum":
+            if rows.dtype == torch.bool:
+                return start.long().index_add(0, index, rows.long()).bool()
+            return start.index_add(0, index, rows)
+        if self.reduce == "last":
+            last = torch.full((len(start),), -1, device=index.device)
+            place = torch.arange(len(index), device=index.device)
+            last = last.scatter_reduce(0, index, place, "amax")
+            there = (last >= 0).view(-1, *[1] * (rows.dim() - 1))
+            return torch.where(there, rows[last.clamp(min=0)], start)
+        spread = index.view(-1, *[1] * (rows.dim() - 1)).expand_as(rows)
+        return start.scatter_reduce(0, spread, rows, self.reduce, include_self=self.keep_start)
+
+    def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
+        """New rows wherever something arrives otherwise than before."""
+        if chunk.more(self.output.space):
+            return self._beside_those_that_come(chunk, *inputs)
+        source, start = inputs
+        count, space = len(chunk.removals), self.output.space
+        lost_removal, lost = chunk.lost(self._source.space)
+        removal = torch.cat([source.removal, lost_removal])
+        row = torch.cat([source.node, lost])
+        keys = removal * space.size + self._index_at(chunk, row)
+        also = start.removal * space.size + start.node
+        distinct = torch.cat([keys, also]).unique()
+        reached, node = distinct // space.size, distinct % space.size
+        left = space.survive(chunk.removals, reached, node)
+        if not bool(left.all()):
+            distinct, reached, node = distinct[left], reached[left], node[left]
+        if not len(distinct):
+            return chunk.nothing()
+        pairs = Pairs(chunk.removals, reached, node)
+        if self.reduce == "sum" and self._floating:
+            rows = self._corrected(chunk, pairs, distinct, source, (keys, row), inputs[1])
+        else:
+            rows = self._anew(chunk, pairs, source, start)
+        chunk.tally.bytes += 3 * rows.nbytes + 6 * keys.nbytes
+        return ChangedRows(ptr_of(reached, count), node, rows)
+
+    def _beside_those_that_come(
+        self, chunk: Chunk, source: ChangedRows, start: ChangedRows
+    ) -> ChangedRows:
+        """Rows of the output that come, to which nothing goes, are what they start from."""
+        count, old = len(chunk.removals), start.node < self.output.space.size
+        before = ChangedRows(ptr_of(start.removal[old], count), start.node[old], start.rows[old])
+        found = self.changed(replace(chunk, arrivals=None), [source, before])
+        parts = [
+            (c.removal[which], c.node[which], c.rows[which])
+            for c, which in ((found, slice(None)), (start, ~old))
+            if len(c)
+        ]
+        removal, node, rows = (torch.cat(one) for one in zip(*parts, strict=True))
+        return sorted_by_removal(removal, node, rows, count)
+
+    def _index_at(self, chunk: Chunk, row: Tensor) -> Tensor:
+        """The output row that rows of the source go to."""
+        if chunk.arrivals is None:
+            return self.index[row]
+        return chunk.arrivals.at(self._source.space, self.index, self.output.space, row)
+
+    def _corrected(
+        self,
+        chunk: Chunk,
+        pairs: Pairs,
+        distinct: Tensor,
+        source: ChangedRows,
+        touched: tuple[Tensor, Tensor],
+        start: ChangedRows,
+    ) -> Tensor:
+        """The old sums plus what has changed, and anew where little is left of what they were."""
+        keys, row = touched
+        at, there = find(distinct, keys)
+        slot, row = at[there], row[there]
+        delta = -chunk.original(self._source, row)
+        delta[row >= self._source.space.size] = 0
+        mine = there[: len(source)]
+        if len(source):
+            delta[: int(mine.sum())] += source.rows[mine]
+        rows = self.output.at(pairs.node)
+        size = self._sizes(delta)
+        mass = size.new_zeros(len(rows), size.size(1)).index_add(0, slot, size)
+        rows = rows.index_add(0, slot, delta)
+        if len(start):
+            at, there = find(distinct, start.removal * self.output.space.size + start.node)
+            shift = start.rows[there] - self.inputs[1].at(start.node[there])
+            rows = rows.index_add(0, at[there], shift)
+        left = self._sizes(rows)
+        # Few are summed anew at once, in the order in which the model sums them.
+        indptr = self.senders[0]
+        few = indptr[pairs.node + 1] - indptr[pairs.node] <= FEW
+        doubtful = few | ~(left >= LOST_DIGITS * mass).all(dim=1)
+        if bool(doubtful.any()):
+            which = doubtful.nonzero().flatten()
+            rows[which] = self._anew(chunk, pairs.picked(which), source, start)
+        return rows
+
+    def _sizes(self, rows: Tensor) -> Tensor:
+        """How large rows are: by column where there are few, else in all; see `scales`."""
+        flat = _flat(rows).abs()
+        return flat.double() if flat.size(1) <= 4 else (flat @ self._unit.t()).double()
+
+    @cached_property
+    def _unit(self) -> Tensor:
+        size = self._source.space.size
+        return scales(_flat(self._source.at(torch.arange(0, size, max(1, size // 1000)))))
+
+    def _anew(self, chunk: Chunk, pairs: Pairs, source: ChangedRows, start: ChangedRows) -> Tensor:
+        """Everything that goes to the given rows, reduced from scratch."""
+        indptr, sender = self.senders
+        owner, position, _ = expanded(indptr, pairs.node)
+        row, removal = sender[position], pairs.removal[owner]
+        left = self._source.space.survive(pairs.removals, removal, row)
+        owner, row, removal = owner[left], row[left], removal[left]
+        owner, row, removal = with_those_that_come(
+            chunk, pairs, self._source.space, self.index, self.output.space, (owner, row, removal)
+        )
+        rows = filled(self._source, source, removal, row)
+        begin = filled(self.inputs[1], start, pairs.removal, pairs.node)
+        chunk.tally.bytes += rows.nbytes + 4 * owner.nbytes
+        return self.reduced(rows, owner, begin)
+
+    def needs(self) -> Sequence[Value]:
+        """What is subtracted or reduced anew, and the sums that are corrected."""
+        return [*self.inputs, self.output] if self.reduce == "sum" else self.inputs
+
+
+class GroupBy(Reduce):
+    """`out_k = function({source_i : index_i = k})`, done anew wherever something has changed.
+
+    Args:
+        source: The value that is reduced.
+        index: The output row each of its rows goes to.
+        function: From rows, their groups and the number of groups to a row for every group.
+        fill: What a group without rows gets.
+        shape: The shape of an output row.
+        space: Whose rows the output's are.
+    """
+
+    def __init__(
+        self,
+        source: Value,
+        index: Tensor,
+        function: Callable[[Tensor, Tensor, int], Tensor],
+        fill: float,
+        shape: tuple[int, ...],
+        space: Space,
+    ) -> None:
+        none = source.at(torch.zeros(0, dtype=torch.long))
+        empty = none.new_full((1, *shape), fill)
+        start = Value(space, -1, empty.expand(space.size, *shape))
+        output = Value(space, depth_after(source, start, space))
+        super().__init__(source, index, start, "amax", False, output)
+        self.function = function
+
+    def move(self) -> None:
+        """See `Op.move`: it does more than that."""
+
+
+def _flat(rows: Tensor) -> Tensor:
+    """Rows `[M, …]` as a matrix `[M, F]`."""
+    return rows.unsqueeze(1) if rows.dim() == 1 else rows.flatten(1)
+
+
+class Pairs:
+    """Some pairs (removal, row)."""
+
+    def __init__(self, removals: Removals, removal: Tensor, node: Tensor) -> None:
+        self.removals, self.removal, self.node = removals, removal, node
+
+    def picked(self, which: Tensor | slice) -> Pairs:
+        """Some of them."""
+        return Pairs(self.removals, self.removal[which], self.node[which])
+
+
+def with_those_that_come(
+    chunk: Chunk,
+    pairs: Pairs,
+    space: Space,
+    index: Tensor,
+    target: Space,
+    rows: tuple[Tensor, Tensor, Tensor],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What goes to some pairs by an index (`owner`, `row`, `removal`), with the rows that come."""
+    arrivals = chunk.arrivals
+    if arrivals is None or not arrivals.more(space):
+        return rows
+    removal = arrivals.removal(space)
+    wanted = removal * target.size + arrivals.index(space, index, target)
+    keys, order = (pairs.removal * target.size + pairs.node).sort()
+    at, there = find(keys, wanted)
+    new = (torch.arange(len(wanted)) + space.size)[there]
+    owner = torch.cat([rows[0], order[at[there]]])
+    return owner, torch.cat([rows[1], new]), torch.cat([rows[2], removal[there]])
+
+
+def depth_after(source: Value, start: Value, output: Space) -> int:
+    """How far from a removed node the rows of a reduction change."""
+    if output.global_:
+        return EVERYWHERE
+    return max(max(source.depth, 0) + 1, start.depth)

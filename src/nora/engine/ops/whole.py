@@ -1,0 +1,120 @@
+"""An operation that mixes all rows: done on everything that is left, anew for every removal.
+
+Statistics over all nodes, a softmax or an order over nodes: a removal changes them everywhere. This op
+gives the operation exactly what it gets on the reduced graph, one removal after the other. It costs as
+much as the operation itself costs in a full pass, and everything behind it changes at every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.op import Chunk, Op, Value
+
+
+class WholeGraphOp(Op):
+    """`out = function(all rows of every input)`, for every removal by itself.
+
+    Args:
+        function: From all rows that are left of every input to all rows of the output.
+        inputs: Values of any spaces.
+        output: A value of a node or edge space, or of the whole graph.
+        extremum: Whether it is the largest or smallest of one input, which only few removals change.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Tensor],
+        inputs: Sequence[Value],
+        output: Value,
+        extremum: Literal["", "max", "min"] = "",
+    ) -> None:
+        super().__init__(inputs, output)
+        self.function = function
+        self.extremum = extremum
+
+    def settle(self) -> None:
+        """All rows change, wherever it begins."""
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Op.whole`."""
+        return self.function(*inputs)
+
+    def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
+        """The operation on the rows that are left, removal by removal."""
+        bases = [value.whole() for value in self.inputs]
+        space = self.output.space
+        ptr, nodes, parts = [0], [], []
+        concerned = self._concerned(chunk, inputs[0]) if self.extremum else None
+        for at in range(len(chunk.removals)):
+            given = []
+            touched = False
+            if concerned is not None and not concerned[at]:
+                ptr.append(ptr[-1])
+                continue
+            for value, base, changed in zip(self.inputs, bases, inputs, strict=True):
+                rows = base
+                span = slice(int(changed.ptr[at]), int(changed.ptr[at + 1]))
+                old: Tensor | slice = span
+                if chunk.more(value.space):  # new rows have the last numbers
+                    come = int((changed.node[span] >= value.space.size).sum())
+                    order = changed.node[span].argsort() + span.start
+                    old, new = order[: len(order) - come], order[len(order) - come :]
+                if span.stop > span.start:
+                    rows = rows.clone()
+                    rows[changed.node[old]] = changed.rows[old]
+                    touched = True
+                keep = self._left(chunk, value, at)
+                if keep is not None:
+                    rows = rows[keep]
+                    touched = True
+                if chunk.more(value.space):
+                    rows = torch.cat([rows, changed.rows[new]])
+                given.append(rows)
+            if touched:
+                parts.append(self.function(*given))
+                left = self._left(chunk, self.output, at)
+                every = torch.arange(space.size, device=parts[-1].device)
+                nodes.append(every if left is None else every[left])
+            ptr.append(ptr[-1] + (len(nodes[-1]) if touched else 0))
+        device = chunk.removals.node.device
+        if not parts:
+            return chunk.nothing()
+        rows = torch.cat(parts)
+        chunk.tally.bytes += 3 * rows.nbytes
+        return ChangedRows(torch.tensor(ptr, device=device), torch.cat(nodes), rows)
+
+    def _concerned(self, chunk: Chunk, changed: ChangedRows) -> list[bool]:
+        """Which removals may change the extremum: what it was has gone or changed, or is exceeded."""
+        value, sign = self.inputs[0], 1 if self.extremum == "max" else -1
+        removal, row = chunk.lost(value.space)
+        old = torch.cat([value.at(row), chunk.original(value, changed.node)]) * sign
+        found = torch.zeros(len(chunk.removals), dtype=torch.bool, device=row.device)
+        best = self.output.whole()[0] * sign
+        best = best.reshape(old.shape[1:]) if best.numel() == old[:1].numel() else best.min()
+        whose = torch.cat([removal, changed.removal])
+        # What is no number compares to nothing: such removals are looked at.
+        found[whose[_any(~(old < best))]] = True
+        if len(changed):
+            found[changed.removal[_any(~(changed.rows * sign < best))]] = True
+        return found.tolist()
+
+    def _left(self, chunk: Chunk, value: Value, at: int) -> Tensor | None:
+        """Mask of the rows that removal `at` leaves; None for all."""
+        removal, row = chunk.lost(value.space)
+        gone = row[removal == at]
+        if not len(gone):
+            return None
+        keep = torch.ones(value.space.size, dtype=torch.bool, device=row.device)
+        keep[gone] = False
+        return keep
+
+
+def _any(rows: Tensor) -> Tensor:
+    """Which rows hold anything true, `[M]`."""
+    return rows if rows.dim() == 1 else rows.flatten(1).any(dim=1)

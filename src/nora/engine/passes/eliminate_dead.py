@@ -1,0 +1,16 @@
+"""Pass: without operations whose results nothing reads."""
+
+from __future__ import annotations
+
+from nora.engine.ir.op import Op, Value
+
+
+def eliminate_dead(ops: list[Op], output: Value) -> list[Op]:
+    """The operations that the output is made of."""
+    read = {output}
+    kept = []
+    for op in reversed(ops):
+        if op.output in read:
+            kept.append(op)
+            read.update(op.inputs)
+    return kept[::-1]

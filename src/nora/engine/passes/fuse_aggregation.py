@@ -1,0 +1,141 @@
+"""A pattern: gather → scale by a number per edge → sum. One op instead of three.
+
+What edges read, times a weight that may change too, summed where they lead: this is most of what
+convolutions do. As one op no message is ever stored; compiled, it touches each message that has
+changed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from nora.engine.ir.changed_rows import ChangedRows, scales
+from nora.engine.ir.op import Chunk, Op, Value
+from nora.engine.ops.gather import Gather, ptr_of
+from nora.engine.ops.reduce import FEW, LOST_DIGITS, Reduce
+
+
+class WeightedSum(Op):
+    """`out_k = start_k + Σ_{e → k} weight_e y_{source(e)}`.
+
+    Args:
+        gather: What the edges read.
+        product: Its product with the weights; None without weights.
+        scatter: The sum.
+    """
+
+    def __init__(self, gather: Gather, product: Op | None, scatter: Reduce) -> None:
+        self.gather, self.product, self.scatter = gather, product, scatter
+        weights = [v for v in product.inputs if v is not gather.output] if product else []
+        super().__init__([gather.inputs[0], scatter.inputs[1], *weights], scatter.output)
+        self.weight: Value | None = weights[0] if weights else None
+
+    def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
+        """At once where that is plain, else one by one."""
+        y, start = inputs[0], inputs[1]
+        weights = inputs[2] if self.weight is not None else None
+        if not len(start) and self._plain() and not chunk.more(self.gather.output.space):
+            return chunk.backend.weighted_sum(self, chunk, y, weights)
+        return self.one_by_one(chunk, y, weights, start)
+
+    def one_by_one(
+        self,
+        chunk: Chunk,
+        y: ChangedRows,
+        weights: ChangedRows | None,
+        start: ChangedRows | None = None,
+    ) -> ChangedRows:
+        """What edges read, then its product with the weights, then the sum."""
+        read = self.gather.changed(chunk, [y])
+        if self.product is not None:
+            sides = {id(self.gather.output): read, id(self.weight): weights}
+            given = [sides[id(value)] for value in self.product.inputs]
+            read = self.product.changed(chunk, [c for c in given if c is not None])
+        return self.scatter.changed(chunk, [read, chunk.nothing() if start is None else start])
+
+    @cached_property
+    def units(self) -> tuple[Tensor, Tensor]:
+        """By what rows are measured, and the size of each row that is read by that."""
+        y = self.inputs[0].whole().flatten(1)
+        unit = scales(y)
+        return unit, y.abs() @ unit.t()
+
+    def _plain(self) -> bool:
+        rows = self.output.whole()
+        return rows.dim() >= 2 and rows.dtype in (torch.float32, torch.float64)
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Op.whole`."""
+        y, start = inputs[0], inputs[1]
+        rows = self.gather.whole(y)
+        if self.product is not None:
+            sides = {id(self.gather.output): rows, id(self.weight): inputs[-1]}
+            rows = self.product.whole(*(sides[id(v)] for v in self.product.inputs))
+        return self.scatter.whole(rows, start)
+
+    def settle(self) -> None:
+        """See `Op.settle`."""
+        self.gather.settle()
+        if self.product is not None:
+            self.product.settle()
+        self.scatter.settle()
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """See `Op.hops`."""
+        return self.scatter.hops()
+
+    def needs(self) -> Sequence[Value]:
+        """Everything it reads, and its own sums."""
+        return [*self.inputs, self.output]
+
+    def arrays(
+        self, chunk: Chunk, y: ChangedRows, weights: ChangedRows | None
+    ) -> dict[str, tuple[Tensor, Tensor]]:
+        """What the compiled loops read of a chunk."""
+        removal, edge = chunk.lost(self.gather.output.space)
+        gone_removal, gone = chunk.lost(self.output.space)
+        count = len(chunk.removals)
+        none = torch.zeros(count + 1, dtype=torch.long)
+        changed = weights is not None and len(weights) > 0
+        assert weights is None or isinstance(weights, ChangedRows)
+        return {
+            "lost": (ptr_of(removal, count), edge),
+            "gone": (ptr_of(gone_removal, count), gone),
+            "w": (weights.ptr, weights.node) if changed and weights else (none, none[:0]),
+            "y": (y.ptr, y.node) if len(y) else (none, none[:0]),
+        }
+
+    few, digits = FEW, LOST_DIGITS
+
+
+def fuse_aggregation(ops: list[Op], output: Value) -> list[Op]:
+    """The ops with the pattern as one op, wherever nobody else reads what is in between."""
+    readers: dict[int, int] = {id(output): 2}
+    for op in ops:
+        for key in set(map(id, op.inputs)):
+            readers[key] = readers.get(key, 0) + 1
+    made: dict[int, Op] = {id(op.output): op for op in ops}
+    swallowed: set[int] = set()
+    found: dict[int, Op] = {}
+    for op in ops:
+        if type(op) is not Reduce or op.reduce != "sum":
+            continue
+        inner = made.get(id(op.inputs[0]))
+        if inner is None or readers[id(inner.output)] > 1 or inner.output.static:
+            continue
+        gather: Op | None = inner
+        product: Op | None = None
+        if inner.scales is not None:
+            gather = made.get(id(inner.scales))
+            product = inner
+            if len(inner.inputs) != 2 or gather is None or readers[id(gather.output)] > 1:
+                continue
+        if not isinstance(gather, Gather):
+            continue
+        found[id(op)] = WeightedSum(gather, product, op)
+        swallowed |= {id(gather)} | ({id(product)} if product is not None else set())
+    return [found.get(id(op), op) for op in ops if id(op) not in swallowed]

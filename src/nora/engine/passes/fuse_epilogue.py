@@ -1,0 +1,105 @@
+"""Row-wise maps that follow a op, done to its rows block by block while they are in cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.op import BLOCK_BYTES, Op, RowOp, Then, Value
+
+
+@dataclass(frozen=True, eq=False)
+class Epilogue:
+    """The row-wise ops that alone read what a op makes.
+
+    Its rows are often the widest of a model, and many: written to memory whole and read again, they cost
+    more than the sums they come from.
+
+    Attributes:
+        start: What the first op makes.
+        ops: What follows it, in order; each reads one value, `start` or one of these.
+        made: The values among theirs that others read.
+    """
+
+    start: Value
+    ops: tuple[RowOp, ...]
+    made: tuple[Value, ...]
+
+    def __call__(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """The rows of `made`, none of which shares memory with `rows`."""
+        found = {id(self.start): rows}
+        for op in self.ops:
+            found[id(op.output)] = op.function(found[id(op.inputs[0])])
+        mine = rows.untyped_storage().data_ptr()
+        values = (found[id(value)] for value in self.made)
+        return tuple(
+            rows.clone() if rows.untyped_storage().data_ptr() == mine else rows for rows in values
+        )
+
+
+def fuse_epilogue(ops: Sequence[Op], output: Value) -> dict[int, Epilogue]:
+    """What follows each op that has such maps behind it, by the step's id."""
+    readers: dict[int, list[Op]] = {}
+    for op in ops:
+        for value in dict.fromkeys(op.inputs):
+            readers.setdefault(id(value), []).append(op)
+    found = {}
+    for op in ops:
+        if op.leads:
+            mine = _behind(op.output, readers, output)
+            if mine:
+                inside = {id(each) for each in mine}
+                made = tuple(
+                    each.output
+                    for each in mine
+                    if each.output is output
+                    or any(id(reader) not in inside for reader in readers[id(each.output)])
+                )
+                found[id(op)] = Epilogue(op.output, tuple(mine), made)
+    return found
+
+
+def _behind(start: Value, readers: dict[int, list[Op]], output: Value) -> list[RowOp]:
+    """Row-wise maps of a value that nobody else reads, and those of what they make."""
+    mine = readers.get(id(start), [])
+    if start is output or not mine or not all(_alone(op, start) for op in mine):
+        return []
+    rows = [op for op in mine if isinstance(op, RowOp)]
+    return rows + [more for op in rows for more in _behind(op.output, readers, output)]
+
+
+def _alone(op: Op, value: Value) -> bool:
+    """Whether a op maps the rows of one value, and they stay where they are."""
+    return (
+        isinstance(op, RowOp)
+        and len(op.inputs) == 1
+        and op.output.space is value.space
+        and not op.output.static
+    )
+
+
+def passed(changed: ChangedRows, then: Then | None) -> list[ChangedRows]:
+    """Changed rows, or what follows makes of them."""
+    if then is None:
+        return [changed]
+    if not len(changed):
+        return []
+    made = through(then, changed.rows)
+    return [ChangedRows(changed.ptr, changed.node, rows, changed.weight) for rows in made]
+
+
+def through(then: Then, rows: Tensor) -> tuple[Tensor, ...]:
+    """What follows, of all rows, block by block."""
+    wide = max(rows[:1].nbytes, 1)
+    return join_blocks([then(block) for block in rows.split(max(64, BLOCK_BYTES // wide))])
+
+
+def join_blocks(blocks: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """Blocks of rows of several values as whole ones."""
+    if len(blocks) == 1:
+        return blocks[0]
+    return tuple(torch.cat(parts) for parts in zip(*blocks, strict=True))

@@ -1,0 +1,226 @@
+"""A pattern: what nodes make of their edges, told to the edges, and reduced again. One op for a softmax.
+
+An attention layer takes the largest score of the edges into a node, subtracts it, sums, divides, weighs and
+sums again. All of this happens among the edges into one node: where one of them changes, all of it is done
+anew for that node, at once, and a change has gone one hop and not three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from nora.engine.exec.kernels.vectorised import expanded
+from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.op import Chunk, Move, Op, Value
+from nora.engine.ops.gather import filled, ptr_of
+from nora.engine.ops.reduce import Pairs, depth_after, with_those_that_come
+
+# Edges that are worked on at once, in bytes of the widest rows.
+BLOCK_BYTES = 16 * 2**20
+
+
+class Grouped(Op):
+    """Steps between edges and the nodes they lead to, done group by group.
+
+    Args:
+        members: The ops in order; the last one's output is this one's.
+        inputs: What they read that none of them makes.
+    """
+
+    def __init__(self, members: Sequence[Op], inputs: Sequence[Value]) -> None:
+        move = members[-1].move()
+        assert move is not None and move.reduces
+        self.members = list(members)
+        self.edges, self.nodes, self.index = move.edges, move.nodes, move.index
+        super().__init__(inputs, members[-1].output)
+
+    def settle(self) -> None:
+        """See `Op.settle`."""
+        start = Value(self.output.space, -1)
+        near = [value for value in self.inputs if value.space is not self.edges]
+        there = [value for value in self.inputs if value.space is self.edges]
+        deepest = max((value.depth for value in there), default=-1)
+        depth = depth_after(Value(self.edges, deepest), start, self.output.space)
+        self.output.depth = max(depth, *(value.depth for value in near), 0)
+
+    def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """See `Op.hops`."""
+        return self.members[-1].hops()
+
+    def whole(self, *inputs: Tensor) -> Tensor:
+        """See `Op.whole`."""
+        return self._run(inputs, self.index)
+
+    def _run(self, inputs: Sequence[Tensor], owner: Tensor) -> Tensor:
+        """The ops on rows of edges and of nodes; `owner` says to which node each edge leads."""
+        rows = {id(value): given for value, given in zip(self.inputs, inputs, strict=True)}
+        for op in self.members:
+            rows[id(op.output)] = op.within(owner, *(rows[id(v)] for v in op.inputs))
+        return rows[id(self.output)]
+
+    def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
+        """Everything anew for each node that an edge leads to otherwise than before."""
+        space, index = self.output.space, self.index
+        removal, lost = chunk.lost(self.edges)
+        keys = [removal * space.size + index[lost]]
+        for value, changed in zip(self.inputs, inputs, strict=True):
+            node = changed.node
+            if value.space is self.edges:
+                arrivals = chunk.arrivals
+                node = (
+                    index[node]
+                    if arrivals is None
+                    else arrivals.at(self.edges, index, self.nodes, node)
+                )
+            keys.append(changed.removal * space.size + node)
+        if chunk.arrivals is not None and chunk.more(self.edges):
+            come = chunk.arrivals.index(self.edges, index, self.nodes)
+            keys.append(chunk.arrivals.removal(self.edges) * space.size + come)
+        distinct = torch.cat(keys).unique()
+        pairs = Pairs(chunk.removals, distinct // space.size, distinct % space.size)
+        left = space.survive(chunk.removals, pairs.removal, pairs.node)
+        if not bool(left.all()):
+            pairs = pairs.picked(left)
+        if not len(pairs.node):
+            return chunk.nothing()
+        parts = [self._anew(chunk, inputs, part) for part in self._blocks(pairs)]
+        rows = parts[0] if len(parts) == 1 else torch.cat(parts)
+        chunk.tally.bytes += 3 * rows.nbytes + 6 * distinct.nbytes
+        return ChangedRows(ptr_of(pairs.removal, len(chunk.removals)), pairs.node, rows)
+
+    def _blocks(self, pairs: Pairs) -> Iterator[Pairs]:
+        """Some pairs at a time, so that their edges stay in cache."""
+        indptr, _ = self.nodes.sorted_by(self.index)
+        width = max(value.width for value in self.inputs)
+        ends = (indptr[pairs.node + 1] - indptr[pairs.node]).cumsum(0)
+        most = max(1, BLOCK_BYTES // (8 * max(width, 1)))
+        block = ends // most
+        start = 0
+        for size in torch.unique_consecutive(block, return_counts=True)[1].tolist():
+            yield pairs.picked(slice(start, start + size))
+            start += size
+
+    def _anew(self, chunk: Chunk, inputs: Sequence[ChangedRows], pairs: Pairs) -> Tensor:
+        indptr, sender = self.nodes.sorted_by(self.index)
+        owner, position, _ = expanded(indptr, pairs.node)
+        row, removal = sender[position], pairs.removal[owner]
+        left = self.edges.survive(chunk.removals, removal, row)
+        owner, row, removal = with_those_that_come(
+            chunk,
+            pairs,
+            self.edges,
+            self.index,
+            self.nodes,
+            (owner[left], row[left], removal[left]),
+        )
+        given = [
+            filled(value, changed, removal, row)
+            if value.space is self.edges
+            else filled(value, changed, pairs.removal, pairs.node)
+            for value, changed in zip(self.inputs, inputs, strict=True)
+        ]
+        chunk.tally.bytes += sum(rows.nbytes for rows in given) + 4 * owner.nbytes
+        return self._run(given, owner)
+
+
+class _Group:
+    """Steps that work on the same edges, told apart by the same nodes."""
+
+    def __init__(self, move: Move) -> None:
+        self.edges, self.nodes, self.index = move.edges, move.nodes, move.index
+        self.ops: dict[int, Op] = {}
+
+    def takes(self, op: Op) -> bool:
+        """Whether a op stays among the edges into a node."""
+        move = op.move()
+        if move is None:
+            return op.rowwise and op.output.space in (self.edges, self.nodes)
+        if move.edges is not self.edges or move.nodes is not self.nodes:
+            return False
+        return move.index is self.index or torch.equal(move.index, self.index)
+
+    def closed(self) -> list[Op]:
+        """Up to the last reduction of what an earlier one has told the edges; nothing without one."""
+        told: set[int] = set()
+        closing: Op | None = None
+        for op in self.ops.values():
+            from_told = any(id(value) in told for value in op.inputs)
+            move = op.move()
+            if from_told or (move is not None and not move.reduces):
+                told.add(id(op.output))
+            if from_told and move is not None and move.reduces:
+                closing = op
+        if closing is None:
+            return []
+        needed, kept = {id(closing.output)}, []
+        for op in reversed(self.ops.values()):
+            if id(op.output) in needed:
+                kept.append(op)
+                needed |= {id(value) for value in op.inputs}
+        return kept[::-1]
+
+
+def fuse_softmax(ops: list[Op], output: Value) -> list[Op]:
+    """The ops with the pattern as one op, wherever nobody else reads what is in between."""
+    found: list[_Group] = []
+    behind: dict[int, set[int]] = {}  # of each value: the groups it comes after
+    inside: dict[int, _Group] = {}  # of each value: the group that makes it
+    for op in ops:
+        before = {key for value in op.inputs for key in behind.get(id(value), ())}
+        group = next((g for g in found if _joins(g, op, inside, behind)), None)
+        move = op.move()
+        if group is None and move is not None and move.reduces and not move.nodes.global_:
+            group = _Group(move)
+            found.append(group)
+        if group is not None:
+            group.ops[id(op.output)] = op
+            inside[id(op.output)] = group
+        behind[id(op.output)] = before | ({id(group)} if group is not None else set())
+    made: dict[int, Op] = {}
+    gone: set[int] = set()
+    for group in found:
+        members = group.closed()
+        if not members or not _alone(members, ops, output) or _weights_stay(members):
+            continue
+        own = {id(op.output) for op in members}
+        inputs = {id(v): v for op in members for v in op.inputs if id(v) not in own}
+        made[id(members[-1])] = Grouped(members, list(inputs.values()))
+        gone |= {id(op) for op in members[:-1]}
+    return [made.get(id(op), op) for op in ops if id(op) not in gone]
+
+
+def _joins(group: _Group, op: Op, inside: dict[int, _Group], behind: dict[int, set[int]]) -> bool:
+    """Whether a op reads what the group makes, and nothing else that comes after the group."""
+    mine = [inside.get(id(value)) is group for value in op.inputs]
+    if not group.takes(op):
+        return False
+    if not any(mine):
+        return False
+    return all(
+        own or id(group) not in behind.get(id(value), ())
+        for own, value in zip(mine, op.inputs, strict=True)
+    )
+
+
+def _alone(members: Sequence[Op], ops: Sequence[Op], output: Value) -> bool:
+    """Whether nobody but the members reads what they make, but for the last one's output."""
+    own = {id(op) for op in members}
+    hidden = {id(op.output) for op in members[:-1]}
+    if id(output) in hidden:
+        return False
+    return not any(id(value) in hidden for op in ops if id(op) not in own for value in op.inputs)
+
+
+def _weights_stay(members: Sequence[Op]) -> bool:
+    """Whether weights that change near a removal scale rows that change far from it.
+
+    A sum is then better corrected by the rows that change than done anew.
+    """
+    product = members[-1].inputs[0].op
+    if product is None or product.scales is None:
+        return False
+    weights = [value for value in product.inputs if value is not product.scales]
+    return max(value.depth for value in weights) < product.scales.depth

@@ -1,0 +1,287 @@
+"""Which ops keep the form of a mixture, and how: ReLU, linear maps, sums over neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nora.engine.exec.kernels.vectorised import expanded
+from nora.engine.ir.changed_rows import ChangedRows, Sums
+from nora.engine.ir.op import Chunk, Op, RowOp, Value
+from nora.engine.ir.pointers import owner_of
+from nora.engine.ops.aggregate import Aggregate
+from nora.engine.ops.blend import Blend, Blended
+from nora.engine.ops.low_rank import LowRankOp, LowRankRows, Still, keys, summed
+
+# Directions of all ops may take so much memory; behind those that would take more, all rows are computed.
+MOST_BYTES = 2**31
+# Rows of pairs that are looked at at once.
+PAIRS = 2**15
+# A sign turns only where a row moves by more than its entry: a little less, for rounding.
+SURELY = 1.001
+# Entries of a matrix are read off at this size, where no bias costs digits.
+LARGE = 2.0**20
+
+
+class Rectified(LowRankOp):
+    """ReLU: it moves as before where no sign turns."""
+
+    op: RowOp
+
+    def __init__(self, op: RowOp, inputs: Sequence[LowRankOp | Still]) -> None:
+        super().__init__(op, inputs, inputs[0].count)
+
+    @cached_property
+    def _positive(self) -> Tensor:
+        return self.op.inputs[0].whole() > 0
+
+    @cached_property
+    def _reach(self) -> Tensor:
+        """How far each entry moves, per unit of shift, `[N, F]`."""
+        square = torch.zeros_like(self.op.inputs[0].whole())
+        for block in self.inputs[0].kept:
+            for direction in block:
+                square.addcmul_(direction, direction)
+        return square.sqrt_()
+
+    @cached_property
+    def _nearest(self) -> tuple[Tensor, Tensor]:
+        """The least shift that may turn a sign in each row, ascending, and the rows."""
+        before = self.op.inputs[0].whole().abs() / self._reach  # 0 / 0: it never moves
+        before = torch.where(self._reach > 0, before, torch.inf)
+        nearest = before.flatten(1).amin(dim=1).double()
+        return nearest.sort()
+
+    def blocks(self) -> Iterator[Tensor]:
+        """See `LowRankOp.blocks`."""
+        for block in self.inputs[0].blocks():
+            yield block * self._positive
+
+    def at(self, mixture: LowRankRows, removal: Tensor, node: Tensor) -> Tensor:
+        """See `LowRankOp.at`."""
+        return mixture.of[0].at(removal, node) * self._positive[node]
+
+    def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
+        """Rows in which a sign turns lie apart, and those that did before."""
+        (mixture,) = inputs
+        n, apart = chunk.num_nodes, mixture.apart
+        size = mixture.shift.norm(dim=1) * SURELY
+        parts = [(keys(apart, n), self._those_apart(mixture, size))] if len(apart) else []
+        parts += self._turned(chunk, mixture, size)
+        apart = summed(chunk, parts, self.op.inputs[0].whole()[:0])
+        return LowRankRows(self, mixture.shift, apart, tuple(inputs))
+
+    def _those_apart(self, mixture: LowRankRows, size: Tensor) -> Tensor:
+        """What lay apart, rectified."""
+        apart = mixture.apart
+        original, positive = self.op.inputs[0].whole()[apart.node], self._positive[apart.node]
+        new = original + apart.rows
+        far = self._reach[apart.node] * size[apart.removal].to(new.dtype).unsqueeze(-1)
+        sure = (torch.where(positive, new, -new) >= far).all(dim=1)
+        rows = apart.rows * positive
+        which = (~sure).nonzero().flatten()
+        for some in which.split(PAIRS):
+            moved = mixture.at(apart.removal[some], apart.node[some])
+            rows[some] = (moved + apart.rows[some]).relu() - moved * positive[some]
+        return rows
+
+    def _turned(
+        self, chunk: Chunk, mixture: LowRankRows, size: Tensor
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Rows of others in which a sign turns: pairs, and how far they lie apart."""
+        n, removals = chunk.num_nodes, chunk.removals
+        nearest, order = self._nearest
+        counts = torch.searchsorted(nearest, size, right=True)
+        counts[size == 0] = 0
+        removal = torch.arange(len(counts), device=order.device).repeat_interleave(counts)
+        start = counts.cumsum(0) - counts
+        node = order[torch.arange(len(removal), device=order.device) - start[removal]]
+        known = torch.zeros(len(removals) * n, dtype=torch.bool, device=order.device)
+        known[keys(mixture.apart, n)] = True
+        known[owner_of(removals.ptr) * n + removals.node] = True
+        key = removal * n + node
+        key = key[~known[key]]
+        for some in key.split(PAIRS):
+            node = some % n
+            moved = mixture.at(some // n, node)
+            positive = self._positive[node]
+            turned = ((moved > 0) != positive).any(dim=1)
+            moved, positive = moved[turned], positive[turned]
+            yield some[turned], moved.relu() - moved * positive
+
+
+class Mapped(LowRankOp):
+    """A map that is linear in all its inputs together, but for a constant."""
+
+    op: RowOp
+
+    def __init__(self, op: RowOp, inputs: Sequence[LowRankOp | Still]) -> None:
+        super().__init__(op, inputs, sum(one.count for one in inputs))
+
+    @cached_property
+    def _matrices(self) -> list[Tensor]:
+        """What each input is multiplied by `[F_in, F_out]`."""
+        none = [value.at(torch.zeros(0, dtype=torch.long)) for value in self.op.inputs]
+        found = []
+        for at, one in enumerate(none):
+            wide = one.size(1)
+            zeros = [other.new_zeros(wide + 1, other.size(1)) for other in none]
+            zeros[at][:wide] = LARGE * torch.eye(wide, dtype=one.dtype, device=one.device)
+            rows = self.op.function(*zeros)
+            found.append((rows[:wide] - rows[wide:]) / LARGE)
+        return found
+
+    def blocks(self) -> Iterator[Tensor]:
+        """See `LowRankOp.blocks`."""
+        for one, matrix in zip(self.inputs, self._matrices, strict=True):
+            for block in one.blocks():
+                yield block @ matrix
+
+    def at(self, mixture: LowRankRows, removal: Tensor, node: Tensor) -> Tensor:
+        """See `LowRankOp.at`."""
+        return self.op.function(*(one.at(removal, node) for one in mixture.of))
+
+    def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
+        """What lies apart is mapped, too."""
+        shift = torch.cat([mixture.shift for mixture in inputs], dim=1)
+        parts = [
+            (keys(mixture.apart, chunk.num_nodes), mixture.apart.rows @ matrix)
+            for mixture, matrix in zip(inputs, self._matrices, strict=True)
+            if len(mixture.apart)
+        ]
+        if len(parts) == 1:  # the same pairs
+            apart = next(mixture.apart for mixture in inputs if len(mixture.apart))
+            apart = ChangedRows(apart.ptr, apart.node, parts[0][1])
+        else:
+            assert self.value.like is not None
+            apart = summed(chunk, parts, self.value.like)
+        return LowRankRows(self, shift, apart, tuple(inputs))
+
+
+class Passed(LowRankOp):
+    """Sums and means over neighbours: what lies apart is passed on, and what the removed sent is missing."""
+
+    op: Aggregate
+
+    def __init__(self, op: Aggregate, inputs: Sequence[LowRankOp | Still]) -> None:
+        super().__init__(op, inputs, inputs[0].count)
+
+    @cached_property
+    def _nothing(self) -> Sums:
+        """The same sums where all send nothing: what lies apart is added to that."""
+        zeros = torch.zeros_like(self.value.whole())
+        size = zeros.new_zeros(len(zeros), 2)
+        return Sums(zeros, zeros, torch.ones_like(self.op.unit), size, zeros[:0], zeros)
+
+    def can(self, chunk: Chunk) -> bool:
+        """Only removed nodes: edges that go or come by themselves are not seen to."""
+        return not len(chunk.ties(self.op.edges))
+
+    def blocks(self) -> Iterator[Tensor]:
+        """See `LowRankOp.blocks`."""
+        edges = self.op.edges
+        left = edges.left.to(self.value.whole().dtype).unsqueeze(-1)
+        for block in self.inputs[0].blocks():
+            for direction in block:
+                yield (edges.total(direction) * left).unsqueeze(0)
+
+    def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
+        """See `Passed`."""
+        (mixture,) = inputs
+        edges, removals, n = self.op.edges, chunk.removals, chunk.num_nodes
+        backend, ties, base = chunk.backend, chunk.ties(edges), self._nothing
+        missing = self._missing(chunk)
+        heard = torch.zeros_like(removals.ptr)
+        heard[1:] = torch.bincount(missing.pairs // n, minlength=len(removals)).cumsum(0)
+        sources = backend.find_sources(edges, removals, mixture.apart, ties)
+        reach = backend.expand(edges, removals, sources, (heard, missing.pairs % n), ties)
+        sure = torch.zeros(len(reach.node), dtype=torch.bool, device=heard.device)
+        none = ChangedRows(torch.zeros_like(heard), heard[:0], base.y[:0])
+        (rows,) = backend.propagate(
+            edges, sources, reach, sure, base, mixture.apart.rows, none, ties, None
+        )
+        made = LowRankRows(self, mixture.shift, ChangedRows(reach.ptr, reach.node, rows))
+        # Who heard a removed node no longer does, and is divided by less.
+        sent = mixture.at(owner_of(removals.ptr), removals.node)[missing.sender]
+        if edges.weight_by_source is not None:
+            weight = edges.weight_by_source[missing.edge]
+            sent = sent * weight.to(sent.dtype).unsqueeze(-1)
+        lost = rows.new_zeros(len(missing.pairs), rows.size(1)).index_add_(0, missing.to, sent)
+        left = reach.left[reach.also]
+        grown = (left / edges.left[missing.pairs % n] - 1).to(rows.dtype).unsqueeze(-1)
+        change = grown * made.at(missing.pairs // n, missing.pairs % n)
+        rows.index_add_(0, reach.also, change - lost * left.to(rows.dtype).unsqueeze(-1))
+        chunk.tally.bytes += 4 * reach.slot.nbytes + rows.nbytes
+        return made
+
+    def _missing(self, chunk: Chunk) -> _Missing:
+        """The edges from removed nodes to those who are left."""
+        removals, n = chunk.removals, chunk.num_nodes
+        indptr, target, _ = self.op.edges.by_source
+        removal = owner_of(removals.ptr)
+        sender, edge, _ = expanded(indptr, removals.node)
+        gone = torch.zeros(len(removals) * n, dtype=torch.bool, device=target.device)
+        gone[removal * n + removals.node] = True
+        key = removal[sender] * n + target[edge]
+        stays = ~gone[key]
+        pairs, to = key[stays].unique(return_inverse=True)
+        return _Missing(sender[stays], edge[stays], pairs, to)
+
+
+class _Missing(NamedTuple):
+    """Edges that are missing: the place of the removed node each comes from, the edge's place in `by_source`;
+    the pairs (removal, node) they lead to, as `keys`, and the place of each edge's among these."""
+
+    sender: Tensor
+    edge: Tensor
+    pairs: Tensor
+    to: Tensor
+
+
+def low_rank(ops: Sequence[Op]) -> dict[int, LowRankOp]:
+    """How the output of each op moves as a whole, where it does, by the step's id."""
+    moving: dict[int, LowRankOp] = {}
+    found: dict[int, LowRankOp] = {}
+    taken = 0.0
+    for op in ops:
+        inputs = [moving.get(id(value)) or Still(value) for value in op.inputs]
+        mixer = _mixer(op, inputs)
+        if mixer is not None and taken + _bytes(mixer) <= MOST_BYTES:
+            taken += _bytes(mixer)
+            found[id(op)] = moving[id(op.output)] = mixer
+    return found
+
+
+def _bytes(mixer: LowRankOp) -> float:
+    if isinstance(mixer, Blended):  # which keeps what others have
+        return 0.0
+    value = mixer.value
+    size = 4 if value.like is None else value.like.element_size()
+    return float(mixer.count) * value.space.size * value.width * size
+
+
+def _mixer(op: Op, inputs: Sequence[LowRankOp | Still]) -> LowRankOp | None:
+    if isinstance(op, Blend):
+        return Blended(op, inputs)
+    if not any(one.count for one in inputs) or not all(map(_plain, (*op.inputs, op.output))):
+        return None
+    if isinstance(op, RowOp) and op.form == "relu":
+        return Rectified(op, inputs)
+    if isinstance(op, RowOp) and op.form == "affine":
+        return Mapped(op, inputs)
+    if isinstance(op, Aggregate) and len(inputs) == 1:
+        added = isinstance(op.added, Tensor) and len(op.added)
+        if not added and op.edges.normalise in ("none", "mean"):
+            return Passed(op, inputs)
+    return None
+
+
+def _plain(value: Value) -> bool:
+    """Rows of numbers `[N, F]`, in a precision that holds `LARGE` and the digits of small shifts."""
+    value.width  # noqa: B018  tells `like`
+    like = value.like
+    return like is not None and like.dim() == 2 and like.dtype in (torch.float, torch.double)

@@ -1,1 +1,0 @@
-"""The kinds of steps a plan is made of: one file each."""

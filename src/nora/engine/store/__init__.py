@@ -1,0 +1,1 @@
+"""Engines saved to disk."""

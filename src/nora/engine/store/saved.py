@@ -1,0 +1,221 @@
+"""An engine on disk: everything that is computed once, given back to whoever opens it.
+
+A process that opens it has the model and follows it again, on small graphs; the rows, sums and sorted edges
+are mapped from the folder, shared by all processes on a machine. The program that comes out must be the one
+that was kept, op by op, or it is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.engine.compile import Recording, lower_again
+from nora.engine.engine import Engine
+from nora.engine.exec.kernels.protocol import Backend
+from nora.engine.ir.edges import Edges
+from nora.engine.ir.op import Op, Value
+from nora.engine.ir.space import Space
+from nora.engine.lower.inputs import Extent
+from nora.engine.passes.optimise import optimise
+from nora.engine.program import Program
+from nora.engine.store.folder import DamagedError, Reader, Writer
+from nora.engine.store.ledger import Ledger
+from nora.engine.trace.samples import with_pairs
+from nora.engine.trace.sizes import OtherTraceError
+from nora.engine.unsupported import UnsupportedError
+from nora.graph.graph_arrays import graph_document, graph_of
+from nora.model import Problem
+from nora.model.tasks.link_prediction import LinkPrediction
+
+# What is the same for all questions about a model and graph, and takes a while.
+OF_ENGINE = ("cost",)
+
+
+def kept_engine(engine: Engine, ledger: Ledger, writer: Writer) -> dict[str, Any]:
+    """Write what an engine holds; what the manifest says of it.
+
+    Args:
+        engine: The engine, after a few removals: what is computed at the first one is kept as well.
+        ledger: What its program was made under.
+        writer: Where to.
+    """
+    recording = ledger.recording
+    assert recording is not None
+    read = _read_values(engine.program)
+    attributes = {
+        name: _attributes(one, read) for name, one in _named(engine.program, ledger).items()
+    }
+    attributes |= {name: {"made": tensors} for name, tensors in ledger.made.items()}
+    attributes["engine"] = {name: getattr(engine, name) for name in OF_ENGINE}
+    return {
+        "objects": {
+            name: {key: _written(value, writer) for key, value in own.items()}
+            for name, own in attributes.items()
+            if own
+        },
+        "notes": ledger.notes,
+        "plan": _outline(engine.program, ledger),
+        "stored": _stored(ledger),
+        "recording": {
+            "rules": recording.rules,
+            "extents": [asdict(extent) for extent in recording.extents],
+            "sizes": recording.sizes,
+            "samples": [_sample(data, task, writer) for data, task in recording.samples],
+        },
+    }
+
+
+def opened_engine(
+    problem: Problem, backend: Backend, kept: Mapping[str, Any], reader: Reader
+) -> Engine:
+    """The engine of which this was kept, for the same model and graph.
+
+    Raises:
+        DamagedError: When following the model gives another program.
+    """
+    given = {
+        name: {key: _read(value, reader.get) for key, value in own.items()}
+        for name, own in kept["objects"].items()
+    }
+    ledger = Ledger(given, kept["notes"])
+    told = kept["recording"]
+    samples = [_sampled(problem, sample, reader) for sample in told["samples"]]
+    extents = [_extent(extent) for extent in told["extents"]]
+    recording = Recording(told["rules"], extents, told["sizes"], samples)
+    with torch.no_grad():
+        try:
+            program = lower_again(problem, recording, ledger)
+        except (OtherTraceError, UnsupportedError) as error:
+            raise DamagedError(
+                f"{reader.folder}: the model does something else than was kept ({error})"
+            ) from error
+        for value, stored in zip(_values(ledger), kept["stored"], strict=True):
+            value.stored = stored
+        optimise(program)
+        if _outline(program, ledger) != kept["plan"]:
+            raise DamagedError(
+                f"{reader.folder}: the ops that the model is made of here are not those that were kept: "
+                "prepare the engine again"
+            )
+        for at, op in enumerate(program.ops):
+            ledger.fill(f"final-{at}", op)
+        engine = Engine(problem, program, problem.predict(), backend)
+    vars(engine).update(given["engine"])
+    return engine
+
+
+def _values(ledger: Ledger) -> list[Value]:
+    return [one for one in ledger.entered.values() if isinstance(one, Value)]
+
+
+def _stored(ledger: Ledger) -> list[bool]:
+    return [value.stored for value in _values(ledger)]
+
+
+def _named(program: Program, ledger: Ledger) -> dict[str, Any]:
+    """Everything that may hold arrays, by name."""
+    return {**ledger.entered, **{f"final-{at}": op for at, op in enumerate(program.ops)}}
+
+
+def _read_values(program: Program) -> set[int]:
+    """The ids of the values whose rows somebody may read: of all others they need not be kept."""
+    found = {id(value) for value in (*program.structure, *program.told, program.output)}
+    ops = list(program.ops)
+    while ops:
+        op = ops.pop()
+        found |= {id(value) for value in (*op.inputs, op.output, *op.needs())}
+        for part in vars(op).values():
+            ops += [part] if isinstance(part, Op) else []
+            ops += [one for one in part if isinstance(one, Op)] if type(part) is list else []
+    return found
+
+
+def _attributes(one: Any, read: set[int]) -> dict[str, Any]:
+    """What is kept of one of them."""
+    if isinstance(one, Value):
+        found: dict[str, Any] = {} if one.like is None else {"like": one.like}
+        if id(one) in read and one.op is not None and one.base is not None and one.stored:
+            found["kept"] = one.base
+        return found
+    found = {
+        name: value
+        for name, value in vars(one).items()
+        if isinstance(getattr(type(one), name, None), cached_property) and _can_be_kept(value)
+    }
+    if isinstance(one, Space | Edges):
+        own = (each.name for each in fields(one))
+        found |= {name: vars(one)[name] for name in own if isinstance(vars(one)[name], Tensor)}
+    if isinstance(one, Space) and one._sorted:
+        triples = one._sorted.values()
+        found["_kept_sorted"] = tuple(tensor for triple in triples for tensor in triple)
+    return found
+
+
+def _can_be_kept(value: Any) -> bool:
+    if type(value) is tuple:
+        return all(isinstance(part, Tensor) and part.layout == torch.strided for part in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, bool | int | Tensor)
+
+
+def _written(value: Any, writer: Writer) -> Any:
+    if isinstance(value, Tensor):
+        return {"tensor": writer.add(value)}
+    if isinstance(value, tuple):
+        return {"tuple": [writer.add(part) for part in value]}
+    return {"number": value}
+
+
+def _read(value: dict[str, Any], give: Callable[[int], Tensor]) -> Any:
+    if "tensor" in value:
+        return give(value["tensor"])
+    if "tuple" in value:
+        return tuple(give(number) for number in value["tuple"])
+    return value["number"]
+
+
+def _outline(program: Program, ledger: Ledger) -> list[list[Any]]:
+    """The ops of a program in words: what each is, what it reads and makes, and how large that is."""
+    names = {id(one): name for name, one in ledger.entered.items()}
+
+    def told(value: Value) -> list[Any]:
+        space = value.space
+        return [names.get(id(value), "?"), value.depth, space.label, list(space.sizes)]
+
+    return [
+        [type(op).__name__, [told(value) for value in op.inputs], told(op.output)]
+        for op in program.ops
+    ]
+
+
+def _extent(told: dict[str, Any]) -> Extent:
+    shapes = {name: tuple(shape) for name, shape in told["shapes"].items()}
+    return Extent(tuple(told["counts"]), shapes, told["entries"], told["pairs"])
+
+
+def _sample(data: Any, task: Any, writer: Writer) -> dict[str, Any]:
+    """A small graph with the task on it."""
+    kept: dict[str, Any] = {"graph": graph_document(data, writer.add)}
+    if isinstance(task, LinkPrediction):
+        kept["pairs"] = writer.add(task.pairs)
+        kept["relation"] = None if task.relation is None else writer.add(task.relation)
+    return kept
+
+
+def _sampled(problem: Problem, kept: dict[str, Any], reader: Reader) -> tuple[Any, Any]:
+    def give(number: int) -> Tensor:
+        return reader.get(number).clone()
+
+    data, task = graph_of(kept["graph"], give), problem.task
+    if isinstance(task, LinkPrediction):
+        relation = None if kept["relation"] is None else give(kept["relation"])
+        task = with_pairs(task, give(kept["pairs"]), relation)
+    return data, task

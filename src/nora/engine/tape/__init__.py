@@ -1,1 +1,0 @@
-"""The tape: what a model does, recorded operation by operation, and followed."""

@@ -1,0 +1,1 @@
+"""Runs a model and records its operations, with the source line of each."""

@@ -1,0 +1,88 @@
+"""Traces a model: on the graph that is asked about, without one node, and on a few small graphs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from nora.engine.trace.inputs import PAIRS, RELATION, decodes, tensors_of, with_own_memory
+from nora.engine.trace.recorder import record
+from nora.engine.trace.samples import with_pairs
+from nora.engine.trace.trace import TooLongError, Trace
+from nora.engine.unsupported import UnsupportedError
+from nora.graph.edge_sets import with_plain_edges
+from nora.graph.node_index import Graph
+from nora.model import Problem
+from nora.model.preserve import CheckedRemoval
+from nora.model.task import Task
+from nora.model.tasks.link_prediction import LinkPrediction
+
+# A graph with the task on it, and the node that it lacks, if any.
+Asked = tuple[Graph, Task, int | None]
+
+
+def trace_on(
+    problem: Problem, graph: Asked, watched: Mapping[str, nn.Module], part: bool
+) -> tuple[Trace, Tensor]:
+    """The trace of the problem's model on a graph, and the model's output.
+
+    Args:
+        problem: The question.
+        graph: The graph.
+        watched: Modules whose calls are noted, by name.
+        part: Whether it is another graph than the one that is asked about.
+
+    Raises:
+        UnsupportedError: When the model fails, or takes too many operations.
+    """
+    try:
+        return _traced(problem, *graph, watched)
+    except TooLongError as error:
+        raise UnsupportedError(f"the model takes {error}") from error
+    except Exception as error:  # whatever the model's own code raises
+        reason = str(error).splitlines()[0] if str(error) else ""
+        where = "on a part of this graph" if part else "while it is recorded"
+        raise UnsupportedError(
+            f"the model fails {where}: {type(error).__name__}: {reason}"
+        ) from error
+
+
+def _traced(
+    problem: Problem, data: Graph, task: Task, gone: int | None, watched: Mapping[str, nn.Module]
+) -> tuple[Trace, Tensor]:
+    """The trace of the model, and of the decoder where there is one, on a graph, and the model's output.
+
+    A pass without one node is noted: it is what the definition says of that node.
+    """
+    if isinstance(task, LinkPrediction):  # its pairs may well be the graph's own edges
+        task = with_pairs(task, task.pairs.clone(), task.relation)
+    given = with_own_memory(with_plain_edges(problem.asked(data, task)))
+    inputs = tensors_of(given)
+    if isinstance(task, LinkPrediction):
+        inputs[PAIRS] = task.pairs
+        if task.relation is not None:
+            inputs[RELATION] = task.relation
+    made: list[Any] = []
+
+    def run() -> Any:
+        output = problem.run(given)
+        made.append(output)
+        if not decodes(problem) or problem.direct:
+            return output
+        assert isinstance(task, LinkPrediction)
+        more = () if task.relation is None else (task.relation,)
+        return task.decoder(output, task.pairs, *more)
+
+    start = time.perf_counter()
+    trace = record(run, inputs, watched)
+    if gone is not None and gone not in problem.checked_removals:
+        problem.checked_removals[gone] = CheckedRemoval(made[0], time.perf_counter() - start)
+    return trace, made[0]
+
+
+def record_on(problem: Problem, data: Graph, task: Task) -> Trace:
+    """The trace of the problem's model on another graph."""
+    return _traced(problem, data, task, None, {})[0]

@@ -1,0 +1,121 @@
+"""What a trace holds: operations in order, with numbers for tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nora.engine.trace.trees import leaves
+from nora.model.lines import Line
+
+
+@cache
+def name_of(func: Any) -> str:
+    """An operation's name without namespace, e.g. `mm`."""
+    return str(func._schema.name.split("::")[1])
+
+
+class TooLongError(Exception):
+    """The trace would have more operations than can be followed."""
+
+
+# Frozen dataclasses take several times as long to make, and thousands of these are made.
+@dataclass(slots=True, unsafe_hash=True)
+class Ref:
+    """A tensor on the trace."""
+
+    id: int
+
+
+@dataclass(slots=True, eq=False)
+class TracedOp:
+    """One operation.
+
+    Attributes:
+        func: The operation, in the form that writes to nothing.
+        args, kwargs: Its arguments, with `Ref`s for tensors.
+        outs: Numbers of the tensors it gives; None for what is no tensor.
+        shapes, dtypes: Of each of these.
+        line: Where it was asked for.
+        result: What it gave, if that is a number.
+        problem: Why it cannot be told as a function of its arguments, if it cannot.
+    """
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    outs: tuple[int | None, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[torch.dtype | None, ...]
+    line: Line
+    result: Any = None
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name without namespace, e.g. `mm`."""
+        return name_of(self.func)
+
+    def refs(self) -> Iterator[Ref]:
+        """The tensors it takes."""
+        return (leaf for leaf in leaves((self.args, self.kwargs)) if isinstance(leaf, Ref))
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A module's call: operations `start … end − 1` compute `out` from the arguments."""
+
+    module: nn.Module
+    name: str
+    start: int
+    end: int
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    out: Any
+
+
+class Comparison(NamedTuple):
+    """Something that a model's Python asked of a size; see `comparisons.py`.
+
+    Attributes:
+        operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` where a size was made a plain number,
+            `hash` where it was looked up, `values` where the values of a tensor were read.
+        operands: Expressions: a number, `("size", Ref, axis)`, or `(operation, *expressions)`.
+        at: How many operations were on the trace.
+        line: Where.
+        own: Whether the user's own code asked, not a library on its way.
+    """
+
+    operation: str
+    operands: tuple[Any, ...]
+    at: int
+    line: Line
+    own: bool = True
+
+
+@dataclass(eq=False)
+class Trace:
+    """What a pass did.
+
+    Attributes:
+        inputs: The number of every tensor that was given, by name.
+        consts: Bindings that were there before: weights, buffers.
+        ops: The operations, in order.
+        calls: Calls of the modules that were watched, inner ones first.
+        output: What the pass returned, with `Ref`s for tensors.
+        count: How many numbers are used.
+        comparisons: What the model's Python asked of sizes, in order.
+    """
+
+    inputs: dict[str, int] = field(default_factory=dict)
+    consts: dict[int, Tensor] = field(default_factory=dict)
+    ops: list[TracedOp] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    output: Any = None
+    count: int = 0
+    comparisons: list[Comparison] = field(default_factory=list)

@@ -1,0 +1,1 @@
+"""Graphs: node ids, edges by their ends, edits, and graphs after them."""

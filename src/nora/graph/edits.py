@@ -1,0 +1,168 @@
+"""Edits of a graph: nodes and edges that go or come, and features that change.
+
+An edit is said in the ids of the graph it is made for, and everything in it happens at once. `apply` makes
+the graph that it leads to, which is the definition of its effect; the engine gives the same predictions
+without building that graph.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from nora.files import read_json, written_atomically
+from nora.graph.edge_lookup import EdgeLookup
+from nora.graph.edit_resolution import Resolved, resolve
+from nora.graph.node_index import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Edits:
+    """What is changed about a graph, all at once.
+
+    In a graph where every edge has its reverse, an edge goes and comes in both directions; with edge types
+    also the reverse that PyG's `ToUndirected` has made of it (`rev_…`).
+
+    Args:
+        remove: Nodes that go, with all their edges: an id, ids, `("author", 17)`, `{"author": [17]}`.
+        remove_edges: Edges that go: pairs `[(3, 17)]`, or by type
+            `{("author", "writes", "paper"): [(3, 17)]}` (the relation's name is enough where it is the
+            only one). All copies of an edge go.
+        add_edges: Edges that come, in the same form. What the graph says of each edge must be said of a new
+            one, too: `[(3, 17, {"edge_weight": 0.5})]`. An edge that is removed and added gets new values.
+        add_nodes: Nodes that come: their rows of `x`, `[k, F]`, or `{"x": rows, …}`; by type
+            `{"author": rows}`. They get the ids after the last one.
+        features: Rows of `x` that change: `{17: row}`, `{("author", 17): row}`.
+        undirected: Whether edges go and come in both directions; by default as the graph is.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> path = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> edits = Edits(remove_edges=[(0, 1)], add_edges=[(0, 2)])
+        >>> edits.apply(path).edge_index
+        tensor([[1, 2, 0, 2],
+                [2, 1, 2, 0]])
+        >>> edits.undo(path).apply(edits.apply(path)).edge_index
+        tensor([[1, 2, 0, 1],
+                [2, 1, 1, 0]])
+    """
+
+    remove: Any = ()
+    remove_edges: Any = ()
+    add_edges: Any = ()
+    add_nodes: Any = None
+    features: Any = None
+    undirected: bool | None = None
+
+    def __post_init__(self) -> None:
+        # What can be read only once would be gone the second time.
+        for one in ("remove", "remove_edges", "add_edges"):
+            if isinstance(getattr(self, one), Iterator):
+                object.__setattr__(self, one, list(getattr(self, one)))
+
+    def __bool__(self) -> bool:
+        return any(
+            _is_given(getattr(self, one.name)) for one in fields(self) if one.name != "undirected"
+        )
+
+    def __repr__(self) -> str:
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        said = ", ".join(
+            f"{name}={_shown(value)}" for name, value in given.items() if _is_given(value)
+        )
+        return f"Edits({said})"
+
+    def resolved(self, data: Graph, lookup: EdgeLookup | None = None) -> Resolved:
+        """What the edits mean for a graph, checked.
+
+        Args:
+            data: The graph.
+            lookup: Its edges, where they have been looked up before.
+        """
+        return resolve(self, data, EdgeLookup(data) if lookup is None else lookup)
+
+    def apply(self, data: Graph) -> Graph:
+        """The graph after the edits; `data` is left as it is. Remaining nodes are renumbered from 0."""
+        return self.resolved(data).apply(data)
+
+    def undo(self, data: Graph) -> Edits:
+        """The edits that lead from `self.apply(data)` back to `data`.
+
+        Nodes that were removed come back with the ids after the last one: their order is another, and
+        nothing else.
+        """
+        from nora.graph.edit_inverse import inverse
+
+        return inverse(self.resolved(data), data)
+
+    def __add__(self, other: Edits) -> Edits:
+        """Both, one after the other, in the ids of the same graph; what undoes each other is left out.
+
+        Nodes that the second brings have the ids after those that the first brings. What the first does to
+        a node that the second removes is left out.
+        """
+        from nora.graph.edit_sum import combined
+
+        if not isinstance(other, Edits):
+            return NotImplemented
+        return combined(self, other)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON keeps it; `from_dict` reads it."""
+        from nora.graph.edit_text import told
+
+        return {
+            one.name: told(getattr(self, one.name))
+            for one in fields(self)
+            if _is_given(getattr(self, one.name))
+        }
+
+    @staticmethod
+    def from_dict(given: Mapping[str, Any]) -> Edits:
+        """What `to_dict` wrote."""
+        from nora.graph.edit_text import read
+
+        return read(given)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the edits to a JSON file."""
+        with written_atomically(Path(path)) as temporary:
+            text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
+            temporary.write_text(text + "\n", encoding="utf-8")
+        return Path(path)
+
+    @staticmethod
+    def load(path: str | Path) -> Edits:
+        """Read what `save` wrote."""
+        try:
+            given = read_json(Path(path))
+        except ValueError as error:
+            raise ValueError(f"{path} holds no edits: {error}") from None
+        if not isinstance(given, Mapping):
+            raise ValueError(
+                f"{path} holds no edits: expected an object, got {type(given).__name__}"
+            )
+        return Edits.from_dict(given)
+
+
+def _is_given(value: Any) -> bool:
+    if value is None:
+        return False
+    if isinstance(value, Tensor):
+        return value.numel() > 0
+    return not (hasattr(value, "__len__") and len(value) == 0)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"tensor{list(value.shape)}"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: {_shown(one)}" for key, one in value.items()) + "}"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"

@@ -1,0 +1,132 @@
+"""`G−r`: the graph without some of its nodes and every edge that touches them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData
+
+from nora.arguments import shown
+from nora.graph.edge_sets import Kind, Rewriting, by_kind, rewrite
+
+
+def node_ids(
+    nodes: int | Iterable[int] | Tensor, num_nodes: int, what: str = "node", owner: str = "graph"
+) -> Tensor:
+    """Sorted distinct ids from an id, a list of ids, a tensor of ids or a boolean mask.
+
+    >>> node_ids([3, 1, 3], 5)
+    tensor([1, 3])
+    """
+    if isinstance(nodes, int | Integral) and not isinstance(nodes, bool):
+        nodes = [int(nodes)]
+    given = [nodes] if isinstance(nodes, str) else nodes
+    if not isinstance(given, Tensor):
+        if not isinstance(given, Iterable):
+            raise TypeError(
+                f"{what} ids are whole numbers, one or several, e.g. 17 or [3, 17]; got {shown(given)}"
+            )
+        given = list(given)
+        named = next((one for one in given if isinstance(one, str)), None)
+        if named is not None:
+            raise TypeError(
+                f"{what} ids are numbers, got {named!r}; a run of nora.load_run knows its nodes' "
+                f"names: run.what_if({named!r})"
+            )
+    try:
+        ids = torch.as_tensor(given)
+    except (
+        RuntimeError,
+        ValueError,
+        TypeError,
+    ):  # None among them, lists of several lengths, 2**70
+        raise TypeError(
+            f"{what} ids are whole numbers from 0 to {num_nodes - 1}, got {shown(given)}"
+        ) from None
+    if ids.dtype == torch.bool:
+        if ids.numel() != num_nodes:
+            raise ValueError(f"the {what} mask has {ids.numel()} entries, expected {num_nodes}")
+        return ids.nonzero().flatten().cpu()
+    if ids.numel() == 0:
+        return torch.empty(0, dtype=torch.long)
+    if ids.dtype == torch.uint8 and ids.numel() == num_nodes:
+        raise TypeError(f"is this {what} mask of dtype uint8 or a list of ids? Use mask.bool()")
+    if ids.dtype.is_floating_point or ids.dtype.is_complex:
+        raise TypeError(f"{what} ids must be integers, got {ids.dtype}")
+    ids = ids.flatten().long().cpu().unique()
+    for wrong in (int(ids[0]), int(ids[-1])):
+        if not 0 <= wrong < num_nodes:
+            raise ValueError(
+                f"{what} {wrong} is out of range: the {owner} has {num_nodes} "
+                f"{what.split()[-1]}s "
+                f"(0 … {num_nodes - 1})"
+            )
+    return ids
+
+
+def kept(nodes: Tensor, num_nodes: int) -> Tensor:
+    """Mask `[N]` of the nodes that stay when `nodes` go."""
+    keep = torch.ones(num_nodes, dtype=torch.bool, device=nodes.device)
+    keep[nodes] = False
+    return keep
+
+
+def remove_nodes(data: Data | HeteroData, nodes: int | Iterable[int] | Tensor) -> Data | HeteroData:
+    """`data` without `nodes` and their edges; node- and edge-level tensors are carried along.
+
+    All edge sets lose the edges at `nodes` (see `nora.graph.edge_sets`). The remaining nodes keep their
+    order and are renumbered from 0, within their type where there are several. Self-loops and
+    duplicate edges of remaining nodes stay as they are.
+
+    Args:
+        data: The graph; left untouched.
+        nodes: An id, ids, or a mask `[N]`; with node types, global ids (see
+            `nora.graph.node_index`).
+
+    Example:
+        >>> path = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> remove_nodes(path, 0).edge_index
+        tensor([[0, 1],
+                [1, 0]])
+    """
+    keep, rows = _apart(data, nodes)
+    ids = {
+        kind: torch.where(part, part.long().cumsum(0) - 1, -1)
+        for kind, part in by_kind(data, keep).items()
+    }
+    return rewrite(data, Rewriting(rows, [ids]))
+
+
+def isolate_nodes(
+    data: Data | HeteroData, nodes: int | Iterable[int] | Tensor
+) -> Data | HeteroData:
+    """`data` with the same nodes under the same ids, without any edge that touches `nodes`.
+
+    Args:
+        data: The graph; left untouched.
+        nodes: As in `remove_nodes`.
+
+    Example:
+        >>> path = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> isolate_nodes(path, 0).edge_index
+        tensor([[1, 2],
+                [2, 1]])
+    """
+    keep, _ = _apart(data, nodes)
+    parts = by_kind(data, keep)
+    every = {kind: torch.arange(len(part)) for kind, part in parts.items()}
+    ids = {kind: torch.where(part, every[kind], -1) for kind, part in parts.items()}
+    return rewrite(data, Rewriting(every, [ids]))
+
+
+def _apart(
+    data: Data | HeteroData, nodes: int | Iterable[int] | Tensor
+) -> tuple[Tensor, dict[Kind, Tensor]]:
+    """Mask of the nodes that stay `[N]`, and their ids within each type."""
+    num_nodes = int(data.num_nodes or 0)
+    keep = kept(node_ids(nodes, num_nodes), num_nodes)
+    parts = by_kind(data, keep)
+    return keep, {kind: part.nonzero().flatten() for kind, part in parts.items()}

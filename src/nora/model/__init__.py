@@ -1,0 +1,5 @@
+"""What is asked: a model, a graph, a task, whom to remove; checked before any long work."""
+
+from nora.model.problem import Problem, Transform, build_problem
+
+__all__ = ["Problem", "Transform", "build_problem"]

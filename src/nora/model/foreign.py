@@ -1,0 +1,182 @@
+"""Structure that a removal would leave as it is: edges from outside of `data`, caches, odd names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from nora.graph.edge_sets import graph_edges, node_counts, with_plain_edges
+from nora.model.preserve import clear
+from nora.model.reading import Reading, Source, Unwatched, Use, owner_of, tensors_in
+
+if TYPE_CHECKING:
+    from nora.model.problem import Problem
+
+# A matrix of more nodes is not looked through; fewer pairs may be edges by chance.
+MOST_DENSE, FEWEST_EDGES = 20_000, 4
+# Which share of a tensor's pairs must be edges of the graph for it to hold them.
+MOST_OF_THEM = 0.9
+REMEDY = (
+    "Keep them in data and read them from there, e.g. "
+    "forward=lambda model, data: model(data.x, data.edge_index)"
+)
+
+
+def watched(problem: Problem) -> tuple[Any, Reading]:
+    """The model's output on `G`, and what the pass has read."""
+    made: list[Reading] = []
+
+    def call(model: nn.Module, data: Any) -> Any:
+        made.append(Reading(data, model))
+        with made[0]:
+            return problem.call(model, data)
+
+    given = problem.asked(problem.data, problem.task)
+    plain = with_plain_edges(given)
+    try:
+        return problem.passes.run(call, problem.model, plain, *problem.decoders), made[0]
+    except Exception:  # a model may want the methods of an `EdgeIndex`, which cannot be watched
+        if plain is given:
+            raise
+    return problem.run(given), Unwatched(given, problem.model)
+
+
+def clear_misfits(problem: Problem) -> bool:
+    """Where the model does not run: have passes start without what it makes again if it is missing.
+
+    Returns:
+        Whether there is anything of the kind, so that another try is worth it.
+    """
+    for module in problem.model.modules():
+        for name, value in vars(module).items():
+            holds = any(True for _ in tensors_in(name, value))
+            if holds and not name.startswith("_") and _without(problem, module, name) is not None:
+                problem.passes.caches.append((module, name))
+    return bool(problem.passes.caches)
+
+
+def clear_caches(problem: Problem, output: Tensor, reading: Reading) -> Reading:
+    """Have passes start without what earlier ones left on the model; what a pass reads then.
+
+    A tensor on a module is a cache if the model makes it again where it is missing.
+
+    Raises:
+        ValueError: When the model predicts otherwise without it: it was computed on another graph.
+    """
+    held, ids = {}, [use.source for use in reading.uses]
+    for source in reading.sources:
+        owner = None if source.name else owner_of(source.tensor, problem.model)
+        if owner is not None and (source in ids or _has_graph_size(problem, source.tensor)):
+            held[owner[2]] = owner
+    for module, name, path in held.values():
+        again = _without(problem, module, name)
+        if again is None:
+            continue
+        if again.shape != output.shape or not torch.allclose(
+            again, output, rtol=1e-3, atol=1e-4, equal_nan=True
+        ):
+            raise ValueError(
+                f"the model keeps {path} from an earlier pass, over another graph: computed again for "
+                f"this one it gives other predictions. Clear it first (model.{path} = None)"
+            )
+        problem.passes.caches.append((module, name))
+    return watched(problem)[1] if problem.passes.caches else reading
+
+
+def _has_graph_size(problem: Problem, tensor: Tensor) -> bool:
+    """Whether a tensor has as many rows or columns as there are nodes or edges of some type."""
+    sizes = set(node_counts(problem.data).values())
+    for store in problem.data.stores:
+        edges = graph_edges(store)
+        sizes |= set() if edges is None else {edges.size(1)}
+    return tensor.layout != torch.strided or bool((sizes - {0, 1}) & set(tensor.shape))
+
+
+def _without(problem: Problem, module: nn.Module, name: str) -> Tensor | None:
+    """The output of a pass without an attribute, if the model then makes it itself; else None."""
+    made: list[bool] = []
+
+    def call(model: nn.Module, data: Any) -> Any:
+        clear(module, name)
+        found = problem.call(model, data)
+        value = getattr(module, name, None)
+        made.append(value is not None and (isinstance(value, Tensor) or bool(value)))
+        return found
+
+    given = problem.asked(problem.data, problem.task)
+    try:
+        found = problem.passes.run(call, problem.model, given, *problem.decoders)
+    except Exception:  # whatever a model does without what it holds
+        return None
+    return found if made == [True] and isinstance(found, Tensor) else None
+
+
+def check_structure(problem: Problem, reading: Reading) -> None:
+    """Raise when the model uses node ids that a removal would leave as they are."""
+    for use in reading.uses:
+        if use.source.name:
+            raise ValueError(
+                f"the model uses {use.source.name} as node ids, at {use.line}, but by its name it holds "
+                "no edges: a removal would neither take its edges away nor number its nodes again. Edges "
+                "need a name with edge_index in it, as in PyG (data.edge_index_follows), or an edge type "
+                "of HeteroData; other node ids must be computed in forward, from the edges"
+            )
+    suspects = [use for use in reading.uses if use.writes or _is_edge_like(use.source)]
+    suspects += [
+        Use(source, source.line, True)
+        for source in reading.sources
+        if source.line is not None and _holds_edges(problem, source.tensor)
+    ]
+    if not suspects:
+        return
+    # What the model makes outside of torch (by NumPy, say) is another tensor in every pass.
+    there = {_place(source) for source in watched(problem)[1].sources}
+    for use in suspects:
+        if _place(use.source) in there:
+            raise ValueError(
+                f"the model reads edges that are not in data, at {use.line}: {_named(problem, use)}. A "
+                f"removal would leave them as they are. {REMEDY}"
+            )
+
+
+def _holds_edges(problem: Problem, tensor: Tensor) -> bool:
+    """Whether a tensor holds the graph's own edges, as pairs of ids or as a matrix, however it is used."""
+    n, tensor = problem.num_nodes, tensor.detach()
+    if tensor.layout != torch.strided or tensor.dim() != 2 or not tensor.numel():
+        return False
+    if tensor.shape == (n, n) and n > 2:
+        if n > MOST_DENSE:
+            return False
+        pairs = (tensor != 0).nonzero().t()
+    elif 2 in tensor.shape and not (tensor.is_floating_point() or tensor.is_complex()):
+        pairs = tensor if tensor.size(0) == 2 else tensor.t()
+    else:
+        return False
+    pairs = pairs[:, pairs[0] != pairs[1]].long()
+    if pairs.size(1) < FEWEST_EDGES or int(pairs.max()) >= n or int(pairs.min()) < 0:
+        return False
+    low, high = problem.edge_index.min(dim=0).values, problem.edge_index.max(dim=0).values
+    own = (low * n + high)[low != high].unique()
+    keys = (pairs.min(dim=0).values * n + pairs.max(dim=0).values).unique().to(own.device)
+    return len(own) > 0 and bool(torch.isin(keys, own).double().mean() > MOST_OF_THEM)
+
+
+def _is_edge_like(source: Source) -> bool:
+    return source.tensor.dim() == 2
+
+
+def _place(source: Source) -> tuple[Any, ...]:
+    tensor = source.tensor
+    if tensor.layout != torch.strided:
+        return (id(tensor),)
+    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride()
+
+
+def _named(problem: Problem, use: Use) -> str:
+    owner = owner_of(use.source.tensor, problem.model)
+    shape = list(use.source.tensor.shape)
+    if owner is None:
+        return f"a tensor of shape {shape} from outside of the model (a global one, or one in a closure)"
+    return f"model.{owner[2]}, of shape {shape}"

@@ -1,0 +1,108 @@
+"""True influences of a few nodes: what few-shot methods learn from and tuning goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nora.arguments import shown
+from nora.graph.node_index import NodeIndex
+from nora.graph.removal import node_ids
+
+
+@runtime_checkable
+class Scored(Protocol):
+    """What an `Influence` is here: scores of the nodes of a graph, NaN where there are none."""
+
+    @property
+    def scores(self) -> Tensor:
+        """`[num_nodes]`."""
+
+    @property
+    def node_types(self) -> Mapping[str, int] | None:
+        """How many nodes of each type there are."""
+
+
+Labels = (
+    Scored
+    | Tensor
+    | np.ndarray
+    | Mapping[int, float]
+    | tuple[Iterable[int] | Tensor, Iterable[float] | Tensor]
+)
+
+
+def label_tensor(labels: Labels, index: int | NodeIndex) -> Tensor:
+    """Labels as a tensor `[num_nodes]`, NaN where the influence is not known.
+
+    Args:
+        labels: An `Influence` whose scored nodes are the labelled ones, a tensor `[num_nodes]` with
+            NaN for unknown, a mapping from node id to influence, or `(ids, influences)`.
+        index: How the graph numbers its nodes, or how many it has.
+
+    Example:
+        >>> label_tensor({2: 0.5}, 3)
+        tensor([   nan,    nan, 0.5000])
+    """
+    index = NodeIndex((), (index,)) if isinstance(index, int) else index
+    num_nodes = index.total
+    if isinstance(labels, Scored):
+        if labels.node_types != index.sizes() and len(labels.scores) == num_nodes:
+            raise ValueError(
+                f"labels are of a graph with node types {labels.node_types}, this one has {index.sizes()}"
+            )
+        labels = labels.scores
+    if isinstance(labels, np.ndarray):
+        labels = torch.as_tensor(labels)
+    if isinstance(labels, Tensor):
+        if labels.shape != (num_nodes,):
+            raise ValueError(
+                f"labels have shape {list(labels.shape)}; the graph has {num_nodes} nodes. For some "
+                "nodes only, give (ids, influences)"
+            )
+        known = labels.detach().cpu().clone()
+        if not known.is_floating_point():
+            known = known.to(torch.get_default_dtype())
+    else:
+        if not isinstance(labels, Mapping) and not (
+            isinstance(labels, tuple | list) and len(labels) == 2
+        ):
+            raise TypeError(
+                "labels are an Influence, a tensor [num_nodes], {node: influence} or (ids, influences); "
+                f"got {shown(labels)}"
+            )
+        ids, values = (labels.keys(), labels.values()) if isinstance(labels, Mapping) else labels
+        given = list(ids) if not isinstance(ids, Tensor) else ids
+        found = values if isinstance(values, Tensor) else torch.tensor(list(values))
+        if index.types and not isinstance(given, Tensor):
+            found_ids = [index.ids(one, "labelled node") for one in given]
+            if any(len(one) != 1 for one in found_ids):
+                raise ValueError("labels name their nodes one by one, e.g. {('author', 17): 0.5}")
+            given = [int(one) for one in found_ids]
+        where = torch.as_tensor(given)
+        if where.dtype == torch.bool:
+            raise TypeError("labels name their nodes by ids, not by a mask: use mask.nonzero()")
+        if where.dim() != 1 or found.shape != where.shape:
+            raise ValueError(
+                f"labels name {where.numel()} nodes but give {found.numel()} influences"
+            )
+        if node_ids(where, num_nodes, "labelled node").numel() < where.numel():
+            raise ValueError("labels name a node twice")
+        if bool(found.isnan().any()):
+            raise ValueError("labels hold NaN: leave nodes out whose influence is not known")
+        dtype = found.dtype if found.is_floating_point() else torch.get_default_dtype()
+        known = torch.full((num_nodes,), float("nan"), dtype=dtype)
+        known[where.long().cpu()] = found.to(dtype).cpu()
+    wrong = known.isinf() | (known < 0)
+    if bool(wrong.any()):
+        node = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"node {node} is labelled {float(known[node])}: influences are ≥ 0 and finite"
+        )
+    if bool(known.isnan().all()):
+        raise ValueError("labels are empty: give the true influence of some nodes")
+    return known

@@ -1,0 +1,375 @@
+"""One question, checked before any long work: a model, a graph, a task, whom to remove."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import GAE
+
+from nora.arguments import shown
+from nora.graph.edge_sets import graph_edges
+from nora.graph.node_index import Graph, NodeIndex, Nodes, global_edges, node_index_of
+from nora.graph.removal import isolate_nodes, kept, node_ids, remove_nodes
+from nora.model.calling import (
+    PAIRS,
+    Forward,
+    calling,
+    decoder_modules,
+    hetero_decoder,
+)
+from nora.model.checks import MISFIT, told
+from nora.model.hetero import (
+    HeteroForward,
+    check_edges,
+    check_features,
+    check_hetero_data,
+    end_types,
+    hetero_forward,
+    hetero_targets,
+    with_global_ids,
+)
+from nora.model.known_influences import Labels, label_tensor
+from nora.model.preserve import CheckedRemoval, Passes, evaluating
+from nora.model.task import Task, item_change
+from nora.model.tasks.link_prediction import LinkPrediction, dot_product
+from nora.model.tasks.node_classification import NodeClassification
+
+Transform = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What every method receives. Made by `build_problem`, which checks it.
+
+    Attributes:
+        model: The trained model.
+        data: The graph `G`.
+        task: What is predicted; its nodes are by global ids (see `nora.graph.node_index`).
+        nodes: The nodes to remove, one at a time, `[n]`, sorted.
+        targets: Mask `[items]` of the predictions that count, or None for all.
+        forward: `(model, data) -> output`, one row per node; `run` calls it.
+        transform: `data -> data`, applied to `G` and again to each `G−r` before the model sees it.
+        direct: Whether the output is the scores of the task's pairs instead of rows of nodes.
+        ends: The node types of the pairs of a direct model, where nodes have types.
+        by_id: Whether the model has weights by node id: `G−r` then keeps all nodes and their ids,
+            and `r` loses its edges. `check_model` finds out.
+        original: The model's output on `G`, once `check_model` has computed it.
+        labels: True influences `[N]` that are known, NaN elsewhere; None when none are.
+        strict: Refuse structure that was computed beforehand, instead of warning of it.
+        checked_removals: Removals of one node that checks have computed by the definition on their way.
+    """
+
+    model: nn.Module
+    data: Graph
+    task: Task
+    nodes: Tensor
+    targets: Tensor | None
+    forward: Forward
+    transform: Transform | None = None
+    direct: bool = False
+    ends: tuple[str, str] | None = None
+    by_id: bool = False
+    original: Tensor | None = None
+    labels: Tensor | None = None
+    strict: bool = False
+    passes: Passes = field(default_factory=Passes, repr=False, compare=False)
+    checked_removals: dict[int, CheckedRemoval] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of `G`."""
+        return int(self.data.num_nodes or 0)
+
+    @cached_property
+    def node_index(self) -> NodeIndex:
+        """How the nodes of `G` are numbered."""
+        return node_index_of(self.data)
+
+    @cached_property
+    def edge_index(self) -> Tensor:
+        """The edges of `G` of all types, `[2, E]`, between nodes by global ids."""
+        return global_edges(self.data, self.node_index)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the graph is."""
+        return self.edge_index.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the node features; torch's default where there are none."""
+        features = [store.get("x") for store in self.data.node_stores]
+        floating = [x.dtype for x in features if isinstance(x, Tensor) and x.is_floating_point()]
+        return floating[0] if floating else torch.get_default_dtype()
+
+    def known_influence(self) -> Tensor:
+        """The labels, on the graph's device and in the precision of its features."""
+        if self.labels is None:
+            raise ValueError(
+                "this method learns from the true influence of some nodes: pass "
+                "labels=(ids, influences), e.g. labels=nora.influence(model, data, nodes=sample)"
+            )
+        return self.labels.to(self.device, self.dtype)
+
+    def evaluating(self) -> AbstractContextManager[None]:
+        """The model, and the decoder where it is a module, in eval mode; restored on leaving."""
+        return evaluating(self.model, *decoder_modules(self.task))
+
+    def run(self, data: Graph) -> Tensor:
+        """The model's output on `data`: the one place where a forward pass happens.
+
+        Each pass starts from the state in which the model was found, and leaves it and `data` so. A
+        model that scores pairs itself finds them in `data.edge_label_index`: see `asked`.
+        """
+        return self.passes.run(self.call, self.model, data, *self.decoders)
+
+    @property
+    def decoders(self) -> Iterable[Any]:
+        """What the task's decoder is or is made of."""
+        return decoder_modules(self.task)
+
+    def call(self, model: nn.Module, data: Graph) -> Any:
+        """Call the model on `data`, transformed where there is a transform; see `run`."""
+        if self.transform is not None:
+            data = transformed(self.transform, data)
+        found = self.forward(model, data)
+        one_column = self.direct and isinstance(found, Tensor) and found.dim() == 2
+        return found.squeeze(1) if one_column and found.size(1) == 1 else found
+
+    def asked(self, data: Graph, task: Task) -> Graph:
+        """`data` as the model gets it: with the task's pairs, where it scores them itself."""
+        if not self.direct:
+            return data
+        assert isinstance(task, LinkPrediction)
+        given, pairs = copy.copy(data), task.pairs
+        if self.ends is not None:
+            starts = node_index_of(data).starts
+            pairs = pairs - pairs.new_tensor([[starts[kind]] for kind in self.ends])
+        setattr(given, PAIRS, pairs)
+        return given
+
+    def items(self, data: Graph, task: Task) -> Tensor:
+        """Predictions of `task`'s items on `data`, `[items]` or `[items, C]`."""
+        return self.predicted(self.run(self.asked(data, task)), task)
+
+    def predicted(self, output: Tensor, task: Task) -> Tensor:
+        """Predictions of `task`'s items from the model's output."""
+        if self.direct:
+            assert isinstance(task, LinkPrediction)
+            return task.from_scores(output)
+        if isinstance(task, LinkPrediction) and task.decoder is not dot_product:
+            with self.passes.state_kept(self.model, *decoder_modules(task)):
+                return task.predict(output)
+        return task.predict(output)
+
+    def output(self) -> Tensor:
+        """The model's output on `G`."""
+        if self.original is not None:
+            return self.original
+        return self.run(self.asked(self.data, self.task))
+
+    def predict(self) -> Tensor:
+        """Predictions on `G`, `[items]` or `[items, C]`."""
+        return self.predicted(self.output(), self.task)
+
+    def without(self, removed: Tensor) -> Graph:
+        """`G − removed`: without these nodes, or with them isolated where weights go by node id."""
+        return (isolate_nodes if self.by_id else remove_nodes)(self.data, removed)
+
+    def predict_without(self, removed: Tensor) -> tuple[Tensor, Tensor]:
+        """Predictions on `G − removed`, straight from the definition.
+
+        Returns:
+            Predictions of the surviving items, and the mask `[items]` of those items.
+        """
+        keep = kept(removed.to(self.device), self.num_nodes)
+        task, survivors = self.task.survivors(keep)
+        if not bool(keep.any()):
+            return self.predict()[:0], survivors
+        if self.by_id:
+            output = self._run_without(removed, self.task)
+            return self.predicted(output, self.task)[survivors], survivors
+        output = self._run_without(removed, task)
+        wrong = self.wrong_rows(output, task, int(keep.sum()))
+        if wrong:
+            raise ValueError(
+                f"{wrong}: does it hold rows of its own for the nodes? Keep them in the data (e.g. data.x "
+                "or data.n_id) and look them up in forward, so that they go with a removed node"
+            )
+        return self.predicted(output, task), survivors
+
+    def _run_without(self, removed: Tensor, task: Task) -> Tensor:
+        """The model's output on `G − removed`; where it fails, that is said of it."""
+        try:
+            return self.run(self.asked(self.without(removed), task))
+        except MISFIT as error:
+            gone = self.node_index.named(removed.tolist()[:3])
+            those = ", ".join(map(str, gone)) + (" …" if len(removed) > 3 else "")
+            raise ValueError(
+                f"the model {type(self.model).__name__} cannot be run without node {those}: "
+                f"{told(error)}. What it does must be possible on every graph with a node fewer"
+            ) from error
+
+    def wrong_rows(self, output: Tensor, task: Task, num_nodes: int) -> str:
+        """What is wrong with the number of rows on a graph of so many nodes; empty if nothing is."""
+        if output.size(0) == (task.num_items(num_nodes) if self.direct else num_nodes):
+            return ""
+        return f"on a graph of {num_nodes} nodes the model returned {output.size(0)} rows"
+
+    def total_change(self, before: Tensor, after: Tensor, survivors: Tensor) -> Tensor:
+        """`F`: the L1 change summed over the surviving items that count."""
+        change = item_change(before[survivors], after)
+        if self.targets is not None:
+            change = change[self.targets[survivors]]
+        return change.sum()
+
+
+def transformed(transform: Transform, data: Graph) -> Graph:
+    """The graph after the transform, which must return one of the same kind."""
+    found = transform(data)
+    if not isinstance(found, Data | HeteroData):
+        raise TypeError(
+            f"transform must return the graph, got {type(found).__name__}; end it with `return data`"
+        )
+    return found
+
+
+def uncompiled(model: Any) -> Any:
+    """The model as it was written, where `torch.compile` has wrapped it."""
+    return getattr(model, "_orig_mod", model) if isinstance(model, nn.Module) else model
+
+
+def build_problem(
+    model: nn.Module,
+    data: Graph,
+    task: Task | None = None,
+    nodes: Nodes | None = None,
+    targets: Nodes | None = None,
+    forward: Forward | None = None,
+    labels: Labels | None = None,
+    transform: Transform | None = None,
+    strict: bool = False,
+) -> Problem:
+    """Check the input and put it in one value; every error says what was wrong and what to do."""
+    model = uncompiled(model)
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if not isinstance(data, Data | HeteroData):
+        one = ": features and edges go together, torch_geometric.data.Data(x=x, edge_index=edge_index)"
+        raise TypeError(
+            f"data must be a torch_geometric.data.Data or HeteroData, got {type(data).__name__}"
+            + (one if isinstance(data, Tensor) else "")
+        )
+    if task is None and forward is None and isinstance(model, GAE):
+        raise ValueError(
+            f"{type(model).__name__} predicts links: pass task=nora.LinkPrediction(pairs); to ask about what "
+            "it encodes of nodes, task=nora.NodeRegression()"
+        )
+    task = NodeClassification() if task is None else task
+    if not isinstance(task, Task):
+        raise TypeError(
+            "task must be a NodeClassification, a NodeRegression or a LinkPrediction, got "
+            f"{type(task).__name__}; e.g. task=nora.LinkPrediction(pairs)"
+        )
+    if transform is not None and not callable(transform):
+        raise TypeError(
+            f"transform must be a function of the graph, got {type(transform).__name__}"
+        )
+    _check_graph(data)
+    index = node_index_of(data)
+    device = global_edges(data, index).device
+    if isinstance(task, LinkPrediction):
+        if not task.pairs.size(1):
+            raise ValueError("the task has no pairs: give the links that are predicted, [2, P]")
+        relation = None if task.relation is None else task.relation.to(device)
+        # Not by `replace`: it would take the decoder that stands in for one that was said.
+        task = copy.copy(task)
+        object.__setattr__(task, "pairs", task.pairs.to(device))
+        object.__setattr__(task, "relation", relation)
+    seen = data if transform is None else transformed(transform, data.clone())
+    if isinstance(data, HeteroData):
+        ends = end_types(task, index) if isinstance(task, LinkPrediction) else None
+        how = calling(model, seen, task, forward)
+        call = how.call if how.direct else hetero_forward(task, index, how.call)
+        task = with_global_ids(hetero_decoder(how.task, ends), index)
+    else:
+        kinds = (
+            task.node_types
+            if isinstance(task, LinkPrediction)
+            else getattr(task, "node_type", None)
+        )
+        if kinds is not None:
+            raise ValueError(
+                f"the task is about nodes of type {kinds!r}, but data has no node types"
+            )
+        how, ends = calling(model, seen, task, forward), None
+        call, task = how.call, how.task
+    counted = _counted(task, index, targets, call)
+    return Problem(
+        model=model,
+        data=data,
+        task=task,
+        nodes=torch.arange(index.total) if nodes is None else index.ids(nodes),
+        targets=None if counted is None else counted.to(device),
+        forward=call,
+        transform=transform,
+        direct=how.direct,
+        ends=ends if how.direct else None,
+        labels=None if labels is None else label_tensor(labels, index),
+        strict=strict,
+    )
+
+
+def _counted(
+    task: Task, index: NodeIndex, targets: Nodes | None, forward: Forward
+) -> Tensor | None:
+    """Mask `[items]` of the predictions that count; None for all."""
+    num_items = task.num_items(index.total)
+    wanted = forward.wanted if isinstance(forward, HeteroForward) and task.item == "node" else ()
+    if targets is None:
+        # What is said of other types is no prediction.
+        return index.mask(wanted[0]) if wanted and len(index.types) > 1 else None
+    if wanted:
+        ids = hetero_targets(task, index, wanted, targets)
+    else:
+        owner = "graph" if task.item == "node" else "task"
+        ids = node_ids(targets, num_items, f"target {task.item}", owner)
+    if ids.numel() == 0:
+        raise ValueError("targets is empty: name at least one target, or leave it out for all")
+    mask = torch.zeros(num_items, dtype=torch.bool)
+    mask[ids] = True
+    return mask
+
+
+def _check_graph(data: Graph) -> None:
+    if isinstance(data, HeteroData):
+        check_hetero_data(data)
+    if int(data.num_nodes or 0) == 0:
+        raise ValueError("the graph is empty: it has no nodes")
+    if isinstance(data, HeteroData):
+        return
+    edge_index = graph_edges(data)
+    if edge_index is None:
+        raise ValueError("data has no edge_index; a graph needs one of shape [2, num_edges]")
+    num_nodes = int(data.num_nodes or 0)
+    check_edges(edge_index, num_nodes, num_nodes)
+    check_features(data.x, num_nodes)
+    weight = data.get("edge_weight")
+    if weight is not None and not (
+        isinstance(weight, Tensor) and weight.dim() and len(weight) == edge_index.size(1)
+    ):
+        got = list(weight.shape) if isinstance(weight, Tensor) else shown(weight)
+        raise ValueError(
+            f"data.edge_weight must be a tensor with one weight for each of the {edge_index.size(1)} "
+            f"edges, got {got}"
+        )

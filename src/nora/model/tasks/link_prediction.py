@@ -1,0 +1,184 @@
+"""The link probability of pairs of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from nora.arguments import shown
+from nora.model.return_types import (
+    NotSaid,
+    ReturnType,
+    by_itself,
+    check_range,
+    refuse_unit_interval,
+    said,
+)
+from nora.model.task import Predicts, Task
+
+Decoder = Callable[..., Tensor]
+
+
+def dot_product(z: Tensor, pairs: Tensor) -> Tensor:
+    """Score each pair by the dot product of its two nodes' outputs.
+
+    Args:
+        z: Node outputs `[N, D]`.
+        pairs: Node pairs `[2, P]`.
+
+    Returns:
+        Link logits `[P]`.
+    """
+    return (z[pairs[0]] * z[pairs[1]]).sum(dim=-1)
+
+
+def default_decoder(z: Tensor, pairs: Tensor) -> Tensor:
+    """Stands for a decoder that was not said."""
+    return dot_product(z, pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkPrediction(Task):
+    """The link probability of every pair in `pairs`.
+
+    Args:
+        pairs: The node pairs `D` whose link is predicted, `[2, P]`.
+        decoder: `(z, pairs) -> scores [P]`, acting on each pair's two rows of `z` alone. When left
+            out: the model's own `decode`, where it has PyG's `encode` and `decode`, or its scores,
+            where its `forward` takes `edge_label_index`; else the dot product.
+        return_type: What the decoder returns: `raw` logits, `probs` or `log_probs`. When left out
+            it is taken to return logits, and refused where all scores lie in [0, 1].
+        relation: Which relation each pair is about, `[P]`; the decoder then is called as
+            `(z, pairs, relation)`.
+        node_types: The types that sources and targets have, in a graph with several node types;
+            the model must give both outputs of the same width.
+
+    Example:
+        >>> task = LinkPrediction(torch.tensor([[0], [1]]))
+        >>> task.predict(torch.zeros(2, 4))
+        tensor([0.5000])
+    """
+
+    pairs: Tensor
+    decoder: Decoder = default_decoder
+    return_type: ReturnType | None = None
+    relation: Tensor | None = None
+    node_types: tuple[str, str] | None = None
+    leaves_decoder_open: bool = field(init=False, repr=False, default=False)
+    name = "link"
+    item = "pair"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "return_type", said(self.return_type))
+        # What is left out is not what is asked for: a model may bring a decoder of its own.
+        object.__setattr__(self, "leaves_decoder_open", self.decoder is default_decoder)
+        if self.decoder is default_decoder:
+            object.__setattr__(self, "decoder", dot_product)
+        pairs = self.pairs
+        if not isinstance(pairs, Tensor):
+            raise TypeError(
+                f"pairs must be a long tensor of shape [2, P]; got {shown(pairs)}. From a list of pairs: "
+                "torch.tensor(pairs).t()"
+            )
+        if pairs.dim() != 2 or pairs.size(0) != 2 or pairs.dtype != torch.long:
+            raise ValueError(
+                f"pairs must be a long tensor of shape [2, P]; got {pairs.dtype} of shape "
+                f"{list(pairs.shape)}"
+            )
+        kinds = self.node_types
+        if kinds is not None and (isinstance(kinds, str) or len(kinds) != 2):
+            raise ValueError(
+                f"node_types must be the types of source and target, e.g. ('author', 'paper'); got {kinds!r}"
+            )
+        relation = self.relation
+        if relation is not None and self.decoder is dot_product and not self.leaves_decoder_open:
+            raise ValueError("relation is for a decoder of your own: decoder(z, pairs, relation)")
+        if relation is not None and (
+            relation.shape != pairs.shape[1:] or relation.dtype != torch.long
+        ):
+            raise ValueError(
+                f"relation must be a long tensor of shape [{pairs.size(1)}], one per pair; got "
+                f"{relation.dtype} of shape {list(relation.shape)}"
+            )
+
+    @property
+    def predicts(self) -> Predicts:
+        """Links."""
+        return "links"
+
+    def largest_change(self, columns: int) -> float:
+        """A probability moves by at most 1."""
+        return 1.0
+
+    def predict(self, output: Tensor) -> Tensor:
+        """Link probabilities `[P]` from the model's output `[N, D]`."""
+        return self.decode(output, self.pairs, self.relation)
+
+    def decode(self, z: Tensor, pairs: Tensor, relation: Tensor | None = None) -> Tensor:
+        """Link probabilities of arbitrary `pairs` `[2, P]` of rows of `z`."""
+        if relation is None:
+            return self.from_scores(self.decoder(z, pairs))
+        return self.from_scores(self.decoder(z, pairs, relation))
+
+    def from_scores(self, score: Tensor) -> Tensor:
+        """Link probabilities from what the decoder returns."""
+        return by_itself(score, self.return_type)
+
+    def check(self, output: Tensor, num_nodes: int, rows: Tensor | None = None) -> None:
+        """Raise when pairs leave the graph or the decoder does not give one score per pair."""
+        self.check_pairs(num_nodes)
+        if output.dim() != 2 or output.size(0) != num_nodes:
+            raise ValueError(
+                f"link prediction needs a model output of shape [{num_nodes}, D]; the model "
+                f"returned {list(output.shape)}. One that scores pairs itself needs a forward with "
+                "an argument edge_label_index, and no forward=…"
+            )
+        given = () if self.relation is None else (self.relation,)
+        self.check_scores(self.decoder(output, self.pairs, *given), "the decoder")
+
+    def check_pairs(self, num_nodes: int) -> None:
+        """Raise when pairs leave the graph."""
+        if self.pairs.numel():
+            low, high = int(self.pairs.min()), int(self.pairs.max())
+            if low < 0 or high >= num_nodes:
+                wrong = low if low < 0 else high
+                raise ValueError(
+                    f"pairs name node {wrong}: the graph has {num_nodes} nodes "
+                    f"(0 … {num_nodes - 1})"
+                )
+
+    def check_scores(self, score: Tensor, who: str) -> None:
+        """Raise when there is not one score per pair, or they are of another return type.
+
+        Args:
+            score: What the decoder returned, or a model that scores pairs itself.
+            who: Which of the two, in words.
+        """
+        if not isinstance(score, Tensor) or list(score.shape) != [self.pairs.size(1)]:
+            raise ValueError(
+                f"{who} must return one score per pair, shape [{self.pairs.size(1)}]; it "
+                f"returned {list(getattr(score, 'shape', []))}"
+            )
+        if isinstance(self.return_type, NotSaid) and self.decoder is not dot_product:
+            refuse_unit_interval(score, who, "LinkPrediction")
+        check_range(self.from_scores(score), str(self.return_type))
+
+    def num_items(self, num_nodes: int) -> int:
+        """How many predictions there are: one per pair."""
+        return self.pairs.size(1)
+
+    def survivors(self, keep: Tensor) -> tuple[LinkPrediction, Tensor]:
+        """See `Task.survivors`: pairs that touch a removed node do not count."""
+        alive = keep[self.pairs[0]] & keep[self.pairs[1]]
+        new_id = keep.long().cumsum(0) - 1
+        relation = None if self.relation is None else self.relation[alive]
+        return replace(self, pairs=new_id[self.pairs[:, alive]], relation=relation), alive
+
+    def credit(self, prediction: Tensor, num_nodes: int) -> Tensor:
+        """Each pair's probability credited to both of its end nodes, `[N, 1]`."""
+        total = prediction.new_zeros(num_nodes)
+        total = total.index_add(0, self.pairs[0], prediction)
+        return total.index_add(0, self.pairs[1], prediction).unsqueeze(-1)

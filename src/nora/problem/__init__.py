@@ -1,5 +1,0 @@
-"""What is asked: a model, a graph, a task, whom to remove; checked before any long work."""
-
-from nora.problem.problem import Problem, Transform, build_problem
-
-__all__ = ["Problem", "Transform", "build_problem"]
