@@ -9,6 +9,7 @@ as long as its result has rows or is about the whole graph; what remains is refu
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -19,17 +20,11 @@ from nora.engine.tape.builder import Builder, bound
 from nora.engine.tape.guarded import lowered
 from nora.engine.tape.program import Sized
 from nora.engine.tape.program import Step as TapeStep
-from nora.engine.tape.tape import Ref
+from nora.engine.tape.tape import Ref, name_of
 from nora.engine.tape.tracked import Layout, Matrix, Tracked
 from nora.engine.tape.trees import leaves
 
 aten = torch.ops.aten
-
-# Operations that hand a value of the graph to Python, or a length that depends on values.
-READS = (
-    "_local_scalar_dense", "is_nonzero", "equal", "_unique2", "unique_dim", "unique_consecutive", "_unique",
-    "bincount", "repeat_interleave", "nonzero", "masked_select",
-)  # fmt: skip
 
 Kind = Any  # a function of the walk and the operation
 KINDS: dict[str, Kind] = {}
@@ -53,6 +48,29 @@ def kind(*names: str) -> Callable[[Kind], Kind]:
         return function
 
     return enter
+
+
+@cache
+def is_pointwise(func: Any) -> bool:
+    """Whether torch tags an operation as one on every entry by itself; tags are per overload.
+
+    `equal`, which makes one answer of all entries, and `rrelu`, which draws numbers, carry the tag, too.
+    """
+    return torch.Tag.pointwise in func.tags and not (
+        reads_values(func) or torch.Tag.nondeterministic_seeded in func.tags
+    )
+
+
+@cache
+def reads_values(func: Any) -> bool:
+    """Whether an operation hands a value to Python, or makes a tensor whose length depends on values.
+
+    `index` does so for masks alone: see `Walk._reads_values`.
+    """
+    tags = func.tags
+    if torch.Tag.data_dependent_output in tags or name_of(func) == "is_nonzero":
+        return True
+    return torch.Tag.dynamic_output_shape in tags and name_of(func) != "index"
 
 
 class Walk(Builder):
@@ -122,6 +140,8 @@ class Walk(Builder):
         for number, shape in zip(op.outs, step.shapes, strict=True):
             if number is not None:
                 self.shapes[number] = shape
+        if torch.Tag.nondeterministic_seeded in op.func.tags:
+            self.refuse("draws random numbers")
         if self._again(step):
             return
         operands = self.operands(step.args)
@@ -141,12 +161,19 @@ class Walk(Builder):
             and all(isinstance(o, Tracked) and o.space is self.graph for o in tracked)
             and not _sized(step)
             and not any(len(set(n)) > 1 for shape in step.shapes for n in shape)
-            and step.name not in READS
+            and not self._reads_values(step)
         ):
             KINDS["each"](self, step)
             return
-        handler = KINDS[step.name] if step.name in KINDS else KINDS["*"]
+        name = "pointwise" if is_pointwise(op.func) else step.name
+        handler = KINDS[name] if name in KINDS else KINDS["*"]
         handler(self, step)
+
+    def _reads_values(self, step: TapeStep) -> bool:
+        """Whether a result, or its length, is read off values."""
+        if step.name == "index":
+            return any(ref is not None and self.is_mask(self[ref]) for ref in step.args["indices"])
+        return reads_values(step.op.func)
 
     def _numbers_nodes(self, step: TapeStep) -> bool:
         """Whether an operation counts nodes whose number is the same on all graphs."""
@@ -166,8 +193,6 @@ class Walk(Builder):
 
     def _plainly(self, step: TapeStep) -> None:
         """Nothing here depends on the graph."""
-        if "nondeterministic_seeded" in {tag.name for tag in step.op.func.tags}:
-            self.refuse("draws random numbers")
         args, kwargs = bound(step, lambda ref: self.known[ref.id])
         out = step.op.func(*args, **kwargs)
         for number, leaf in zip(step.op.outs, leaves(out), strict=False):

@@ -26,6 +26,9 @@ def index_select(walk: Walk, step: Step) -> None:
 def index(walk: Walk, step: Step) -> None:
     """`self[…, index, …]` with one index; or several, along other axes than the rows'."""
     given = [(axis, ref) for axis, ref in enumerate(step.args["indices"]) if ref is not None]
+    for _, ref in given:
+        if walk.is_mask(walk[ref]) and walk[ref].space is walk.graph:
+            walk.static_index(walk[ref], "a mask")
     if len(given) == 1:
         picked(walk, step, step.args["self"], *given[0])
         return
@@ -67,7 +70,7 @@ def picked(walk: Walk, step: Step, of: Ref, dim: int, by: Ref) -> None:
     if index.space is walk.graph:
         on_everything(walk, step)
         return
-    if step.op.dtypes and _is_mask(walk, index):
+    if step.op.dtypes and walk.is_mask(index):
         _by_mask(walk, step, found, dim, index)
         return
     if isinstance(found, Tensor):
@@ -96,10 +99,6 @@ def _bare(step: Step) -> dict[str, Any]:
 
 def _inserted(index: Layout, dim: int) -> Layout:
     return Layout((index.axis or 0) + dim, index.outer, index.inner)
-
-
-def _is_mask(walk: Walk, index: Tracked) -> bool:
-    return index.value.at(torch.zeros(0, dtype=torch.long)).dtype == torch.bool
 
 
 def numbers(walk: Walk, index: Tracked) -> Tensor:

@@ -30,11 +30,6 @@ def _dims(step: Step, size: int) -> list[int]:
 def reduced(walk: Walk, step: Step) -> None:
     """Rows stay rows, unless they are what is reduced."""
     found = walk[step.args["self"]]
-    if "other" in step.args:  # max(a, b) of two tensors
-        from nora.engine.tape.kinds.pointwise import pointwise
-
-        pointwise(walk, step)
-        return
     assert isinstance(found, Tracked | Uniform)
     if isinstance(found, Tracked) and found.ids:
         _largest_number(walk, step, found)

@@ -71,8 +71,6 @@ def index_add(walk: Walk, step: Step) -> None:
     args = step.args
     dim = int(args["dim"]) % max(walk.ndim(args["self"]), 1)
     index = walk[args["index"]]
-    if args.get("alpha", 1) != 1:
-        walk.refuse("adds a multiple of its rows")
     if isinstance(index, Tensor):
         own = walk[args["self"]]
         if not isinstance(own, Tensor) and own.layout.axis not in (dim, None):
@@ -80,6 +78,8 @@ def index_add(walk: Walk, step: Step) -> None:
             return
         on_everything(walk, step)
         return
+    if args.get("alpha", 1) != 1:
+        walk.refuse("adds a multiple of its rows")
     if isinstance(index, Tracked):
         index = walk.static_index(index)
     reduce: Reduce = "sum" if step.name == "index_add" else REDUCTIONS[args["reduce"]]
@@ -108,7 +108,7 @@ def index_put(walk: Walk, step: Step) -> None:
     if isinstance(index, Uniform):
         walk.refuse("writes by an index that depends on the graph")
     assert isinstance(index, Tracked)
-    if index.value.at(torch.zeros(0, dtype=torch.long)).dtype == torch.bool:
+    if walk.is_mask(index):
         _by_mask(walk, step, own, axis, index, values, reduce)
         return
     index = walk.static_index(index)
