@@ -30,7 +30,6 @@ import torch
 import torch.nn.functional as F
 import torch_geometric
 import torch_geometric.nn as pyg
-from nora.engine.unsupported import UnsupportedError
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import aggr as aggregations
@@ -41,6 +40,7 @@ from torch_geometric.utils import add_remaining_self_loops, sort_edge_index
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels import vectorised
 from nora.engine.ir.op import EVERYWHERE
+from nora.engine.unsupported import UnsupportedError
 from nora.model import Problem, build_problem
 from nora.model.checks import check_model
 from nora.model.tasks.node_classification import NodeClassification

@@ -103,9 +103,8 @@ class Removals:
     @cached_property
     def one_node_each(self) -> bool:
         """Whether every removal removes exactly one node, and perhaps edges."""
-        if len(self.node) != len(self):
-            return False
-        return self.edge is None or bool((self.ptr[1:] - self.ptr[:-1] == 1).all())
+        # One that removes two nodes and one that removes none are two nodes, too.
+        return len(self.node) == len(self) and bool((self.ptr[1:] - self.ptr[:-1] == 1).all())
 
     def picked(self, which: Tensor) -> Removals:
         """Some of the removals `[m]`, in this order."""

@@ -24,8 +24,6 @@ EXTREMA: dict[str, Literal["max", "min"]] = {
 
 def on_everything(builder: Builder, op: AlignedOp) -> None:
     """Give the operation what it gets on the reduced graph."""
-    if "nondeterministic_seeded" in {tag.name for tag in op.func.tags}:
-        builder.unsupported("draws random numbers")
     inputs: list[Value] = []
     places: dict[Any, tuple[int, Layout]] = {}
     for leaf in leaves(op.args):

@@ -164,6 +164,11 @@ class Bindings:
         rows = found.value.at(torch.zeros(0, dtype=torch.long))
         return rows.dim() if found.layout.axis is not None else rows.dim() - 1
 
+    def is_mask(self, found: Known) -> bool:
+        """Whether it is a mask that depends on the graph."""
+        none = torch.zeros(0, dtype=torch.long)
+        return isinstance(found, Tracked) and found.value.at(none).dtype == torch.bool
+
     def shapes_behind(self, found: Tracked, dim: int) -> list[int]:
         """The sizes of all axes but that of the rows."""
         return list(found.value.at(torch.zeros(0, dtype=torch.long)).shape[1:])

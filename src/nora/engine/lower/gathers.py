@@ -27,6 +27,9 @@ def index_select(builder: Builder, op: AlignedOp) -> None:
 def index(builder: Builder, op: AlignedOp) -> None:
     """`self[…, index, …]` with one index; or several, along other axes than the rows'."""
     given = [(axis, ref) for axis, ref in enumerate(op.args["indices"]) if ref is not None]
+    for _, ref in given:
+        if builder.is_mask(builder[ref]) and builder[ref].space is builder.graph:
+            builder.static_index(builder[ref], "a mask")
     if len(given) == 1:
         picked(builder, op, op.args["self"], *given[0])
         return
@@ -68,7 +71,7 @@ def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
     if index.space is builder.graph:
         on_everything(builder, op)
         return
-    if op.dtypes and _is_mask(builder, index):
+    if op.dtypes and builder.is_mask(index):
         _by_mask(builder, op, found, dim, index)
         return
     if isinstance(found, Tensor):
@@ -97,10 +100,6 @@ def _bare(op: AlignedOp) -> dict[str, Any]:
 
 def _inserted(index: Layout, dim: int) -> Layout:
     return Layout((index.axis or 0) + dim, index.outer, index.inner)
-
-
-def _is_mask(builder: Builder, index: Tracked) -> bool:
-    return index.value.at(torch.zeros(0, dtype=torch.long)).dtype == torch.bool
 
 
 def numbers(builder: Builder, index: Tracked) -> Tensor:

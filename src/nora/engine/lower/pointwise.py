@@ -17,20 +17,10 @@ from nora.engine.trace.trees import leaves, mapped
 
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 COPIES = ("clone", "alias", "detach", "_to_copy", "positive", "contiguous", "lift_fresh_copy")
-NAMES = (
-    *COMPARISONS, *COPIES,
-    "add", "sub", "rsub", "mul", "div", "true_divide", "floor_divide", "fmod", "remainder", "neg",
-    "abs", "sign", "sgn", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt",
-    "square", "reciprocal", "pow", "relu", "relu6", "sigmoid", "logit", "log_sigmoid_forward", "tanh",
-    "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "softplus", "mish", "hardtanh", "hardsigmoid",
-    "hardswish", "hardshrink", "softshrink", "threshold", "prelu", "_prelu_kernel", "rrelu",
-    "clamp", "clamp_min", "clamp_max", "clip", "maximum", "minimum", "fmax", "fmin", "where",
-    "masked_fill", "logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "bitwise_not", "__and__", "__or__", "__xor__", "isnan", "isinf",
-    "isfinite", "isposinf", "isneginf", "nan_to_num", "floor", "ceil", "round", "trunc", "frac", "sin",
-    "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "erf",
-    "erfc", "erfinv", "lgamma", "digamma", "lerp", "addcmul", "addcdiv", "hypot", "logaddexp",
-    "logaddexp2", "xlogy", "heaviside", "copysign", "copy", "fill", "sinc", "deg2rad", "rad2deg",
+# What torch does not tag as pointwise (see `is_pointwise`), in all or in some of its overloads.
+UNTAGGED = (
+    *COPIES, "floor_divide", "log_sigmoid_forward", "hardswish", "_prelu_kernel", "__and__", "__or__", "copy",
+    "fill", "masked_fill", "where", "rsub", "true_divide",
 )  # fmt: skip
 
 
@@ -123,7 +113,7 @@ def _to_every_row(
     return Tracked(builder.rows(spread, builder.broadcast(found, space)), layout)
 
 
-@lower(*NAMES)
+@lower("pointwise", *UNTAGGED)
 def pointwise(builder: Builder, op: AlignedOp) -> None:
     """The operation on the rows that have changed."""
     args = dict(op.args)

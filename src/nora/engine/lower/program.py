@@ -9,6 +9,8 @@ its result has rows or is about the whole graph. Calls of modules that have a lo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,15 +22,32 @@ from nora.engine.lower.known import Layout, Matrix, Tracked
 from nora.engine.lower.registry import LOWERINGS
 from nora.engine.lower.row_call import bound
 from nora.engine.trace.align import AlignedOp, Sized
-from nora.engine.trace.trace import Ref
+from nora.engine.trace.trace import Ref, name_of
 from nora.engine.trace.trees import leaves
 from nora.engine.unsupported import UnsupportedError
 
-# Operations that hand a value of the graph to Python, or a length that depends on values.
-READS = (
-    "_local_scalar_dense", "is_nonzero", "equal", "_unique2", "unique_dim", "unique_consecutive", "_unique",
-    "bincount", "repeat_interleave", "nonzero", "masked_select",
-)  # fmt: skip
+
+@cache
+def is_pointwise(func: Any) -> bool:
+    """Whether torch tags an operation as one on every entry by itself; tags are per overload.
+
+    `equal`, which makes one answer of all entries, and `rrelu`, which draws numbers, carry the tag, too.
+    """
+    return torch.Tag.pointwise in func.tags and not (
+        reads_values(func) or torch.Tag.nondeterministic_seeded in func.tags
+    )
+
+
+@cache
+def reads_values(func: Any) -> bool:
+    """Whether an operation hands a value to Python, or makes a tensor whose length depends on values.
+
+    `index` does so for masks alone; see `_reads_values`.
+    """
+    tags = func.tags
+    if torch.Tag.data_dependent_output in tags or name_of(func) == "is_nonzero":
+        return True
+    return torch.Tag.dynamic_output_shape in tags and name_of(func) != "index"
 
 
 def lower_program(builder: Builder, lower_call: Callable[[int], int] | None = None) -> None:
@@ -76,6 +95,8 @@ def _dispatch(builder: Builder, op: AlignedOp) -> None:
     for number, shape in zip(op.outs, op.shapes, strict=True):
         if number is not None:
             builder.shapes[number] = shape
+    if torch.Tag.nondeterministic_seeded in op.func.tags:
+        builder.unsupported("draws random numbers")
     if _deduplicated(builder, op):
         return
     operands = builder.operands(op.args)
@@ -97,12 +118,19 @@ def _dispatch(builder: Builder, op: AlignedOp) -> None:
         and all(isinstance(o, Tracked) and o.space is builder.graph for o in tracked)
         and not sized
         and not any(len(set(n)) > 1 for shape in op.shapes for n in shape)
-        and op.name not in READS
+        and not _reads_values(builder, op)
     ):
         each_by_itself(builder, op)
         return
-    lowering = LOWERINGS.get(op.name)
+    lowering = LOWERINGS.get("pointwise" if is_pointwise(op.func) else op.name)
     (on_everything if lowering is None else lowering.function)(builder, op)
+
+
+def _reads_values(builder: Builder, op: AlignedOp) -> bool:
+    """Whether a result, or its length, is read off values."""
+    if op.name == "index":
+        return any(ref is not None and builder.is_mask(builder[ref]) for ref in op.args["indices"])
+    return reads_values(op.func)
 
 
 def _deduplicated(builder: Builder, op: AlignedOp) -> bool:
@@ -145,8 +173,6 @@ def _numbers_nodes(builder: Builder, op: AlignedOp) -> bool:
 
 def _constant(builder: Builder, op: AlignedOp) -> None:
     """Nothing here depends on the graph."""
-    if "nondeterministic_seeded" in {tag.name for tag in op.func.tags}:
-        builder.unsupported("draws random numbers")
     args, kwargs = bound(op, lambda ref: builder.known[ref.id])
     out = op.func(*args, **kwargs)
     for number, leaf in zip(op.outs, leaves(out), strict=False):

@@ -31,11 +31,6 @@ def _dims(op: AlignedOp, size: int) -> list[int]:
 def reduced(builder: Builder, op: AlignedOp) -> None:
     """Rows stay rows, unless they are what is reduced."""
     found = builder[op.args["self"]]
-    if "other" in op.args:  # max(a, b) of two tensors
-        from nora.engine.lower.pointwise import pointwise
-
-        pointwise(builder, op)
-        return
     assert isinstance(found, Tracked | Uniform)
     if isinstance(found, Tracked) and found.ids:
         _largest_number(builder, op, found)

@@ -72,8 +72,6 @@ def index_add(builder: Builder, op: AlignedOp) -> None:
     args = op.args
     dim = int(args["dim"]) % max(builder.ndim(args["self"]), 1)
     index = builder[args["index"]]
-    if args.get("alpha", 1) != 1:
-        builder.unsupported("adds a multiple of its rows")
     if isinstance(index, Tensor):
         own = builder[args["self"]]
         if not isinstance(own, Tensor) and own.layout.axis not in (dim, None):
@@ -81,6 +79,8 @@ def index_add(builder: Builder, op: AlignedOp) -> None:
             return
         on_everything(builder, op)
         return
+    if args.get("alpha", 1) != 1:
+        builder.unsupported("adds a multiple of its rows")
     if isinstance(index, Tracked):
         index = builder.static_index(index)
     reduce: Reduction = "sum" if op.name == "index_add" else REDUCTIONS[args["reduce"]]
@@ -108,7 +108,7 @@ def index_put(builder: Builder, op: AlignedOp) -> None:
         return
     if isinstance(index, Uniform):
         builder.unsupported("writes by an index that depends on the graph")
-    if index.value.at(torch.zeros(0, dtype=torch.long)).dtype == torch.bool:
+    if builder.is_mask(index):
         _by_mask(builder, op, own, axis, index, values, reduce)
         return
     index = builder.static_index(index)

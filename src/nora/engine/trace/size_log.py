@@ -78,6 +78,11 @@ class SizeLog:
             own = is_own_file(sys._getframe(2).f_code.co_filename)
             self._enter(operation, *operands, own=own)
 
+    def compared(self, operation: str, *operands: Expression) -> None:
+        """Note a comparison that torch itself makes below Python."""
+        if self.open:
+            self._enter(operation, *operands)
+
     def _enter(self, operation: str, *operands: Expression, own: bool = True) -> None:
         at, line = self._position(), current_line()
         key = (operation, operands, at, line)
@@ -223,6 +228,7 @@ _SHAPE = torch.Tensor.shape.__get__  # type: ignore[attr-defined]
 _VALUES = (
     torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__,
 )  # fmt: skip
+_CROSS = (torch.cross, torch.Tensor.cross)
 # Sizes in another guise.
 _STRIDES = (torch.Tensor.stride, torch.Tensor.nbytes.__get__, torch.Tensor.untyped_storage)  # type: ignore[attr-defined]
 
@@ -238,6 +244,8 @@ class Sized(Rewritten):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         out = super().__torch_function__(func, types, args, kwargs)
+        if func in _CROSS and _no_dim(args, kwargs or {}):
+            self._first_of_three(args[0] if args else (kwargs or {})["input"])
         if func == _SHAPE or (func is torch.Tensor.size and isinstance(out, torch.Size)):
             log, tensor = self.log, args[0]
             return torch.Size(log.size(tensor, axis, n) for axis, n in enumerate(out))
@@ -256,9 +264,22 @@ class Sized(Rewritten):
             self.log.values(args[0])
         return out
 
+    def _first_of_three(self, tensor: Tensor) -> None:
+        """Note what a cross product without `dim` compares: it takes the first axis of size 3."""
+        for axis, n in enumerate(tensor.shape):
+            size = self.log.size(tensor, axis, n)
+            self.log.compared("eq", _expression(size), 3)
+            if n == 3:
+                return
+
     def _numel(self, tensor: Tensor, out: int) -> int:
         sizes = [self.log.size(tensor, axis, n) for axis, n in enumerate(tensor.shape)]
         return reduce(operator.mul, sizes) if sizes else out
+
+
+def _no_dim(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether `torch.cross` is called without `dim`."""
+    return kwargs.get("dim", args[2] if _len(args) > 2 else None) is None
 
 
 _len = builtins.len
