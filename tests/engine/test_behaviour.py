@@ -11,11 +11,11 @@ from torch_geometric.data import Data
 import nora
 from graphs import GRAPHS, double
 from nora.engine.backends.choice import pick_backend
-from nora.engine.changed import Removals
 from nora.engine.chunks import Chunks
 from nora.engine.engine import Engine
 from nora.engine.tally import Tally
 from nora.problem import build_problem
+from nora.problem.edit_batch import EditBatch
 
 
 def test_a_star_with_a_thousand_leaves():
@@ -53,7 +53,7 @@ def test_chunks_fit_the_memory_and_cover_every_node(hubs, gcn):
     nodes, cost, budget = torch.arange(150), engine.cost, 200_000
     for node in nodes:
         tally = Tally()
-        engine.influences(Removals.single(node.reshape(1)), tally)
+        engine.influences(EditBatch.remove_nodes(node.reshape(1)), tally)
         assert 0 < tally.bytes <= cost[node]
     cautious = [chunk for chunk, _ in Chunks(nodes, cost, budget)]
     assert torch.cat(cautious).equal(nodes)

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from graphs import barabasi
 from nora.engine.backends import compiled, vectorised
-from nora.engine.changed import Arriving, Changed, Removals
+from nora.engine.changed import Arriving, Changed
 from nora.engine.edges import Edges
 from nora.engine.sampling import BITS
+from nora.problem.edit_batch import EditBatch
 
 BACKENDS = {"compiled": compiled, "vectorised": vectorised}
 
@@ -21,7 +22,7 @@ def test_an_infinite_sum_matters_where_its_factor_changes(backend: str, turned: 
     """All rows are computed where the size of a change is unknown, and else as many as without that sum."""
     source, target = barabasi(300, 3)
     edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
-    removals, moved = Removals.single(torch.tensor([0])), torch.arange(1, 40)
+    removals, moved = EditBatch.remove_nodes(torch.tensor([0])), torch.arange(1, 40)
     changed = Changed(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
     ties = edges.ties(removals)
     sources = loops.find_sources(edges, removals, changed, ties)
@@ -52,7 +53,7 @@ def test_a_row_that_decides_is_computed_for_certain(backend: str) -> None:
     leaves = torch.arange(1, 201)
     edges = Edges(torch.cat([leaves, hub]), torch.cat([hub, leaves]), None, 201, "none")
     loops, moved = BACKENDS[backend], torch.tensor([0, 7])
-    removals = Removals.single(torch.tensor([3]))
+    removals = EditBatch.remove_nodes(torch.tensor([3]))
     changed = Changed(torch.tensor([0, 2]), moved, torch.zeros(2, 2).double())
     ties = edges.ties(removals)
     sources = loops.find_sources(edges, removals, changed, ties)
@@ -72,7 +73,7 @@ def test_a_row_that_decides_is_computed_for_certain(backend: str) -> None:
 def test_importance_saturates_and_no_row_is_moved_too_far(backend: str) -> None:
     source, target = barabasi(300, 3)
     edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
-    removals, moved = Removals.single(torch.tensor([0])), torch.arange(1, 40)
+    removals, moved = EditBatch.remove_nodes(torch.tensor([0])), torch.arange(1, 40)
     changed = Changed(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
     ties = edges.ties(removals)
     sources = loops.find_sources(edges, removals, changed, ties)

@@ -12,10 +12,10 @@ import nora
 from half import half
 from nora.engine.backends import pages
 from nora.engine.backends.choice import pick_backend
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine
 from nora.engine.steps.step import Chunk
 from nora.problem import build_problem
+from nora.problem.edit_batch import EditBatch
 
 NODES = 300
 
@@ -69,7 +69,7 @@ def test_blocks_give_what_steps_give_one_after_the_other(
     problem = build_problem(model, data)
     engine = Engine.prepare(problem, pick_backend(backend, problem, NODES))
     assert engine.plan.course.following, "nothing is handed on"
-    removals = Removals.single(torch.arange(NODES))
+    removals = EditBatch.remove_nodes(torch.arange(NODES))
     with torch.no_grad():
         at_once = engine.plan.run(Chunk(removals, NODES, engine.backend))
         one_by_one = engine.plan.run(Chunk(removals, NODES, engine.backend), seen={})

@@ -9,13 +9,13 @@ from torch_geometric.data import HeteroData
 
 import nora
 from nora.engine.backends import compiled, vectorised
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine
 from nora.engine.steps import mixers
 from nora.engine.steps.mixers import Mapped, Passed, Rectified
 from nora.engine.steps.step import Chunk
 from nora.models.timme import TIMME, TIMMEConv
 from nora.problem import build_problem
+from nora.problem.edit_batch import EditBatch
 
 RELATIONS = ("friend", "reply", "like")
 
@@ -74,7 +74,7 @@ def test_predictions_after_removals(seed: int, backend: object) -> None:
     groups = [[v] for v in range(min(n, 12))] + [[0, 1, 2], [n - 1, 1], list(range(1, n - 1))]
     ptr = torch.tensor([0, *(len(group) for group in groups)]).cumsum(0)
     changed = engine.changed_output(
-        Removals(ptr, torch.tensor([v for group in groups for v in group]))
+        EditBatch(ptr, torch.tensor([v for group in groups for v in group]), ptr * 0, ptr[:0])
     )
     for at, gone in enumerate(groups):
         expected, left = without(model, data, gone)
@@ -92,7 +92,7 @@ def test_signs_that_turn_are_seen() -> None:
     course, seen = engine.plan.course, {}
     relu = next(s for s in course.steps if isinstance(course.mixers.get(id(s)), Rectified))
     with torch.no_grad():
-        engine.plan.run(Chunk(Removals.single(torch.arange(40)), 40, vectorised), seen)
+        engine.plan.run(Chunk(EditBatch.remove_nodes(torch.arange(40)), 40, vectorised), seen)
     changed = seen[id(relu.inputs[0])]
     turned = (changed.rows > 0) != (relu.inputs[0].whole()[changed.node] > 0)
     assert int(turned.any(dim=1).sum()) > 40

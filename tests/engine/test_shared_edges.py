@@ -9,9 +9,9 @@ from torch_geometric import nn as pyg
 
 from nora.engine import edges, spaces
 from nora.engine.backends.choice import pick_backend
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine
 from nora.problem import build_problem
+from nora.problem.edit_batch import EditBatch
 
 LAYERS = {
     "GCNConv": lambda: pyg.GCNConv(6, 6),
@@ -52,7 +52,7 @@ def test_three_layers_sort_their_edges_as_often_as_two(name, hubs, monkeypatch):
         sorted_.clear()
         problem = build_problem(Layers(LAYERS[name], layers).double(), hubs)
         engine = Engine.prepare(problem, pick_backend("vectorised", problem, 3))
-        engine.influences(Removals.single(torch.tensor([0, 7, 120])))
+        engine.influences(EditBatch.remove_nodes(torch.tensor([0, 7, 120])))
         return len(sorted_)
 
     assert 0 < sorts(3) == sorts(2)  # the first layer alone reads rows that never change

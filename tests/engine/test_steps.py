@@ -10,12 +10,13 @@ from torch_geometric import nn as pyg
 import nora
 from nora.engine import rules
 from nora.engine.backends.choice import pick_backend
-from nora.engine.changed import Changed, Removals
+from nora.engine.changed import Changed
 from nora.engine.engine import Engine
 from nora.engine.linear import Linearised
 from nora.engine.plan import UnsupportedError
 from nora.engine.steps.step import Step, Value
 from nora.problem import build_problem
+from nora.problem.edit_batch import EditBatch
 
 
 class Heard(Step):
@@ -100,7 +101,7 @@ def test_it_is_followed_exactly(kind, hubs):
     model = Twice().double()
     engine = _engine(model, hubs)
     assert sum(type(step) is kind for step in engine.plan.steps) == 2
-    found = engine.influences(Removals.single(torch.arange(hubs.num_nodes)))
+    found = engine.influences(EditBatch.remove_nodes(torch.arange(hubs.num_nodes)))
     truth = nora.influence(model, hubs, "brute", progress=False)
     assert torch.allclose(found, truth.scores, atol=1e-12)
 

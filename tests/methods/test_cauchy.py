@@ -21,7 +21,6 @@ from half import half
 from networks import CLASSES, PLAIN, network, patchwork
 from nora import LinkPrediction, NodeClassification
 from nora.engine.backends import vectorised
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine
 from nora.engine.linear import Linearised
 from nora.engine.plan import Plan
@@ -32,6 +31,7 @@ from nora.engine.trace import trace
 from nora.methods.cauchy import calibrated, cauchy_scale
 from nora.problem import Problem, build_problem
 from nora.problem.checks import check_model
+from nora.problem.edit_batch import EditBatch
 from nora.problem.known_influences import label_tensor
 from nora.problem.task import Task
 from nora.results.agreement import pearson
@@ -90,7 +90,7 @@ def projections(problem: Problem, count: int = 3) -> tuple[Tensor, Tensor]:
     linearised = Linearised(Engine.prepare(problem, vectorised))
     before = problem.predict().detach()
     c = torch.randn(count, *before.shape, generator=torch.Generator().manual_seed(1)).double()
-    removals = Removals.single(torch.arange(problem.num_nodes))
+    removals = EditBatch.remove_nodes(torch.arange(problem.num_nodes))
     found = linearised.projections(removals, linearised.gradients(c), Tally())
     truth = torch.zeros_like(found)
     with torch.no_grad():

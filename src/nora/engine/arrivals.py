@@ -12,14 +12,15 @@ value of the space, so that nobody asks for what they were.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from nora.engine.changed import Changed, Gained
+from nora.engine.changed import Changed
 from nora.engine.edges import Edges, well_behaved
 from nora.engine.pointers import owner_of
 from nora.engine.spaces import Space
@@ -30,6 +31,8 @@ from nora.engine.steps.step import Rows, Step, Value
 from nora.engine.steps.weighted import WeightedSum
 from nora.engine.steps.whole import WholeOp
 from nora.engine.templates import CannotComeError, Templates
+from nora.problem.edge_lookup import EdgeType
+from nora.problem.edit_batch import AddedEdges
 
 if TYPE_CHECKING:
     from nora.engine.edges import Comes
@@ -41,30 +44,35 @@ class Arrivals:
 
     Args:
         templates: What edges become.
-        gained: The edges, by type.
+        added: The edges, by type.
         count: The number of edits in the chunk.
     """
 
-    def __init__(self, templates: Templates, gained: Sequence[Gained], count: int) -> None:
-        self.templates, self.gained, self.count = templates, gained, count
+    def __init__(
+        self, templates: Templates, added: Mapping[EdgeType, AddedEdges], count: int
+    ) -> None:
+        self.templates, self.count = templates, count
+        self.added: dict[EdgeType, AddedEdges] = {}  # in global ids
         self._rows: dict[int, tuple[Tensor, Space]] = {}
         self._index: dict[tuple[int, int, int], tuple[Tensor, Any]] = {}
         self._values: dict[int, tuple[Tensor, Value]] = {}
-        for one in gained:
-            templates.of(one.key)
+        for key, one in added.items():
+            templates.of(key)
+            source, target = one.edge_index + templates.shift(key)
+            self.added[key] = replace(one, source=source, target=target)
 
     @cached_property
     def loops(self) -> bool:
         """Whether a self-loop comes."""
-        return any(bool((one.source == one.target).any()) for one in self.gained)
+        return any(bool((one.source == one.target).any()) for one in self.added.values())
 
     def removal(self, space: Space) -> Tensor:
         """The edit that each new row of a space comes with `[rows]`."""
         if id(space) not in self._rows:
             parts = [
                 owner_of(one.ptr)
-                for one in self.gained
-                for _ in self.templates.slots(space, one.key)
+                for key, one in self.added.items()
+                for _ in self.templates.slots(space, key)
             ]
             found = torch.cat(parts) if parts else torch.empty(0, dtype=torch.long)
             self._rows[id(space)] = (found, space)
@@ -77,10 +85,10 @@ class Arrivals:
     def _start(self, space: Space, key: Any) -> int:
         """Where the new rows of a type begin in a space."""
         start = space.size
-        for one in self.gained:
-            if one.key == key:
+        for other, one in self.added.items():
+            if other == key:
                 break
-            start += len(self.templates.slots(space, one.key)) * len(one.source)
+            start += len(self.templates.slots(space, other)) * len(one)
         return start
 
     def index(self, space: Space, index: Tensor, target: Space) -> Tensor:
@@ -88,12 +96,12 @@ class Arrivals:
         known = (id(space), id(index), id(target))
         if known not in self._index:
             parts = []
-            for one in self.gained:
-                for rows in self.templates.slots(space, one.key):
-                    what, which = self.templates.end(rows, index, target, one.key)
+            for key, one in self.added.items():
+                for rows in self.templates.slots(space, key):
+                    what, which = self.templates.end(rows, index, target, key)
                     if what == "slot":
-                        every = torch.arange(len(one.source)) + which * len(one.source)
-                        parts.append(every + self._start(target, one.key))
+                        every = torch.arange(len(one)) + which * len(one)
+                        parts.append(every + self._start(target, key))
                     elif what == "row":
                         parts.append(torch.full_like(one.source, which))
                     else:
@@ -121,15 +129,15 @@ class Arrivals:
         made = 0
         for part, start in zip(step.inputs, step.starts, strict=False):
             mine = torch.full((self.more(part.space),), -1)
-            for one in self.gained:
-                whole = self.templates.slots(step.output.space, one.key)
-                every = torch.arange(len(one.source))
-                for at, rows in enumerate(self.templates.slots(part.space, one.key)):
+            for key, one in self.added.items():
+                whole = self.templates.slots(step.output.space, key)
+                every = torch.arange(len(one))
+                for at, rows in enumerate(self.templates.slots(part.space, key)):
                     for place, there in enumerate(whole):
                         if torch.equal(there, rows + start):
-                            first = self._start(part.space, one.key) - part.space.size
+                            first = self._start(part.space, key) - part.space.size
                             mine[first + at * len(every) + every] = (
-                                self._start(step.output.space, one.key) + place * len(every) + every
+                                self._start(step.output.space, key) + place * len(every) + every
                             )
             if bool((mine < 0).any()):
                 raise CannotComeError("new edges are put together with others in an unknown order")
@@ -179,17 +187,17 @@ class Arrivals:
     def _said(self, key: Any, name: str, value: Value) -> Tensor:
         """What was said of the new edges."""
         none = value.at(torch.zeros(0, dtype=torch.long))
-        one = next((each for each in self.gained if each.key == key), None)
+        one = self.added.get(key)
         if one is None:
             return none
         if name == "edge_index":
             return torch.stack([one.source, one.target], dim=1) - self.templates.shift(key).t()
         if name == "adj_t":
-            found = one.said.get("edge_weight")
-            return none.new_ones(len(one.source)) if found is None else found.to(none)
-        if name not in one.said:
+            found = one.attributes.get("edge_weight")
+            return none.new_ones(len(one)) if found is None else found.to(none)
+        if name not in one.attributes:
             raise CannotComeError(f"{name} of a new edge is not known")
-        return one.said[name].to(none)
+        return one.attributes[name].to(none)
 
     def comes(self, comes: Comes) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """The edges of a convolution that come: `removal`, `source`, `target`, `weight`; see `Comes`."""
@@ -217,9 +225,9 @@ class Arrivals:
     def _global(self, space: Space, ends: Tensor, side: int) -> Tensor:
         """Where the new rows of a space begin or end, by what its other rows do; `ends` is `[2, rows]`."""
         parts = []
-        for one in self.gained:
-            for rows in self.templates.slots(space, one.key):
-                which = self.templates.side(rows, ends, side, one.key)
+        for key, one in self.added.items():
+            for rows in self.templates.slots(space, key):
+                which = self.templates.side(rows, ends, side, key)
                 parts.append((one.source, one.target)[which])
         return torch.cat(parts) if parts else ends[side, :0]
 

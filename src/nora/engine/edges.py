@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.changed import Removals
 from nora.engine.ledger import enter, moved_all
 from nora.engine.pointers import owner_of
+from nora.problem.edit_batch import EditBatch
 from nora.sparse import csr_matrix
 
 if TYPE_CHECKING:
@@ -146,10 +146,10 @@ class Edges:
         place[order] = torch.arange(len(order), device=order.device)
         return indptr, found, place
 
-    def ties(self, removals: Removals, arrivals: Arrivals | None = None) -> Ties:
+    def ties(self, removals: EditBatch, arrivals: Arrivals | None = None) -> Ties:
         """The edges that a chunk of removals takes away or brings by themselves."""
-        parts = [self._lost(removals)] if removals.edge is not None else []
-        loops = [self._loops_lost(removals)] if removals.edge is not None and self.own_loops else []
+        parts = [self._lost(removals)] if len(removals.edge) else []
+        loops = [self._loops_lost(removals)] if len(removals.edge) and self.own_loops else []
         if arrivals is not None and self.comes is not None:
             come, replaced = self._gained(self.comes, arrivals)
             parts.append(come)
@@ -167,8 +167,7 @@ class Edges:
         ptr[1:] = torch.bincount(removal[left], minlength=len(removals)).cumsum(0)
         return Ties(ptr, *(column[left][order] for column in columns))
 
-    def _lost(self, removals: Removals) -> tuple[Tensor, ...]:
-        assert removals.edge is not None and removals.edge_ptr is not None
+    def _lost(self, removals: EditBatch) -> tuple[Tensor, ...]:
         indptr, found, place = self._own
         known = removals.edge < len(indptr) - 1
         number = removals.edge[known]
@@ -216,10 +215,9 @@ class Edges:
             weight,
         )
 
-    def _loops_lost(self, removals: Removals) -> tuple[Tensor, Tensor, Tensor]:
+    def _loops_lost(self, removals: EditBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Self-loops of the graph that go: `removal`, `node`, and the weight that the node gets then."""
         assert self.own_loops is not None and self.comes is not None
-        assert removals.edge is not None and removals.edge_ptr is not None
         number, node = self.own_loops
         order = number.argsort()
         at = torch.searchsorted(number[order], removals.edge).clamp(max=max(len(number) - 1, 0))

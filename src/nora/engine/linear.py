@@ -21,12 +21,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nora.engine.changed import Changed, Removals
+from nora.engine.changed import Changed
 from nora.engine.engine import Engine
 from nora.engine.plan import UnsupportedError, same
 from nora.engine.steps.step import Chunk, Step
 from nora.engine.tally import Tally
 from nora.engine.trace import decodes
+from nora.problem.edit_batch import EditBatch
 from nora.problem.tasks.link_prediction import LinkPrediction
 from nora.sparse import csr_matrix
 
@@ -130,7 +131,7 @@ class Linearised:
             {at: next(stacked) for at in self._outputs},
         )
 
-    def projections(self, removals: Removals, gradients: Gradients, tally: Tally) -> Tensor:
+    def projections(self, removals: EditBatch, gradients: Gradients, tally: Tally) -> Tensor:
         """First-order `c·δ(r)` of every removal and projection, `[c, k]`, float64."""
         count = gradients.cotangent.size(1)
         total = torch.zeros(len(removals), count, dtype=torch.double, device=self.prediction.device)
@@ -177,7 +178,7 @@ class Linearised:
         self,
         at: int,
         step: Step,
-        removals: Removals,
+        removals: EditBatch,
         changed: Changed,
         delta: Tensor,
         gradients: Gradients,

@@ -343,10 +343,14 @@ class Plan:
 
     def run(self, chunk: Chunk, seen: dict[int, Changed] | None = None) -> Changed:
         """Changed rows of the output for a chunk of removals; of every value in `seen`, by its id."""
-        edited = bool(chunk.removals.features)
-        rows = {id(self.features[kind]): c for kind, c in chunk.removals.features.items()}
-        if chunk.removals.gained:
-            arrivals = Arrivals(self.templates, chunk.removals.gained, len(chunk.removals))
+        batch = chunk.removals
+        edited = bool(batch.features)
+        rows = {
+            id(self.features[kind]): Changed(one.ptr, one.node, one.rows)
+            for kind, one in batch.features.items()
+        }
+        if batch.added_edges:
+            arrivals = Arrivals(self.templates, batch.added_edges, len(batch))
             chunk = replace(chunk, arrivals=arrivals)
             rows |= arrivals.seeds(self.steps)
             edited = True

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MessagePassing
 
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine
 from nora.engine.ledger import make_room
 from nora.engine.plan import UnsupportedError
 from nora.problem import Problem
+from nora.problem.edit_batch import EditBatch
 from nora.problem.removal import kept
 
 # Checking more often than this would cost more than the run itself.
@@ -156,7 +156,7 @@ def _seconds(engine: Engine, nodes: Tensor) -> float:
     engine = engine.with_tolerance(0)  # with a tally of its own
     start = time.perf_counter()
     with torch.no_grad():
-        engine.influences(Removals.single(nodes))
+        engine.influences(EditBatch.remove_nodes(nodes))
     return time.perf_counter() - start
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.vectorised import expanded, weigh
-from nora.engine.changed import LOST_DIGITS, Changed, Removals
+from nora.engine.changed import LOST_DIGITS, Changed
 from nora.engine.edges import Edges, Ties
 from nora.engine.edits import by_rules_alone, edges_of
 from nora.engine.engine import Engine
@@ -26,6 +26,7 @@ from nora.engine.plan import Plan
 from nora.engine.steps.moves import Concat, Gather
 from nora.engine.steps.step import EVERYWHERE, Chunk, Rows, Value
 from nora.engine.steps.sums import Attend, Propagate
+from nora.problem.edit_batch import ChangedFeatures, EditBatch
 
 # A sum is made anew after so many corrections, or if it is of so few messages.
 CORRECTIONS, FEW = 16, 8
@@ -118,13 +119,7 @@ class Written:
             change: The edit.
             write: Whether it is made for good.
         """
-        ptr = torch.tensor([0, 0])
-        none = torch.empty(0, dtype=torch.long)
-        features: dict[Any, Changed] = {}
-        if change.features is not None:
-            ids, rows = change.features
-            features = {None: Changed(torch.tensor([0, len(ids)]), ids, rows)}
-        removals = Removals(ptr, none, features=features)
+        removals = EditBatch.of(features={} if change.features is None else {None: change.features})
         chunk = Chunk(removals, self.plan.num_nodes, self.engine.backend)
         places: dict[int, tuple[Edges, Ties]] = {}
         for edges in edges_of(self.plan):
@@ -136,7 +131,7 @@ class Written:
             changed = self.plan.run(chunk, seen)
             _, item, after = self.engine.changed_items(removals, changed)
             if write:
-                self._write(seen, places, features)
+                self._write(seen, places, removals.features)
         return item, after
 
     def now(self, node: Tensor) -> Tensor:
@@ -207,7 +202,7 @@ class Written:
         self,
         seen: dict[int, Changed],
         places: dict[int, tuple[Edges, Ties]],
-        features: Mapping[Any, Changed],
+        features: Mapping[Any, ChangedFeatures],
     ) -> None:
         for kind, changed in features.items():
             _put(self.plan.features[kind], changed)
@@ -289,7 +284,7 @@ def _said(change: Change, name: str, like: Tensor | None) -> Tensor:
     return found.to(like.dtype).reshape(-1)
 
 
-def _put(value: Value, changed: Changed) -> None:
+def _put(value: Value, changed: Changed | ChangedFeatures) -> None:
     if value.base is not None:
         value.base[changed.node] = changed.rows
 

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.choice import FLOATS, BackendName
-from nora.engine.changed import Removals
 from nora.engine.linear import Gradients, Linearised
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
@@ -31,6 +30,7 @@ from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts, Part
 from nora.methods.brute import brute
 from nora.problem import Problem
+from nora.problem.edit_batch import EditBatch
 from nora.stacklevel import warn
 
 STEPS = 60
@@ -93,7 +93,7 @@ def cauchy(
         count = min(at_once, samples - first)
         gradients = linearised.gradients(_cotangent(problem, linearised, count, generator))
 
-        def ask(removals: Removals, tally: Tally, gradients: Gradients = gradients) -> Tensor:
+        def ask(removals: EditBatch, tally: Tally, gradients: Gradients = gradients) -> Tensor:
             return linearised.projections(removals, gradients, tally)
 
         for nodes, values in engine.by_chunks(ask, asked, budget // 2, workers):

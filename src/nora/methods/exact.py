@@ -28,7 +28,6 @@ import torch
 
 from nora.engine.backends.choice import BackendName
 from nora.engine.calibration import Calibration
-from nora.engine.changed import Removals
 from nora.engine.engine import Engine, Pruning
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
@@ -38,6 +37,7 @@ from nora.methods import METHODS, MethodFacts, Part
 from nora.methods.brute import brute
 from nora.problem import Problem
 from nora.problem.checks import check_deterministic
+from nora.problem.edit_batch import EditBatch
 from nora.stacklevel import warn
 
 
@@ -166,7 +166,7 @@ def _estimated(
     done: list[torch.Tensor],
 ) -> Generator[Part, None, dict[str, Any]]:
     """Yield estimates with their standard errors; first some nodes that are exact. Returns what these say."""
-    removals = Removals.single(problem.nodes.cpu())
+    removals = EditBatch.remove_nodes(problem.nodes.cpu())
     calibration = Calibration.of(engine, pruned, removals, memory, workers)
     if disagreement := calibration.disagreement():
         warn(disagreement, UserWarning)
@@ -176,6 +176,6 @@ def _estimated(
     rest = problem.nodes[~torch.isin(problem.nodes, known)]
     for nodes, found in pruned.by_chunks(pruned.estimates, rest, memory, workers):
         done.append(nodes)
-        chunk = Removals.single(nodes.cpu())
+        chunk = EditBatch.remove_nodes(nodes.cpu())
         yield nodes, *calibration.scored(found, engine, chunk, memory, workers)
     return calibration.facts()

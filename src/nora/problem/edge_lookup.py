@@ -105,7 +105,7 @@ class EdgeLookup:
         >>> EdgeLookup(path).named([(2, 1)])
         {None: tensor([[1],
                 [2]])}
-        >>> EdgeLookup(path).numbers({None: torch.tensor([[1], [2]])})
+        >>> EdgeLookup(path).edge_ids({None: torch.tensor([[1], [2]])})
         tensor([2, 3])
     """
 
@@ -253,8 +253,8 @@ class EdgeLookup:
             found[edge_type] = own.distinct(pairs)
         return found
 
-    def numbers(self, edges: Mapping[EdgeType, Tensor], said: bool | None = None) -> Tensor:
-        """The numbers of edges as `named` gives them, all copies in all directions, `[M]` sorted."""
+    def edge_ids(self, edges: Mapping[EdgeType, Tensor], said: bool | None = None) -> Tensor:
+        """The ids of edges as `named` gives them, all copies in all directions, `[M]` sorted."""
         return self.units(edges, said)[1].unique()
 
     def columns(self, numbers: Tensor) -> dict[EdgeType, Tensor]:

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from nora.files import read_json, written_atomically
 from nora.problem.edge_lookup import EdgeLookup
-from nora.problem.edit_resolution import Resolved, resolve
+from nora.problem.edit_batch import EditBatch
+from nora.problem.edit_resolution import resolve
 from nora.problem.node_index import Graph
 
 
@@ -78,8 +79,8 @@ class Edits:
         )
         return f"Edits({said})"
 
-    def resolved(self, data: Graph, lookup: EdgeLookup | None = None) -> Resolved:
-        """What the edits mean for a graph, checked.
+    def resolve(self, data: Graph, lookup: EdgeLookup | None = None) -> EditBatch:
+        """What the edits mean for a graph, checked: a batch of this one edit.
 
         Args:
             data: The graph.
@@ -89,7 +90,7 @@ class Edits:
 
     def apply(self, data: Graph) -> Graph:
         """The graph after the edits; `data` is left as it is. Remaining nodes are renumbered from 0."""
-        return self.resolved(data).apply(data)
+        return self.resolve(data).apply(data)
 
     def undo(self, data: Graph) -> Edits:
         """The edits that lead from `self.apply(data)` back to `data`.
@@ -99,7 +100,7 @@ class Edits:
         """
         from nora.problem.edit_inverse import inverse
 
-        return inverse(self.resolved(data), data)
+        return inverse(self.resolve(data), data)
 
     def __add__(self, other: Edits) -> Edits:
         """Both, one after the other, in the ids of the same graph; what undoes each other is left out.

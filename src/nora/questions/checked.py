@@ -16,7 +16,7 @@ from nora.problem import Problem, Transform, build_problem
 from nora.problem.calling import Forward
 from nora.problem.checks import check_deterministic, check_model
 from nora.problem.edge_lookup import EdgeLookup, EdgeType
-from nora.problem.edit_resolution import Resolved
+from nora.problem.edit_batch import EditBatch
 from nora.problem.edits import Edits
 from nora.problem.known_influences import Labels, label_tensor
 from nora.problem.naming import Naming
@@ -189,9 +189,13 @@ class Checked:
         """The numbers of each of them: `ptr [k+1]`, `number`."""
         return self.edges.units(self.every_edge)
 
-    def resolved(self, edits: Edits) -> Resolved:
+    def with_ids(self, edits: Edits) -> Edits:
+        """Edits with the names of nodes replaced by ids."""
+        return self._naming.edits(edits)
+
+    def resolve(self, edits: Edits) -> EditBatch:
         """What edits mean for this graph, names replaced by ids; raises when they contradict it."""
-        return self._naming.edits(edits).resolved(self.data, self.edges)
+        return self.with_ids(edits).resolve(self.data, self.edges)
 
     def named_edges(self, edges: Any) -> dict[EdgeType, Tensor]:
         """Edges of the graph as given, by type, names of their ends replaced by ids.

@@ -11,9 +11,9 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from nora.engine.changed import Removals
 from nora.problem import Transform
 from nora.problem.calling import Forward
+from nora.problem.edit_batch import EditBatch
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
 from nora.progress import progress_bar
@@ -100,8 +100,8 @@ def find_fragile(
     asked = session.problem()
     problem = replace(asked, task=asked.task.on_every_class())
     start = time.perf_counter()
-    edges = Removals.of_edges(*session.edge_units) if by == "edges" else None
-    removals = Removals.single(problem.nodes) if edges is None else edges
+    edges = EditBatch.remove_edges(*session.edge_units) if by == "edges" else None
+    removals = EditBatch.remove_nodes(problem.nodes) if edges is None else edges
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
     with problem.evaluating(), torch.no_grad():
         effects = prepared_effects(session, problem, method, len(removals), how)

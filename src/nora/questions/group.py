@@ -23,10 +23,10 @@ import torch
 from torch import nn
 
 from nora.arguments import check_whole
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
 from nora.problem import Transform
 from nora.problem.calling import Forward
+from nora.problem.edit_batch import EditBatch
 from nora.problem.measuring import Asked, is_definition
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
@@ -147,7 +147,7 @@ def grow_group(
             together = torch.tensor(sorted(nodes))
             if measuring is None:
                 return effects.total(together)
-            removals = Removals.group(together.to(effects.before.device))
+            removals = EditBatch.of(together.to(effects.before.device))
             ((_, values),) = sums_of(effects, removals, measuring, How())
             return float(values[0, 0].abs())
 

@@ -24,13 +24,13 @@ from nora.problem.calling import Forward
 from nora.problem.content import content_digest
 from nora.problem.edge_lookup import Ways
 from nora.problem.edge_sets import Kind, node_counts
-from nora.problem.edit_resolution import Resolved
+from nora.problem.edit_batch import EditBatch
 from nora.problem.edited import After, predict_after
 from nora.problem.edits import Edits
 from nora.problem.node_index import Graph, NodeIndex
 from nora.problem.task import Task
-from nora.questions.live_ids import Moved, by_kind, pairs_of
-from nora.questions.live_rows import EXPECTED, Difference, amount, begun
+from nora.questions.live_ids import Moved, pairs_of
+from nora.questions.live_rows import EXPECTED, Difference, begun
 from nora.questions.session import Session
 from nora.questions.what_if import named_edges
 from nora.results.effect import Effect
@@ -57,7 +57,7 @@ class State:
 
     session: Session
     since: Edits
-    done: Resolved
+    done: EditBatch
     place: dict[Kind, Tensor]
     predictions: Tensor
 
@@ -75,12 +75,11 @@ class Asked:
 
     session: Session
     edits: Edits
-    done: Resolved
+    done: EditBatch
     place: dict[Kind, Tensor]
 
 
-NONE = torch.empty(0, dtype=torch.long)
-NOTHING = Resolved(NONE, {}, NONE, {}, {})
+NOTHING = EditBatch.of()
 
 
 class Live:
@@ -159,7 +158,7 @@ class Live:
     def data(self) -> Graph:
         """The graph now, as if it were made anew: its nodes are numbered from 0 without gaps."""
         state = self._state
-        return state.session.resolved(state.since).apply(state.session.data)
+        return state.session.resolve(state.since).apply(state.session.data)
 
     def effect_of(self, edits: Edits) -> Effect:
         """Who would change, by how much, towards which class; nothing is applied."""
@@ -174,7 +173,7 @@ class Live:
         self._past.append(self._state)
         self._state = State(asked.session, asked.edits, asked.done, asked.place, rows)
         kept = KEPT if isinstance(self._written, Written) else 1
-        if amount(asked.done) > kept * self._renew_after:
+        if asked.done.size > kept * self._renew_after:
             self._renew()
         return effect
 
@@ -268,15 +267,15 @@ class Live:
     def _renew(self) -> None:
         """Make the graph as it is the snapshot."""
         state = self._state
-        done = state.session.resolved(state.since)
+        done = state.session.resolve(state.since)
         session = self._session(done.apply(state.session.data))
-        gone = by_kind(done.removed, state.session.node_index)
-        counts, more = node_counts(state.session.data), done.added_counts()
+        gone = state.session.node_index.by_type(done.node)
+        counts, more = node_counts(state.session.data), done.added_counts
         place = {}
         for kind, there in state.place.items():
             count = counts[kind] + more.get(kind, 0)
             left = torch.ones(count, dtype=torch.bool)
-            left[gone.get(kind, there[:0])] = False
+            left[gone[kind]] = False
             new = torch.where(left, left.long().cumsum(0) - 1, -1)
             place[kind] = torch.where(there >= 0, new[there.clamp(min=0)], -1) if count else there
         self._state = State(session, Edits(), NOTHING, place, state.predictions)
@@ -301,7 +300,7 @@ class Live:
         state = self._state
         session = state.session
         came, come = (
-            session.resolved(Edits(add_nodes=one.add_nodes)).added_counts()
+            session.resolve(Edits(add_nodes=one.add_nodes)).added_counts
             for one in (state.since, edits)
         )
         place = dict(state.place)
@@ -319,7 +318,7 @@ class Live:
             undirected=self._both_ways if edits.undirected is None else edits.undirected,
         )
         both = state.since + mine if state.since else mine
-        done = session.resolved(both)
+        done = session.resolve(both)
         for kind, gone in moved.gone(edits.remove).items():
             place[kind] = place[kind].clone()
             place[kind][gone] = -1
@@ -362,7 +361,7 @@ class Live:
         place = asked.place[self._kind]
         rows = self._own(asked.session, after.predictions)
         if after.added is not None:
-            counts = asked.done.added_counts()
+            counts = asked.done.added_counts
             before = 0
             for kind in asked.session.node_index.types:
                 if kind == self._kind:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from nora.problem.edge_lookup import EdgeType
@@ -32,7 +31,7 @@ class Moved:
 
     def gone(self, nodes: Any) -> dict[Kind, Tensor]:
         """Nodes by type, in the ids of the first graph."""
-        return by_kind(self.index.ids(nodes), self.index)
+        return self.index.by_type(self.index.ids(nodes))
 
     def _at(self, kind: Kind, node: int, place: Mapping[Kind, Tensor]) -> int:
         if not 0 <= node < len(place[kind]):
@@ -93,13 +92,3 @@ def pairs_of(given: Any) -> list[Any]:
         if len(pair) not in (2, 3):
             raise TypeError(f"edges must be pairs of node ids, e.g. [(3, 17)], got {pair!r}")
     return found
-
-
-def by_kind(ids: Tensor, index: NodeIndex) -> dict[Kind, Tensor]:
-    """Global ids by type, as ids within it."""
-    if not index.types:
-        return {None: ids}
-    found: dict[Kind, list[int]] = {}
-    for kind, node in index.located(ids):
-        found.setdefault(kind, []).append(node)
-    return {kind: torch.tensor(nodes) for kind, nodes in found.items()}

@@ -19,7 +19,7 @@ from nora.engine.effects import Effects
 from nora.engine.written import Change, Written, cannot_write
 from nora.problem.edge_lookup import EdgeLookup
 from nora.problem.edge_sets import Rewriting, edge_companions, rewrite
-from nora.problem.edit_resolution import Resolved
+from nora.problem.edit_batch import EditBatch
 from nora.questions.session import Session
 
 # A graph that changes once will change again: an engine pays.
@@ -64,12 +64,14 @@ class Difference:
         place: Where every id is in that graph; nodes that have come since follow its own.
     """
 
-    def __init__(self, session: Session, before: Resolved, after: Resolved, place: Tensor) -> None:
+    def __init__(
+        self, session: Session, before: EditBatch, after: EditBatch, place: Tensor
+    ) -> None:
         self.session, self.before, self.after = session, before, after
         self.lookup: EdgeLookup = session.edges
         self.own = self.lookup.types[None]
         count = int(session.num_nodes) + max(
-            (one.added_counts().get(None, 0) for one in (before, after)), default=0
+            (one.added_counts.get(None, 0) for one in (before, after)), default=0
         )
         self.ids = torch.full((count,), -1)
         there = (place >= 0).nonzero().flatten()
@@ -83,7 +85,7 @@ class Difference:
         pairs = sorted(self._affected(written))
         known = (self._ids(pairs) >= 0).all(dim=0).tolist()
         pairs = [pair for pair, both in zip(pairs, known, strict=True) if both]
-        gone = set(self.after.removed.tolist())
+        gone = set(self.after.node.tolist())
         gained, said = [], []
         come = self._come(self.after)
         for pair in pairs:
@@ -102,7 +104,7 @@ class Difference:
 
     def _affected(self, written: Written) -> set[tuple[int, int]]:
         """Pairs of nodes between which anything goes or comes."""
-        one, other = (set(done.numbers.tolist()) for done in (self.before, self.after))
+        one, other = (set(done.edge.tolist()) for done in (self.before, self.after))
         number = torch.tensor(sorted(one ^ other), dtype=torch.long)
         found = {tuple(pair) for pair in self.own.edges.cpu()[:, number].t().tolist()}
         counts = [
@@ -110,7 +112,7 @@ class Difference:
             for done in (self.before, self.after)
         ]
         found |= {key[0] for key in (counts[0] - counts[1]) + (counts[1] - counts[0])}
-        gone, now = set(self.before.removed.tolist()), set(self.after.removed.tolist())
+        gone, now = set(self.before.node.tolist()), set(self.after.node.tolist())
         for node in now - gone:
             pairs = written.neighbours(int(self.ids[node]))
             found |= {tuple(pair) for pair in self.place[pairs].t().tolist()}
@@ -125,30 +127,27 @@ class Difference:
         if max(pair) >= min(self.own.sizes):
             return []
         _, column = self.own.columns(torch.tensor([[pair[0]], [pair[1]]]))
-        lost = torch.isin(column + self.own.start, self.after.numbers)
+        lost = torch.isin(column + self.own.start, self.after.edge)
         return [
             {key: value[at].cpu() for key, value in self.said.items()}
             for at in column[~lost].tolist()
         ]
 
     @staticmethod
-    def _come(done: Resolved) -> dict[tuple[int, int], list[dict[str, Tensor]]]:
+    def _come(done: EditBatch) -> dict[tuple[int, int], list[dict[str, Tensor]]]:
         """What is said of the edges that come, by their ends."""
         found: dict[tuple[int, int], list[dict[str, Tensor]]] = {}
-        one = done.gained.get(None)
+        one = done.added_edges.get(None)
         if one is not None:
-            for at, (source, target) in enumerate(one.edges.t().tolist()):
+            for at, (source, target) in enumerate(one.edge_index.t().tolist()):
                 rows = {key: value[at] for key, value in one.attributes.items()}
                 found.setdefault((source, target), []).append(rows)
         return found
 
     def _features(self) -> tuple[Tensor, Tensor] | None:
         old, new = (
-            dict(zip(ids.tolist(), rows, strict=True))
-            for ids, rows in (
-                done.features.get(None, (torch.empty(0, dtype=torch.long), torch.empty(0)))
-                for done in (self.before, self.after)
-            )
+            {} if one is None else dict(zip(one.node.tolist(), one.rows, strict=True))
+            for one in (done.features.get(None) for done in (self.before, self.after))
         )
         found = {
             node: row
@@ -156,10 +155,10 @@ class Difference:
             if node not in old or not torch.equal(old[node], row)
         }
         found |= {node: self.session.data.x[node] for node in old if node not in new}
-        count, more = self.session.num_nodes, self.after.added.get(None, {}).get("x")
-        first = self.before.added_counts().get(None, 0)
+        count, more = self.session.num_nodes, self.after.added_nodes.get(None)
+        first = self.before.added_counts.get(None, 0)
         if more is not None:
-            found |= {count + at: more[at] for at in range(first, len(more))}
+            found |= {count + at: more.rows["x"][at] for at in range(first, len(more))}
         found = {node: row for node, row in found.items() if int(self.ids[node]) >= 0}
         if not found:
             return None
@@ -170,10 +169,3 @@ class Difference:
 
 def _key(copy: dict[str, Tensor]) -> tuple[Any, ...]:
     return tuple((key, *value.flatten().tolist()) for key, value in sorted(copy.items()))
-
-
-def amount(done: Resolved) -> int:
-    """How much edits change."""
-    rows = sum(len(ids) for ids, _ in done.features.values())
-    come = sum(one.edges.size(1) for one in done.gained.values())
-    return len(done.removed) + len(done.numbers) + come + rows + sum(done.added_counts().values())

@@ -10,11 +10,11 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
 from nora.engine.steps.step import EVERYWHERE
 from nora.problem import Transform
 from nora.problem.calling import Forward
+from nora.problem.edit_batch import EditBatch
 from nora.problem.measuring import Asked, is_definition
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
@@ -244,5 +244,7 @@ def within_reach(effects: Effects, ends: Tensor) -> Tensor:
     # Where the model takes another branch without a node, everything may change.
     every = torch.arange(problem.num_nodes)
     return (
-        (near.cpu() | effects.engine.plan.guards.broken(Removals.single(every))).nonzero().flatten()
+        (near.cpu() | effects.engine.plan.guards.broken(EditBatch.remove_nodes(every)))
+        .nonzero()
+        .flatten()
     )

@@ -18,12 +18,12 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from torch import Tensor
 
-from nora.engine.changed import Removals
 from nora.engine.schedule import MissingError, Schedule, in_shards
 from nora.engine.store import MANIFEST
 from nora.files import read_json
 from nora.machine import usable_cores
 from nora.problem import Problem
+from nora.problem.edit_batch import EditBatch
 from nora.questions.session import Session
 from nora.questions.workers import Answered, Question, answer_in_pool, session_parts
 from nora.stacklevel import warn
@@ -146,9 +146,9 @@ class Spread:
         folder = self.session.folder
         assert folder is not None, "see kept_for"
         folder = folder.absolute()
-        removals = Removals.single(ids)
+        removals = EditBatch.remove_nodes(ids)
         if question.of == "edges":
-            removals = Removals.of_edges(*self.session.edge_units).picked(ids)
+            removals = EditBatch.remove_edges(*self.session.edge_units).pick(ids)
         cost = self.session.prepared.engine(problem, removals=len(ids)).cost_of(removals)
         schedule = Schedule(cost, workers())
         digest = hashlib.sha256(sent).hexdigest() + read_json(folder / MANIFEST)["sha256"]

@@ -21,13 +21,13 @@ from torch import Tensor, nn
 
 from nora.arguments import check_number, check_whole
 from nora.engine.backends.choice import FLOATS
-from nora.engine.changed import Removals
 from nora.engine.effects import Effects
 from nora.engine.engine import Engine
 from nora.engine.steps.step import EVERYWHERE
 from nora.methods import METHODS
 from nora.problem import Problem, Transform
 from nora.problem.calling import Forward
+from nora.problem.edit_batch import EditBatch
 from nora.problem.measuring import Asked, Measuring
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
@@ -290,5 +290,5 @@ def reach_bound(problem: Problem, engine: Engine | None, largest: float | None =
     # Its own predictions do not count; an isolated node changes nothing.
     bound = np.maximum(np.minimum(total, weight.sum()) - weight, 0.0)
     # Where the model takes another branch without a node, everything may change.
-    broken = engine.plan.guards.broken(Removals.single(torch.arange(n))).numpy()
+    broken = engine.plan.guards.broken(EditBatch.remove_nodes(torch.arange(n))).numpy()
     return torch.from_numpy(np.where(broken, weight.sum() - weight, bound))

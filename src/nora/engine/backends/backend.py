@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
-from nora.engine.changed import Arriving, Attention, Changed, Reach, Removals, Sums, Turning
+from nora.engine.changed import Arriving, Attention, Changed, Reach, Sums, Turning
 from nora.engine.edges import Edges, Ties
+from nora.problem.edit_batch import EditBatch
 
 if TYPE_CHECKING:
     from nora.engine.steps.step import Chunk, Then
@@ -20,14 +21,14 @@ class Backend(Protocol):
     __name__: str
 
     def find_sources(
-        self, edges: Edges, removals: Removals, changed: Changed, ties: Ties
+        self, edges: Edges, removals: EditBatch, changed: Changed, ties: Ties
     ) -> tuple[Tensor, ...]:
         """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Reach`."""
 
     def expand(
         self,
         edges: Edges,
-        removals: Removals,
+        removals: EditBatch,
         sources: tuple[Tensor, ...],
         also: tuple[Tensor, Tensor],
         ties: Ties,
@@ -81,7 +82,7 @@ class Backend(Protocol):
     def attend(
         self,
         edges: Edges,
-        removals: Removals,
+        removals: EditBatch,
         changed: Changed,
         reach: Reach,
         base: Attention,
@@ -104,7 +105,7 @@ class Backend(Protocol):
         self,
         incident: tuple[Tensor, Tensor],
         pairs: Tensor,
-        removals: Removals,
+        removals: EditBatch,
         changed: Changed,
     ) -> tuple[Tensor, ...]:
         """Surviving pairs with a changed end: `ptr [c+1]`, `pair [Q]`, `ends [2, Q]`.

@@ -41,20 +41,12 @@ from nora.engine.backends.arrays import (
 )
 from nora.engine.backends.choice import FLOATS
 from nora.engine.backends.pages import room
-from nora.engine.changed import (
-    LOST_DIGITS,
-    Arriving,
-    Attention,
-    Changed,
-    Reach,
-    Removals,
-    Sums,
-    Turning,
-)
+from nora.engine.changed import LOST_DIGITS, Arriving, Attention, Changed, Reach, Sums, Turning
 from nora.engine.edges import Edges, Ties
 from nora.engine.steps.following import put_together, through
 from nora.engine.steps.step import BLOCK_BYTES, Chunk, Then
 from nora.engine.steps.weighted import WeightedSum
+from nora.problem.edit_batch import EditBatch
 
 _CODES = {"none": loops.NONE, "mean": loops.MEAN, "sym": loops.SYM}
 # Rows no wider than this are added to where they stand; wider ones are put together one after the other.
@@ -117,7 +109,7 @@ def _ties(edges: Edges, ties: Ties) -> TieArrays:
 
 
 def find_sources(
-    edges: Edges, removals: Removals, changed: Changed, ties: Ties
+    edges: Edges, removals: EditBatch, changed: Changed, ties: Ties
 ) -> tuple[Tensor, ...]:
     """See `Backend.find_sources`."""
     removed, rows = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
@@ -128,7 +120,7 @@ def find_sources(
 
 def expand(
     edges: Edges,
-    removals: Removals,
+    removals: EditBatch,
     sources: tuple[Tensor, ...],
     also: tuple[Tensor, Tensor],
     ties: Ties,
@@ -253,7 +245,7 @@ def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
 
 def attend(
     edges: Edges,
-    removals: Removals,
+    removals: EditBatch,
     changed: Changed,
     reach: Reach,
     base: Attention,
@@ -329,7 +321,7 @@ def _marks(*sizes: int) -> Marks:
 
 
 def touched_pairs(
-    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: Removals, changed: Changed
+    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: EditBatch, changed: Changed
 ) -> tuple[Tensor, ...]:
     """See `Backend.touched_pairs`."""
     seen = np.zeros(pairs.size(1), dtype=np.bool_)

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from nora.engine.backends.drawing import draw as draw
 from nora.engine.backends.drawing import messages_that_count as messages_that_count
-from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Removals, Sums, Turning
+from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Sums, Turning
 from nora.engine.edges import Edges, Ties
 from nora.engine.pointers import owner_of
 from nora.problem import task
+from nora.problem.edit_batch import EditBatch
 
 if TYPE_CHECKING:
     from nora.engine.steps.step import Chunk, Then
@@ -46,7 +47,7 @@ def find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     return at, keys[at] == wanted
 
 
-def rescaled(edges: Edges, removals: Removals, ties: Ties) -> tuple[Tensor, Tensor]:
+def rescaled(edges: Edges, removals: EditBatch, ties: Ties) -> tuple[Tensor, Tensor]:
     """Pairs whose degree changes (sorted keys, removed nodes included) and their new `left`."""
     indptr, target, edge = edges.by_source
     owner, position, _ = expanded(indptr, removals.node)
@@ -68,7 +69,7 @@ def rescaled(edges: Edges, removals: Removals, ties: Ties) -> tuple[Tensor, Tens
 
 
 def find_sources(
-    edges: Edges, removals: Removals, changed: Changed, ties: Ties
+    edges: Edges, removals: EditBatch, changed: Changed, ties: Ties
 ) -> tuple[Tensor, ...]:
     """See `Backend.find_sources`."""
     n = edges.num_nodes
@@ -94,7 +95,7 @@ def find_sources(
 
 def expand(
     edges: Edges,
-    removals: Removals,
+    removals: EditBatch,
     sources: tuple[Tensor, ...],
     also: tuple[Tensor, Tensor],
     ties: Ties,
@@ -272,7 +273,7 @@ def union(a: Changed, b: Changed, num_nodes: int) -> tuple[Tensor, ...]:
 
 def attend(
     edges: Edges,
-    removals: Removals,
+    removals: EditBatch,
     changed: Changed,
     reach: Reach,
     base: Attention,
@@ -358,7 +359,7 @@ def weigh(
 
 
 def touched_pairs(
-    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: Removals, changed: Changed
+    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: EditBatch, changed: Changed
 ) -> tuple[Tensor, ...]:
     """See `Backend.touched_pairs`."""
     indptr, edge = incident

@@ -14,12 +14,13 @@ from nora.engine.backends.vectorised import (
     gone_by_themselves,
     with_those_that_come,
 )
-from nora.engine.changed import Changed, Removals
+from nora.engine.changed import Changed
 from nora.engine.edges import Edges, Ties
 from nora.engine.pointers import owner_of
+from nora.problem.edit_batch import EditBatch
 
 
-def remaining_degree(edges: Edges, removals: Removals, ties: Ties) -> Tensor:
+def remaining_degree(edges: Edges, removals: EditBatch, ties: Ties) -> Tensor:
     """What the normalisation divides by after each removal, `[c, N]`, float64."""
     indptr, target, edge = edges.by_source
     owner, position, _ = expanded(indptr, removals.node)
@@ -59,7 +60,7 @@ def _hear_anew(edges: Edges, ties: Ties, messages: Tensor, heard: Tensor) -> Non
 
 
 def propagate_everywhere(
-    edges: Edges, removals: Removals, rows: Changed, plus: Tensor, more: Changed, ties: Ties
+    edges: Edges, removals: EditBatch, rows: Changed, plus: Tensor, more: Changed, ties: Ties
 ) -> Changed:
     """New sums of all remaining nodes.
 

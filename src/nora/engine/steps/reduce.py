@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.vectorised import expanded, find
-from nora.engine.changed import LOST_DIGITS, Changed, Removals, scales
+from nora.engine.changed import LOST_DIGITS, Changed, scales
 from nora.engine.spaces import Space
 from nora.engine.steps.moves import filled, ptr_of, sorted_by_removal
 from nora.engine.steps.step import EVERYWHERE, Chunk, Move, Step, Value
+from nora.problem.edit_batch import EditBatch
 
 # So few rows cost no more to sum anew than to correct.
 FEW = 6
@@ -259,7 +260,7 @@ def _flat(rows: Tensor) -> Tensor:
 class Pairs:
     """Some pairs (removal, row)."""
 
-    def __init__(self, removals: Removals, removal: Tensor, node: Tensor) -> None:
+    def __init__(self, removals: EditBatch, removal: Tensor, node: Tensor) -> None:
         self.removals, self.removal, self.node = removals, removal, node
 
     def picked(self, which: Tensor | slice) -> Pairs:

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from nora.engine.backends.backend import Backend
-from nora.engine.changed import Changed, Removals
+from nora.engine.changed import Changed
 from nora.engine.edges import Edges, Ties
 from nora.engine.ledger import enter, moved
 from nora.engine.spaces import Space
 from nora.engine.tally import Tally
+from nora.problem.edit_batch import EditBatch
 
 if TYPE_CHECKING:
     from nora.engine.arrivals import Arrivals
@@ -111,7 +112,7 @@ class Passing(Protocol):
 class Chunk:
     """One chunk of removals on its way through the plan."""
 
-    removals: Removals
+    removals: EditBatch
     num_nodes: int
     backend: Backend
     tolerance: float = 0.0
