@@ -24,7 +24,7 @@ def test_an_infinite_sum_matters_where_its_factor_changes(backend: str, turned: 
     edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
     removals, moved = EditBatch.remove_nodes(torch.tensor([0])), torch.arange(1, 40)
     changed = Changed(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
-    ties = edges.ties(removals)
+    ties = edges.delta(removals)
     sources = loops.find_sources(edges, removals, changed, ties)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
 
@@ -55,7 +55,7 @@ def test_a_row_that_decides_is_computed_for_certain(backend: str) -> None:
     loops, moved = BACKENDS[backend], torch.tensor([0, 7])
     removals = EditBatch.remove_nodes(torch.tensor([3]))
     changed = Changed(torch.tensor([0, 2]), moved, torch.zeros(2, 2).double())
-    ties = edges.ties(removals)
+    ties = edges.delta(removals)
     sources = loops.find_sources(edges, removals, changed, ties)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
     ones = torch.ones(201).double()
@@ -75,7 +75,7 @@ def test_importance_saturates_and_no_row_is_moved_too_far(backend: str) -> None:
     edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
     removals, moved = EditBatch.remove_nodes(torch.tensor([0])), torch.arange(1, 40)
     changed = Changed(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
-    ties = edges.ties(removals)
+    ties = edges.delta(removals)
     sources = loops.find_sources(edges, removals, changed, ties)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
     ones = torch.ones(300).double()

@@ -35,7 +35,7 @@ from nora.problem.edge_lookup import EdgeType
 from nora.problem.edit_batch import AddedEdges
 
 if TYPE_CHECKING:
-    from nora.engine.edges import Comes
+    from nora.engine.edges import AddedEdgeRule
     from nora.engine.plan import Plan
 
 
@@ -199,20 +199,28 @@ class Arrivals:
             raise CannotComeError(f"{name} of a new edge is not known")
         return one.attributes[name].to(none)
 
-    def comes(self, comes: Comes) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """The edges of a convolution that come: `removal`, `source`, `target`, `weight`; see `Comes`."""
-        space = comes.space
-        removal = self.removal(space)
-        source, target = (self._global(space, comes.ends, side) for side in (0, 1))
-        weight = None
-        if comes.weight is not None:
-            weight = self._beside(comes.weight, space).reshape(-1)
-        if comes.kind is not None:
-            value, number = comes.kind
-            mine = self._beside(value, space) == number
-            removal, source, target = removal[mine], source[mine], target[mine]
-            weight = None if weight is None else weight[mine]
-        return removal, source, target, weight
+    def of_convolution(self, rule: AddedEdgeRule) -> tuple[Tensor, ...]:
+        """Added edges of a convolution: `edit`, `which` of all added edges, `source`, `target`, `weight`."""
+        space = rule.space
+        edit, which = self.removal(space), self._which(space)
+        source, target = (self._global(space, rule.ends, side) for side in (0, 1))
+        weight = torch.ones_like(edit, dtype=torch.double)
+        if rule.weight is not None:
+            weight = self._beside(rule.weight, space).reshape(-1).double()
+        columns = (edit, which, source, target, weight)
+        if rule.kind is None:
+            return columns
+        value, wanted = rule.kind
+        mine = self._beside(value, space) == wanted
+        return tuple(column[mine] for column in columns)
+
+    def _which(self, space: Space) -> Tensor:
+        """Which of all added edges each new row of a space is `[rows]`."""
+        parts, start = [self.removal(space)[:0]], 0
+        for key, one in self.added.items():
+            parts += [torch.arange(len(one)) + start] * len(self.templates.slots(space, key))
+            start += len(one)
+        return torch.cat(parts)
 
     def _beside(self, value: Value, space: Space) -> Tensor:
         """New rows of what is said of the edges of a space."""
@@ -275,18 +283,18 @@ class Arrivals:
         self.seeds(plan.steps)
 
     def _check_edges(self, edges: Edges) -> None:
-        comes = edges.comes
-        if comes is None:
-            raise CannotComeError("a rule does not say what becomes of an edge that comes")
-        if comes.kind is not None:
-            value, _ = comes.kind
-            if not bool(torch.isin(self._beside(value, comes.space), value.whole()).all()):
-                raise CannotComeError("the graph has no edge of the kind that comes")
-        weight = self.comes(comes)[3]
-        if weight is not None and edges.normalise == "sym" and edges.weight is not None:
-            both = torch.cat([edges.weight.double(), weight.double()])
-            if len(weight) and not well_behaved(both):
-                raise CannotComeError("weights whose sums cancel are summed anew")
+        rule = edges.for_added
+        if rule is None:
+            raise CannotComeError("a rule does not say what becomes of an added edge")
+        if rule.kind is not None:
+            value, _ = rule.kind
+            known = self.templates.distinct(value)
+            if not bool(torch.isin(self._beside(value, rule.space), known).all()):
+                raise CannotComeError("the graph has no edge of the added kind")
+        weight = self.of_convolution(rule)[4]
+        summed = rule.weight is not None and edges.normalise == "sym" and edges.weight is not None
+        if summed and not well_behaved(torch.cat([edges.weight_range, weight])):
+            raise CannotComeError("weights whose sums cancel are summed again")
 
     def _check_gather(self, step: Gather) -> None:
         if self.more(step.output.space):

@@ -37,9 +37,9 @@ def cannot_lose(plan: Plan) -> str:
     if plan.unsure_of_edges:
         return plan.unsure_of_edges
     for edges in edges_of(plan):
-        if edges.number is None:
+        if edges.edge_id is None:
             return "a rule makes edges of its own, and does not say of which"
-        if edges.own_loops is not None and len(edges.own_loops[0]) and edges.comes is None:
+        if edges.own_loops is not None and len(edges.own_loops[0]) and edges.for_added is None:
             return "without its own self-loop a node gets another weight"
     return ""
 
@@ -70,7 +70,7 @@ def by_rules_alone(plan: Plan) -> bool:
     own = {id(value.space) for _, name, value in given if name in ("edge_index", "adj_t")}
     rows = (value for step in plan.steps for value in (*step.inputs, step.output))
     return all(value.space.origin is None for value in rows) and all(
-        edges.comes is not None and id(edges.comes.space) in own for edges in edges_of(plan)
+        edges.for_added is not None and id(edges.for_added.space) in own for edges in edges_of(plan)
     )
 
 

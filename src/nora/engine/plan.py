@@ -22,7 +22,7 @@ from nora.engine.arrivals import Arrivals
 from nora.engine.backends import pages, vectorised
 from nora.engine.changed import Attention, Changed
 from nora.engine.course import Course
-from nora.engine.edges import Comes, Edges, Normalise
+from nora.engine.edges import AddedEdgeRule, Edges, Normalise
 from nora.engine.guards import Guards
 from nora.engine.ledger import made_once
 from nora.engine.spaces import Space
@@ -170,8 +170,8 @@ class Plan:
         )
         if space is not None and known and (chosen is None or chosen[0] is not None):
             mine = None if chosen is None or chosen[0] is None else (chosen[0], chosen[1])
-            comes = Comes(space, edge_index, weights, mine, self_loops, own_loops, reverse)
-            made = replace(made, comes=comes)
+            rule = AddedEdgeRule(space, edge_index, weights, mine, self_loops, own_loops, reverse)
+            made = replace(made, for_added=rule)
         self._edges[key].append((given, made))
         return made
 
@@ -199,12 +199,11 @@ class Plan:
             edge_index = edge_index[:, rows]
             edge_weight = None if edge_weight is None else edge_weight[rows]
             number = None if number is None else number[rows]
-        own, first_loop = None, 0
+        own = None
         if self_loops is not None:
             loops = edge_index[0] == edge_index[1]
             if edge_weight is not None and own_loops and number is not None:
                 own = number[loops], edge_index[0, loops]  # without its own, a node gets the other
-            first_loop = int((~loops).sum())
             number = None if number is None else number[~loops]
             if own_loops:
                 edge_index, edge_weight = add_remaining_self_loops(
@@ -227,7 +226,6 @@ class Plan:
             normalise,
             number,
             own,
-            first_loop,
         )
 
     def add(self, step: Step) -> Value:
@@ -350,7 +348,7 @@ class Plan:
             for kind, one in batch.features.items()
         }
         if batch.added_edges:
-            arrivals = Arrivals(self.templates, batch.added_edges, len(batch))
+            arrivals = chunk.arrivals or Arrivals(self.templates, batch.added_edges, len(batch))
             chunk = replace(chunk, arrivals=arrivals)
             rows |= arrivals.seeds(self.steps)
             edited = True

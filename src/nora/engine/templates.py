@@ -56,6 +56,13 @@ class Templates:
             self._known[key] = Template(rows + own.start, ends[:, rows])
         return self._known[key]
 
+    def distinct(self, value: Value) -> Tensor:
+        """The values that an edge attribute takes."""
+        known = ("distinct", id(value))
+        if known not in self._found:
+            self._found[known] = (value.whole().unique(), value)
+        return self._found[known][0]
+
     def slots(self, space: Space, key: Any) -> list[Tensor]:
         """The rows of a space that every edge of a type has: the first of each `[K]`, then the second."""
         if space.origin is None:

@@ -20,6 +20,7 @@ from nora.problem.edge_lookup import EdgeLookup, EdgeType
 from nora.problem.edge_sets import Kind, exchange_edges, node_counts
 from nora.problem.node_index import Graph, node_index_of
 from nora.problem.removal import isolate_nodes, remove_nodes
+from nora.sparse import expanded
 
 NONE = torch.empty(0, dtype=torch.long)
 
@@ -37,7 +38,7 @@ class Part:
 
     def pick(self, which: Tensor) -> Self:
         """The rows of some edits `[m]`, in this order."""
-        ptr, at = _segments(self.ptr, which)
+        _, at, ptr = expanded(self.ptr, which)
         return self.changed(ptr, lambda rows: rows[at.to(rows.device)])
 
 
@@ -199,8 +200,8 @@ class EditBatch:
 
     def pick(self, which: Tensor) -> EditBatch:
         """Some of the edits `[m]`, in this order."""
-        ptr, at = _segments(self.ptr, which)
-        edge_ptr, edge_at = _segments(self.edge_ptr, which)
+        _, at, ptr = expanded(self.ptr, which)
+        _, edge_at, edge_ptr = expanded(self.edge_ptr, which)
         return EditBatch(
             ptr, self.node[at], edge_ptr, self.edge[edge_at], *self._parts(lambda p: p.pick(which))
         )
@@ -282,12 +283,3 @@ def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, Mapping):
         return {key: change(rows) for key, rows in value.items()}
     return change(value)
-
-
-def _segments(ptr: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
-    """The segments `which` of a `ptr`: a new `ptr`, and the positions of their rows."""
-    counts = (ptr[1:] - ptr[:-1])[which]
-    new = torch.zeros(len(which) + 1, dtype=torch.long, device=ptr.device)
-    new[1:] = counts.cumsum(0)
-    owner = torch.arange(len(which), device=ptr.device).repeat_interleave(counts)
-    return new, torch.arange(len(owner), device=ptr.device) - new[owner] + ptr[which][owner]

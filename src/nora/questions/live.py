@@ -190,11 +190,11 @@ class Live:
         place = now.place[None].clone()
         back = self._state.place[None]
         place[: len(back)] = torch.where(place[: len(back)] < 0, back, place[: len(back)])
-        change = Difference(now.session, now.done, self._state.done, place).change(self._written)
-        if self._written.cannot(change):
+        batch = Difference(now.session, now.done, self._state.done, place).batch(self._written)
+        if self._written.cannot(batch):
             self._written = None
         else:
-            self._written.after(change, write=True)
+            self._written.after(batch, write=True)
 
     @property
     def how(self) -> str:
@@ -343,12 +343,12 @@ class Live:
             return self._by_id(asked, self._after(asked))
         state, now = self._state, asked.place[None]
         place = torch.cat([state.place[None], now[len(state.place[None]) :]])
-        change = Difference(asked.session, state.done, asked.done, place).change(written)
-        if written.cannot(change):
+        batch = Difference(asked.session, state.done, asked.done, place).batch(written)
+        if written.cannot(batch):
             self._written = None if write else written  # prepared anew for the graph after it
             return self._by_id(asked, self._after(asked))
         with written.engine.problem.evaluating(), torch.no_grad():
-            item, after = written.after(change, write)
+            item, after = written.after(batch, write)
         new = torch.arange(len(state.predictions), len(now))
         # One that hears nobody may not change.
         rows = torch.cat([state.predictions, written.now(new)])

@@ -16,9 +16,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from nora.engine.effects import Effects
-from nora.engine.written import Change, Written, cannot_write
+from nora.engine.written import Written, cannot_write
 from nora.problem.edge_lookup import EdgeLookup
-from nora.problem.edge_sets import Rewriting, edge_companions, rewrite
+from nora.problem.edge_sets import Kind, Rewriting, edge_companions, rewrite
 from nora.problem.edit_batch import EditBatch
 from nora.questions.session import Session
 
@@ -77,38 +77,42 @@ class Difference:
         there = (place >= 0).nonzero().flatten()
         self.ids[place[there]] = there
         self.place = place
-        self.said = edge_companions(session.data)
+        self.keys = edge_companions(session.data)
 
-    def change(self, written: Written) -> Change:
-        """What goes, comes and changes."""
-        # Between two of which one was gone before and is gone now, nothing happens.
+    def batch(self, written: Written) -> EditBatch:
+        """The edit of the graph that is written to: all edges between affected nodes are made again."""
+        # Between two of which one was removed before and is removed now, nothing happens.
         pairs = sorted(self._affected(written))
         known = (self._ids(pairs) >= 0).all(dim=0).tolist()
         pairs = [pair for pair, both in zip(pairs, known, strict=True) if both]
-        gone = set(self.after.node.tolist())
-        gained, said = [], []
-        come = self._come(self.after)
+        removed = set(self.after.node.tolist())
+        again: list[tuple[int, int]] = []
+        attributes: list[dict[str, Tensor]] = []
+        added = self._added(self.after)
         for pair in pairs:
-            if gone & set(pair):
-                continue
-            copies = [*self._copies(pair), *come.get(pair, ())]
-            gained += [pair] * len(copies)
-            said += copies
-        rows = {key: torch.stack([one[key] for one in said]) for key in self.said if said}
-        if not said:
-            rows = {key: value[:0].cpu() for key, value in self.said.items()}
-        return Change(self._ids(pairs), self._ids(gained), rows, self._features())
+            if not removed & set(pair):
+                copies = [*self._copies(pair), *added.get(pair, ())]
+                again += [pair] * len(copies)
+                attributes += copies
+        rows = {key: torch.stack([one[key] for one in attributes]) for key in self.keys if again}
+        return EditBatch.of(
+            edges=written.edge_ids(self._ids(pairs)),
+            added_edges={None: (self._ids(again), rows)},
+            features=self._features(),
+        )
 
     def _ids(self, pairs: list[tuple[int, int]]) -> Tensor:
         return self.ids[torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).t()]
 
     def _affected(self, written: Written) -> set[tuple[int, int]]:
-        """Pairs of nodes between which anything goes or comes."""
+        """Pairs of nodes between which an edge is removed or added."""
         one, other = (set(done.edge.tolist()) for done in (self.before, self.after))
         number = torch.tensor(sorted(one ^ other), dtype=torch.long)
         found = {tuple(pair) for pair in self.own.edges.cpu()[:, number].t().tolist()}
         counts = [
-            Counter((pair, *_key(copy)) for pair, each in self._come(done).items() for copy in each)
+            Counter(
+                (pair, *_key(copy)) for pair, each in self._added(done).items() for copy in each
+            )
             for done in (self.before, self.after)
         ]
         found |= {key[0] for key in (counts[0] - counts[1]) + (counts[1] - counts[0])}
@@ -119,23 +123,23 @@ class Difference:
         edges = self.own.edges.cpu()
         for node in gone - now:
             found |= {tuple(p) for p in edges[:, (edges == node).any(dim=0)].t().tolist()}
-            found |= {pair for pair in self._come(self.after) if node in pair}
+            found |= {pair for pair in self._added(self.after) if node in pair}
         return found
 
     def _copies(self, pair: tuple[int, int]) -> list[dict[str, Tensor]]:
-        """What is said of the graph's own edges between two nodes that are there after the edit."""
+        """The attributes of the graph's own edges between two nodes that are there after the edit."""
         if max(pair) >= min(self.own.sizes):
             return []
         _, column = self.own.columns(torch.tensor([[pair[0]], [pair[1]]]))
         lost = torch.isin(column + self.own.start, self.after.edge)
         return [
-            {key: value[at].cpu() for key, value in self.said.items()}
+            {key: value[at].cpu() for key, value in self.keys.items()}
             for at in column[~lost].tolist()
         ]
 
     @staticmethod
-    def _come(done: EditBatch) -> dict[tuple[int, int], list[dict[str, Tensor]]]:
-        """What is said of the edges that come, by their ends."""
+    def _added(done: EditBatch) -> dict[tuple[int, int], list[dict[str, Tensor]]]:
+        """The attributes of added edges, by their ends."""
         found: dict[tuple[int, int], list[dict[str, Tensor]]] = {}
         one = done.added_edges.get(None)
         if one is not None:
@@ -144,7 +148,7 @@ class Difference:
                 found.setdefault((source, target), []).append(rows)
         return found
 
-    def _features(self) -> tuple[Tensor, Tensor] | None:
+    def _features(self) -> dict[Kind, tuple[Tensor, Tensor]]:
         old, new = (
             {} if one is None else dict(zip(one.node.tolist(), one.rows, strict=True))
             for one in (done.features.get(None) for done in (self.before, self.after))
@@ -161,10 +165,9 @@ class Difference:
             found |= {count + at: more.rows["x"][at] for at in range(first, len(more))}
         found = {node: row for node, row in found.items() if int(self.ids[node]) >= 0}
         if not found:
-            return None
-        nodes = torch.tensor(sorted(found))
-        like = self.session.data.x
-        return self.ids[nodes], torch.stack([found[node] for node in nodes.tolist()]).to(like)
+            return {}
+        nodes, like = sorted(found), self.session.data.x
+        return {None: (self.ids[nodes], torch.stack([found[node] for node in nodes]).to(like))}
 
 
 def _key(copy: dict[str, Tensor]) -> tuple[Any, ...]:

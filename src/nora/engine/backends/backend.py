@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor
 
 from nora.engine.changed import Arriving, Attention, Changed, Reach, Sums, Turning
-from nora.engine.edges import Edges, Ties
+from nora.engine.edges import EdgeDelta, Edges
 from nora.problem.edit_batch import EditBatch
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Backend(Protocol):
     __name__: str
 
     def find_sources(
-        self, edges: Edges, removals: EditBatch, changed: Changed, ties: Ties
+        self, edges: Edges, removals: EditBatch, changed: Changed, ties: EdgeDelta
     ) -> tuple[Tensor, ...]:
         """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Reach`."""
 
@@ -31,7 +31,7 @@ class Backend(Protocol):
         removals: EditBatch,
         sources: tuple[Tensor, ...],
         also: tuple[Tensor, Tensor],
-        ties: Ties,
+        ties: EdgeDelta,
     ) -> Reach:
         """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
 
@@ -67,7 +67,7 @@ class Backend(Protocol):
         base: Sums,
         rows: Tensor,
         plus: Changed,
-        ties: Ties,
+        ties: EdgeDelta,
         then: Then | None = None,
     ) -> tuple[Tensor, ...]:
         """New outputs of the reached rows `[T, F]`, or what `then` makes of them.
@@ -87,7 +87,7 @@ class Backend(Protocol):
         reach: Reach,
         base: Attention,
         rows: tuple[Tensor, Tensor, Tensor],
-        ties: Ties,
+        ties: EdgeDelta,
         tied: Tensor,
         turning: Turning | None = None,
     ) -> Tensor:

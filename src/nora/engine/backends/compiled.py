@@ -42,7 +42,7 @@ from nora.engine.backends.arrays import (
 from nora.engine.backends.choice import FLOATS
 from nora.engine.backends.pages import room
 from nora.engine.changed import LOST_DIGITS, Arriving, Attention, Changed, Reach, Sums, Turning
-from nora.engine.edges import Edges, Ties
+from nora.engine.edges import EdgeDelta, Edges
 from nora.engine.steps.following import put_together, through
 from nora.engine.steps.step import BLOCK_BYTES, Chunk, Then
 from nora.engine.steps.weighted import WeightedSum
@@ -97,7 +97,7 @@ def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
     return tuple(torch.from_numpy(array) for array in arrays)
 
 
-def _ties(edges: Edges, ties: Ties) -> TieArrays:
+def _ties(edges: Edges, ties: EdgeDelta) -> TieArrays:
     """With this thread's marks of edges, kept clean."""
     count = edges.source.numel()
     if getattr(_local, "edges", -1) < count:
@@ -109,7 +109,7 @@ def _ties(edges: Edges, ties: Ties) -> TieArrays:
 
 
 def find_sources(
-    edges: Edges, removals: EditBatch, changed: Changed, ties: Ties
+    edges: Edges, removals: EditBatch, changed: Changed, ties: EdgeDelta
 ) -> tuple[Tensor, ...]:
     """See `Backend.find_sources`."""
     removed, rows = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
@@ -123,7 +123,7 @@ def expand(
     removals: EditBatch,
     sources: tuple[Tensor, ...],
     also: tuple[Tensor, Tensor],
-    ties: Ties,
+    ties: EdgeDelta,
 ) -> Reach:
     """See `Backend.expand`."""
     src_ptr, source, row, scale = sources
@@ -192,7 +192,7 @@ def propagate(
     base: Sums,
     rows: Tensor,
     plus: Changed,
-    ties: Ties,
+    ties: EdgeDelta,
     then: Then | None = None,
 ) -> tuple[Tensor, ...]:
     """See `Backend.propagate`."""
@@ -250,7 +250,7 @@ def attend(
     reach: Reach,
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
-    ties: Ties,
+    ties: EdgeDelta,
     tied: Tensor,
     turning: Turning | None = None,
 ) -> Tensor:

@@ -13,24 +13,15 @@ from torch import Tensor
 from nora.engine.backends.drawing import draw as draw
 from nora.engine.backends.drawing import messages_that_count as messages_that_count
 from nora.engine.changed import LOST_DIGITS, Attention, Changed, Reach, Sums, Turning
-from nora.engine.edges import Edges, Ties
+from nora.engine.edges import EdgeDelta, Edges
 from nora.engine.pointers import owner_of
 from nora.problem import task
 from nora.problem.edit_batch import EditBatch
+from nora.sparse import expanded as expanded
 
 if TYPE_CHECKING:
     from nora.engine.steps.step import Chunk, Then
     from nora.engine.steps.weighted import WeightedSum
-
-
-def expanded(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """CSR positions of all entries of `rows`: `owner [K]`, `position [K]`, `ptr [len(rows)+1]`."""
-    counts = indptr[rows + 1] - indptr[rows]
-    ptr = torch.zeros(len(rows) + 1, dtype=torch.long, device=rows.device)
-    ptr[1:] = counts.cumsum(0)
-    owner = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
-    position = torch.arange(len(owner), device=rows.device) - ptr[owner] + indptr[rows[owner]]
-    return owner, position, ptr
 
 
 def _ptr(owner: Tensor, count: int) -> Tensor:
@@ -47,7 +38,7 @@ def find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     return at, keys[at] == wanted
 
 
-def rescaled(edges: Edges, removals: EditBatch, ties: Ties) -> tuple[Tensor, Tensor]:
+def rescaled(edges: Edges, removals: EditBatch, ties: EdgeDelta) -> tuple[Tensor, Tensor]:
     """Pairs whose degree changes (sorted keys, removed nodes included) and their new `left`."""
     indptr, target, edge = edges.by_source
     owner, position, _ = expanded(indptr, removals.node)
@@ -69,7 +60,7 @@ def rescaled(edges: Edges, removals: EditBatch, ties: Ties) -> tuple[Tensor, Ten
 
 
 def find_sources(
-    edges: Edges, removals: EditBatch, changed: Changed, ties: Ties
+    edges: Edges, removals: EditBatch, changed: Changed, ties: EdgeDelta
 ) -> tuple[Tensor, ...]:
     """See `Backend.find_sources`."""
     n = edges.num_nodes
@@ -98,7 +89,7 @@ def expand(
     removals: EditBatch,
     sources: tuple[Tensor, ...],
     also: tuple[Tensor, Tensor],
-    ties: Ties,
+    ties: EdgeDelta,
 ) -> Reach:
     """See `Backend.expand`."""
     src_ptr, source, row, scale = sources
@@ -150,7 +141,7 @@ def propagate(
     base: Sums,
     rows: Tensor,
     plus: Changed,
-    ties: Ties,
+    ties: EdgeDelta,
     then: Then | None = None,
 ) -> tuple[Tensor, ...]:
     """See `Backend.propagate`."""
@@ -195,7 +186,7 @@ def _sum_anew(
     base: Sums,
     rows: Tensor,
     plus: Changed,
-    ties: Ties,
+    ties: EdgeDelta,
     out: Tensor,
 ) -> None:
     """Sum the doubtful rows of `out` over what is left of their neighbours, and those that came."""
@@ -230,7 +221,7 @@ def _sum_anew(
     out[which] = total
 
 
-def gone_by_themselves(ties: Ties, removal: Tensor, place: Tensor) -> Tensor:
+def gone_by_themselves(ties: EdgeDelta, removal: Tensor, place: Tensor) -> Tensor:
     """Which of the edges at `place` in `by_target` go by themselves in their removal."""
     lost = ties.place >= 0
     if not bool(lost.any()):
@@ -241,7 +232,7 @@ def gone_by_themselves(ties: Ties, removal: Tensor, place: Tensor) -> Tensor:
 
 
 def with_those_that_come(
-    ties: Ties, removal: Tensor, node: Tensor, n: int, owner: Tensor, source: Tensor
+    ties: EdgeDelta, removal: Tensor, node: Tensor, n: int, owner: Tensor, source: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Neighbours `source` of the rows `owner` with those that come appended, and the weights of these.
 
@@ -278,7 +269,7 @@ def attend(
     reach: Reach,
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
-    ties: Ties,
+    ties: EdgeDelta,
     tied: Tensor,
     turning: Turning | None = None,
 ) -> Tensor:

@@ -15,12 +15,12 @@ from nora.engine.backends.vectorised import (
     with_those_that_come,
 )
 from nora.engine.changed import Changed
-from nora.engine.edges import Edges, Ties
+from nora.engine.edges import EdgeDelta, Edges
 from nora.engine.pointers import owner_of
 from nora.problem.edit_batch import EditBatch
 
 
-def remaining_degree(edges: Edges, removals: EditBatch, ties: Ties) -> Tensor:
+def remaining_degree(edges: Edges, removals: EditBatch, ties: EdgeDelta) -> Tensor:
     """What the normalisation divides by after each removal, `[c, N]`, float64."""
     indptr, target, edge = edges.by_source
     owner, position, _ = expanded(indptr, removals.node)
@@ -41,7 +41,7 @@ def remaining_degree(edges: Edges, removals: EditBatch, ties: Ties) -> Tensor:
     return torch.where(gone == edges.count, torch.zeros_like(lost), edges.degree - lost)
 
 
-def _hear_anew(edges: Edges, ties: Ties, messages: Tensor, heard: Tensor) -> None:
+def _hear_anew(edges: Edges, ties: EdgeDelta, messages: Tensor, heard: Tensor) -> None:
     """Sum anew what edges lead to that go or come: taking away what is all there was leaves no zero."""
     n = edges.num_nodes
     pairs = (owner_of(ties.ptr) * n + ties.target).unique()
@@ -60,7 +60,7 @@ def _hear_anew(edges: Edges, ties: Ties, messages: Tensor, heard: Tensor) -> Non
 
 
 def propagate_everywhere(
-    edges: Edges, removals: EditBatch, rows: Changed, plus: Tensor, more: Changed, ties: Ties
+    edges: Edges, removals: EditBatch, rows: Changed, plus: Tensor, more: Changed, ties: EdgeDelta
 ) -> Changed:
     """New sums of all remaining nodes.
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nora.engine.backends.backend import Backend
 from nora.engine.changed import Changed
-from nora.engine.edges import Edges, Ties
+from nora.engine.edges import EdgeDelta, Edges
 from nora.engine.ledger import enter, moved
 from nora.engine.spaces import Space
 from nora.engine.tally import Tally
@@ -118,7 +118,7 @@ class Chunk:
     tolerance: float = 0.0
     tally: Tally = field(default_factory=Tally)
     gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    tied: dict[int, Ties] = field(default_factory=dict)
+    tied: dict[int, EdgeDelta] = field(default_factory=dict)
     arrivals: Arrivals | None = None
     draws: Draws | None = None
 
@@ -169,10 +169,10 @@ class Chunk:
         changed = row >= 0
         return _passed(changed)[ptr], source[changed]
 
-    def ties(self, edges: Edges) -> Ties:
+    def ties(self, edges: Edges) -> EdgeDelta:
         """The edges of a convolution that go or come by themselves."""
         if id(edges) not in self.tied:
-            self.tied[id(edges)] = edges.ties(self.removals, self.arrivals)
+            self.tied[id(edges)] = edges.delta(self.removals, self.arrivals)
         return self.tied[id(edges)]
 
     def lost(self, space: Space) -> tuple[Tensor, Tensor]:
