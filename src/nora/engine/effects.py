@@ -86,19 +86,6 @@ class Effects:
                 return Effects(problem, engine.before, engine)
         return Effects(problem, problem.predict())
 
-    def after(self, removed: Tensor) -> tuple[Tensor, Tensor]:
-        """Predictions without `removed`, NaN where the item is gone, and the surviving items."""
-        if self.engine is None:
-            part, survivors = self.problem.predict_without(removed)
-            after = torch.full_like(self.before, float("nan"))
-            after[survivors] = part
-            return after, survivors
-        removed = removed.to(self.before.device)
-        after = self.engine.effect(removed)
-        _, survivors = self.problem.task.survivors(kept(removed, self.problem.num_nodes))
-        after[~survivors] = float("nan")
-        return after, survivors
-
     def after_edits(self, done: EditBatch) -> After:
         """Predictions after the one edit of a batch."""
         told = "" if self.engine is None else why_not(self.engine, done)

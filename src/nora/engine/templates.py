@@ -13,7 +13,7 @@ from nora.problem.edge_lookup import EdgeLookup
 
 
 class CannotComeError(Exception):
-    """It is not known what a model does with an edge that comes; the message says why."""
+    """It is not known what a model does with an added edge; the message says why."""
 
 
 class Template(NamedTuple):
@@ -52,7 +52,7 @@ class Templates:
             ends = own.edges.cpu() + self.shift(key)
             rows = (ends[0] != ends[1]).nonzero().flatten()
             if not len(rows):
-                raise CannotComeError("the graph has no edge of the kind that comes")
+                raise CannotComeError("the graph has no edge of the added kind")
             self._known[key] = Template(rows + own.start, ends[:, rows])
         return self._known[key]
 

@@ -177,14 +177,11 @@ class EdgeLookup:
         """What was given for each edge type: a mapping, or a list in a graph with one type only."""
         if isinstance(edges, Mapping):
             found: dict[EdgeType, Any] = {}
-            for (
-                key,
-                value,
-            ) in edges.items():  # a type by its triple, and again by its relation's name
+            for key, value in edges.items():
                 kind = self.edge_type(key)
-                found[kind] = (
-                    [*_one_by_one(found[kind]), *_one_by_one(value)] if kind in found else value
-                )
+                if kind in found:  # a type by its triple, and again by its relation's name
+                    value = [*one_by_one(found[kind]), *one_by_one(value)]
+                found[kind] = value
             return found
         if not isinstance(edges, Iterable):
             raise TypeError(
@@ -306,10 +303,18 @@ class EdgeLookup:
         return ptr, key % max(self.total, 1)
 
 
-def _one_by_one(edges: Any) -> list[Any]:
-    return (
-        [tuple(pair) for pair in edges.t().tolist()] if isinstance(edges, Tensor) else list(edges)
-    )
+def one_by_one(edges: Any, what: str = "edges") -> list[tuple[Any, ...]]:
+    """Edges as `(source, target)` or `(source, target, attributes)`; a tensor `[2, k]` by its columns."""
+    if isinstance(edges, Tensor):
+        return [tuple(pair) for pair in as_pairs(edges).t().tolist()]
+    found = [tuple(one) if isinstance(one, Iterable) else (one,) for one in edges]
+    for one in found:
+        if len(one) not in (2, 3) or (len(one) == 3 and not isinstance(one[2], Mapping)):
+            raise TypeError(
+                f"{what} must be pairs of node ids, e.g. [(3, 17)], or with their attributes "
+                f"[(3, 17, {{'edge_weight': 0.5}})]; got {one!r}"
+            )
+    return found
 
 
 def as_pairs(edges: Any) -> Tensor:

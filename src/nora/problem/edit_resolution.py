@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from nora.problem.edge_lookup import EdgeLookup, EdgeType, as_pairs
+from nora.problem.edge_lookup import EdgeLookup, EdgeType, as_pairs, one_by_one
 from nora.problem.edge_sets import Kind, edge_companions
 from nora.problem.edit_batch import EditBatch, store_of
 from nora.problem.node_index import Graph, NodeIndex, node_index_of
@@ -47,12 +47,13 @@ def new_edges(
     """
     found = {}
     for edge_type, given in lookup.by_type(edits.add_edges, "add_edges").items():
-        pairs, attributes = _pairs_and_attributes(given)
+        each = one_by_one(given, "edges to add")
+        pairs = as_pairs([one[:2] for one in each])
         if pairs.numel():
             lookup.check_ids(edge_type, pairs, more)
             if lookup.paired(edge_type, edits.undirected):
                 pairs = torch.stack([pairs.amin(dim=0), pairs.amax(dim=0)])
-            found[edge_type] = pairs, attributes
+            found[edge_type] = pairs, [one[2] if len(one) == 3 else {} for one in each]
     return found
 
 
@@ -83,25 +84,6 @@ def _in_all_directions(
         )
         for edge_type, each in parts.items()
     }
-
-
-def _pairs_and_attributes(given: Any) -> tuple[Tensor, list[Mapping[str, Any]]]:
-    """Pairs `[2, k]`, and the attributes of each edge."""
-    if isinstance(given, Tensor):
-        pairs = as_pairs(given)
-        return pairs, [{}] * pairs.size(1)
-    ends, attributes = [], []
-    for one in given:
-        one = tuple(one) if isinstance(one, Iterable) else (one,)
-        values = one[2] if len(one) == 3 else {}
-        if len(one) not in (2, 3) or not isinstance(values, Mapping):
-            raise TypeError(
-                "edges to add must be pairs of node ids, e.g. [(3, 17)], or with their attributes "
-                f"[(3, 17, {{'edge_weight': 0.5}})]; got {one!r}"
-            )
-        ends.append(one[:2])
-        attributes.append(values)
-    return as_pairs(ends), attributes
 
 
 def _check_new(

@@ -22,14 +22,14 @@ from nora.engine.written import Written
 from nora.problem import Transform
 from nora.problem.calling import Forward
 from nora.problem.content import content_digest
-from nora.problem.edge_lookup import Ways
+from nora.problem.edge_lookup import Ways, as_pairs, one_by_one
 from nora.problem.edge_sets import Kind, node_counts
 from nora.problem.edit_batch import EditBatch
 from nora.problem.edited import After, predict_after
 from nora.problem.edits import Edits
 from nora.problem.node_index import Graph, NodeIndex
 from nora.problem.task import Task
-from nora.questions.live_ids import Moved, pairs_of
+from nora.questions.live_ids import Moved
 from nora.questions.live_rows import EXPECTED, Difference, begun
 from nora.questions.session import Session
 from nora.questions.what_if import named_edges
@@ -380,7 +380,7 @@ class Live:
         lookup = asked.session.edges
         lost, come = (
             {
-                kind: torch.tensor([list(pair[:2]) for pair in pairs_of(given)]).reshape(-1, 2).t()
+                kind: as_pairs([pair[:2] for pair in one_by_one(given)])
                 for kind, given in lookup.by_type(part).items()
             }
             for part in (edits.remove_edges, edits.add_edges)

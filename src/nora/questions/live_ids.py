@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nora.problem.edge_lookup import EdgeType
+from nora.problem.edge_lookup import EdgeType, one_by_one
 from nora.problem.edge_sets import Kind
 from nora.problem.node_index import NodeIndex
 from nora.questions.session import Session
@@ -64,7 +64,7 @@ class Moved:
                     self._at(ends[1], int(pair[1]), self.coming),
                     *pair[2:],
                 )
-                for pair in pairs_of(given)
+                for pair in one_by_one(given)
             ]
         return found.get(None, []) if not self.index.types else found
 
@@ -81,14 +81,3 @@ class Moved:
                 raise ValueError(f"features names one node at a time, got {node!r}")
             found[nodes[0]] = row
         return found
-
-
-def pairs_of(given: Any) -> list[Any]:
-    """Edges one by one; a tensor `[2, k]` by its columns."""
-    if isinstance(given, Tensor):
-        return [tuple(pair) for pair in given.t().tolist()]
-    found = [tuple(pair) if isinstance(pair, tuple | list) else (pair,) for pair in given]
-    for pair in found:
-        if len(pair) not in (2, 3):
-            raise TypeError(f"edges must be pairs of node ids, e.g. [(3, 17)], got {pair!r}")
-    return found
