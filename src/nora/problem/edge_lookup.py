@@ -1,8 +1,8 @@
-"""The edges of a graph by their ends and by number, edge type after edge type.
+"""The edges of a graph by their ends and by edge id, edge type after edge type.
 
-People name an edge by its two nodes; the engine knows it by its *number*: its place among all columns of
-the graph's `edge_index`, the edge types one after the other. One name stands for several numbers where an
-edge stands twice, and where the graph is undirected: an undirected edge goes and comes in both directions.
+Users name an edge by its two nodes; the engine knows it by its *edge id*: its position among all columns of
+the graph's `edge_index`, the edge types one after the other. One name stands for several ids where an edge
+is there twice, and where the graph is undirected: such an edge is removed and added in both directions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TypedEdges:
         edge_type: Which, or None.
         edges: `[2, E]`, ids within the types of their ends.
         sizes: Number of nodes of both types.
-        start: The number of its first edge.
+        start: The edge id of its first edge.
     """
 
     edge_type: EdgeType
@@ -254,12 +254,12 @@ class EdgeLookup:
         """The ids of edges as `named` gives them, all copies in all directions, `[M]` sorted."""
         return self.units(edges, said)[1].unique()
 
-    def columns(self, numbers: Tensor) -> dict[EdgeType, Tensor]:
-        """Numbers as columns of each type's `edge_index`."""
+    def columns(self, ids: Tensor) -> dict[EdgeType, Tensor]:
+        """Edge ids as columns of each type's `edge_index`."""
         found = {}
         for key, own in self.types.items():
-            here = (numbers >= own.start) & (numbers < own.start + own.edges.size(1))
-            found[key] = numbers[here] - own.start
+            here = (ids >= own.start) & (ids < own.start + own.edges.size(1))
+            found[key] = ids[here] - own.start
         return found
 
     def every(self) -> dict[EdgeType, Tensor]:
@@ -278,8 +278,8 @@ class EdgeLookup:
     def units(
         self, edges: Mapping[EdgeType, Tensor], said: bool | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The numbers of each named edge by itself: `ptr [k+1]`, `number`, in the order of `edges`."""
-        which, number = [], []
+        """The edge ids of each named edge by itself: `ptr [k+1]`, `ids`, in the order of `edges`."""
+        which, ids = [], []
         start = 0
         for edge_type, pairs in edges.items():
             own = self.types[edge_type]
@@ -292,13 +292,13 @@ class EdgeLookup:
             for kind, directed in ways:
                 at, column = kind.columns(directed)
                 which.append(at + start)
-                number.append(column + kind.start)
+                ids.append(column + kind.start)
             start += pairs.size(1)
         ptr = torch.zeros(start + 1, dtype=torch.long)
         if not which:
             return ptr, ptr[:0]
         # A self-loop is its own reverse.
-        key = (torch.cat(which) * max(self.total, 1) + torch.cat(number)).unique()
+        key = (torch.cat(which) * max(self.total, 1) + torch.cat(ids)).unique()
         ptr[1:] = torch.bincount(key // max(self.total, 1), minlength=start).cumsum(0)
         return ptr, key % max(self.total, 1)
 

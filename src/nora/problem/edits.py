@@ -1,8 +1,8 @@
-"""Edits of a graph: nodes and edges that go or come, and features that change.
+"""Edits of a graph: nodes and edges that are removed or added, and features that change.
 
-An edit is said in the ids of the graph it is made for, and everything in it happens at once. `apply` makes
-the graph that it leads to, which is the definition of its effect; the engine gives the same predictions
-without building that graph.
+Edits use the ids of the graph they are made for, and everything in them happens at once. `resolve` looks them
+up in a graph; `apply` makes the graph that they lead to, which is the definition of their effect. The engine
+gives the same predictions without building that graph.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from nora.problem.node_index import Graph
 class Edits:
     """What is changed about a graph, all at once.
 
-    In a graph where every edge has its reverse, an edge goes and comes in both directions; with edge types
-    also the reverse that PyG's `ToUndirected` has made of it (`rev_…`).
+    In a graph where every edge has its reverse, an edge is removed and added in both directions; with edge
+    types also the reverse that PyG's `ToUndirected` has made of it (`rev_…`).
 
     Args:
-        remove: Nodes that go, with all their edges: an id, ids, `("author", 17)`, `{"author": [17]}`.
-        remove_edges: Edges that go: pairs `[(3, 17)]`, or by type
+        remove: Nodes to remove, with all their edges: an id, ids, `("author", 17)`, `{"author": [17]}`.
+        remove_edges: Edges to remove: pairs `[(3, 17)]`, or by type
             `{("author", "writes", "paper"): [(3, 17)]}` (the relation's name is enough where it is the
-            only one). All copies of an edge go.
-        add_edges: Edges that come, in the same form. What the graph says of each edge must be said of a new
-            one, too: `[(3, 17, {"edge_weight": 0.5})]`. An edge that is removed and added gets new values.
-        add_nodes: Nodes that come: their rows of `x`, `[k, F]`, or `{"x": rows, …}`; by type
+            only one). All copies of an edge are removed.
+        add_edges: Edges to add, in the same form. A new edge needs every attribute that the graph's edges
+            have: `[(3, 17, {"edge_weight": 0.5})]`. An edge that is removed and added gets new attributes.
+        add_nodes: Nodes to add: their rows of `x`, `[k, F]`, or `{"x": rows, …}`; by type
             `{"author": rows}`. They get the ids after the last one.
         features: Rows of `x` that change: `{17: row}`, `{("author", 17): row}`.
-        undirected: Whether edges go and come in both directions; by default as the graph is.
+        undirected: Whether edges are removed and added in both directions; default: as the graph is.
 
     Example:
         >>> import torch

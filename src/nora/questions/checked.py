@@ -176,7 +176,7 @@ class Checked:
 
     @cached_property
     def edges(self) -> EdgeLookup:
-        """The graph's edges, by their ends and by number."""
+        """The graph's edges, by their ends and by edge id."""
         return EdgeLookup(self.data)
 
     @cached_property
@@ -186,7 +186,7 @@ class Checked:
 
     @cached_property
     def edge_units(self) -> tuple[Tensor, Tensor]:
-        """The numbers of each of them: `ptr [k+1]`, `number`."""
+        """The edge ids of each of them: `ptr [k+1]`, `ids`."""
         return self.edges.units(self.every_edge)
 
     def with_ids(self, edits: Edits) -> Edits:

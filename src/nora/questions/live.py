@@ -43,40 +43,32 @@ UNDONE = 16
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """The graph at one time.
-
-    Attributes:
-        session: The session about the snapshot.
-        since: What has changed since then, in the snapshot's ids.
-        done: What that means.
-        place: Where every node that ever was is in the snapshot, by type; nodes that came since have the
-            ids after its last one, and those that are gone −1.
-        predictions: The predictions now, of every node that ever was.
-    """
-
-    session: Session
-    since: Edits
-    done: EditBatch
-    place: dict[Kind, Tensor]
-    predictions: Tensor
-
-
-@dataclass(frozen=True, eq=False)
 class Asked:
-    """An edit, seen from the snapshot.
+    """The graph after some edits, seen from the snapshot.
 
     Attributes:
         session: The session about the snapshot.
-        edits: All edits since the snapshot, this one included.
-        done: What they mean.
-        place: As in `State`, after the edit.
+        edits: All edits since the snapshot, in its ids.
+        done: The same, resolved.
+        place: Where every node that ever was is in the snapshot, by type; nodes added since have the ids
+            after its last one, and removed ones −1.
     """
 
     session: Session
     edits: Edits
     done: EditBatch
     place: dict[Kind, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class State(Asked):
+    """The graph at one time.
+
+    Attributes:
+        predictions: The predictions now, of every node that ever was.
+    """
+
+    predictions: Tensor
 
 
 NOTHING = EditBatch.of()
@@ -158,7 +150,7 @@ class Live:
     def data(self) -> Graph:
         """The graph now, as if it were made anew: its nodes are numbered from 0 without gaps."""
         state = self._state
-        return state.session.resolve(state.since).apply(state.session.data)
+        return state.done.apply(state.session.data)
 
     def effect_of(self, edits: Edits) -> Effect:
         """Who would change, by how much, towards which class; nothing is applied."""
@@ -267,7 +259,7 @@ class Live:
     def _renew(self) -> None:
         """Make the graph as it is the snapshot."""
         state = self._state
-        done = state.session.resolve(state.since)
+        done = state.done
         session = self._session(done.apply(state.session.data))
         gone = state.session.node_index.by_type(done.node)
         counts, more = node_counts(state.session.data), done.added_counts
@@ -290,7 +282,7 @@ class Live:
         try:
             return self._together(edits)
         except (ValueError, TypeError):
-            if not self._state.since:
+            if not self._state.edits:
                 raise
             # Two edits may contradict each other as one, though not one after the other.
             self._renew()
@@ -299,10 +291,8 @@ class Live:
     def _together(self, edits: Edits) -> Asked:
         state = self._state
         session = state.session
-        came, come = (
-            session.resolve(Edits(add_nodes=one.add_nodes)).added_counts
-            for one in (state.since, edits)
-        )
+        came = state.done.added_counts
+        come = session.resolve(Edits(add_nodes=edits.add_nodes)).added_counts
         place = dict(state.place)
         counts = node_counts(session.data)
         for kind, count in come.items():
@@ -317,7 +307,7 @@ class Live:
             features=moved.features(edits.features),
             undirected=self._both_ways if edits.undirected is None else edits.undirected,
         )
-        both = state.since + mine if state.since else mine
+        both = state.edits + mine if state.edits else mine
         done = session.resolve(both)
         for kind, gone in moved.gone(edits.remove).items():
             place[kind] = place[kind].clone()
