@@ -208,7 +208,12 @@ class Live:
             place = self._state.place[None]
             there = (place >= 0).nonzero().flatten()
             ids = there[place[there].argsort()]
-            self._written = begun(self._session, self.data, ids, total)
+            try:
+                self._written = begun(self._session, self.data, ids, total)
+            except (
+                ValueError
+            ) as reason:  # the model may predict NaN now; tried again with the next edit
+                return str(reason)
         return self._written
 
     def _compared(self, asked: Asked, rows: Tensor) -> Tensor:
