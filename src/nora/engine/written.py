@@ -165,7 +165,7 @@ class Written:
         made = {}
         for edges in {id(one): one for one in edges_of(self.plan)}.values():
             made[id(edges)] = edges
-            delta = chunk.ties(edges)
+            delta = chunk.delta(edges)
             if len(delta):
                 rooms = self.rooms.pop(id(edges), None) or Rooms(edges)
                 new = exchanged(edges, delta, rooms, chunk.arrivals, self.count)

@@ -21,7 +21,7 @@ class Backend(Protocol):
     __name__: str
 
     def find_sources(
-        self, edges: Edges, removals: EditBatch, changed: Changed, ties: EdgeDelta
+        self, edges: Edges, removals: EditBatch, changed: Changed, delta: EdgeDelta
     ) -> tuple[Tensor, ...]:
         """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Reach`."""
 
@@ -31,7 +31,7 @@ class Backend(Protocol):
         removals: EditBatch,
         sources: tuple[Tensor, ...],
         also: tuple[Tensor, Tensor],
-        ties: EdgeDelta,
+        delta: EdgeDelta,
     ) -> Reach:
         """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
 
@@ -67,7 +67,7 @@ class Backend(Protocol):
         base: Sums,
         rows: Tensor,
         plus: Changed,
-        ties: EdgeDelta,
+        delta: EdgeDelta,
         then: Then | None = None,
     ) -> tuple[Tensor, ...]:
         """New outputs of the reached rows `[T, F]`, or what `then` makes of them.
@@ -87,11 +87,11 @@ class Backend(Protocol):
         reach: Reach,
         base: Attention,
         rows: tuple[Tensor, Tensor, Tensor],
-        ties: EdgeDelta,
+        delta: EdgeDelta,
         tied: Tensor,
         turning: Turning | None = None,
     ) -> Tensor:
-        """Softmax-weighted sums of the reached rows `[T, H, C]`; `tied` tells where ties lead.
+        """Softmax-weighted sums of the reached rows `[T, H, C]`; `tied` marks ends of edges in `delta`.
 
         `turning` is given where changed rows may count several times.
         """

@@ -118,7 +118,7 @@ class Chunk:
     tolerance: float = 0.0
     tally: Tally = field(default_factory=Tally)
     gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    tied: dict[int, EdgeDelta] = field(default_factory=dict)
+    deltas: dict[int, EdgeDelta] = field(default_factory=dict)
     arrivals: Arrivals | None = None
     draws: Draws | None = None
 
@@ -140,7 +140,7 @@ class Chunk:
     def sources(self, step: Passing, changed: Changed, y: Tensor) -> tuple[Tensor, ...]:
         """Whose messages change, less those whose change is below the tolerance."""
         edges = step.edges
-        sources = self.backend.find_sources(edges, self.removals, changed, self.ties(edges))
+        sources = self.backend.find_sources(edges, self.removals, changed, self.delta(edges))
         if self.tolerance <= 0:
             return sources
         ptr, source, row, scale = sources
@@ -169,11 +169,11 @@ class Chunk:
         changed = row >= 0
         return _passed(changed)[ptr], source[changed]
 
-    def ties(self, edges: Edges) -> EdgeDelta:
-        """The edges of a convolution that go or come by themselves."""
-        if id(edges) not in self.tied:
-            self.tied[id(edges)] = edges.delta(self.removals, self.arrivals)
-        return self.tied[id(edges)]
+    def delta(self, edges: Edges) -> EdgeDelta:
+        """What the edge list of a convolution loses and gains."""
+        if id(edges) not in self.deltas:
+            self.deltas[id(edges)] = edges.delta(self.removals, self.arrivals)
+        return self.deltas[id(edges)]
 
     def lost(self, space: Space) -> tuple[Tensor, Tensor]:
         """The rows of a space that every removal takes away: `removal`, `row`."""
