@@ -386,6 +386,7 @@ def test_a_batch_of_several_edits_that_add_edges_gives_what_each_alone_gives() -
     edits += [Edits(add_edges=come[1:3], features={3: -torch.ones(WIDTH)})]
     batch = batch_of(edits, data)
     assert why_not(engine, batch) == ""
+    assert bool((engine.cost_of(batch) > 0).all())  # by which chunks are bounded
     seen = 0
     for moves in Effects(engine.problem, engine.before, engine).moves(batch):
         for at, which in enumerate(moves.which.tolist()):

@@ -385,7 +385,7 @@ class Engine:
         return self.by_chunks(self.influences, nodes, memory, workers)
 
     def cost_of(self, removals: EditBatch) -> Tensor:
-        """The same for any removals `[c]`: what an edge changes is near one of its ends."""
+        """The same for any edits `[c]`: what an edge changes is near one of its ends."""
         cost = self.cost.cpu()
         count = len(removals)
         found = torch.zeros(count, dtype=torch.double)
@@ -393,6 +393,12 @@ class Engine:
         if len(removals.edge):
             ends = cost[self.problem.edge_index.cpu()[:, removals.edge.cpu()]].sum(dim=0)
             found.index_add_(0, owner_of(removals.edge_ptr.cpu()), ends)
+        for key, added in removals.added_edges.items():
+            ends = cost[added.edge_index.cpu() + self.plan.templates.shift(key)].sum(dim=0)
+            found.index_add_(0, owner_of(added.ptr.cpu()), ends)
+        for kind, changed in removals.features.items():
+            start = 0 if kind is None else self.plan.templates.starts[kind]
+            found.index_add_(0, owner_of(changed.ptr.cpu()), cost[changed.node.cpu() + start])
         return found
 
     def by_chunks(

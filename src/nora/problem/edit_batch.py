@@ -135,7 +135,7 @@ class EditBatch:
     @staticmethod
     def of(
         nodes: Tensor = NONE,
-        edges: Tensor = NONE,
+        edges: Tensor | None = None,
         added_edges: Mapping[EdgeType, tuple[Tensor, Mapping[str, Tensor]]] | None = None,
         added_nodes: Mapping[Kind, Mapping[str, Tensor]] | None = None,
         features: Mapping[Kind, tuple[Tensor, Tensor]] | None = None,
@@ -153,6 +153,7 @@ class EditBatch:
         def ptr(rows: Tensor) -> Tensor:
             return torch.tensor([0, len(rows)], device=rows.device)
 
+        edges = nodes[:0] if edges is None else edges
         return EditBatch(
             ptr(nodes),
             nodes,
