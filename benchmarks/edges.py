@@ -29,8 +29,8 @@ import torch
 
 import nora
 from nora.engine.effects import Effects
-from nora.engine.ir.changed_rows import Removals
 from nora.graph.degree import degrees
+from nora.graph.edit_batch import EditBatch
 from nora.results.agreement import agreement
 from nora.results.plots.style import save_figure
 
@@ -68,13 +68,13 @@ def timed(name: str, epochs: int) -> dict[str, Any]:
     session.edge_influence(progress=False)
     again, cpu_again = time.perf_counter() - start, time.process_time() - cpu_again
 
-    removals = Removals.of_edges(*session.edges.units(session.edges.every()))
+    removals = EditBatch.remove_edges(*session.edges.units(session.edges.every()))
     chosen = torch.randperm(len(scores), generator=torch.Generator().manual_seed(0))[:PASSES]
     problem = session.problem()
     with problem.evaluating(), torch.no_grad():
         by_passes = Effects(problem, problem.predict())
         pass_start, pass_cpu = time.perf_counter(), time.process_time()
-        moved = list(by_passes.moves(removals.picked(chosen)))
+        moved = list(by_passes.moves(removals.pick(chosen)))
         pass_seconds, pass_cpu = time.perf_counter() - pass_start, time.process_time() - pass_cpu
         truth = torch.stack(
             [(by_passes.before[one.item] - one.after).abs().sum().double() for one in moved]

@@ -37,7 +37,7 @@ from arxiv import arxiv_topology
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import Calibration
 from nora.engine.exec.kernels import compiled
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.memory import parse_bytes
 from nora.model import build_problem
 from nora.model.preserve import evaluating
@@ -152,8 +152,8 @@ def measure(made: Made) -> dict[str, Any]:
                 "hubs_ratio": (scores(one, hubs)[:, 0] / hub_truth[:, 0]).tolist(),
             }
             if one.sampling is not None:
-                calibration = Calibration.of(engine, one, Removals.single(others), MEMORY, 1)
-                some = Removals.single(nodes)
+                calibration = Calibration.of(engine, one, EditBatch.remove_nodes(others), MEMORY, 1)
+                some = EditBatch.remove_nodes(nodes)
                 _, error = calibration.scored(torch.from_numpy(found), engine, some, MEMORY, 1)
                 within = np.abs(found[:, 0] - truth[:, 0]) <= 1.96 * error.double().numpy() + 1e-7
                 told |= {"covered": float(within.mean()), "error_factor": calibration.factor}

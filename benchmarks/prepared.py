@@ -393,11 +393,11 @@ def grow(folder: str, edges: str) -> dict[str, Any]:
     opening_, session = timed(lambda: nora.Session.open(folder, model))
     some = np.sort(random.permutation(nodes)[:300])
     removing, _ = timed(lambda: session.influence("exact", nodes=some, workers=1, progress=False))
-    from nora.engine.ir.changed_rows import Removals
+    from nora.graph.edit_batch import EditBatch
 
     engine = session.prepared.engine(session.problem(), removals=300)
     with torch.no_grad():
-        rows = len(engine.changed_output(Removals.single(torch.from_numpy(some))))
+        rows = len(engine.changed_output(EditBatch.remove_nodes(torch.from_numpy(some))))
     return {
         "nodes": nodes,
         "prepare_cpu": preparing["cpu"],

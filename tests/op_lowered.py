@@ -18,9 +18,10 @@ from torch_geometric.data import Data
 
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels import vectorised
-from nora.engine.ir.changed_rows import ChangedRows, Removals
+from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.lower.registry import LOWERINGS, load
 from nora.engine.unsupported import UnsupportedError
+from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 from nora.model.tasks.node_regression import NodeRegression
 from op_samples import Case
@@ -186,7 +187,8 @@ def _by_program(model: Applied, data: Data) -> list[Rows]:
     except ValueError as error:  # it is told to users before any engine is made
         raise UnsupportedError(str(error)) from error
     ptr = torch.tensor([0, *map(len, groups)]).cumsum(0)
-    removals = Removals(ptr, torch.tensor(list(chain.from_iterable(groups))))
+    node = torch.tensor(list(chain.from_iterable(groups)), dtype=torch.long)
+    removals = EditBatch(ptr, node, torch.zeros_like(ptr), node[:0])
     broken = engine.program.guards.broken(removals)  # these would be full passes
     if bool(broken[1:].all()):
         raise UnsupportedError("every edit needs a full pass")
@@ -209,13 +211,12 @@ def _edited_features(engine: Engine, model: Applied, data: Data) -> list[Rows]:
         truth = model(edited)
     except Exception as error:
         raise NotApplicableError(str(error)) from error
-    one = ChangedRows(torch.tensor([0, 1]), torch.tensor([1]), edited.x[1:2])
-    none = torch.zeros(0, dtype=torch.long)
-    changed = _run(engine, Removals(torch.zeros(2, dtype=torch.long), none, features={None: one}))
+    batch = EditBatch.of(features={None: (torch.tensor([1]), edited.x[1:2])})
+    changed = _run(engine, batch)
     return [Rows(_after(engine.program.output.whole(), changed, 0), truth)]
 
 
-def _run(engine: Engine, removals: Removals) -> ChangedRows:
+def _run(engine: Engine, removals: EditBatch) -> ChangedRows:
     try:
         return engine.changed_output(removals)
     except UnsupportedError:

@@ -94,3 +94,13 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return context.matrix.back @ gradient.contiguous(), None
+
+
+def expanded(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """CSR positions of all entries of `rows`: `owner [K]`, `position [K]`, `ptr [len(rows)+1]`."""
+    counts = indptr[rows + 1] - indptr[rows]
+    ptr = torch.zeros(len(rows) + 1, dtype=torch.long, device=rows.device)
+    ptr[1:] = counts.cumsum(0)
+    owner = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
+    position = torch.arange(len(owner), device=rows.device) - ptr[owner] + indptr[rows[owner]]
+    return owner, position, ptr

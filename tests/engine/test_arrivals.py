@@ -14,7 +14,9 @@ from torch_geometric.data import Data, HeteroData
 
 import hetero_graphs
 import nora
-from nora.engine.edits import as_removals, why_not
+from edit_batches import batch_of
+from nora.engine.edits import why_not
+from nora.engine.effects import Effects
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels.choice import pick_backend
 from nora.graph.edge_lookup import EdgeLookup
@@ -176,14 +178,14 @@ class NothingWrong(dict[str, str]):
 def check(engine: Engine, edits: Edits, told: str = "") -> None:
     """The raw engine, without the comparison that goes before the first answer, is right or refuses."""
     engine.program.compared = NothingWrong()
-    done = edits.resolved(engine.problem.data)
+    done = edits.resolve(engine.problem.data)
     assert told in why_not(engine, done)
     if told:
         return
     assert why_not(engine, done) == ""
     with engine.problem.evaluating():
         truth = predict_after(engine.problem, engine.before, done)
-        found = engine.effect_of(as_removals(engine.program, done, engine.before.device))
+        found = engine.effect_of(done.to(engine.before.device))
     left = truth.survivors
     torch.testing.assert_close(found[left], truth.predictions[left], rtol=0, atol=1e-9)
 
@@ -299,7 +301,7 @@ def test_an_edge_of_a_relation_that_nobody_has_takes_a_full_pass() -> None:
     pair = new_edges(data, "edge_type", random.Random(0))[0][:2]
     engine = engine_of(model, data)
     check(engine, Edits(add_edges=[(*pair, {"edge_type": 1})]))
-    check(engine, Edits(add_edges=[(*pair, {"edge_type": 2})]), told="no edge of the kind")
+    check(engine, Edits(add_edges=[(*pair, {"edge_type": 2})]), told="no edge of the added kind")
     whole = nora.Session(model, data).what_if(add_edges=[(*pair, {"edge_type": 2})])
     truth = nora.what_if(model, data, add_edges=[(*pair, {"edge_type": 2})], method="brute")
     torch.testing.assert_close(whole.after, truth.after, rtol=0, atol=1e-9)
@@ -346,7 +348,7 @@ def test_a_full_pass_is_said_in_the_result() -> None:
     assert session.what_if(add_edges=[pair]).fallback == ""
     new = {"edge_weight": 1.0}
     edits = Edits(add_nodes=torch.ones(1, WIDTH), add_edges=[(11, 0, new)])
-    assert session.what_if(edits).fallback == "a node comes"
+    assert session.what_if(edits).fallback == "a node is added"
 
 
 def test_new_edges_of_a_type_are_compared_with_the_definition_before_the_first_answer(
@@ -360,7 +362,7 @@ def test_new_edges_of_a_type_are_compared_with_the_definition_before_the_first_a
 
     def wrong_for_citations(self: Engine, removals: Any) -> Tensor:
         found = honest(self, removals)
-        return found + 0.1 if any(one.key == cites for one in removals.gained) else found
+        return found + 0.1 if cites in removals.added_edges else found
 
     monkeypatch.setattr(Engine, "effect_of", wrong_for_citations)
     free = (0, 6) if not EdgeLookup(data).types[cites].holds(torch.tensor([[0], [6]])) else (6, 0)
@@ -370,6 +372,31 @@ def test_new_edges_of_a_type_are_compared_with_the_definition_before_the_first_a
     )
     other = Edits(add_edges={"writes": [pair]})
     with engine.problem.evaluating():
-        assert why_not(engine, other.resolved(data)) == ""
+        assert why_not(engine, other.resolve(data)) == ""
         with pytest.warns(RuntimeWarning, match="after a change of new edges .*cites"):
-            assert "differ" in why_not(engine, Edits(add_edges={"cites": [free]}).resolved(data))
+            assert "differ" in why_not(engine, Edits(add_edges={"cites": [free]}).resolve(data))
+
+
+def test_a_batch_of_several_edits_that_add_edges_gives_what_each_alone_gives() -> None:
+    data = random_graph(4, "edge_weight")
+    with seeded(3):
+        engine = engine_of(Two(WEIGHTED["gcn"], "edge_weight").eval(), data)
+    come = new_edges(data, "edge_weight", random.Random(1))
+    edits = [Edits(add_edges=come[:1]), Edits(remove=9), Edits(features={3: torch.ones(WIDTH)})]
+    edits += [Edits(add_edges=come[1:3], features={3: -torch.ones(WIDTH)})]
+    batch = batch_of(edits, data)
+    assert why_not(engine, batch) == ""
+    assert bool((engine.cost_of(batch) > 0).all())  # by which chunks are bounded
+    seen = 0
+    for moves in Effects(engine.problem, engine.before, engine).moves(batch):
+        for at, which in enumerate(moves.which.tolist()):
+            found = engine.before.clone()
+            mine = moves.removal == at
+            found[moves.item[mine]] = moves.after[mine]
+            with engine.problem.evaluating():
+                alone = edits[which].resolve(data)
+                truth = predict_after(engine.problem, engine.before, alone)
+            left = truth.survivors
+            torch.testing.assert_close(found[left], truth.predictions[left], rtol=0, atol=1e-9)
+            seen += 1
+    assert seen == len(edits)

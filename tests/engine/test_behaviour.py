@@ -14,7 +14,7 @@ from nora.engine.engine import Engine
 from nora.engine.exec.chunks import Chunks
 from nora.engine.exec.kernels.choice import pick_backend
 from nora.engine.exec.tally import Tally
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 
 
@@ -53,7 +53,7 @@ def test_chunks_fit_the_memory_and_cover_every_node(hubs, gcn):
     nodes, cost, budget = torch.arange(150), engine.cost, 200_000
     for node in nodes:
         tally = Tally()
-        engine.influences(Removals.single(node.reshape(1)), tally)
+        engine.influences(EditBatch.remove_nodes(node.reshape(1)), tally)
         assert 0 < tally.bytes <= cost[node]
     cautious = [chunk for chunk, _ in Chunks(nodes, cost, budget)]
     assert torch.cat(cautious).equal(nodes)

@@ -16,7 +16,7 @@ from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import STRATA, Calibration, _stratified
 from nora.engine.exec.kernels import compiled
 from nora.engine.exec.tally import EXACTLY, INNER, LAST
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 from nora.model.preserve import evaluating
 
@@ -139,7 +139,7 @@ def test_rows_that_meet_others_after_a_draw_are_not_the_last_ones() -> None:
     engine = engine_of(Network("gin"), star_like())
     assert len(engine.worth.rows) == 3
     assert not engine.worth.last
-    removals = Removals.single(torch.arange(3))
+    removals = EditBatch.remove_nodes(torch.arange(3))
     found = engine.with_tolerance(0.2).influences(removals)
     torch.testing.assert_close(found, engine.influences(removals), rtol=0.1, atol=0)
 

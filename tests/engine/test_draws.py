@@ -9,8 +9,9 @@ from torch import Tensor
 from graphs import barabasi
 from nora.engine.estimate.sampling import BITS
 from nora.engine.exec.kernels import compiled, vectorised
-from nora.engine.ir.changed_rows import Arriving, ChangedRows, Removals
+from nora.engine.ir.changed_rows import Arriving, ChangedRows
 from nora.engine.ir.edges import Edges
+from nora.graph.edit_batch import EditBatch
 
 BACKENDS = {"compiled": compiled, "vectorised": vectorised}
 
@@ -21,21 +22,21 @@ def test_an_infinite_sum_matters_where_its_factor_changes(backend: str, turned: 
     """All rows are computed where the size of a change is unknown, and else as many as without that sum."""
     source, target = barabasi(300, 3)
     edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
-    removals, moved = Removals.single(torch.tensor([0])), torch.arange(1, 40)
+    removals, moved = EditBatch.remove_nodes(torch.tensor([0])), torch.arange(1, 40)
     changed = ChangedRows(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
-    ties = edges.ties(removals)
-    sources = loops.find_sources(edges, removals, changed, ties)
+    delta = edges.delta(removals)
+    sources = loops.find_sources(edges, removals, changed, delta)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
 
     def chances(mass: Tensor) -> Tensor:
-        reach = loops.expand(edges, removals, sources, none, ties)
+        reach = loops.expand(edges, removals, sources, none, delta)
         size = torch.linspace(0.1, 3, len(reach.source)).double()
         certain = torch.zeros(len(reach.node), dtype=torch.bool)
         ones = torch.ones(300).double()
         arrives = Arriving(None, size, size[:0], mass, ones, certain, torch.inf, size[:0])
         return loops.draw(edges, reach, arrives, 0.2, torch.tensor([12345]), BITS)[1]
 
-    reach = loops.expand(edges, removals, sources, none, ties)
+    reach = loops.expand(edges, removals, sources, none, delta)
     some = reach.node[(reach.left != edges.left[reach.node]) == turned]
     ones = torch.ones(300).double()
     finite, infinite = chances(ones), chances(ones.index_fill(0, some[:1], torch.inf))
@@ -52,14 +53,14 @@ def test_a_row_that_decides_is_computed_for_certain(backend: str) -> None:
     leaves = torch.arange(1, 201)
     edges = Edges(torch.cat([leaves, hub]), torch.cat([hub, leaves]), None, 201, "none")
     loops, moved = BACKENDS[backend], torch.tensor([0, 7])
-    removals = Removals.single(torch.tensor([3]))
+    removals = EditBatch.remove_nodes(torch.tensor([3]))
     changed = ChangedRows(torch.tensor([0, 2]), moved, torch.zeros(2, 2).double())
-    ties = edges.ties(removals)
-    sources = loops.find_sources(edges, removals, changed, ties)
+    delta = edges.delta(removals)
+    sources = loops.find_sources(edges, removals, changed, delta)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
     ones = torch.ones(201).double()
     for start in range(0, 1 << BITS, 1 << (BITS - 6)):
-        reach = loops.expand(edges, removals, sources, none, ties)
+        reach = loops.expand(edges, removals, sources, none, delta)
         size = torch.where(reach.source == 0, 1e-4, 1.0).double()
         certain = torch.zeros(len(reach.node), dtype=torch.bool)
         arrives = Arriving(None, size, size[:0], 0 * ones, ones, certain, torch.inf, size[:0])
@@ -72,15 +73,15 @@ def test_a_row_that_decides_is_computed_for_certain(backend: str) -> None:
 def test_importance_saturates_and_no_row_is_moved_too_far(backend: str) -> None:
     source, target = barabasi(300, 3)
     edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
-    removals, moved = Removals.single(torch.tensor([0])), torch.arange(1, 40)
+    removals, moved = EditBatch.remove_nodes(torch.tensor([0])), torch.arange(1, 40)
     changed = ChangedRows(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
-    ties = edges.ties(removals)
-    sources = loops.find_sources(edges, removals, changed, ties)
+    delta = edges.delta(removals)
+    sources = loops.find_sources(edges, removals, changed, delta)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
     ones = torch.ones(300).double()
 
     def chances(most: float, least: float) -> Tensor:
-        reach = loops.expand(edges, removals, sources, none, ties)
+        reach = loops.expand(edges, removals, sources, none, delta)
         size = torch.linspace(0.1, 3, len(reach.source)).double()
         certain = torch.zeros(len(reach.node), dtype=torch.bool)
         arrives = Arriving(None, size, size[:0], ones, ones, certain, most, least * ones)

@@ -21,8 +21,8 @@ from networks import CLASSES, PLAIN, network, patchwork
 from nora.engine.edits import why_not
 from nora.engine.effects import Effects
 from nora.engine.engine import Engine
-from nora.engine.ir.changed_rows import Removals
 from nora.graph.edge_lookup import EdgeLookup
+from nora.graph.edit_batch import EditBatch
 from nora.graph.edits import Edits
 from nora.model.preserve import seeded
 
@@ -122,13 +122,13 @@ def some_edits(data: Data, seed: int) -> Iterator[Edits]:
 
 def check(effects: Effects, model: nn.Module, edits: Edits, *, followed: bool = True) -> None:
     data = effects.problem.data
-    done = edits.resolved(data)
+    done = edits.resolve(data)
     if followed:
         assert why_not(effects.engine, done) == ""
     found = effects.after_edits(done)
     new = edits.apply(data)
     left = torch.ones(int(data.num_nodes), dtype=torch.bool)
-    left[done.removed] = False
+    left[done.node] = False
     more = (new.edge_weight,) if "edge_weight" in new and getattr(model, "weights", False) else ()
     truth = F.softmax(model(new.x, new.edge_index, *more), dim=-1).detach()
     torch.testing.assert_close(found.predictions[left], truth, rtol=0, atol=1e-9)
@@ -194,7 +194,7 @@ def test_many_edges_at_once_each_by_itself(name: str, backend: str) -> None:
     ptr, number = lookup.units(every)
     seen = 0
     before = effects.before
-    for moves in effects.moves(Removals.of_edges(ptr, number)):
+    for moves in effects.moves(EditBatch.remove_edges(ptr, number)):
         for at, unit in enumerate(moves.which.tolist()):
             mine = moves.removal == at
             after = before.clone()
@@ -212,11 +212,11 @@ def test_links_after_edits(name: str, backend: str) -> None:
     pairs = torch.tensor([[0, 1, 5, 6, 2], [1, 5, 6, 7, 0]])
     effects = prepared(model, data, nora.LinkPrediction(pairs), backend)
     for edits in some_edits(data, seed=5):
-        done = edits.resolved(data)
+        done = edits.resolve(data)
         found = effects.after_edits(done)
         place = torch.full((int(data.num_nodes),), -1)
         left = torch.ones(len(place), dtype=torch.bool)
-        left[done.removed] = False
+        left[done.node] = False
         place[left] = torch.arange(int(left.sum()))
         new = edits.apply(data)
         z = model(new.x, new.edge_index).detach()
@@ -235,7 +235,7 @@ def test_edges_and_features_of_types(name: str) -> None:
     for edge_type in data.edge_types:
         pair = tuple(data[edge_type].edge_index[:, 0].tolist())
         for edits in (Edits(remove_edges={edge_type: [pair]}), _row_of(data)):
-            done = edits.resolved(data)
+            done = edits.resolve(data)
             told = why_not(effects.engine, done)
             # Edges of one type are taken for those of another that are their reverse.
             assert told == "" or (name == "hgt" and " takes a number for that of edges" in told)
@@ -256,8 +256,8 @@ def test_new_nodes_take_a_full_pass() -> None:
     data, model = double(two_camps()), model_of("gcn")
     effects = prepared(model, data)
     edits = Edits(add_nodes=torch.ones(1, FEATURES).double(), add_edges=[(0, 8)])
-    assert why_not(effects.engine, edits.resolved(data)) == "a node comes"
-    found = effects.after_edits(edits.resolved(data))
+    assert why_not(effects.engine, edits.resolve(data)) == "a node is added"
+    found = effects.after_edits(edits.resolve(data))
     new = edits.apply(data)
     truth = F.softmax(model(new.x, new.edge_index), dim=-1).detach()
     torch.testing.assert_close(found.predictions, truth[:8])
@@ -280,7 +280,7 @@ def test_structure_that_features_decide_is_not_edited_by_rows() -> None:
         model = Picky().double().eval()
     effects = prepared(model, data)
     edits = Edits(features={0: -data.x[0]})
-    assert "picks rows" in why_not(effects.engine, edits.resolved(data))
+    assert "picks rows" in why_not(effects.engine, edits.resolve(data))
     check(effects, model, edits, followed=False)
     check(effects, model, Edits(remove_edges=[tuple(data.edge_index[:, 0].tolist())]))
 
@@ -300,7 +300,7 @@ def test_weights_that_features_decide_are_not_read_off_once() -> None:
         model = Alike().double().eval()
     effects = prepared(model, data)
     edits = Edits(features={0: data.x[1] - data.x[0]})
-    assert "weighs edges" in why_not(effects.engine, edits.resolved(data))
+    assert "weighs edges" in why_not(effects.engine, edits.resolve(data))
     check(effects, model, edits, followed=False)
     check(effects, model, Edits(remove_edges=[tuple(data.edge_index[:, 0].tolist())]))
 
@@ -348,5 +348,5 @@ def test_an_edit_that_a_step_gets_wrong_takes_a_full_pass(monkeypatch: pytest.Mo
     monkeypatch.setattr(type(effects.engine), "effect_of", lambda self, edit: honest(edit) + 0.1)
     edits = Edits(remove_edges=[tuple(data.edge_index[:, 0].tolist())])
     with pytest.warns(RuntimeWarning, match="such edits take a full pass"):
-        assert "differ" in why_not(effects.engine, edits.resolved(data))
+        assert "differ" in why_not(effects.engine, edits.resolve(data))
     check(effects, model, edits, followed=False)

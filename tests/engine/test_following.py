@@ -13,8 +13,8 @@ from half import half
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels import pages
 from nora.engine.exec.kernels.choice import pick_backend
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.ir.op import Chunk
+from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 
 NODES = 300
@@ -69,7 +69,7 @@ def test_blocks_give_what_steps_give_one_after_the_other(
     problem = build_problem(model, data)
     engine = Engine.prepare(problem, pick_backend(backend, problem, NODES))
     assert engine.program.executor.following, "nothing is handed on"
-    removals = Removals.single(torch.arange(NODES))
+    removals = EditBatch.remove_nodes(torch.arange(NODES))
     with torch.no_grad():
         at_once = engine.program.run(Chunk(removals, NODES, engine.backend))
         one_by_one = engine.program.run(Chunk(removals, NODES, engine.backend), seen={})

@@ -12,12 +12,16 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import HeteroConv, SAGEConv
 
 import nora
+from edit_batches import batch_of
 from fuzz.branches import BRANCHES, CLASSES, FEATURES, RELATIONS, Branching
 from fuzz.branching import Definition, call, run
 from nora.engine import verify as verification
+from nora.engine.guards import Guard, Guards
+from nora.engine.ir.space import Space
 from nora.engine.prepared import Prepared
 from nora.model import build_problem
 from nora.model.checks import check_model
+from nora.model.lines import Line
 
 HOLDER = 7
 # What the engine answers, with a full pass for the edits that break a guard; the rest falls back whole.
@@ -170,3 +174,17 @@ def test_estimates_are_exact_where_a_guard_is_broken() -> None:
     assert "fallback" not in found.details
     assert float(found.scores[HOLDER]) == pytest.approx(truth.total((HOLDER,)), rel=1e-9)
     assert float(found.stderr[HOLDER]) == 0
+
+
+def test_every_edit_of_a_batch_that_adds_edges_is_checked_by_itself() -> None:
+    edges = torch.stack([torch.arange(29), torch.arange(29) + 1])
+    data = Data(x=torch.zeros(30, 1), edge_index=edges)
+    rows = Space("edges", (29,), edges, 30, origin=torch.arange(29))
+    guards = Guards(
+        30, [rows], [Guard("gt", (("rows", rows, 1), 30), Line("model.py", 1, "forward"))]
+    )
+    one, three = nora.Edits(add_edges=[(9, 0)]), nora.Edits(add_edges=[(9, 0), (8, 0), (7, 0)])
+    fewer = nora.Edits(remove=20, add_edges=[(9, 0), (8, 0), (7, 0)])
+    batch = batch_of([one, three, fewer, one], data)
+    assert guards.broken(batch).tolist() == [False, True, False, False]
+    assert guards.broken(batch.pick(torch.tensor([2, 1]))).tolist() == [False, True]

@@ -10,10 +10,10 @@ from torch_geometric.data import HeteroData
 import nora
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels import compiled, vectorised
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.ir.op import Chunk
 from nora.engine.passes import low_rank as mixers
 from nora.engine.passes.low_rank import Mapped, Passed, Rectified
+from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 from nora.models.timme import TIMME, TIMMEConv
 
@@ -74,7 +74,7 @@ def test_predictions_after_removals(seed: int, backend: object) -> None:
     groups = [[v] for v in range(min(n, 12))] + [[0, 1, 2], [n - 1, 1], list(range(1, n - 1))]
     ptr = torch.tensor([0, *(len(group) for group in groups)]).cumsum(0)
     changed = engine.changed_output(
-        Removals(ptr, torch.tensor([v for group in groups for v in group]))
+        EditBatch(ptr, torch.tensor([v for group in groups for v in group]), ptr * 0, ptr[:0])
     )
     for at, gone in enumerate(groups):
         expected, left = without(model, data, gone)
@@ -92,7 +92,7 @@ def test_signs_that_turn_are_seen() -> None:
     course, seen = engine.program.executor, {}
     relu = next(s for s in course.ops if isinstance(course.mixers.get(id(s)), Rectified))
     with torch.no_grad():
-        engine.program.run(Chunk(Removals.single(torch.arange(40)), 40, vectorised), seen)
+        engine.program.run(Chunk(EditBatch.remove_nodes(torch.arange(40)), 40, vectorised), seen)
     changed = seen[id(relu.inputs[0])]
     turned = (changed.rows > 0) != (relu.inputs[0].whole()[changed.node] > 0)
     assert int(turned.any(dim=1).sum()) > 40

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.lower import program
 from nora.engine.lower.registry import LOWERINGS, Lowering
 from nora.engine.unsupported import UnsupportedError
@@ -147,12 +146,6 @@ def test_what_is_drawn_from_a_mean_of_all_nodes_is_refused() -> None:
 
     with pytest.raises(UnsupportedError, match="draws random numbers"):
         lowered(_on_rows(drawn, torch.rand(6, 2).double()))
-
-
-def test_removals_of_two_nodes_and_of_none_are_not_taken_for_removals_of_one() -> None:
-    both = Removals(torch.tensor([0, 0, 2]), torch.tensor([1, 2]))
-    assert not both.one_node_each
-    assert Removals.single(torch.tensor([1, 2])).one_node_each
 
 
 @pytest.mark.parametrize("name", ["erf", "special_i1e", "nextafter", "float_power", "ldexp"])

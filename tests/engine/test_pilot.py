@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nora.engine.estimate import cost_sample as pilot
 from nora.engine.estimate.cost_sample import Pilot
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 
 
 class Engine:
@@ -21,14 +21,14 @@ class Engine:
     def perf_counter(self) -> float:
         return self.now
 
-    def cost_of(self, removals: Removals) -> Tensor:
+    def cost_of(self, removals: EditBatch) -> Tensor:
         return torch.ones(len(removals))
 
-    def influences(self, removals: Removals, tally: object) -> Tensor:
+    def influences(self, removals: EditBatch, tally: object) -> Tensor:
         return torch.ones(len(removals))
 
     def in_chunks(
-        self, ask: Callable[..., Tensor], removals: Removals, *rest: Any
+        self, ask: Callable[..., Tensor], removals: EditBatch, *rest: Any
     ) -> Iterator[tuple[Tensor, Tensor]]:
         self.now += self.starting + self.each * len(removals)
         yield torch.arange(len(removals)), ask(removals, None)
@@ -41,6 +41,6 @@ def test_what_starting_takes_is_not_foreseen_for_every_removal(
 ) -> None:
     engine: Any = Engine(starting, each)
     monkeypatch.setattr(pilot, "time", engine)
-    found = Pilot(engine, Removals.single(torch.arange(100_000)), 1, seconds=12.0)
+    found = Pilot(engine, EditBatch.remove_nodes(torch.arange(100_000)), 1, seconds=12.0)
     assert found.seconds == pytest.approx(100_000 * each + starting, rel=0.6)
     assert found.spent <= 12.0

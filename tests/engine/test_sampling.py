@@ -17,7 +17,7 @@ from graphs import barabasi
 from nora.engine.engine import Engine
 from nora.engine.estimate.sampling import folded
 from nora.engine.exec.kernels import compiled, drawing, loops_sampling, vectorised
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 from nora.model.preserve import evaluating
 from nora.models import build_model
@@ -67,7 +67,7 @@ def test_a_tiny_tolerance_computes_every_row(kind: str, backend: str) -> None:
     engine = prepared(Deep(kind), crowd(), backend)
     assert len(engine.worth.rows) == 3
     assert len(engine.worth.last) == 1
-    removals = Removals.single(torch.arange(0, 300, 7))
+    removals = EditBatch.remove_nodes(torch.arange(0, 300, 7))
     found = engine.with_tolerance(1e-9).influences(removals)
     torch.testing.assert_close(found, engine.influences(removals), rtol=1e-9, atol=1e-12)
 
@@ -77,7 +77,7 @@ def test_changes_of_a_linear_model_are_right_on_average(backend: str) -> None:
     """No absolute value, no activation: what is drawn must add up to what is there."""
     data = crowd(80)
     engine = prepared(Deep("sums", linear=True), data, backend, nora.NodeRegression())
-    removals = Removals.single(torch.tensor([0, 5, 40]))
+    removals = EditBatch.remove_nodes(torch.tensor([0, 5, 40]))
 
     def change(changed: Any) -> Tensor:
         rows = torch.zeros(3, 80, 4, dtype=torch.double)
@@ -103,7 +103,7 @@ def test_changes_of_a_linear_model_are_right_on_average(backend: str) -> None:
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gat"])
 def test_estimates_are_near_and_unbiased_enough(kind: str, backend: str) -> None:
     engine = prepared(Deep(kind), crowd(), backend)
-    removals = Removals.single(torch.arange(0, 300, 3))
+    removals = EditBatch.remove_nodes(torch.arange(0, 300, 3))
     truth = engine.influences(removals)
     several = torch.stack(
         [engine.with_tolerance(0.05, seed=seed).influences(removals) for seed in range(8)]
@@ -118,15 +118,15 @@ def test_estimates_are_near_and_unbiased_enough(kind: str, backend: str) -> None
 def test_draws_do_not_depend_on_chunks_or_threads(kind: str, backend: str) -> None:
     engine = prepared(Deep(kind), crowd(), backend).with_tolerance(0.1, seed=3)
     nodes = torch.arange(60)
-    whole = engine.influences(Removals.single(nodes))
-    alone = torch.cat([engine.influences(Removals.single(part)) for part in nodes.split(7)])
+    whole = engine.influences(EditBatch.remove_nodes(nodes))
+    alone = torch.cat([engine.influences(EditBatch.remove_nodes(part)) for part in nodes.split(7)])
     assert torch.equal(whole, alone)
     threaded = torch.empty_like(whole)
     for ids, values in engine.scores(nodes, 2**20, workers=3):
         threaded[ids] = values
     assert torch.equal(whole, threaded)
     assert not torch.equal(
-        whole, engine.with_tolerance(0.1, seed=4).influences(Removals.single(nodes))
+        whole, engine.with_tolerance(0.1, seed=4).influences(EditBatch.remove_nodes(nodes))
     )
 
 
@@ -137,7 +137,7 @@ def test_rows_that_nobody_asks_about_are_not_computed() -> None:
     problem = build_problem(Deep("gcn").eval(), data, targets=targets)
     with evaluating(problem.model):
         engine = Engine.prepare(problem, vectorised)
-    removals = Removals.single(torch.arange(20))
+    removals = EditBatch.remove_nodes(torch.arange(20))
     changed = engine.with_tolerance(1e-9).changed_output(removals)
     assert bool(targets[changed.node].all())
     found = engine.with_tolerance(1e-9).influences(removals)
@@ -149,7 +149,7 @@ def test_edges_that_go_are_estimated_too(kind: str) -> None:
     data = crowd(120)
     engine = prepared(Deep(kind), data, "compiled")
     ptr = torch.arange(31)
-    removals = Removals.of_edges(ptr, torch.arange(30))
+    removals = EditBatch.remove_edges(ptr, torch.arange(30))
     truth = engine.influences(removals)
     tiny = engine.with_tolerance(1e-9).influences(removals)
     torch.testing.assert_close(tiny, truth, rtol=1e-8, atol=1e-12)
@@ -165,7 +165,7 @@ def test_links_are_estimated_by_inner_rows_alone() -> None:
     engine = prepared(Deep("gcn"), data, "compiled", nora.LinkPrediction(pairs))
     assert len(engine.worth.rows) == 2
     assert not engine.worth.last
-    removals = Removals.single(torch.arange(0, 300, 7))
+    removals = EditBatch.remove_nodes(torch.arange(0, 300, 7))
     truth = engine.influences(removals)
     found = engine.with_tolerance(1e-9).influences(removals)
     torch.testing.assert_close(found, truth, rtol=1e-9, atol=1e-12)
@@ -249,7 +249,7 @@ def test_rows_that_are_no_numbers_are_all_computed() -> None:
     data = crowd()
     data.x[17] = 0
     engine = prepared(Logarithm("gcn"), data, "compiled")
-    removals = Removals.single(torch.arange(20))
+    removals = EditBatch.remove_nodes(torch.arange(20))
     found = engine.with_tolerance(1e-9).influences(removals)
     torch.testing.assert_close(found, engine.influences(removals), rtol=1e-9, atol=1e-12)
     assert bool(engine.with_tolerance(0.5).influences(removals).isfinite().all())
@@ -296,7 +296,7 @@ def test_hidden_rows_beyond_squares_are_estimated_too(backend: str, scale: float
             return last(h.relu(), edge_index)
 
     engine = prepared(Scaled("gcn"), crowd(), backend)
-    removals = Removals.single(torch.arange(100))
+    removals = EditBatch.remove_nodes(torch.arange(100))
     truth, found = engine.influences(removals), engine.with_tolerance(0.1).influences(removals)
     assert float(found.sum() / truth.sum()) == pytest.approx(1, abs=0.15)
 
@@ -341,7 +341,7 @@ def test_estimates_that_are_no_numbers_are_replaced_by_the_truth(
 ) -> None:
     genuine = Engine.estimates
 
-    def rooted(self: Engine, removals: Removals, *more: Any) -> Tensor:
+    def rooted(self: Engine, removals: EditBatch, *more: Any) -> Tensor:
         """As if a model took roots of what draws have moved below zero."""
         found = genuine(self, removals, *more)
         return found.where(torch.arange(len(found)).unsqueeze(-1) % 3 > 0, torch.nan)

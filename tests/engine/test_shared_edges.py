@@ -11,7 +11,7 @@ from nora.engine.engine import Engine
 from nora.engine.exec.kernels.choice import pick_backend
 from nora.engine.ir import edges
 from nora.engine.ir import space as spaces
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 
 LAYERS = {
@@ -53,7 +53,7 @@ def test_three_layers_sort_their_edges_as_often_as_two(name, hubs, monkeypatch):
         sorted_.clear()
         problem = build_problem(Layers(LAYERS[name], layers).double(), hubs)
         engine = Engine.prepare(problem, pick_backend("vectorised", problem, 3))
-        engine.influences(Removals.single(torch.tensor([0, 7, 120])))
+        engine.influences(EditBatch.remove_nodes(torch.tensor([0, 7, 120])))
         return len(sorted_)
 
     assert 0 < sorts(3) == sorts(2)  # the first layer alone reads rows that never change

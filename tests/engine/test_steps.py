@@ -11,10 +11,11 @@ import nora
 from nora.engine.engine import Engine
 from nora.engine.estimate.linear import Linearised
 from nora.engine.exec.kernels.choice import pick_backend
-from nora.engine.ir.changed_rows import ChangedRows, Removals
+from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Op, Value
 from nora.engine.lower import registry
 from nora.engine.unsupported import UnsupportedError
+from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 
 
@@ -100,7 +101,7 @@ def test_it_is_followed_exactly(kind, hubs):
     model = Twice().double()
     engine = _engine(model, hubs)
     assert sum(type(step) is kind for step in engine.program.ops) == 2
-    found = engine.influences(Removals.single(torch.arange(hubs.num_nodes)))
+    found = engine.influences(EditBatch.remove_nodes(torch.arange(hubs.num_nodes)))
     truth = nora.influence(model, hubs, "brute", progress=False)
     assert torch.allclose(found, truth.scores, atol=1e-12)
 

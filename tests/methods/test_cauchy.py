@@ -25,9 +25,9 @@ from nora.engine.engine import Engine
 from nora.engine.estimate.linear import Linearised
 from nora.engine.exec.kernels import vectorised
 from nora.engine.exec.tally import Tally
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.ops.aggregate import Aggregate, Attend
 from nora.engine.ops.reduce import Scatter
+from nora.graph.edit_batch import EditBatch
 from nora.methods.cauchy import calibrated, cauchy_scale
 from nora.model import Problem, build_problem
 from nora.model.checks import check_model
@@ -89,7 +89,7 @@ def projections(problem: Problem, count: int = 3) -> tuple[Tensor, Tensor]:
     linearised = Linearised(Engine.prepare(problem, vectorised))
     before = problem.predict().detach()
     c = torch.randn(count, *before.shape, generator=torch.Generator().manual_seed(1)).double()
-    removals = Removals.single(torch.arange(problem.num_nodes))
+    removals = EditBatch.remove_nodes(torch.arange(problem.num_nodes))
     found = linearised.projections(removals, linearised.gradients(c), Tally())
     truth = torch.zeros_like(found)
     with torch.no_grad():

@@ -473,3 +473,36 @@ def test_nodes_with_one_number_each_may_come_in_several_edits() -> None:
     live.apply(nora.Edits(add_nodes={"user": torch.tensor([5, 6])}))
     live.apply(nora.Edits(add_nodes={"user": torch.tensor([7])}))
     assert live.data["user"].x.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("weight", [-1.2, -1.3])
+def test_added_weights_whose_sums_cancel_take_a_full_pass(weight: float) -> None:
+    """In float32 0.1 + 0.1 + 1 − 1.2 is 0, and in float64 it is not; with −1.3 the model predicts NaN."""
+    node = torch.arange(30)
+    edge_index = torch.cat(
+        [torch.stack([node, (node + 1) % 30]), torch.stack([node, (node + 5) % 30])], dim=1
+    )
+    torch.manual_seed(0)
+    data = Data(x=torch.randn(30, 4), edge_index=edge_index, edge_weight=torch.full((60,), 0.1))
+
+    class Weighted(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = pyg.GCNConv(4, 3)
+
+        def forward(
+            self, x: torch.Tensor, edge_index: torch.Tensor, edge_weight: torch.Tensor
+        ) -> torch.Tensor:
+            return self.conv(x, edge_index, edge_weight)
+
+    live = nora.Live(model := Weighted().eval(), data)
+    live.apply(nora.Edits(features={0: torch.ones(4)}))
+    assert live.how == "rows"
+    added = nora.Edits(add_edges=[(9, 3, {"edge_weight": weight})], undirected=False)
+    back = nora.Edits(remove_edges=[(9, 3)], undirected=False)
+    for edits in (added, back, nora.Edits(features={0: torch.zeros(4)})):
+        live.apply(edits)
+        graph = live.data
+        with torch.no_grad():
+            truth = model(graph.x, graph.edge_index, graph.edge_weight).softmax(dim=1)
+        torch.testing.assert_close(live.predictions, truth, equal_nan=True)

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nora.engine.edits import as_removals, why_not
+from nora.engine.edits import why_not
 from nora.engine.engine import Engine, summed_in
 from nora.engine.exec.tally import Tally
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.prepared import Prepared
 from nora.engine.unsupported import UnsupportedError
-from nora.graph.edit_resolution import Resolved
+from nora.graph.edit_batch import EditBatch
 from nora.graph.removal import kept
 from nora.memory import parse_bytes
 from nora.model import Problem
@@ -87,55 +86,39 @@ class Effects:
                 return Effects(problem, engine.before, engine)
         return Effects(problem, problem.predict())
 
-    def after(self, removed: Tensor) -> tuple[Tensor, Tensor]:
-        """Predictions without `removed`, NaN where the item is gone, and the surviving items."""
-        if self.engine is None:
-            part, survivors = self.problem.predict_without(removed)
-            after = torch.full_like(self.before, float("nan"))
-            after[survivors] = part
-            return after, survivors
-        removed = removed.to(self.before.device)
-        after = self.engine.effect(removed)
-        _, survivors = self.problem.task.survivors(kept(removed, self.problem.num_nodes))
-        after[~survivors] = float("nan")
-        return after, survivors
-
-    def after_edits(self, done: Resolved) -> After:
-        """Predictions after an edit."""
+    def after_edits(self, done: EditBatch) -> After:
+        """Predictions after the one edit of a batch."""
         told = "" if self.engine is None else why_not(self.engine, done)
         if self.engine is None or told:
             return replace(predict_after(self.problem, self.before, done), fallback=told)
         device = self.before.device
-        removals = as_removals(self.engine.program, done, device)
-        told = self.engine.program.guards.why(removals)
+        told = self.engine.program.guards.why(done.to(device))
         if told:
             return replace(predict_after(self.problem, self.before, done), fallback=told)
-        after = self.engine.effect_of(removals)
-        keep = kept(done.removed.to(device), self.problem.num_nodes)
+        after = self.engine.effect_of(done.to(device))
+        keep = kept(done.node.to(device), self.problem.num_nodes)
         _, survivors = self.problem.task.survivors(keep)
         after[~survivors] = float("nan")
         return After(after, survivors)
 
     def moves(
-        self, removals: Removals, memory: int = MEMORY, workers: int | None = None
+        self, removals: EditBatch, memory: int = MEMORY, workers: int | None = None
     ) -> Iterator[Moves]:
         """Yield the predictions that any removals change, part by part, as they finish.
 
         By the engine where it follows them, else by a full pass for every removal.
         """
         engine = self.engine
-        if engine is not None and removals.edge is not None:
-            none = torch.empty(0, dtype=torch.long)
-            told = why_not(engine, Resolved(none, {}, removals.edge.cpu(), {}, {}))
-            if told:
-                warn(f"exact falls back to a full pass for every edge: {told}", RuntimeWarning)
-                engine = None
+        told = "" if engine is None else why_not(engine, removals)
+        if told:
+            warn(f"exact falls back to a full pass for every edit: {told}", RuntimeWarning)
+            engine = None
         if engine is None:
             for at in range(len(removals)):
                 yield self._moved(removals, at)
             return
 
-        def ask(some: Removals, tally: Tally) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        def ask(some: EditBatch, tally: Tally) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
             assert engine is not None
             with torch.no_grad():
                 changed = engine.changed_output(some, tally)
@@ -144,20 +127,17 @@ class Effects:
         for which, found in engine.in_chunks(ask, removals, memory, workers):
             yield Moves(which, *found)
 
-    def _moved(self, removals: Removals, at: int) -> Moves:
+    def _moved(self, removals: EditBatch, at: int) -> Moves:
         """By the definition."""
-        one = removals.picked(torch.tensor([at], device=removals.ptr.device))
-        none = torch.empty(0, dtype=torch.long)
-        edges = none if one.edge is None else one.edge.cpu().sort().values
-        done = Resolved(one.node.cpu().sort().values, {}, edges, {}, {})
-        after = predict_after(self.problem, self.before, done)
+        one = removals.pick(torch.tensor([at], device=removals.ptr.device))
+        after = predict_after(self.problem, self.before, one)
         item = after.survivors.nonzero().flatten()
         return Moves(torch.tensor([at]), torch.zeros_like(item), item, after.predictions[item])
 
     def total(self, removed: Tensor) -> float:
         """`F(removed)`: the summed change when these nodes go together."""
         if self.engine is not None:
-            removals = Removals.group(removed.to(self.before.device))
+            removals = EditBatch.of(removed.to(self.before.device))
             return float(self.engine.influences(removals))
         part, survivors = self.problem.predict_without(removed)
         return float(self.problem.total_change(self.before, part, survivors))
@@ -176,7 +156,7 @@ class Effects:
         `nodes[removal]` are the removed nodes. Only items that change, survive and, if there are
         targets, are targets.
         """
-        for moves in self.moves(Removals.single(nodes)):
+        for moves in self.moves(EditBatch.remove_nodes(nodes)):
             change = item_change(self.before[moves.item], moves.after)
             counts = change > 0
             if self.problem.targets is not None:

@@ -22,14 +22,14 @@ from nora.engine.exec.kernels.protocol import Backend
 from nora.engine.exec.kernels.vectorised import owner_of
 from nora.engine.exec.predictions import changes, worth_of_predictions
 from nora.engine.exec.tally import EXACTLY, Tally
-from nora.engine.ir.changed_rows import ChangedRows, Removals, merged
+from nora.engine.ir.changed_rows import ChangedRows, merged
 from nora.engine.ir.edges import csr
 from nora.engine.ir.op import EVERYWHERE, Chunk
 from nora.engine.program import Program
 from nora.engine.store.ledger import Ledger
 from nora.engine.trace.inputs import decodes
 from nora.engine.unsupported import UnsupportedError
-from nora.graph.edit_resolution import Resolved
+from nora.graph.edit_batch import EditBatch
 from nora.graph.removal import kept
 from nora.machine import usable_cores
 from nora.model import Problem
@@ -51,14 +51,12 @@ def summed_in(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype in FLOATS else torch.float32
 
 
-def output_after(problem: Problem, removals: Removals) -> tuple[Tensor, Tensor]:
+def output_after(problem: Problem, removals: EditBatch) -> tuple[Tensor, Tensor]:
     """What the plan's output is after one edit, by a full pass: which of its rows there are, and these."""
-    none = torch.empty(0, dtype=torch.long)
     if len(removals.node) >= problem.num_nodes:
-        return none.to(problem.device), problem.output()[:0]
-    edges = none if removals.edge is None else removals.edge.cpu().sort().values
-    done = Resolved(removals.node.cpu().sort().values, {}, edges, {}, {})
-    passed = run_after(problem, done)
+        none = torch.empty(0, dtype=torch.long, device=problem.device)
+        return none, problem.output()[:0]
+    passed = run_after(problem, removals)
     rows = passed.output
     if decodes(problem):
         assert isinstance(passed.task, LinkPrediction)
@@ -149,7 +147,7 @@ class Engine:
         return other
 
     def changed_output(
-        self, removals: Removals, tally: Tally | None = None, exactly: bool = False
+        self, removals: EditBatch, tally: Tally | None = None, exactly: bool = False
     ) -> ChangedRows:
         """The model's output rows that change; all of them if `exactly`."""
         tally = Tally() if tally is None else tally
@@ -175,21 +173,21 @@ class Engine:
         return changed
 
     def _partly_by_passes(
-        self, removals: Removals, broken: Tensor, tally: Tally, exactly: bool
+        self, removals: EditBatch, broken: Tensor, tally: Tally, exactly: bool
     ) -> ChangedRows:
         """The same where some edits break a guard: each of these by a full pass on its graph."""
-        if removals.gained or removals.features:
+        if not removals.only_removes:
             raise UnsupportedError(self.program.guards.why(removals))
         device = self.before.device
         kept_ = (~broken).nonzero().flatten().to(device)
-        parts = [(kept_, self.changed_output(removals.picked(kept_), tally, exactly))]
+        parts = [(kept_, self.changed_output(removals.pick(kept_), tally, exactly))]
         if tally.sampled is not None:  # full passes sample nothing
             sampled = tally.sampled.new_full((len(removals),), EXACTLY)
             sampled[kept_] = tally.sampled
             tally.sampled = sampled
         for at in broken.nonzero().flatten().to(device).split(1):
             with _PASSES, torch.no_grad():
-                item, rows = output_after(self.problem, removals.picked(at))
+                item, rows = output_after(self.problem, removals.pick(at))
             tally.full_passes += 1
             tally.bytes += rows.nbytes
             parts.append((at, ChangedRows(torch.tensor([0, len(item)], device=device), item, rows)))
@@ -197,7 +195,7 @@ class Engine:
             self.tally.full_passes += len(parts) - 1
         return merged(len(removals), parts)
 
-    def _of_others(self, removals: Removals, changed: ChangedRows) -> ChangedRows:
+    def _of_others(self, removals: EditBatch, changed: ChangedRows) -> ChangedRows:
         """Without the rows of removed nodes, and of pairs with one: they are there, but do not count."""
         n = self.program.num_nodes
         gone = owner_of(removals.ptr) * n + removals.node
@@ -212,7 +210,7 @@ class Engine:
         return ChangedRows(ptr, changed.node[keep], changed.rows[keep], weight)
 
     def changed_items(
-        self, removals: Removals, changed: ChangedRows, tally: Tally | None = None
+        self, removals: EditBatch, changed: ChangedRows, tally: Tally | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Predictions that change: `removal [Q]`, `item [Q]`, new prediction `[Q, …]`."""
         task = self.problem.task
@@ -234,7 +232,7 @@ class Engine:
         return torch.arange(len(counts), device=z.device).repeat_interleave(counts), pair, after
 
     def _all_pairs(
-        self, task: LinkPrediction, removals: Removals, changed: ChangedRows, tally: Tally | None
+        self, task: LinkPrediction, removals: EditBatch, changed: ChangedRows, tally: Tally | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Where every node changes, every surviving pair does: decoded all at once, per removal."""
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -259,18 +257,18 @@ class Engine:
         indptr, _, end = csr(task.pairs.flatten(), task.pairs.flatten(), self.program.num_nodes)
         return indptr, end % max(task.pairs.size(1), 1)
 
-    def influences(self, removals: Removals, tally: Tally | None = None) -> Tensor:
+    def influences(self, removals: EditBatch, tally: Tally | None = None) -> Tensor:
         """`F` of every removal `[c]`."""
         return self._totals(removals, tally)[0].to(summed_in(self.before.dtype))
 
-    def estimates(self, removals: Removals, tally: Tally | None = None) -> Tensor:
+    def estimates(self, removals: EditBatch, tally: Tally | None = None) -> Tensor:
         """`F` of every removal, its standard error by the last draws, `Tally.sampled` `[c, 3]`, float64."""
         tally = Tally() if tally is None else tally
         total, variance = self._totals(removals, tally)
         sampled = torch.zeros_like(total) if tally.sampled is None else tally.sampled.to(total)
         return torch.stack([total, variance.sqrt(), sampled], dim=1)
 
-    def _totals(self, removals: Removals, tally: Tally | None) -> tuple[Tensor, Tensor]:
+    def _totals(self, removals: EditBatch, tally: Tally | None) -> tuple[Tensor, Tensor]:
         """`F` of every removal `[c]`, and the variance of its last draws."""
         tally = Tally() if tally is None else tally
         with torch.no_grad():
@@ -291,12 +289,12 @@ class Engine:
             spread = change.square() * (1 - 1 / changed.weight)
             return zeros.index_add(0, removal, change), zeros.index_add(0, removal, spread)
 
-    def effect(self, removed: Tensor, edges: Tensor | None = None) -> Tensor:
-        """Predictions after removing nodes and edges together, `[items, …]`; gone items keep theirs."""
-        return self.effect_of(Removals.group(removed, edges))
+    def effect(self, removed: Tensor) -> Tensor:
+        """Predictions after removing nodes together, `[items, …]`; removed items keep theirs."""
+        return self.effect_of(EditBatch.of(removed))
 
-    def effect_of(self, removals: Removals) -> Tensor:
-        """Predictions after one removal, or any other edit, `[items, …]`; gone items keep theirs."""
+    def effect_of(self, removals: EditBatch) -> Tensor:
+        """Predictions after one edit, `[items, …]`; removed items keep theirs."""
         with torch.no_grad():
             changed = self.changed_output(removals, exactly=True)
             _, item, after = self.changed_items(removals, changed)
@@ -348,32 +346,38 @@ class Engine:
         """Yield `(nodes, influences)` chunk by chunk, as they finish."""
         return self.by_chunks(self.influences, nodes, memory, workers)
 
-    def cost_of(self, removals: Removals) -> Tensor:
-        """The same for any removals `[c]`: what an edge changes is near one of its ends."""
+    def cost_of(self, removals: EditBatch) -> Tensor:
+        """The same for any edits `[c]`: what an edge changes is near one of its ends."""
         cost = self.cost.cpu()
         count = len(removals)
         found = torch.zeros(count, dtype=torch.double)
         found.index_add_(0, owner_of(removals.ptr.cpu()), cost[removals.node.cpu()])
-        if removals.edge_ptr is not None and removals.edge is not None:
+        if len(removals.edge):
             ends = cost[self.problem.edge_index.cpu()[:, removals.edge.cpu()]].sum(dim=0)
             found.index_add_(0, owner_of(removals.edge_ptr.cpu()), ends)
+        for key, added in removals.added_edges.items():
+            ends = cost[added.edge_index.cpu() + self.program.templates.shift(key)].sum(dim=0)
+            found.index_add_(0, owner_of(added.ptr.cpu()), ends)
+        for kind, changed in removals.features.items():
+            start = 0 if kind is None else self.program.templates.starts[kind]
+            found.index_add_(0, owner_of(changed.ptr.cpu()), cost[changed.node.cpu() + start])
         return found
 
     def by_chunks(
         self,
-        ask: Callable[[Removals, Tally], Tensor],
+        ask: Callable[[EditBatch, Tally], Tensor],
         nodes: Tensor,
         memory: int,
         workers: int | None = None,
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield `(nodes, ask(their removals))` chunk by chunk, as they finish, on several threads."""
-        for which, values in self.in_chunks(ask, Removals.single(nodes), memory, workers):
+        for which, values in self.in_chunks(ask, EditBatch.remove_nodes(nodes), memory, workers):
             yield nodes[which], values
 
     def in_chunks(
         self,
-        ask: Callable[[Removals, Tally], Answer],
-        removals: Removals,
+        ask: Callable[[EditBatch, Tally], Answer],
+        removals: EditBatch,
         memory: int,
         workers: int | None = None,
     ) -> Iterator[tuple[Tensor, Answer]]:
@@ -386,7 +390,7 @@ class Engine:
 
         def work(which: Tensor, bound: float) -> tuple[Tensor, Answer]:
             tally = Tally()
-            values = ask(removals.picked(which).to(device), tally)
+            values = ask(removals.pick(which).to(device), tally)
             chunks.learn(tally.bytes / max(bound, 1.0))
             return which, values
 

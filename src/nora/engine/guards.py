@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.ir.space import Space
+from nora.graph.edit_batch import EditBatch
 from nora.model.lines import Line
 
 # Rows of a space that are looked at first, to see that no few removals take nearly all of it.
@@ -114,20 +114,23 @@ class Guards:
         self.spaces = [space for space in dict.fromkeys(spaces) if not space.everlasting]
         self.comparisons = [one for one in comparisons if not _always(one)]
 
-    def broken(self, removals: Removals) -> Tensor:
+    def broken(self, removals: EditBatch) -> Tensor:
         """Which edits of a batch the program cannot answer `[c]`, on the CPU."""
-        if removals.edge is None and removals.one_node_each and not removals.gained:
+        if removals.one_node_each and not len(removals.edge) and not removals.added_edges:
             return self._broken_alone[removals.node.cpu()]
-        if not removals.gained and self.safe(_largest(removals)):
+        if not removals.added_edges and self.safe(_largest(removals)):
             return torch.zeros(len(removals), dtype=torch.bool)
+        if removals.added_edges and len(removals) > 1:
+            each = torch.arange(len(removals), device=removals.ptr.device).split(1)
+            return torch.cat([self.broken(removals.pick(one)) for one in each])
         broken = self._broken(lambda space: self._sizes_after(space, removals), len(removals))
-        if removals.gained and not broken.any():
-            broken |= self._broken_by_gain(removals)
+        if removals.added_edges and not broken.any():
+            broken |= self._broken_by_added(removals)
         return torch.from_numpy(broken)
 
-    def _broken_by_gain(self, removals: Removals) -> bool:
+    def _broken_by_added(self, removals: EditBatch) -> bool:
         """Whether edges that one edit adds may break a guard; each may become several rows of a space."""
-        added = sum(len(gained.source) for gained in removals.gained)
+        added = sum(len(one) for one in removals.added_edges.values())
         if any(space.size < FEWEST and space.origin is not None for space in self.spaces):
             return True
         for one in self.comparisons:
@@ -144,7 +147,7 @@ class Guards:
                 return True
         return False
 
-    def why(self, removals: Removals) -> str:
+    def why(self, removals: EditBatch) -> str:
         """The first guard that the one edit of a batch breaks, in words; empty if none."""
         if not bool(self.broken(removals).any()):
             return ""
@@ -159,9 +162,7 @@ class Guards:
             left = int(sizes(space)[0])
             if left != space.size and left < FEWEST:
                 return f"only {left} of the {space.size:,} {space.label} would be left"
-        return (
-            "edges come where the model's Python compares sizes, or to a part that has none or one"
-        )
+        return "edges are added where the model's Python compares sizes, or to a part that has none or one"
 
     def safe(self, removed: int, within: Tensor | None = None) -> bool:
         """Whether no edit that removes at most so many nodes and edges in all can break a guard.
@@ -200,7 +201,7 @@ class Guards:
         return broken
 
     @staticmethod
-    def _sizes_after(space: Space, removals: Removals) -> np.ndarray:
+    def _sizes_after(space: Space, removals: EditBatch) -> np.ndarray:
         removal, _ = space.lost(removals)
         lost = torch.bincount(removal, minlength=len(removals))
         return space.size - lost.cpu().numpy()
@@ -226,11 +227,10 @@ def _always(guard: Guard) -> bool:
     return len(guard.operands) == 2 and guard.operands[0] == guard.operands[1]
 
 
-def _largest(removals: Removals) -> int:
+def _largest(removals: EditBatch) -> int:
     """How many nodes and edges the largest edit of a batch removes."""
-    counts = removals.ptr[1:] - removals.ptr[:-1]
-    if removals.edge_ptr is not None:
-        counts = counts + removals.edge_ptr[1:] - removals.edge_ptr[:-1]
+    passed = removals.ptr + removals.edge_ptr
+    counts = passed[1:] - passed[:-1]
     return int(counts.max()) if len(counts) else 0
 
 

@@ -65,10 +65,14 @@ class Program:
 
     def run(self, chunk: Chunk, seen: dict[int, ChangedRows] | None = None) -> ChangedRows:
         """Changed rows of the output for a chunk of edits; of every value in `seen`, by its id."""
-        edited = bool(chunk.removals.features)
-        rows = {id(self.features[kind]): c for kind, c in chunk.removals.features.items()}
-        if chunk.removals.gained:
-            arrivals = Arrivals(self.templates, chunk.removals.gained, len(chunk.removals))
+        batch = chunk.removals
+        edited = bool(batch.features)
+        rows = {
+            id(self.features[kind]): ChangedRows(one.ptr, one.node, one.rows)
+            for kind, one in batch.features.items()
+        }
+        if batch.added_edges:
+            arrivals = chunk.arrivals or Arrivals(self.templates, batch.added_edges, len(batch))
             chunk = replace(chunk, arrivals=arrivals)
             rows |= arrivals.seeds(self.ops)
             edited = True

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch_geometric.nn import MessagePassing
 
 from nora.engine.engine import Engine
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.rounding import tolerated
 from nora.engine.store.ledger import make_room
 from nora.engine.unsupported import UnsupportedError
+from nora.graph.edit_batch import EditBatch
 from nora.graph.removal import kept
 from nora.model import Problem
 
@@ -152,7 +152,7 @@ def _seconds(engine: Engine, nodes: Tensor) -> float:
     engine = engine.with_tolerance(0)  # with a tally of its own
     start = time.perf_counter()
     with torch.no_grad():
-        engine.influences(Removals.single(nodes))
+        engine.influences(EditBatch.remove_nodes(nodes))
     return time.perf_counter() - start
 
 

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from nora.engine.effects import Effects
-from nora.engine.ir.changed_rows import Removals
 from nora.explorer.network import Network
 from nora.explorer.worker import LATER, Worker
+from nora.graph.edit_batch import EditBatch
 from nora.model import Problem
 from nora.model.measuring import Measuring
 from nora.questions.measured import How, measuring_of, prepared_effects, sums_of
@@ -163,10 +163,10 @@ class Ranking:
         self.signed = measuring.measures[measuring.first].signed
         return problem, measuring
 
-    def _removals(self, ids: Tensor) -> Removals:
+    def _removals(self, ids: Tensor) -> EditBatch:
         if self.of == "edges":
-            return Removals.of_edges(*self.network.tie_units).picked(ids)
-        return Removals.single(ids)
+            return EditBatch.remove_edges(*self.network.tie_units).pick(ids)
+        return EditBatch.remove_nodes(ids)
 
     def _influences(self, ids: Tensor) -> np.ndarray:
         """As `Session.influence` or `edge_influence`, without all that is checked before a long run."""

@@ -1,8 +1,8 @@
-"""The edges of a graph by their ends and by number, edge type after edge type.
+"""The edges of a graph by their ends and by edge id, edge type after edge type.
 
-People name an edge by its two nodes; the engine knows it by its *number*: its place among all columns of
-the graph's `edge_index`, the edge types one after the other. One name stands for several numbers where an
-edge stands twice, and where the graph is undirected: an undirected edge goes and comes in both directions.
+Users name an edge by its two nodes; the engine knows it by its *edge id*: its position among all columns of
+the graph's `edge_index`, the edge types one after the other. One name stands for several ids where an edge
+is there twice, and where the graph is undirected: such an edge is removed and added in both directions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TypedEdges:
         edge_type: Which, or None.
         edges: `[2, E]`, ids within the types of their ends.
         sizes: Number of nodes of both types.
-        start: The number of its first edge.
+        start: The edge id of its first edge.
     """
 
     edge_type: EdgeType
@@ -105,7 +105,7 @@ class EdgeLookup:
         >>> EdgeLookup(path).named([(2, 1)])
         {None: tensor([[1],
                 [2]])}
-        >>> EdgeLookup(path).numbers({None: torch.tensor([[1], [2]])})
+        >>> EdgeLookup(path).edge_ids({None: torch.tensor([[1], [2]])})
         tensor([2, 3])
     """
 
@@ -177,14 +177,11 @@ class EdgeLookup:
         """What was given for each edge type: a mapping, or a list in a graph with one type only."""
         if isinstance(edges, Mapping):
             found: dict[EdgeType, Any] = {}
-            for (
-                key,
-                value,
-            ) in edges.items():  # a type by its triple, and again by its relation's name
+            for key, value in edges.items():
                 kind = self.edge_type(key)
-                found[kind] = (
-                    [*_one_by_one(found[kind]), *_one_by_one(value)] if kind in found else value
-                )
+                if kind in found:  # a type by its triple, and again by its relation's name
+                    value = [*one_by_one(found[kind]), *one_by_one(value)]
+                found[kind] = value
             return found
         if not isinstance(edges, Iterable):
             raise TypeError(
@@ -253,16 +250,16 @@ class EdgeLookup:
             found[edge_type] = own.distinct(pairs)
         return found
 
-    def numbers(self, edges: Mapping[EdgeType, Tensor], said: bool | None = None) -> Tensor:
-        """The numbers of edges as `named` gives them, all copies in all directions, `[M]` sorted."""
+    def edge_ids(self, edges: Mapping[EdgeType, Tensor], said: bool | None = None) -> Tensor:
+        """The ids of edges as `named` gives them, all copies in all directions, `[M]` sorted."""
         return self.units(edges, said)[1].unique()
 
-    def columns(self, numbers: Tensor) -> dict[EdgeType, Tensor]:
-        """Numbers as columns of each type's `edge_index`."""
+    def columns(self, ids: Tensor) -> dict[EdgeType, Tensor]:
+        """Edge ids as columns of each type's `edge_index`."""
         found = {}
         for key, own in self.types.items():
-            here = (numbers >= own.start) & (numbers < own.start + own.edges.size(1))
-            found[key] = numbers[here] - own.start
+            here = (ids >= own.start) & (ids < own.start + own.edges.size(1))
+            found[key] = ids[here] - own.start
         return found
 
     def every(self) -> dict[EdgeType, Tensor]:
@@ -281,8 +278,8 @@ class EdgeLookup:
     def units(
         self, edges: Mapping[EdgeType, Tensor], said: bool | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The numbers of each named edge by itself: `ptr [k+1]`, `number`, in the order of `edges`."""
-        which, number = [], []
+        """The edge ids of each named edge by itself: `ptr [k+1]`, `ids`, in the order of `edges`."""
+        which, ids = [], []
         start = 0
         for edge_type, pairs in edges.items():
             own = self.types[edge_type]
@@ -295,21 +292,29 @@ class EdgeLookup:
             for kind, directed in ways:
                 at, column = kind.columns(directed)
                 which.append(at + start)
-                number.append(column + kind.start)
+                ids.append(column + kind.start)
             start += pairs.size(1)
         ptr = torch.zeros(start + 1, dtype=torch.long)
         if not which:
             return ptr, ptr[:0]
         # A self-loop is its own reverse.
-        key = (torch.cat(which) * max(self.total, 1) + torch.cat(number)).unique()
+        key = (torch.cat(which) * max(self.total, 1) + torch.cat(ids)).unique()
         ptr[1:] = torch.bincount(key // max(self.total, 1), minlength=start).cumsum(0)
         return ptr, key % max(self.total, 1)
 
 
-def _one_by_one(edges: Any) -> list[Any]:
-    return (
-        [tuple(pair) for pair in edges.t().tolist()] if isinstance(edges, Tensor) else list(edges)
-    )
+def one_by_one(edges: Any, what: str = "edges") -> list[tuple[Any, ...]]:
+    """Edges as `(source, target)` or `(source, target, attributes)`; a tensor `[2, k]` by its columns."""
+    if isinstance(edges, Tensor):
+        return [tuple(pair) for pair in as_pairs(edges).t().tolist()]
+    found = [tuple(one) if isinstance(one, Iterable) else (one,) for one in edges]
+    for one in found:
+        if len(one) not in (2, 3) or (len(one) == 3 and not isinstance(one[2], Mapping)):
+            raise TypeError(
+                f"{what} must be pairs of node ids, e.g. [(3, 17)], or with their attributes "
+                f"[(3, 17, {{'edge_weight': 0.5}})]; got {one!r}"
+            )
+    return found
 
 
 def as_pairs(edges: Any) -> Tensor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +103,7 @@ def exchange_edges(
     edge_type: Any,
     lost: Tensor,
     gained: Tensor | None,
-    said: dict[str, Tensor],
+    said: Mapping[str, Tensor],
 ) -> None:
     """Take columns away from `edge_index` and `adj_t` of `new`, and append others.
 
@@ -139,7 +139,7 @@ def exchange_edges(
 
 
 def _exchanged(
-    adj: Any, lost: Tensor, gained: Tensor, said: dict[str, Tensor], sizes: tuple[int, int]
+    adj: Any, lost: Tensor, gained: Tensor, said: Mapping[str, Tensor], sizes: tuple[int, int]
 ) -> Any:
     """A matrix of targets by sources without some edges, and with others."""
     entries, values = matrix_entries(adj)

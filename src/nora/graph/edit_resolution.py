@@ -1,235 +1,127 @@
-"""What edits mean for one graph: ids looked up, contradictions refused, and the graph they lead to."""
+"""From what a user says to what it means for one graph: ids looked up, contradictions refused."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from nora.graph.edge_lookup import EdgeLookup, EdgeType, as_pairs
-from nora.graph.edge_sets import Kind, edge_companions, exchange_edges, node_counts
+from nora.graph.edge_lookup import EdgeLookup, EdgeType, as_pairs, one_by_one
+from nora.graph.edge_sets import Kind, edge_companions
+from nora.graph.edit_batch import EditBatch, store_of
 from nora.graph.node_index import Graph, NodeIndex, node_index_of
-from nora.graph.removal import isolate_nodes, remove_nodes
 
 if TYPE_CHECKING:
     from nora.graph.edits import Edits
 
 
-@dataclass(frozen=True, eq=False)
-class Gained:
-    """Edges of one type that come, in all directions they have.
-
-    Attributes:
-        edges: `[2, m]`, ids within the types of their ends.
-        attributes: What is said of them, by key, `[m, …]`.
-    """
-
-    edges: Tensor
-    attributes: dict[str, Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class Resolved:
-    """Edits of one graph, in its own ids.
-
-    Attributes:
-        removed: Nodes that go, sorted global ids.
-        lost: Edges that go, as people name them, by type `[2, k]`.
-        numbers: The numbers of all columns that go (see `EdgeLookup`), sorted.
-        come: Edges that come, as people name them, by type `[2, k]`.
-        gained: The same in all directions, with what is said of them.
-        features: Rows of `x` that change: ids within the type `[k]` and rows `[k, F]`, by type.
-        added: Node-level rows of nodes that come, by type and key.
-    """
-
-    removed: Tensor
-    lost: dict[EdgeType, Tensor]
-    numbers: Tensor
-    come: dict[EdgeType, Tensor]
-    gained: dict[EdgeType, Gained]
-    features: dict[Kind, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    added: dict[Kind, dict[str, Tensor]] = field(default_factory=dict)
-
-    @property
-    def only_removes(self) -> bool:
-        """Whether nothing comes and no feature changes."""
-        return not (self.come or self.features or self.added)
-
-    def __bool__(self) -> bool:
-        return bool(len(self.removed) or self.lost or not self.only_removes)
-
-    def added_counts(self) -> dict[Kind, int]:
-        """How many nodes come, by type."""
-        return {kind: len(next(iter(rows.values()))) for kind, rows in self.added.items()}
-
-    def apply(self, data: Graph, isolate: bool = False) -> Graph:
-        """The graph after the edits.
-
-        Args:
-            data: The graph they were resolved for; left as it is.
-            isolate: Keep the removed nodes, without edges, so that all ids stay.
-        """
-        new = copy.copy(data)
-        counts, more = node_counts(data), self.added_counts()
-        for kind, rows in self.added.items():
-            store = _store(new, kind)
-            for key, value in rows.items():
-                store[key] = torch.cat([store[key], value.to(store[key].device)])
-        for kind, count in counts.items():
-            if more.get(kind) or isinstance(data, HeteroData) or len(self.numbers) or self.gained:
-                _store(new, kind).num_nodes = count + more.get(kind, 0)
-        for kind, (ids, changed) in self.features.items():
-            store = _store(new, kind)
-            store.x = store.x.clone()
-            store.x[ids.to(store.x.device)] = changed.to(store.x.device)
-        for edge_type, columns in self._columns(data).items():
-            gained = self.gained.get(edge_type)
-            if len(columns) or gained is not None:
-                edges = None if gained is None else gained.edges
-                said = {} if gained is None else gained.attributes
-                exchange_edges(data, new, edge_type, columns, edges, said)
-        gone = self._removed_from(data, new)
-        if not len(gone):
-            return new
-        return (isolate_nodes if isolate else remove_nodes)(new, gone)
-
-    def _columns(self, data: Graph) -> dict[EdgeType, Tensor]:
-        if not len(self.numbers) and not self.gained:
-            return {}
-        return EdgeLookup(data).columns(self.numbers)
-
-    def _removed_from(self, data: Graph, new: Graph) -> Tensor:
-        """The removed nodes' ids where nodes have come."""
-        index = node_index_of(data)
-        if not self.added or not index.types or not len(self.removed):
-            return self.removed
-        moved = node_index_of(new)
-        return torch.tensor(
-            sorted(moved.starts[kind] + at for kind, at in index.located(self.removed))
-        )
-
-
-def _store(data: Graph, kind: Kind) -> Any:
-    return data if kind is None else data[kind]
-
-
-def resolve(edits: Edits, data: Graph, lookup: EdgeLookup) -> Resolved:
+def resolve(edits: Edits, data: Graph, lookup: EdgeLookup) -> EditBatch:
     """The edits in the ids of the graph; raises when they contradict it or each other."""
     index = node_index_of(data)
     removed = index.ids(edits.remove)
-    said = edits.undirected
-    added = _added(edits.add_nodes, data)
+    added = _added_nodes(edits.add_nodes, data)
     more = {kind: len(next(iter(rows.values()))) for kind, rows in added.items()}
-    lost = lookup.named(edits.remove_edges, said)
-    numbers = lookup.numbers(lost, said)
-    come, gained = _gained(edits, data, lookup, lost, more)
+    removed_edges = lookup.named(edits.remove_edges, edits.undirected)
+    new = new_edges(edits, lookup, more)
+    for edge_type, (pairs, _) in new.items():
+        _check_new(lookup, edge_type, pairs, removed_edges, edits.undirected)
+    added_edges = _in_all_directions(new, data, lookup, edits.undirected)
     features = _features(edits.features, data, index)
-    _check_ends(come, features, removed, index)
-    return Resolved(removed, lost, numbers, come, gained, features, added)
+    _check_ends({key: pairs for key, (pairs, _) in new.items()}, features, removed, index)
+    edges = lookup.edge_ids(removed_edges, edits.undirected)
+    return EditBatch.of(removed, edges, added_edges, added, features)
 
 
-def _gained(
-    edits: Edits,
+def new_edges(
+    edits: Edits, lookup: EdgeLookup, more: Mapping[Kind, int] | None = None
+) -> dict[EdgeType, tuple[Tensor, list[Mapping[str, Any]]]]:
+    """Edges to add by type: pairs `[2, k]`, undirected ones once, and the attributes of each.
+
+    Args:
+        edits: What is said of them.
+        lookup: The graph's edges.
+        more: How many nodes are added, by type.
+    """
+    found = {}
+    for edge_type, given in lookup.by_type(edits.add_edges, "add_edges").items():
+        each = one_by_one(given, "edges to add")
+        pairs = as_pairs([one[:2] for one in each])
+        if pairs.numel():
+            lookup.check_ids(edge_type, pairs, more)
+            if lookup.paired(edge_type, edits.undirected):
+                pairs = torch.stack([pairs.amin(dim=0), pairs.amax(dim=0)])
+            found[edge_type] = pairs, [one[2] if len(one) == 3 else {} for one in each]
+    return found
+
+
+def _in_all_directions(
+    new: Mapping[EdgeType, tuple[Tensor, list[Mapping[str, Any]]]],
     data: Graph,
     lookup: EdgeLookup,
-    lost: Mapping[EdgeType, Tensor],
-    more: Mapping[Kind, int],
-) -> tuple[dict[EdgeType, Tensor], dict[EdgeType, Gained]]:
-    """Edges that come: as they are named, and in all directions with what is said of them."""
-    said = edits.undirected
-    come: dict[EdgeType, Tensor] = {}
+    undirected: bool | None,
+) -> dict[EdgeType, tuple[Tensor, dict[str, Tensor]]]:
+    """Edges to add in all directions that they have, with their attributes."""
     parts: dict[EdgeType, list[tuple[Tensor, dict[str, Tensor]]]] = {}
-    for edge_type, given in lookup.by_type(edits.add_edges, "add_edges").items():
-        pairs, told = _pairs_and_values(given)
-        if not pairs.numel():
-            continue
-        lookup.check_ids(edge_type, pairs, more)
-        paired = lookup.paired(edge_type, said)
-        if paired:
-            pairs = torch.stack([pairs.amin(dim=0), pairs.amax(dim=0)])
-        _check_new(lookup, edge_type, pairs, lost, said is False, "–" if paired else "→")
-        come[edge_type] = pairs
-        store = data if edge_type is None else data[edge_type]
-        values = _edge_values(store, pairs, told)
+    for edge_type, (pairs, given) in new.items():
+        values = _edge_attributes(store_of(data, edge_type), pairs, given)
         parts.setdefault(edge_type, []).append((pairs, values))
-        mirror = lookup.mirror(edge_type, said)
-        if paired:
+        mirror = lookup.mirror(edge_type, undirected)
+        if lookup.paired(edge_type, undirected):
             # A self-loop is its own reverse.
             other = pairs[0] != pairs[1]
             reverse = {key: rows[other] for key, rows in values.items()}
             parts[edge_type].append((pairs[:, other].flip(0), reverse))
         elif mirror is not None:
-            there = _edge_values(data[mirror], pairs, told)
+            there = _edge_attributes(data[mirror], pairs, given)
             parts.setdefault(mirror, []).append((pairs.flip(0), there))
-    gained = {
-        edge_type: Gained(
+    return {
+        edge_type: (
             torch.cat([edges for edges, _ in each], dim=1),
             {key: torch.cat([values[key] for _, values in each]) for key in each[0][1]},
         )
         for edge_type, each in parts.items()
     }
-    return come, gained
-
-
-def _pairs_and_values(given: Any) -> tuple[Tensor, list[Mapping[str, Any]]]:
-    """Pairs `[2, k]`, and what is said of each edge."""
-    if isinstance(given, Tensor):
-        pairs = as_pairs(given)
-        return pairs, [{}] * pairs.size(1)
-    ends, told = [], []
-    for one in given:
-        one = tuple(one) if isinstance(one, Iterable) else (one,)
-        values = one[2] if len(one) == 3 else {}
-        if len(one) not in (2, 3) or not isinstance(values, Mapping):
-            raise TypeError(
-                "edges to add must be pairs of node ids, e.g. [(3, 17)], or with what is said of them "
-                f"[(3, 17, {{'edge_weight': 0.5}})]; got {one!r}"
-            )
-        ends.append(one[:2])
-        told.append(values)
-    return as_pairs(ends), told
 
 
 def _check_new(
     lookup: EdgeLookup,
     edge_type: EdgeType,
     pairs: Tensor,
-    lost: Mapping[EdgeType, Tensor],
-    copies: bool,
-    dash: str,
+    removed: Mapping[EdgeType, Tensor],
+    undirected: bool | None,
 ) -> None:
-    """Raise when an edge is there already, or comes twice without being meant to."""
-    own = lookup.types[edge_type]
+    """Raise when an edge is there already, or is added twice without being meant to."""
+    own, dash = lookup.types[edge_type], "–" if lookup.paired(edge_type, undirected) else "→"
     known = (pairs[0] < own.sizes[0]) & (pairs[1] < own.sizes[1])
     there = torch.zeros_like(known)
     there[known] = own.holds(pairs[:, known])
-    if edge_type in lost:
-        there &= ~torch.isin(own.keys(pairs), own.keys(lost[edge_type]))
+    if edge_type in removed:
+        there &= ~torch.isin(own.keys(pairs), own.keys(removed[edge_type]))
     if bool(there.any()):
         source, target = pairs[:, there][:, 0].tolist()
         raise ValueError(
             f"edge {source}{dash}{target} is in the graph already; name it in remove_edges too to give it "
             "other values"
         )
-    if not copies and pairs.unique(dim=1).size(1) < pairs.size(1):
+    if undirected is not False and pairs.unique(dim=1).size(1) < pairs.size(1):
         values, counts = pairs.unique(dim=1, return_counts=True)
         source, target = values[:, counts > 1][:, 0].tolist()
         raise ValueError(f"edge {source}{dash}{target} is added twice")
 
 
-def _edge_values(store: Any, pairs: Tensor, told: list[Mapping[str, Any]]) -> dict[str, Tensor]:
-    """What is said of new edges, for everything that the graph says of its own."""
+def _edge_attributes(
+    store: Any, pairs: Tensor, given: list[Mapping[str, Any]]
+) -> dict[str, Tensor]:
+    """The attributes of new edges, for every attribute that the graph's edges have."""
     known = edge_companions(store)
     found = {}
-    for values, (source, target) in zip(told, pairs.t().tolist(), strict=True):
+    for values, (source, target) in zip(given, pairs.t().tolist(), strict=True):
         strange = set(values) - set(known)
         if strange:
-            has = f"it has {', '.join(known)}" if known else "it says nothing of its edges"
+            has = f"it has {', '.join(known)}" if known else "its edges have no attributes"
             raise ValueError(f"the graph has no {sorted(strange)[0]!r} of edges; {has}")
         missing = [key for key in known if key not in values]
         if missing:
@@ -238,7 +130,7 @@ def _edge_values(store: Any, pairs: Tensor, told: list[Mapping[str, Any]]) -> di
                 f"give ({source}, {target}, {{{missing[0]!r}: …}})"
             )
     for key, like in known.items():
-        rows = [_row(values[key], like, f"{key} of a new edge") for values in told]
+        rows = [_row(values[key], like, f"{key} of a new edge") for values in given]
         found[key] = torch.stack(rows) if rows else like[:0].cpu()
     return found
 
@@ -271,7 +163,7 @@ def _features(given: Any, data: Graph, index: NodeIndex) -> dict[Kind, tuple[Ten
         if len(at) != 1:
             raise ValueError(f"features names one node at a time, got {node!r}")
         kind, local = index.located(at)[0] if index.types else (None, int(at[0]))
-        x = _store(data, kind).get("x")
+        x = store_of(data, kind).get("x")
         if not isinstance(x, Tensor):
             raise ValueError(f"node {node!r} has no features: the graph has no x there")
         found.setdefault(kind, {})[local] = _row(row, x, f"the new features of node {node!r}")
@@ -281,8 +173,8 @@ def _features(given: Any, data: Graph, index: NodeIndex) -> dict[Kind, tuple[Ten
     }
 
 
-def _added(given: Any, data: Graph) -> dict[Kind, dict[str, Tensor]]:
-    """Rows of new nodes for everything the graph says of its nodes, by type."""
+def _added_nodes(given: Any, data: Graph) -> dict[Kind, dict[str, Tensor]]:
+    """Rows of new nodes for every node-level tensor of the graph, by type."""
     if given is None or (hasattr(given, "__len__") and len(given) == 0):
         return {}
     if not isinstance(data, HeteroData):
@@ -294,26 +186,33 @@ def _added(given: Any, data: Graph) -> dict[Kind, dict[str, Tensor]]:
         raise ValueError(
             f"the graph has node types: give add_nodes={{{data.node_types[0]!r}: rows}}"
         )
-    return {kind: _node_rows(_store(data, kind), rows, kind) for kind, rows in by_type.items()}
+    return {kind: _node_rows(node_tensors(data, kind), rows) for kind, rows in by_type.items()}
 
 
-def _node_rows(store: Any, given: Any, kind: Kind) -> dict[str, Tensor]:
-    said = dict(given) if isinstance(given, Mapping) else {"x": given}
-    plain = store._store if kind is None else store
-    known = {
+def node_tensors(data: Graph, kind: Kind) -> dict[str, Tensor]:
+    """The node-level tensors of a node type, by key."""
+    store = store_of(data, kind)
+    plain, aside = store._store if kind is None else store, edge_companions(store)
+    return {
         key: value
         for key, value in plain.items()
-        if isinstance(value, Tensor) and value.dim() and plain.is_node_attr(key)
-        and key not in edge_companions(store)
-    }  # fmt: skip
-    strange = set(said) - set(known)
+        if isinstance(value, Tensor)
+        and value.dim()
+        and plain.is_node_attr(key)
+        and key not in aside
+    }
+
+
+def _node_rows(known: Mapping[str, Tensor], given: Any) -> dict[str, Tensor]:
+    rows_of = dict(given) if isinstance(given, Mapping) else {"x": given}
+    strange = set(rows_of) - set(known)
     if strange:
         raise ValueError(
             f"the graph has no {sorted(strange)[0]!r} of nodes; it has {', '.join(known) or 'nothing'}"
         )
     count = None
     found = {}
-    for key, rows in said.items():
+    for key, rows in rows_of.items():
         rows = torch.as_tensor(rows).cpu()
         like = known[key]
         rows = rows.unsqueeze(0) if rows.dim() == like.dim() - 1 else rows
@@ -343,14 +242,14 @@ def _node_rows(store: Any, given: Any, kind: Kind) -> dict[str, Tensor]:
 
 
 def _check_ends(
-    come: Mapping[EdgeType, Tensor],
+    added: Mapping[EdgeType, Tensor],
     features: Mapping[Kind, tuple[Tensor, Tensor]],
     removed: Tensor,
     index: NodeIndex,
 ) -> None:
-    """Raise when something is to happen to a node that goes."""
-    gone = set(index.located(removed)) if index.types else {(None, one) for one in removed.tolist()}
-    for edge_type, pairs in come.items():
+    """Raise when an edit adds an edge to a removed node, or changes its features."""
+    gone = {(kind, one) for kind, ids in index.by_type(removed).items() for one in ids.tolist()}
+    for edge_type, pairs in added.items():
         kinds = (None, None) if edge_type is None else (edge_type[0], edge_type[2])
         for pair in pairs.t().tolist():
             for kind, node in zip(kinds, pair, strict=True):

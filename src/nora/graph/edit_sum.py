@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nora.graph.edge_lookup import one_by_one
 from nora.graph.edits import Edits
 
 
@@ -56,9 +57,7 @@ def _listed(edges: Any) -> list[_Edge]:
     """Every edge by itself, with its type (None without types) and what is said of it."""
     if isinstance(edges, Mapping):
         return [(key, ends, said) for key, part in edges.items() for _, ends, said in _listed(part)]
-    if isinstance(edges, Tensor):
-        return [(None, (int(a), int(b)), None) for a, b in edges.t().tolist()]
-    return [(None, (int(one[0]), int(one[1])), one[2] if len(one) == 3 else None) for one in edges]
+    return [(None, (int(one[0]), int(one[1])), (*one, None)[2]) for one in one_by_one(edges)]
 
 
 def _place(edges: list[_Edge], edge_type: Any, ends: tuple[int, int], said: Any) -> int | None:

@@ -1,8 +1,8 @@
-"""Edits of a graph: nodes and edges that go or come, and features that change.
+"""Edits of a graph: nodes and edges that are removed or added, and features that change.
 
-An edit is said in the ids of the graph it is made for, and everything in it happens at once. `apply` makes
-the graph that it leads to, which is the definition of its effect; the engine gives the same predictions
-without building that graph.
+Edits use the ids of the graph they are made for, and everything in them happens at once. `resolve` looks them
+up in a graph; `apply` makes the graph that they lead to, which is the definition of their effect. The engine
+gives the same predictions without building that graph.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from torch import Tensor
 
 from nora.files import read_json, written_atomically
 from nora.graph.edge_lookup import EdgeLookup
-from nora.graph.edit_resolution import Resolved, resolve
+from nora.graph.edit_batch import EditBatch
+from nora.graph.edit_resolution import resolve
 from nora.graph.node_index import Graph
 
 
@@ -25,20 +26,20 @@ from nora.graph.node_index import Graph
 class Edits:
     """What is changed about a graph, all at once.
 
-    In a graph where every edge has its reverse, an edge goes and comes in both directions; with edge types
-    also the reverse that PyG's `ToUndirected` has made of it (`rev_…`).
+    In a graph where every edge has its reverse, an edge is removed and added in both directions; with edge
+    types also the reverse that PyG's `ToUndirected` has made of it (`rev_…`).
 
     Args:
-        remove: Nodes that go, with all their edges: an id, ids, `("author", 17)`, `{"author": [17]}`.
-        remove_edges: Edges that go: pairs `[(3, 17)]`, or by type
+        remove: Nodes to remove, with all their edges: an id, ids, `("author", 17)`, `{"author": [17]}`.
+        remove_edges: Edges to remove: pairs `[(3, 17)]`, or by type
             `{("author", "writes", "paper"): [(3, 17)]}` (the relation's name is enough where it is the
-            only one). All copies of an edge go.
-        add_edges: Edges that come, in the same form. What the graph says of each edge must be said of a new
-            one, too: `[(3, 17, {"edge_weight": 0.5})]`. An edge that is removed and added gets new values.
-        add_nodes: Nodes that come: their rows of `x`, `[k, F]`, or `{"x": rows, …}`; by type
+            only one). All copies of an edge are removed.
+        add_edges: Edges to add, in the same form. A new edge needs every attribute that the graph's edges
+            have: `[(3, 17, {"edge_weight": 0.5})]`. An edge that is removed and added gets new attributes.
+        add_nodes: Nodes to add: their rows of `x`, `[k, F]`, or `{"x": rows, …}`; by type
             `{"author": rows}`. They get the ids after the last one.
         features: Rows of `x` that change: `{17: row}`, `{("author", 17): row}`.
-        undirected: Whether edges go and come in both directions; by default as the graph is.
+        undirected: Whether edges are removed and added in both directions; default: as the graph is.
 
     Example:
         >>> import torch
@@ -78,8 +79,8 @@ class Edits:
         )
         return f"Edits({said})"
 
-    def resolved(self, data: Graph, lookup: EdgeLookup | None = None) -> Resolved:
-        """What the edits mean for a graph, checked.
+    def resolve(self, data: Graph, lookup: EdgeLookup | None = None) -> EditBatch:
+        """What the edits mean for a graph, checked: a batch of this one edit.
 
         Args:
             data: The graph.
@@ -89,7 +90,7 @@ class Edits:
 
     def apply(self, data: Graph) -> Graph:
         """The graph after the edits; `data` is left as it is. Remaining nodes are renumbered from 0."""
-        return self.resolved(data).apply(data)
+        return self.resolve(data).apply(data)
 
     def undo(self, data: Graph) -> Edits:
         """The edits that lead from `self.apply(data)` back to `data`.
@@ -99,7 +100,7 @@ class Edits:
         """
         from nora.graph.edit_inverse import inverse
 
-        return inverse(self.resolved(data), data)
+        return inverse(self.resolve(data), data)
 
     def __add__(self, other: Edits) -> Edits:
         """Both, one after the other, in the ids of the same graph; what undoes each other is left out.

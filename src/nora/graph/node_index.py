@@ -130,6 +130,15 @@ class NodeIndex:
         given = list(ids)
         return tuple(self.located(torch.tensor(given)) if self.sizes() else given)
 
+    def by_type(self, ids: Tensor) -> dict[str | None, Tensor]:
+        """Global ids apart by type, as ids within it; under None without types."""
+        if not self.types:
+            return {None: ids}
+        spans = ((kind, self.span(kind)) for kind in self.types)
+        return {
+            kind: ids[(ids >= span.start) & (ids < span.stop)] - span.start for kind, span in spans
+        }
+
     def located(self, ids: Tensor) -> list[tuple[str, int]]:
         """The type of each global id, and its number there."""
         ends = torch.tensor(self.counts).cumsum(0)

@@ -25,9 +25,9 @@ from nora.engine.estimate.calibration import MOST as CALIBRATED
 from nora.engine.estimate.cost_sample import Agreement, Pilot
 from nora.engine.estimate.linear import Linearised
 from nora.engine.exec.tally import Tally
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.prepared import Prepared
 from nora.engine.unsupported import UnsupportedError
+from nora.graph.edit_batch import EditBatch
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts
 from nora.model import Problem
@@ -152,7 +152,7 @@ def _choose(
     options["seed"] = seed
     again = 2 * VERIFIED * forward
     bytes_ = parse_bytes(memory)
-    removals = Removals.single(problem.nodes.cpu())
+    removals = EditBatch.remove_nodes(problem.nodes.cpu())
     pilot = Pilot(engine, removals, bytes_, seed=seed, seconds=CHOOSING * budget)
     seconds = min(pilot.seconds + again, by_passes)
     left = max(start + budget - time.perf_counter(), AT_LEAST * budget)
@@ -295,5 +295,5 @@ def _sketch_seconds(engine: Engine, problem: Problem, left: float) -> float:
         return seconds
     nodes = problem.nodes[shuffled(len(problem.nodes), 0)[:SAMPLED].to(problem.nodes.device)]
     start = time.perf_counter()
-    linearised.projections(Removals.single(nodes.to(prediction.device)), gradients, Tally())
+    linearised.projections(EditBatch.remove_nodes(nodes.to(prediction.device)), gradients, Tally())
     return seconds + (time.perf_counter() - start) / len(nodes) * len(problem.nodes)

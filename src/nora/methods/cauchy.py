@@ -24,9 +24,9 @@ from torch import Tensor
 from nora.engine.estimate.linear import Gradients, Linearised
 from nora.engine.exec.kernels.choice import FLOATS, BackendName
 from nora.engine.exec.tally import Tally
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.prepared import Prepared
 from nora.engine.unsupported import UnsupportedError
+from nora.graph.edit_batch import EditBatch
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts, Part
 from nora.methods.brute import brute
@@ -93,7 +93,7 @@ def cauchy(
         count = min(at_once, samples - first)
         gradients = linearised.gradients(_cotangent(problem, linearised, count, generator))
 
-        def ask(removals: Removals, tally: Tally, gradients: Gradients = gradients) -> Tensor:
+        def ask(removals: EditBatch, tally: Tally, gradients: Gradients = gradients) -> Tensor:
             return linearised.projections(removals, gradients, tally)
 
         for nodes, values in engine.by_chunks(ask, asked, budget // 2, workers):

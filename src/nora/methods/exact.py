@@ -29,10 +29,10 @@ import torch
 from nora.engine.engine import Engine, Pruning
 from nora.engine.estimate.calibration import Calibration
 from nora.engine.exec.kernels.choice import BackendName
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.prepared import Prepared
 from nora.engine.unsupported import UnsupportedError
 from nora.engine.verify import is_slower
+from nora.graph.edit_batch import EditBatch
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts, Part
 from nora.methods.brute import brute
@@ -166,7 +166,7 @@ def _estimated(
     done: list[torch.Tensor],
 ) -> Generator[Part, None, dict[str, Any]]:
     """Yield estimates with their standard errors; first some nodes that are exact. Returns what these say."""
-    removals = Removals.single(problem.nodes.cpu())
+    removals = EditBatch.remove_nodes(problem.nodes.cpu())
     calibration = Calibration.of(engine, pruned, removals, memory, workers)
     if disagreement := calibration.disagreement():
         warn(disagreement, UserWarning)
@@ -176,6 +176,6 @@ def _estimated(
     rest = problem.nodes[~torch.isin(problem.nodes, known)]
     for nodes, found in pruned.by_chunks(pruned.estimates, rest, memory, workers):
         done.append(nodes)
-        chunk = Removals.single(nodes.cpu())
+        chunk = EditBatch.remove_nodes(nodes.cpu())
         yield nodes, *calibration.scored(found, engine, chunk, memory, workers)
     return calibration.facts()

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nora.graph.edge_sets import Kind
-from nora.graph.edit_resolution import Resolved
+from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph
 from nora.graph.removal import kept
 from nora.model.checks import MISFIT, told
@@ -24,7 +23,7 @@ class After:
     Attributes:
         predictions: Of all items of the graph before it `[items, …]`; NaN where the item is gone.
         survivors: Mask `[items]` of those that are left.
-        added: Of the nodes that came, in the order of global ids; None for links.
+        added: Of the added nodes, in the order of global ids; None for links.
         fallback: Why a full pass was taken where the engine was asked; empty where it was not.
     """
 
@@ -34,18 +33,18 @@ class After:
     fallback: str = ""
 
 
-def predict_after(problem: Problem, before: Tensor, done: Resolved) -> After:
-    """Predictions on the graph that the edits lead to.
+def predict_after(problem: Problem, before: Tensor, done: EditBatch) -> After:
+    """Predictions on the graph that an edit leads to.
 
     Args:
         problem: The question, its model in eval mode.
         before: Predictions on `G`, whose shape the result has.
-        done: The edits.
+        done: The edit, a batch of one.
     """
-    keep = kept(done.removed.to(problem.device), problem.num_nodes)
+    keep = kept(done.node.to(problem.device), problem.num_nodes)
     _, survivors = problem.task.survivors(keep)
     after = torch.full_like(before, float("nan"))
-    if not bool(keep.any()) and not done.added:
+    if not bool(keep.any()) and not done.added_nodes:
         return After(after, survivors)
     passed = run_after(problem, done)
     task, old = passed.task, passed.old
@@ -58,7 +57,7 @@ def predict_after(problem: Problem, before: Tensor, done: Resolved) -> After:
         return After(after, survivors)
     old = old.to(found.device)
     after[survivors] = found[old]
-    return After(after, survivors, found[~old] if done.added else None)
+    return After(after, survivors, found[~old] if done.added_nodes else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,19 +77,19 @@ class Passed:
     old: Tensor
 
 
-def run_after(problem: Problem, done: Resolved) -> Passed:
-    """Run the model on the graph that edits lead to; at least one node must be there."""
-    if problem.by_id and done.added:
+def run_after(problem: Problem, done: EditBatch) -> Passed:
+    """Run the model on the graph that an edit leads to; at least one node must be there."""
+    if problem.by_id and done.added_nodes:
         raise ValueError(
-            "this model has weights by node id, and so none for a node that comes: nodes cannot be added"
+            "this model has weights by node id, and none for a new node: nodes cannot be added"
         )
-    keep = kept(done.removed.to(problem.device), problem.num_nodes)
+    keep = kept(done.node.to(problem.device), problem.num_nodes)
     task, survivors = problem.task.survivors(keep)
     data = done.apply(problem.data, isolate=problem.by_id)
     old = _old_rows(problem, done, int(data.num_nodes or 0))
     if problem.by_id:
         task = problem.task
-    elif isinstance(task, LinkPrediction) and done.added:
+    elif isinstance(task, LinkPrediction) and done.added_nodes:
         task = replace(task, pairs=old.nonzero().flatten().to(task.pairs.device)[task.pairs])
     output = _run(problem, data, task)
     wrong = problem.wrong_rows(output, task, int(data.num_nodes or 0))
@@ -102,17 +101,14 @@ def run_after(problem: Problem, done: Resolved) -> Passed:
     return Passed(output, task, survivors, old)
 
 
-def _old_rows(problem: Problem, done: Resolved, count: int) -> Tensor:
+def _old_rows(problem: Problem, done: EditBatch, count: int) -> Tensor:
     """Mask of the nodes of the new graph that were there before."""
-    index, more = problem.node_index, done.added_counts()
+    index, more = problem.node_index, done.added_counts
     if not more:
         return torch.ones(count, dtype=torch.bool)
-    gone: list[Kind] = [None] * len(done.removed)
-    if index.types:
-        gone = [kind for kind, _ in index.located(done.removed)]
-    parts = []
+    removed, parts = index.by_type(done.node), []
     for kind, size in zip(index.types or (None,), index.counts, strict=True):
-        left = size - gone.count(kind)
+        left = size - len(removed[kind])
         parts += [torch.ones(left, dtype=torch.bool), torch.zeros(more.get(kind, 0)).bool()]
     return torch.cat(parts)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nora.engine.prepared import Prepared
 from nora.graph.edge_lookup import EdgeLookup, EdgeType
-from nora.graph.edit_resolution import Resolved
+from nora.graph.edit_batch import EditBatch
 from nora.graph.edits import Edits
 from nora.graph.naming import Naming
 from nora.graph.node_index import Graph, NodeIndex, Nodes
@@ -176,7 +176,7 @@ class Checked:
 
     @cached_property
     def edges(self) -> EdgeLookup:
-        """The graph's edges, by their ends and by number."""
+        """The graph's edges, by their ends and by edge id."""
         return EdgeLookup(self.data)
 
     @cached_property
@@ -186,12 +186,16 @@ class Checked:
 
     @cached_property
     def edge_units(self) -> tuple[Tensor, Tensor]:
-        """The numbers of each of them: `ptr [k+1]`, `number`."""
+        """The edge ids of each of them: `ptr [k+1]`, `ids`."""
         return self.edges.units(self.every_edge)
 
-    def resolved(self, edits: Edits) -> Resolved:
+    def with_ids(self, edits: Edits) -> Edits:
+        """Edits with the names of nodes replaced by ids."""
+        return self._naming.edits(edits)
+
+    def resolve(self, edits: Edits) -> EditBatch:
         """What edits mean for this graph, names replaced by ids; raises when they contradict it."""
-        return self._naming.edits(edits).resolved(self.data, self.edges)
+        return self.with_ids(edits).resolve(self.data, self.edges)
 
     def named_edges(self, edges: Any) -> dict[EdgeType, Tensor]:
         """Edges of the graph as given, by type, names of their ends replaced by ids.

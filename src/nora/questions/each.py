@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.effects import Effects
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.model.task import item_change
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.session import Session
@@ -48,7 +48,7 @@ def outcomes_of(session: Session, nodes: Sequence[int]) -> Iterator[Outcome]:
     problem = replace(problem, task=problem.task.on_every_class())
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, "exact", len(nodes))
-        for moved in effects.moves(Removals.single(problem.nodes.to(effects.before.device))):
+        for moved in effects.moves(EditBatch.remove_nodes(problem.nodes.to(effects.before.device))):
             before, after = effects.before[moved.item], moved.after
             counts = item_change(before, after) > 0
             if problem.targets is not None:

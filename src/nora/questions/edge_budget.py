@@ -12,7 +12,7 @@ from typing import Any
 
 from nora.engine.effects import Effects
 from nora.engine.estimate.cost_sample import Pilot
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.questions.measured import How, why_not_followed
 from nora.stacklevel import warn
 from nora.wording import duration
@@ -23,7 +23,7 @@ CHOOSING = 0.1
 
 
 def chosen(
-    effects: Effects, removals: Removals, budget: float, how: How
+    effects: Effects, removals: EditBatch, budget: float, how: How
 ) -> tuple[float, dict[str, Any]]:
     """The tolerance, 0 for exact, and what to say of it.
 
@@ -41,7 +41,7 @@ def chosen(
 
 
 def _chosen(
-    effects: Effects, removals: Removals, budget: float, how: How
+    effects: Effects, removals: EditBatch, budget: float, how: How
 ) -> tuple[float, dict[str, Any]]:
     begin = time.perf_counter()
     engine = effects.engine

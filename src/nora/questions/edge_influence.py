@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from nora.engine.effects import Effects
-from nora.engine.ir.changed_rows import Removals
 from nora.graph.edge_lookup import EdgeLookup, EdgeType
+from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.model import Transform
 from nora.model.calling import Forward
@@ -162,14 +162,14 @@ def score_edges(
     problem, measuring = measuring_of(session, problem, measure, by)
     told = asked_for(measuring, measure, by, key)
     facts: dict[str, Any] = {}
-    removals = Removals.of_edges(*session.edge_units)
+    removals = EditBatch.remove_edges(*session.edge_units)
     with problem.evaluating(), torch.no_grad(), kept_for(session, executor, key):
         shards, todo = None, places
         if how.budget is not None:
             effects = prepared_effects(session, problem, method, len(places), how)
             begun = None if checkpoint is None else begun_with(Path(checkpoint))
             tolerance, why = (
-                chosen(effects, removals.picked(places), how.budget, how)
+                chosen(effects, removals.pick(places), how.budget, how)
                 if begun is None
                 else (
                     float(begun[1].get("tolerance", 0.0)),
@@ -193,7 +193,7 @@ def score_edges(
             todo = shards.unfinished(places)
         values = torch.full((len(table), len(columns)), float("nan"), dtype=torch.double)
         if len(todo):
-            removals = removals.picked(todo)
+            removals = removals.pick(todo)
             others = None
             if executor is not None:
                 question = Question("edges", measure, by, how.memory)
@@ -225,7 +225,7 @@ def score_edges(
     )
 
 
-def _draws(effects: Effects, removals: Removals) -> bool:
+def _draws(effects: Effects, removals: EditBatch) -> bool:
     """Whether scores are estimates that tell how far they may be off."""
     engine = effects.engine
     if engine is None or engine.sampling is None or not engine.worth.rows:
@@ -247,7 +247,7 @@ def _noted(
         yield edges[which], values
 
 
-def _fallback(session: Session, effects: Effects, removals: Removals) -> dict[str, str]:
+def _fallback(session: Session, effects: Effects, removals: EditBatch) -> dict[str, str]:
     """Why a full pass is taken for every edge, if one is."""
     told = session.prepared.refusal
     if effects.engine is not None:

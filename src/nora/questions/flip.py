@@ -24,10 +24,9 @@ import torch
 from torch import Tensor, nn
 
 from nora.engine.effects import Effects
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.prepared import Prepared
 from nora.engine.rounding import tolerated
-from nora.graph.edit_resolution import Resolved
+from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.graph.removal import kept
 from nora.model import Problem, Transform
@@ -118,25 +117,20 @@ class Candidates:
         by: `nodes` or `edges`.
         ids: Nodes by global ids `[n]`, or places in the list of all edges `[n]`, in the whole graph.
         single: One removal per candidate, in the graph that is asked.
-        numbers: The same in the whole graph.
+        whole: The same in the whole graph.
     """
 
     by: str
     ids: Tensor
-    single: Removals
-    numbers: Removals
+    single: EditBatch
+    whole: EditBatch
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def sets(self, chosen: Tensor) -> Removals:
+    def sets(self, chosen: Tensor) -> EditBatch:
         """Removals of several candidates each, `[m, s]` by their places."""
-        size = chosen.size(1)
-        flat = self.single.picked(chosen.flatten())
-        ptr = flat.ptr[::size]
-        if flat.edge_ptr is None or flat.edge is None:
-            return Removals(ptr, flat.node)
-        return Removals(ptr, flat.node, flat.edge_ptr[::size], flat.edge)
+        return self.single.pick(chosen.flatten()).merge(chosen.size(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,16 +181,8 @@ class Search:
 
     def after(self, chosen: Tensor) -> Tensor:
         """The node's prediction without these candidates `[C]`, by a full pass on the whole graph."""
-        problem, none = self.whole.problem, torch.empty(0, dtype=torch.long)
-        gone, numbers = none, none
-        if self.candidates.by == "nodes":
-            gone = self.candidates.ids[chosen].sort().values
-        else:
-            some = self.candidates.numbers.picked(chosen)
-            assert some.edge is not None
-            numbers = some.edge.sort().values
-        done = Resolved(gone, {}, numbers, {}, {})
-        return predict_after(problem, self.whole.before, done).predictions[self.node]
+        done = self.candidates.whole.pick(chosen).merge(len(chosen))
+        return predict_after(self.whole.problem, self.whole.before, done).predictions[self.node]
 
     def confirmed(self, sets: Tensor, margin: Tensor, flips: Tensor) -> Tensor | None:
         """The set that flips the prediction most clearly, seen by a full pass to do so; None for none."""
@@ -277,7 +263,7 @@ def _search(
         near = torch.arange(problem.num_nodes)
     if by == "nodes":
         ids = near[near != node]
-        single = whole = Removals.single(ids)
+        single = whole = EditBatch.remove_nodes(ids)
     else:
         ids, whole = _edges_within(session, near)
         single = whole
@@ -291,25 +277,23 @@ def _search(
         place[near] = torch.arange(len(near))
         item = int(place[node])
         if by == "nodes":
-            single = Removals.single(place[ids])
+            single = EditBatch.remove_nodes(place[ids])
         else:
-            assert whole.edge is not None and whole.edge_ptr is not None
             inside = (place[problem.edge_index.cpu()] >= 0).all(dim=0)
-            number = (inside.long().cumsum(0) - 1)[whole.edge]
-            single = Removals.of_edges(whole.edge_ptr, number)
+            edge = (inside.long().cumsum(0) - 1)[whole.edge]
+            single = EditBatch.remove_edges(whole.edge_ptr, edge)
     single = single.to(effects.before.device)
     candidates = Candidates(by, ids, single, whole)
     return Search(effects, node, asked, prepared, item, now, to, candidates)
 
 
-def _edges_within(session: Session, near: Tensor) -> tuple[Tensor, Removals]:
+def _edges_within(session: Session, near: Tensor) -> tuple[Tensor, EditBatch]:
     """Places of the edges both of whose ends are near `[n]`, and their removals."""
-    every = Removals.of_edges(*session.edge_units)
-    assert every.edge is not None and every.edge_ptr is not None
-    first = every.edge[every.edge_ptr[:-1]]  # all numbers of an edge have the same ends
+    every = EditBatch.remove_edges(*session.edge_units)
+    first = every.edge[every.edge_ptr[:-1]]  # all ids of an edge have the same ends
     ends = session.problem(uses_model=False).edge_index.cpu()[:, first]
     places = torch.isin(ends, near).all(dim=0).nonzero().flatten()
-    return places, every.picked(places)
+    return places, every.pick(places)
 
 
 def _part(effects: Effects, near: Tensor, node: int) -> Problem | None:

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.model import Transform
 from nora.model.calling import Forward
@@ -100,8 +100,8 @@ def find_fragile(
     asked = session.problem()
     problem = replace(asked, task=asked.task.on_every_class())
     start = time.perf_counter()
-    edges = Removals.of_edges(*session.edge_units) if by == "edges" else None
-    removals = Removals.single(problem.nodes) if edges is None else edges
+    edges = EditBatch.remove_edges(*session.edge_units) if by == "edges" else None
+    removals = EditBatch.remove_nodes(problem.nodes) if edges is None else edges
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
     with problem.evaluating(), torch.no_grad():
         effects = prepared_effects(session, problem, method, len(removals), how)

@@ -24,7 +24,7 @@ from torch import nn
 
 from nora.arguments import check_whole
 from nora.engine.effects import Effects
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.model import Transform
 from nora.model.calling import Forward
@@ -147,7 +147,7 @@ def grow_group(
             together = torch.tensor(sorted(nodes))
             if measuring is None:
                 return effects.total(together)
-            removals = Removals.group(together.to(effects.before.device))
+            removals = EditBatch.of(together.to(effects.before.device))
             ((_, values),) = sums_of(effects, removals, measuring, How())
             return float(values[0, 0].abs())
 

@@ -19,9 +19,9 @@ from torch_geometric.data import HeteroData
 from nora.engine.effects import Effects
 from nora.engine.exec.update import Written
 from nora.engine.rounding import tolerated
-from nora.graph.edge_lookup import Ways
+from nora.graph.edge_lookup import Ways, as_pairs, one_by_one
 from nora.graph.edge_sets import Kind, node_counts
-from nora.graph.edit_resolution import Resolved
+from nora.graph.edit_batch import EditBatch
 from nora.graph.edits import Edits
 from nora.graph.node_index import Graph, NodeIndex
 from nora.model import Transform
@@ -29,8 +29,8 @@ from nora.model.calling import Forward
 from nora.model.content import content_digest
 from nora.model.edited import After, predict_after
 from nora.model.task import Task
-from nora.questions.live_ids import Moved, by_kind, pairs_of
-from nora.questions.live_rows import EXPECTED, Difference, amount, begun
+from nora.questions.live_ids import Moved
+from nora.questions.live_rows import EXPECTED, Difference, begun
 from nora.questions.session import Session
 from nora.questions.what_if import named_edges
 from nora.results.effect import Effect
@@ -43,44 +43,35 @@ UNDONE = 16
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """The graph at one time.
-
-    Attributes:
-        session: The session about the snapshot.
-        since: What has changed since then, in the snapshot's ids.
-        done: What that means.
-        place: Where every node that ever was is in the snapshot, by type; nodes that came since have the
-            ids after its last one, and those that are gone −1.
-        predictions: The predictions now, of every node that ever was.
-    """
-
-    session: Session
-    since: Edits
-    done: Resolved
-    place: dict[Kind, Tensor]
-    predictions: Tensor
-
-
-@dataclass(frozen=True, eq=False)
 class Asked:
-    """An edit, seen from the snapshot.
+    """The graph after some edits, seen from the snapshot.
 
     Attributes:
         session: The session about the snapshot.
-        edits: All edits since the snapshot, this one included.
-        done: What they mean.
-        place: As in `State`, after the edit.
+        edits: All edits since the snapshot, in its ids.
+        done: The same, resolved.
+        place: Where every node that ever was is in the snapshot, by type; nodes added since have the ids
+            after its last one, and removed ones −1.
     """
 
     session: Session
     edits: Edits
-    done: Resolved
+    done: EditBatch
     place: dict[Kind, Tensor]
 
 
-NONE = torch.empty(0, dtype=torch.long)
-NOTHING = Resolved(NONE, {}, NONE, {}, {})
+@dataclass(frozen=True, eq=False)
+class State(Asked):
+    """The graph at one time.
+
+    Attributes:
+        predictions: The predictions now, of every node that ever was.
+    """
+
+    predictions: Tensor
+
+
+NOTHING = EditBatch.of()
 
 
 class Live:
@@ -159,7 +150,7 @@ class Live:
     def data(self) -> Graph:
         """The graph now, as if it were made anew: its nodes are numbered from 0 without gaps."""
         state = self._state
-        return state.session.resolved(state.since).apply(state.session.data)
+        return state.done.apply(state.session.data)
 
     def effect_of(self, edits: Edits) -> Effect:
         """Who would change, by how much, towards which class; nothing is applied."""
@@ -174,7 +165,7 @@ class Live:
         self._past.append(self._state)
         self._state = State(asked.session, asked.edits, asked.done, asked.place, rows)
         kept = KEPT if isinstance(self._written, Written) else 1
-        if amount(asked.done) > kept * self._renew_after:
+        if asked.done.size > kept * self._renew_after:
             self._renew()
         return effect
 
@@ -191,11 +182,11 @@ class Live:
         place = now.place[None].clone()
         back = self._state.place[None]
         place[: len(back)] = torch.where(place[: len(back)] < 0, back, place[: len(back)])
-        change = Difference(now.session, now.done, self._state.done, place).change(self._written)
-        if self._written.cannot(change):
+        batch = Difference(now.session, now.done, self._state.done, place).batch(self._written)
+        if self._written.cannot(batch):
             self._written = None
         else:
-            self._written.after(change, write=True)
+            self._written.after(batch, write=True)
 
     @property
     def how(self) -> str:
@@ -217,7 +208,12 @@ class Live:
             place = self._state.place[None]
             there = (place >= 0).nonzero().flatten()
             ids = there[place[there].argsort()]
-            self._written = begun(self._session, self.data, ids, total)
+            try:
+                self._written = begun(self._session, self.data, ids, total)
+            except (
+                ValueError
+            ) as reason:  # the model may predict NaN now; tried again with the next edit
+                return str(reason)
         return self._written
 
     def _compared(self, asked: Asked, rows: Tensor) -> Tensor:
@@ -268,15 +264,15 @@ class Live:
     def _renew(self) -> None:
         """Make the graph as it is the snapshot."""
         state = self._state
-        done = state.session.resolved(state.since)
+        done = state.done
         session = self._session(done.apply(state.session.data))
-        gone = by_kind(done.removed, state.session.node_index)
-        counts, more = node_counts(state.session.data), done.added_counts()
+        gone = state.session.node_index.by_type(done.node)
+        counts, more = node_counts(state.session.data), done.added_counts
         place = {}
         for kind, there in state.place.items():
             count = counts[kind] + more.get(kind, 0)
             left = torch.ones(count, dtype=torch.bool)
-            left[gone.get(kind, there[:0])] = False
+            left[gone[kind]] = False
             new = torch.where(left, left.long().cumsum(0) - 1, -1)
             place[kind] = torch.where(there >= 0, new[there.clamp(min=0)], -1) if count else there
         self._state = State(session, Edits(), NOTHING, place, state.predictions)
@@ -291,7 +287,7 @@ class Live:
         try:
             return self._together(edits)
         except (ValueError, TypeError):
-            if not self._state.since:
+            if not self._state.edits:
                 raise
             # Two edits may contradict each other as one, though not one after the other.
             self._renew()
@@ -300,10 +296,8 @@ class Live:
     def _together(self, edits: Edits) -> Asked:
         state = self._state
         session = state.session
-        came, come = (
-            session.resolved(Edits(add_nodes=one.add_nodes)).added_counts()
-            for one in (state.since, edits)
-        )
+        came = state.done.added_counts
+        come = session.resolve(Edits(add_nodes=edits.add_nodes)).added_counts
         place = dict(state.place)
         counts = node_counts(session.data)
         for kind, count in come.items():
@@ -318,8 +312,8 @@ class Live:
             features=moved.features(edits.features),
             undirected=self._both_ways if edits.undirected is None else edits.undirected,
         )
-        both = state.since + mine if state.since else mine
-        done = session.resolved(both)
+        both = state.edits + mine if state.edits else mine
+        done = session.resolve(both)
         for kind, gone in moved.gone(edits.remove).items():
             place[kind] = place[kind].clone()
             place[kind][gone] = -1
@@ -344,12 +338,12 @@ class Live:
             return self._by_id(asked, self._after(asked))
         state, now = self._state, asked.place[None]
         place = torch.cat([state.place[None], now[len(state.place[None]) :]])
-        change = Difference(asked.session, state.done, asked.done, place).change(written)
-        if written.cannot(change):
+        batch = Difference(asked.session, state.done, asked.done, place).batch(written)
+        if written.cannot(batch):
             self._written = None if write else written  # prepared anew for the graph after it
             return self._by_id(asked, self._after(asked))
         with written.engine.problem.evaluating(), torch.no_grad():
-            item, after = written.after(change, write)
+            item, after = written.after(batch, write)
         new = torch.arange(len(state.predictions), len(now))
         # One that hears nobody may not change.
         rows = torch.cat([state.predictions, written.now(new)])
@@ -362,7 +356,7 @@ class Live:
         place = asked.place[self._kind]
         rows = self._own(asked.session, after.predictions)
         if after.added is not None:
-            counts = asked.done.added_counts()
+            counts = asked.done.added_counts
             before = 0
             for kind in asked.session.node_index.types:
                 if kind == self._kind:
@@ -381,7 +375,7 @@ class Live:
         lookup = asked.session.edges
         lost, come = (
             {
-                kind: torch.tensor([list(pair[:2]) for pair in pairs_of(given)]).reshape(-1, 2).t()
+                kind: as_pairs([pair[:2] for pair in one_by_one(given)])
                 for kind, given in lookup.by_type(part).items()
             }
             for part in (edits.remove_edges, edits.add_edges)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from nora.graph.edge_lookup import EdgeType
+from nora.graph.edge_lookup import EdgeType, one_by_one
 from nora.graph.edge_sets import Kind
 from nora.graph.node_index import NodeIndex
 from nora.questions.session import Session
@@ -32,7 +31,7 @@ class Moved:
 
     def gone(self, nodes: Any) -> dict[Kind, Tensor]:
         """Nodes by type, in the ids of the first graph."""
-        return by_kind(self.index.ids(nodes), self.index)
+        return self.index.by_type(self.index.ids(nodes))
 
     def _at(self, kind: Kind, node: int, place: Mapping[Kind, Tensor]) -> int:
         if not 0 <= node < len(place[kind]):
@@ -65,7 +64,7 @@ class Moved:
                     self._at(ends[1], int(pair[1]), self.coming),
                     *pair[2:],
                 )
-                for pair in pairs_of(given)
+                for pair in one_by_one(given)
             ]
         return found.get(None, []) if not self.index.types else found
 
@@ -82,24 +81,3 @@ class Moved:
                 raise ValueError(f"features names one node at a time, got {node!r}")
             found[nodes[0]] = row
         return found
-
-
-def pairs_of(given: Any) -> list[Any]:
-    """Edges one by one; a tensor `[2, k]` by its columns."""
-    if isinstance(given, Tensor):
-        return [tuple(pair) for pair in given.t().tolist()]
-    found = [tuple(pair) if isinstance(pair, tuple | list) else (pair,) for pair in given]
-    for pair in found:
-        if len(pair) not in (2, 3):
-            raise TypeError(f"edges must be pairs of node ids, e.g. [(3, 17)], got {pair!r}")
-    return found
-
-
-def by_kind(ids: Tensor, index: NodeIndex) -> dict[Kind, Tensor]:
-    """Global ids by type, as ids within it."""
-    if not index.types:
-        return {None: ids}
-    found: dict[Kind, list[int]] = {}
-    for kind, node in index.located(ids):
-        found.setdefault(kind, []).append(node)
-    return {kind: torch.tensor(nodes) for kind, nodes in found.items()}

@@ -13,8 +13,7 @@ from nora.engine.edits import why_not
 from nora.engine.effects import Effects, check_method
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import Calibration
-from nora.engine.ir.changed_rows import Removals
-from nora.graph.edit_resolution import Resolved
+from nora.graph.edit_batch import EditBatch
 from nora.memory import parse_bytes
 from nora.model import Problem
 from nora.model.content import content_digest
@@ -115,7 +114,7 @@ def totals_of(
     if measuring is None:
         yield from effects.totals(nodes)
         return
-    for which, values in sums_of(effects, Removals.single(nodes), measuring, How()):
+    for which, values in sums_of(effects, EditBatch.remove_nodes(nodes), measuring, How()):
         yield nodes[which], values[:, 0]
 
 
@@ -150,7 +149,7 @@ def prepared_effects(
 
 
 def sums_of(
-    effects: Effects, removals: Removals, measuring: Measuring, how: How
+    effects: Effects, removals: EditBatch, measuring: Measuring, how: How
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield `(which, values [m, columns])` part by part, as they finish."""
     engine = effects.engine
@@ -168,7 +167,7 @@ def sums_of(
 
 
 def estimates_of(
-    engine: Engine, removals: Removals, how: How
+    engine: Engine, removals: EditBatch, how: How
 ) -> Generator[tuple[Tensor, Tensor], None, dict[str, Any]]:
     """Yield `(which, influences and their standard errors [m, 2])`; first some that are exact.
 
@@ -176,7 +175,7 @@ def estimates_of(
     """
     exact = engine.with_tolerance(0)
     calibration = Calibration.of(exact, engine, removals, how.memory, how.workers)
-    removed = "edges" if removals.edge is not None else "nodes"
+    removed = "edges" if len(removals.edge) else "nodes"
     if disagreement := calibration.disagreement(removed):
         warn(disagreement, UserWarning)
     known = calibration.truth.double()
@@ -184,25 +183,22 @@ def estimates_of(
     other = torch.ones(len(removals), dtype=torch.bool)
     other[calibration.which] = False
     rest = other.nonzero().flatten()
-    found = engine.in_chunks(engine.estimates, removals.picked(rest), how.memory, how.workers)
+    found = engine.in_chunks(engine.estimates, removals.pick(rest), how.memory, how.workers)
     for which, values in found:
-        chunk = removals.picked(rest[which])
+        chunk = removals.pick(rest[which])
         scored = calibration.scored(values, exact, chunk, how.memory, how.workers)
         yield rest[which], torch.stack([one.double() for one in scored], dim=1)
     return calibration.facts(removed)
 
 
-def why_not_followed(engine: Engine, removals: Removals) -> str:
+def why_not_followed(engine: Engine, removals: EditBatch) -> str:
     """Why the engine does not tell the effect of these removals; empty where it does."""
-    if removals.edge is None:
-        return ""
-    none = torch.empty(0, dtype=torch.long)
-    return why_not(engine, Resolved(none, {}, removals.edge.cpu(), {}, {}))
+    return why_not(engine, removals)
 
 
 def collected(
     effects: Effects,
-    removals: Removals,
+    removals: EditBatch,
     ids: Tensor,
     measuring: Measuring,
     how: How,

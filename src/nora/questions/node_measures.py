@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Nodes
 from nora.methods import METHODS
 from nora.model.fingerprint import fingerprint
@@ -64,7 +64,7 @@ def score_by_measures(
                 question = Question("nodes", measure, by, how.memory)
                 others = spread_out(session, executor, question, todo, problem, key)
             effects = prepared_effects(session, problem, method, len(todo), how)
-            removals, label = Removals.single(todo), f"{method}: removing nodes"
+            removals, label = EditBatch.remove_nodes(todo), f"{method}: removing nodes"
             for ids, found in collected(
                 effects, removals, todo, measuring, how, shards, label, progress, others
             ):

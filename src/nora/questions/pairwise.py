@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from nora.engine.effects import Effects
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.ir.op import EVERYWHERE
+from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.model import Transform
 from nora.model.calling import Forward
@@ -244,7 +244,7 @@ def within_reach(effects: Effects, ends: Tensor) -> Tensor:
     # Where the model takes another branch without a node, everything may change.
     every = torch.arange(problem.num_nodes)
     return (
-        (near.cpu() | effects.engine.program.guards.broken(Removals.single(every)))
+        (near.cpu() | effects.engine.program.guards.broken(EditBatch.remove_nodes(every)))
         .nonzero()
         .flatten()
     )

@@ -19,9 +19,9 @@ from typing import Any, Protocol, cast, runtime_checkable
 from torch import Tensor
 
 from nora.engine.exec.shards import MissingError, Schedule, in_shards
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.store.folder import MANIFEST
 from nora.files import read_json
+from nora.graph.edit_batch import EditBatch
 from nora.machine import usable_cores
 from nora.model import Problem
 from nora.questions.session import Session
@@ -146,9 +146,9 @@ class Spread:
         folder = self.session.folder
         assert folder is not None, "see kept_for"
         folder = folder.absolute()
-        removals = Removals.single(ids)
+        removals = EditBatch.remove_nodes(ids)
         if question.of == "edges":
-            removals = Removals.of_edges(*self.session.edge_units).picked(ids)
+            removals = EditBatch.remove_edges(*self.session.edge_units).pick(ids)
         cost = self.session.prepared.engine(problem, removals=len(ids)).cost_of(removals)
         schedule = Schedule(cost, workers())
         digest = hashlib.sha256(sent).hexdigest() + read_json(folder / MANIFEST)["sha256"]

@@ -23,8 +23,8 @@ from nora.arguments import check_number, check_whole
 from nora.engine.effects import Effects
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels.choice import FLOATS
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.ir.op import EVERYWHERE
+from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.methods import METHODS
 from nora.model import Problem, Transform
@@ -290,5 +290,5 @@ def reach_bound(problem: Problem, engine: Engine | None, largest: float | None =
     # Its own predictions do not count; an isolated node changes nothing.
     bound = np.maximum(np.minimum(total, weight.sum()) - weight, 0.0)
     # Where the model takes another branch without a node, everything may change.
-    broken = engine.program.guards.broken(Removals.single(torch.arange(n))).numpy()
+    broken = engine.program.guards.broken(EditBatch.remove_nodes(torch.arange(n))).numpy()
     return torch.from_numpy(np.where(broken, weight.sum() - weight, bound))

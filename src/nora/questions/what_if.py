@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from nora.engine.effects import Effects, check_method
+from nora.graph.edit_resolution import new_edges
 from nora.graph.edits import Edits
 from nora.graph.node_index import Graph, Nodes
 from nora.model import Transform
@@ -102,8 +103,9 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
             "nothing is to be removed, added or changed: give remove=17 or a list of ids, "
             "remove_edges=[(3, 17)], add_edges, add_nodes or features"
         )
-    done = session.resolved(edits)
-    if len(done.removed) == session.num_nodes and not done.added:
+    edits = session.with_ids(edits)
+    done = edits.resolve(session.data, session.edges)
+    if len(done.node) == session.num_nodes and not done.added_nodes:
         raise ValueError(
             f"remove names all {session.num_nodes:,} nodes: nobody would be left to change"
         )
@@ -118,11 +120,12 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
     counted = after.survivors if problem.targets is None else after.survivors & problem.targets
     features = [
         index.starts[kind] + node if kind is not None else node
-        for kind, (ids, _) in done.features.items()
-        for node in ids.tolist()
+        for kind, changed in done.features.items()
+        for node in changed.node.tolist()
     ]
+    new = new_edges(edits, session.edges, done.added_counts)
     return Effect(
-        removed=index.named(done.removed.tolist()),
+        removed=index.named(done.node.tolist()),
         before=effects.before,
         after=after.predictions,
         counted=counted,
@@ -130,8 +133,8 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
         pairs=problem.task.pairs if isinstance(problem.task, LinkPrediction) else None,
         names=session.names,
         classes=classes,
-        removed_edges=named_edges(done.lost),
-        added_edges=named_edges(done.come),
+        removed_edges=named_edges(session.edges.named(edits.remove_edges, edits.undirected)),
+        added_edges=named_edges({key: pairs for key, (pairs, _) in new.items()}),
         changed_features=index.named(sorted(features)),
         added=after.added,
         node_types=index.sizes(),

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels.choice import pick_backend
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.methods import METHODS
 from nora.model.measuring import is_definition
 from nora.questions.influence import bind_options, collect
@@ -138,9 +138,9 @@ def _sums(session: Session, question: Question, ids: Tensor) -> tuple[Tensor, st
         return scores[ids].unsqueeze(1), str(facts.get("fallback", ""))
     how = How(memory=question.memory, workers=1)
     problem, measuring = measuring_of(session, session.problem(), question.measure, question.by)
-    removals = Removals.single(ids)
+    removals = EditBatch.remove_nodes(ids)
     if question.of == "edges":
-        removals = Removals.of_edges(*session.edge_units).picked(ids)
+        removals = EditBatch.remove_edges(*session.edge_units).pick(ids)
     found = torch.full((len(ids), len(measuring.columns)), float("nan"), dtype=torch.double)
     with problem.evaluating(), torch.no_grad():
         effects = prepared_effects(session, problem, "exact", question.count, how)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from nora.engine.effects import Effects
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.progress import progress_bar
 from nora.questions.measured import How, measuring_of, sums_of, why_not_followed
 from nora.questions.session import Session
@@ -68,7 +68,7 @@ def first_edges(
     at_ends = torch.from_numpy(np.nan_to_num(influence)).double()[ends].sum(dim=0)
     order = at_ends.argsort(descending=True, stable=True)
     found = torch.full((len(order), 2), float("nan"), dtype=torch.double)
-    removals = Removals.of_edges(*session.edge_units)
+    removals = EditBatch.remove_edges(*session.edge_units)
     problem, measuring = measuring_of(session, session.problem(), ["change", "flips"], None)
     bar = progress_bar("influential edges, as many as there is time for", len(order), progress)
     with bar as advance, problem.evaluating(), torch.no_grad():
@@ -81,7 +81,7 @@ def first_edges(
         scored, at_once = 0, AT_FIRST if effects.engine is not None else 1
         while scored < len(order) and not (scored and time.perf_counter() > deadline):
             part = order[scored : scored + at_once]
-            for which, values in sums_of(effects, removals.picked(part), measuring, How()):
+            for which, values in sums_of(effects, removals.pick(part), measuring, How()):
                 found[part[which.cpu()]] = values
             scored += len(part)
             advance(len(part))

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from nora.engine.effects import Effects
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.questions.session import Session
 
 # How long the page may take to find out, and by how many removals that is foreseen: by the engine, by passes.
@@ -34,6 +34,6 @@ def _foreseen_seconds(session: Session, seed: int) -> float:
         effects = Effects.prepare(problem, session.prepared, "exact", TRIED)
         some = nodes[: TRIED if effects.engine is not None else TRIED_BY_PASSES]
         start = time.perf_counter()
-        for _ in effects.moves(Removals.single(some.to(effects.before.device))):
+        for _ in effects.moves(EditBatch.remove_nodes(some.to(effects.before.device))):
             pass
         return (time.perf_counter() - start) / len(some) * session.num_nodes

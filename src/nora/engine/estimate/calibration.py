@@ -27,7 +27,7 @@ from torch import Tensor
 
 from nora.engine.engine import Engine, summed_in
 from nora.engine.exec.tally import EXACTLY, INNER
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.results.agreement import pearson, spearman
 from nora.seeds import shuffled
 
@@ -44,7 +44,7 @@ ENOUGH, OTHERS, QUANTILES = 5, 5, (0.05, 0.95)
 DISAGREES = 1.5
 
 
-def exactly(engine: Engine, removals: Removals, memory: int, workers: int | None) -> Tensor:
+def exactly(engine: Engine, removals: EditBatch, memory: int, workers: int | None) -> Tensor:
     """The influences of some removals `[n]`, in double precision."""
     found = torch.zeros(len(removals), dtype=torch.double)
     for at, values in engine.in_chunks(engine.influences, removals, memory, workers):
@@ -72,7 +72,7 @@ class Calibration:
 
     @staticmethod
     def of(
-        engine: Engine, pruned: Engine, removals: Removals, memory: int, workers: int | None
+        engine: Engine, pruned: Engine, removals: EditBatch, memory: int, workers: int | None
     ) -> Calibration:
         """Do some of the removals both ways.
 
@@ -85,7 +85,7 @@ class Calibration:
         """
         assert pruned.sampling is not None
         which = _stratified(engine.cost_of(removals), pruned.sampling.seed)
-        some = removals.picked(which)
+        some = removals.pick(which)
         truth = exactly(engine, some, memory, workers)
         found = torch.zeros(len(which), 3, dtype=torch.double)
         for at, values in pruned.in_chunks(pruned.estimates, some, memory, workers):
@@ -140,7 +140,7 @@ class Calibration:
         return self._factors[0]
 
     def scored(
-        self, found: Tensor, engine: Engine, removals: Removals, memory: int, workers: int | None
+        self, found: Tensor, engine: Engine, removals: EditBatch, memory: int, workers: int | None
     ) -> tuple[Tensor, Tensor]:
         """Scores and their standard errors `[n]` each.
 
@@ -159,7 +159,7 @@ class Calibration:
         errors = torch.where(scores >= size, large, small) * rough
         lost = (~(scores.isfinite() & errors.isfinite())).nonzero().flatten()
         if len(lost):
-            truth = exactly(engine, removals.picked(lost), memory, workers)
+            truth = exactly(engine, removals.pick(lost), memory, workers)
             scores[lost], errors[lost] = truth.to(self.dtype), 0.0
         return scores, errors
 

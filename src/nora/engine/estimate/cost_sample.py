@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.engine import Engine
-from nora.engine.ir.changed_rows import Removals
+from nora.graph.edit_batch import EditBatch
 from nora.results.agreement import pearson, spearman
 from nora.seeds import shuffled
 
@@ -76,7 +76,7 @@ class Pilot:
     def __init__(
         self,
         engine: Engine,
-        removals: Removals,
+        removals: EditBatch,
         memory: int,
         workers: int | None = None,
         seed: int = 0,
@@ -161,7 +161,7 @@ class Pilot:
         return spent / count * len(stratum)
 
     def _scores(self, engine: Engine, which: Tensor) -> np.ndarray:
-        some = self._removals.picked(which)
+        some = self._removals.pick(which)
         scores = torch.zeros(len(which), dtype=torch.double)
         for at, values in engine.in_chunks(engine.influences, some, self._memory, self._workers):
             scores[at] = values.cpu().double()

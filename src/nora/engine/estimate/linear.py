@@ -23,11 +23,12 @@ from torch import Tensor
 
 from nora.engine.engine import Engine
 from nora.engine.exec.tally import Tally
-from nora.engine.ir.changed_rows import ChangedRows, Removals
+from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Chunk, Op
 from nora.engine.rounding import same
 from nora.engine.trace.inputs import decodes
 from nora.engine.unsupported import UnsupportedError
+from nora.graph.edit_batch import EditBatch
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.sparse import csr_matrix
 
@@ -133,7 +134,7 @@ class Linearised:
             {at: next(stacked) for at in self._outputs},
         )
 
-    def projections(self, removals: Removals, gradients: Gradients, tally: Tally) -> Tensor:
+    def projections(self, removals: EditBatch, gradients: Gradients, tally: Tally) -> Tensor:
         """First-order `c·δ(r)` of every removal and projection, `[c, k]`, float64."""
         count = gradients.cotangent.size(1)
         total = torch.zeros(len(removals), count, dtype=torch.double, device=self.prediction.device)
@@ -180,7 +181,7 @@ class Linearised:
         self,
         at: int,
         op: Op,
-        removals: Removals,
+        removals: EditBatch,
         changed: ChangedRows,
         delta: Tensor,
         gradients: Gradients,

@@ -38,10 +38,11 @@ from torch import Tensor
 
 from nora.engine.exec.kernels.protocol import Backend
 from nora.engine.exec.tally import EXACTLY, INNER, LAST
-from nora.engine.ir.changed_rows import Arriving, ChangedRows, Frontier, Removals
+from nora.engine.ir.changed_rows import Arriving, ChangedRows, Frontier
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import Op, Value
 from nora.engine.ir.pointers import owner_of
+from nora.graph.edit_batch import EditBatch
 
 # Errors of inner ops are in rows of which absolute values are taken later, where they do not cancel.
 INNER_ERROR = 1 / 3
@@ -64,7 +65,7 @@ def _mixed(values: np.ndarray) -> np.ndarray:
     return values ^ (values >> np.uint64(31))
 
 
-def removal_keys(removals: Removals) -> np.ndarray:
+def removal_keys(removals: EditBatch) -> np.ndarray:
     """A number per removal that follows from what it removes, `[c]`."""
     keys = np.zeros(len(removals), dtype=np.uint64)
     np.add.at(
@@ -72,7 +73,7 @@ def removal_keys(removals: Removals) -> np.ndarray:
         owner_of(removals.ptr.cpu()).numpy(),
         _mixed(removals.node.cpu().numpy().astype(np.uint64)),
     )
-    if removals.edge_ptr is not None and removals.edge is not None:
+    if len(removals.edge):
         edges = removals.edge.cpu().numpy().astype(np.uint64) ^ np.uint64(0x5851F42D4C957F2D)
         np.add.at(keys, owner_of(removals.edge_ptr.cpu()).numpy(), _mixed(edges))
     return keys
@@ -92,7 +93,7 @@ class Sampling:
     seed: int
     worth: Worth
 
-    def of(self, removals: Removals) -> Draws:
+    def of(self, removals: EditBatch) -> Draws:
         """The draws of a chunk of removals."""
         keys = removal_keys(removals)
         return Draws(self, keys, torch.full([len(keys)], EXACTLY))

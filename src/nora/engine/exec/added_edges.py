@@ -1,26 +1,26 @@
-"""Edges that come, as rows of every space that a model makes of the graph's edges.
+"""Added edges, as rows of every space that a model makes of the graph's edges.
 
-A model does the same with an edge that comes as with those that are there: it reads its source, adds to
+A model does the same with an added edge as with those that are there: it reads its source, adds to
 its target, turns it round, leaves it in front of the self-loops. What that is can be read off the edges of
 the graph: where each of them stands in a space, and which of its ends an index names there. Only what
 holds for *every* edge of a type (self-loops apart) holds for a new one; where edges of a type differ in
-this, nobody can say, and a full pass is taken.
+this, a full pass is taken.
 
-New rows have the numbers after the last one of their space. They are rows that have changed, in every
-value of the space, so that nobody asks for what they were.
+New rows follow the last one of their space. They are rows that have changed, in every value of the space, so
+that their original rows are never read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from nora.engine.exec.edge_templates import CannotComeError, Templates
-from nora.engine.ir.changed_rows import ChangedRows, Gained
+from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.edges import Edges, well_behaved
 from nora.engine.ir.op import Op, RowOp, Value
 from nora.engine.ir.pointers import owner_of
@@ -30,80 +30,108 @@ from nora.engine.ops.reduce import Reduce
 from nora.engine.ops.whole import WholeGraphOp
 from nora.engine.passes.fuse_aggregation import WeightedSum
 from nora.engine.passes.fuse_softmax import Grouped
+from nora.graph.edge_lookup import EdgeType
+from nora.graph.edit_batch import AddedEdges
 
 if TYPE_CHECKING:
-    from nora.engine.ir.edges import Comes
+    from nora.engine.ir.edges import AddedEdgeRule
     from nora.engine.program import Program
 
 
+class Slot(NamedTuple):
+    """A new row for every added edge of a type in a space.
+
+    Attributes:
+        key: The edge type.
+        rows: The rows of the space that the graph's own edges of the type have here; see `Templates.slots`.
+        which: The added edges.
+        new: Their rows.
+    """
+
+    key: EdgeType
+    rows: Tensor
+    which: Tensor
+    new: Tensor
+
+
 class Arrivals:
-    """The edges that come with the edits of a chunk, in every space.
+    """The edges that the edits of a chunk add, in every space.
 
     Args:
         templates: What edges become.
-        gained: The edges, by type.
+        added: The edges, by type.
         count: The number of edits in the chunk.
+
+    Attributes:
+        ends: Sources and targets of all added edges, global ids `[2, m]`.
+        edit: The edit of each `[m]`.
+        which: Which of them are of a type.
     """
 
-    def __init__(self, templates: Templates, gained: Sequence[Gained], count: int) -> None:
-        self.templates, self.gained, self.count = templates, gained, count
-        self._rows: dict[int, tuple[Tensor, Space]] = {}
+    def __init__(
+        self, templates: Templates, added: Mapping[EdgeType, AddedEdges], count: int
+    ) -> None:
+        self.templates, self.added, self.count = templates, added, count
+        self.which: dict[EdgeType, Tensor] = {}
+        start = 0
+        for key, one in added.items():
+            templates.of(key)
+            self.which[key] = torch.arange(start, start + len(one))
+            start += len(one)
+        parts = [one.edge_index + templates.shift(key) for key, one in added.items()]
+        self.ends = torch.cat(parts, dim=1)
+        self.edit = torch.cat([owner_of(one.ptr) for one in added.values()])
+        self._slots: dict[int, tuple[list[Slot], Space]] = {}
         self._index: dict[tuple[int, int, int], tuple[Tensor, Any]] = {}
         self._values: dict[int, tuple[Tensor, Value]] = {}
-        for one in gained:
-            templates.of(one.key)
 
     @cached_property
     def loops(self) -> bool:
-        """Whether a self-loop comes."""
-        return any(bool((one.source == one.target).any()) for one in self.gained)
+        """Whether a self-loop is added."""
+        return bool((self.ends[0] == self.ends[1]).any())
+
+    def slots(self, space: Space) -> list[Slot]:
+        """The new rows of a space: one for every added edge of a type, as often as others have one."""
+        if id(space) not in self._slots:
+            found, start = [], space.size
+            for key, which in self.which.items():
+                for rows in self.templates.slots(space, key):
+                    found.append(Slot(key, rows, which, start + torch.arange(len(which))))
+                    start += len(which)
+            # The space is kept, so that its id stays its own.
+            self._slots[id(space)] = (found, space)
+        return self._slots[id(space)][0]
+
+    def edges(self, space: Space) -> Tensor:
+        """Which of all added edges each new row of a space is `[rows]`."""
+        return torch.cat([self.edit[:0], *(slot.which for slot in self.slots(space))])
 
     def removal(self, space: Space) -> Tensor:
-        """The edit that each new row of a space comes with `[rows]`."""
-        if id(space) not in self._rows:
-            parts = [
-                owner_of(one.ptr)
-                for one in self.gained
-                for _ in self.templates.slots(space, one.key)
-            ]
-            found = torch.cat(parts) if parts else torch.empty(0, dtype=torch.long)
-            self._rows[id(space)] = (found, space)
-        return self._rows[id(space)][0]
+        """The edit of each new row of a space `[rows]`."""
+        return self.edit[self.edges(space)]
 
     def more(self, space: Space) -> int:
-        """How many rows come."""
-        return 0 if space.origin is None else len(self.removal(space))
-
-    def _start(self, space: Space, key: Any) -> int:
-        """Where the new rows of a type begin in a space."""
-        start = space.size
-        for one in self.gained:
-            if one.key == key:
-                break
-            start += len(self.templates.slots(space, one.key)) * len(one.source)
-        return start
+        """How many rows are new."""
+        return 0 if space.origin is None else sum(len(slot.new) for slot in self.slots(space))
 
     def index(self, space: Space, index: Tensor, target: Space) -> Tensor:
         """The rows of `target` that the new rows of a space name by an index."""
         known = (id(space), id(index), id(target))
         if known not in self._index:
-            parts = []
-            for one in self.gained:
-                for rows in self.templates.slots(space, one.key):
-                    what, which = self.templates.end(rows, index, target, one.key)
-                    if what == "slot":
-                        every = torch.arange(len(one.source)) + which * len(one.source)
-                        parts.append(every + self._start(target, one.key))
-                    elif what == "row":
-                        parts.append(torch.full_like(one.source, which))
-                    else:
-                        found = self.templates.places(target)[(one.source, one.target)[which]]
-                        if bool((found < 0).any()):
-                            raise CannotComeError(f"a new edge has none of the {target.label}")
-                        parts.append(found)
-            found = torch.cat(parts) if parts else index[:0]
-            self._index[known] = (found, (space, index, target))
+            parts = [index[:0], *(self._named(slot, index, target) for slot in self.slots(space))]
+            self._index[known] = (torch.cat(parts), (space, index, target))
         return self._index[known][0]
+
+    def _named(self, slot: Slot, index: Tensor, target: Space) -> Tensor:
+        what, at = self.templates.end(slot.rows, index, target, slot.key)
+        if what == "slot":
+            return [other for other in self.slots(target) if other.key == slot.key][at].new
+        if what == "row":
+            return torch.full_like(slot.which, at)
+        found = self.templates.places(target)[self.ends[at, slot.which]]
+        if bool((found < 0).any()):
+            raise CannotComeError(f"a new edge has none of the {target.label}")
+        return found
 
     def at(self, space: Space, index: Tensor, target: Space, rows: Tensor) -> Tensor:
         """`index[rows]`, new rows included."""
@@ -116,31 +144,22 @@ class Arrivals:
         return found
 
     def concat(self, op: Concat) -> list[Tensor]:
-        """Of every part: the number, in the whole, of each of its new rows."""
-        found = []
-        made = 0
+        """Of every part: the row, in the whole, of each of its new rows."""
+        whole, found = self.slots(op.output.space), []
         for part, start in zip(op.inputs, op.starts, strict=False):
-            mine = torch.full((self.more(part.space),), -1)
-            for one in self.gained:
-                whole = self.templates.slots(op.output.space, one.key)
-                every = torch.arange(len(one.source))
-                for at, rows in enumerate(self.templates.slots(part.space, one.key)):
-                    for place, there in enumerate(whole):
-                        if torch.equal(there, rows + start):
-                            first = self._start(part.space, one.key) - part.space.size
-                            mine[first + at * len(every) + every] = (
-                                self._start(op.output.space, one.key) + place * len(every) + every
-                            )
-            if bool((mine < 0).any()):
+            mine = [torch.empty(0, dtype=torch.long)]
+            for slot in self.slots(part.space):
+                rows = slot.rows + start
+                mine += [o.new for o in whole if o.key == slot.key and torch.equal(o.rows, rows)]
+            found.append(torch.cat(mine))
+            if len(found[-1]) != self.more(part.space):
                 raise CannotComeError("new edges are put together with others in an unknown order")
-            made += len(mine)
-            found.append(mine)
-        if made != self.more(op.output.space):
+        if sum(map(len, found)) != self.more(op.output.space):
             raise CannotComeError("new edges are put together with others in an unknown order")
         return found
 
     def rows(self, value: Value) -> Tensor:
-        """The new rows of a value that nothing changes but what is said of the edges themselves."""
+        """The new rows of a value that depends on attributes of the edges alone."""
         if id(value) not in self._values:
             self._values[id(value)] = (self._made(value), value)
         return self._values[id(value)][0]
@@ -148,7 +167,7 @@ class Arrivals:
     def _made(self, value: Value) -> Tensor:
         space, op = value.space, value.op
         if id(value) in self.templates.given:
-            return self._said(*self.templates.given[id(value)])
+            return self._attribute(*self.templates.given[id(value)])
         if op is None:
             assert value.base is not None
             first = value.base[:1]
@@ -166,62 +185,58 @@ class Arrivals:
             index = self.index(space, op.index, source.space)
             if not self.more(source.space):
                 if not source.static:
-                    raise CannotComeError("what is said of new edges depends on what changes")
+                    raise CannotComeError("attributes of new edges depend on what changes")
                 return source.at(index)
             every = self.rows(source)
             if bool((index < source.space.size).any()):
-                raise CannotComeError("what is said of new edges is read from others")
+                raise CannotComeError("attributes of new edges are read from others")
             return every[index - source.space.size]
         raise CannotComeError(
-            f"what is said of new edges is made in an unknown way ({type(op).__name__})"
+            f"attributes of new edges are made in an unknown way ({type(op).__name__})"
         )
 
-    def _said(self, key: Any, name: str, value: Value) -> Tensor:
-        """What was said of the new edges."""
+    def _attribute(self, key: EdgeType, name: str, value: Value) -> Tensor:
+        """An attribute of the added edges of a type."""
         none = value.at(torch.zeros(0, dtype=torch.long))
-        one = next((each for each in self.gained if each.key == key), None)
+        one = self.added.get(key)
         if one is None:
             return none
         if name == "edge_index":
-            return torch.stack([one.source, one.target], dim=1) - self.templates.shift(key).t()
+            return one.edge_index.t()
         if name == "adj_t":
-            found = one.said.get("edge_weight")
-            return none.new_ones(len(one.source)) if found is None else found.to(none)
-        if name not in one.said:
+            found = one.attributes.get("edge_weight")
+            return none.new_ones(len(one)) if found is None else found.to(none)
+        if name not in one.attributes:
             raise CannotComeError(f"{name} of a new edge is not known")
-        return one.said[name].to(none)
+        return one.attributes[name].to(none)
 
-    def comes(self, comes: Comes) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """The edges of a convolution that come: `removal`, `source`, `target`, `weight`; see `Comes`."""
-        space = comes.space
-        removal = self.removal(space)
-        source, target = (self._global(space, comes.ends, side) for side in (0, 1))
-        weight = None
-        if comes.weight is not None:
-            weight = self._beside(comes.weight, space).reshape(-1)
-        if comes.kind is not None:
-            value, number = comes.kind
-            mine = self._beside(value, space) == number
-            removal, source, target = removal[mine], source[mine], target[mine]
-            weight = None if weight is None else weight[mine]
-        return removal, source, target, weight
+    def of_convolution(self, rule: AddedEdgeRule) -> tuple[Tensor, ...]:
+        """Added edges of a convolution: `edit`, `which` of all added edges, `source`, `target`, `weight`."""
+        which = self.edges(rule.space)
+        source, target = (self._ends(rule, side) for side in (0, 1))
+        weight = torch.ones_like(which, dtype=torch.double)
+        if rule.weight is not None:
+            weight = self._beside(rule.weight, rule.space).reshape(-1).double()
+        columns = (self.edit[which], which, source, target, weight)
+        if rule.kind is None:
+            return columns
+        value, wanted = rule.kind
+        mine = self._beside(value, rule.space) == wanted
+        return tuple(column[mine] for column in columns)
+
+    def _ends(self, rule: AddedEdgeRule, side: int) -> Tensor:
+        """Where the added edges of a convolution start or end, as its other edges do."""
+        slots, side_of = self.slots(rule.space), self.templates.side
+        parts = [self.ends[side_of(one.rows, rule.ends, side, one.key), one.which] for one in slots]
+        return torch.cat([self.ends[side, :0], *parts])
 
     def _beside(self, value: Value, space: Space) -> Tensor:
-        """New rows of what is said of the edges of a space."""
+        """New rows of an attribute of the edges of a space."""
         if value.space is not space:
             theirs, own = value.space.origin, space.origin
             if theirs is None or own is None or not torch.equal(theirs, own):
-                raise CannotComeError("what is said of edges stands in another order")
+                raise CannotComeError("edge attributes stand in another order")
         return self.rows(value)
-
-    def _global(self, space: Space, ends: Tensor, side: int) -> Tensor:
-        """Where the new rows of a space begin or end, by what its other rows do; `ends` is `[2, rows]`."""
-        parts = []
-        for one in self.gained:
-            for rows in self.templates.slots(space, one.key):
-                which = self.templates.side(rows, ends, side, one.key)
-                parts.append((one.source, one.target)[which])
-        return torch.cat(parts) if parts else ends[side, :0]
 
     def seeds(self, ops: Sequence[Op]) -> dict[int, ChangedRows]:
         """New rows of all that is given, by the value's id."""
@@ -267,18 +282,18 @@ class Arrivals:
         self.seeds(program.ops)
 
     def _check_edges(self, edges: Edges) -> None:
-        comes = edges.comes
-        if comes is None:
-            raise CannotComeError("a rule does not say what becomes of an edge that comes")
-        if comes.kind is not None:
-            value, _ = comes.kind
-            if not bool(torch.isin(self._beside(value, comes.space), value.whole()).all()):
-                raise CannotComeError("the graph has no edge of the kind that comes")
-        weight = self.comes(comes)[3]
-        if weight is not None and edges.normalise == "sym" and edges.weight is not None:
-            both = torch.cat([edges.weight.double(), weight.double()])
-            if len(weight) and not well_behaved(both):
-                raise CannotComeError("weights whose sums cancel are summed anew")
+        rule = edges.for_added
+        if rule is None:
+            raise CannotComeError("a rule does not say what becomes of an added edge")
+        if rule.kind is not None:
+            value, _ = rule.kind
+            known = self.templates.distinct(value)
+            if not bool(torch.isin(self._beside(value, rule.space), known).all()):
+                raise CannotComeError("the graph has no edge of the added kind")
+        weight = self.of_convolution(rule)[4]
+        summed = rule.weight is not None and edges.normalise == "sym" and edges.weight is not None
+        if summed and not well_behaved(torch.cat([edges.weight_range, weight])):
+            raise CannotComeError("weights whose sums cancel are summed again")
 
     def _check_gather(self, op: Gather) -> None:
         if self.more(op.output.space):

@@ -1,4 +1,4 @@
-"""Edges that go and come for good, in the arrays where they are.
+"""Edges removed and added for good, in the arrays where they are.
 
 A graph of millions of edges that loses one is the same arrays with everything behind it moved by one place;
 copying them would take longer than telling what the edge was worth.
@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.vectorised import expanded
-from nora.engine.ir.edges import Edges, Ties
+from nora.engine.exec.added_edges import Arrivals
+from nora.engine.ir.edges import EdgeDelta, Edges
+from nora.sparse import expanded
 
 # Entries that are kept free, at least, and as a share of those that are there.
 SPARE, SHARE = 1024, 1 / 64
@@ -84,46 +85,70 @@ class Rooms:
     """The arrays of the edges of one convolution.
 
     Args:
-        edges: The edges; what they have is copied.
+        edges: The edges; their arrays are copied.
     """
 
     def __init__(self, edges: Edges) -> None:
+        assert edges.edge_id is not None
         self.source, self.target = Room(edges.source), Room(edges.target)
         self.weight = None if edges.weight is None else Room(edges.weight)
-        self.number = None if edges.number is None else Room(edges.number)
+        self.edge_id = Room(edges.edge_id)
+        self.by_edge_id = [Room(values) for values in edges.by_edge_id]
         self.by_target = [Room(values) for values in edges.by_target[1:]]
         self.by_source = [Room(values) for values in edges.by_source[1:]]
 
 
-def exchanged(edges: Edges, ties: Ties, rooms: Rooms) -> Edges:
-    """The edges after some have gone and others come, nothing sorted anew; `edges` are used up."""
-    lost = ties.place >= 0
-    place = ties.place[lost].sort().values
-    come = torch.stack([ties.source[~lost], ties.target[~lost]])
-    count = edges.source.numel()
-    number = torch.arange(come.size(1)) + count
+def exchanged(
+    edges: Edges, delta: EdgeDelta, rooms: Rooms, arrivals: Arrivals | None, first: int
+) -> Edges:
+    """The edges after some are removed and others added, nothing sorted again; `edges` are used up.
+
+    Args:
+        edges: The edges.
+        delta: What one edit removes and adds.
+        rooms: Their arrays.
+        arrivals: The edges that the edit adds.
+        first: The edge id of the first edge that the edit adds.
+    """
+    lost = delta.place >= 0
+    place = delta.place[lost].sort().values
+    source, target, added = delta.source[~lost], delta.target[~lost], delta.added[~lost]
+    new = torch.arange(len(source)) + edges.source.numel()
     by_target, by_source = edges.by_target, edges.by_source
     gone = by_target[2][place]
     # Where the same edges stand by source.
     owner, position, _ = expanded(by_source[0], edges.source[gone])
     other = position[by_source[2][position] == gone[owner]].sort().values
-    weight, known = edges.weight, None
+    weight, weights = edges.weight, edges.weight_range
     if weight is not None and rooms.weight is not None:
-        weight = rooms.weight.appended(ties.weight[~lost].to(weight.dtype))
-    if rooms.number is not None:
-        known = rooms.number.appended(torch.full_like(number, -1))
+        more = delta.weight[~lost]
+        weight = rooms.weight.appended(more.to(weight.dtype))
+        weights = torch.cat([weights, more])
+        weights = torch.stack(weights.aminmax()) if len(weights) else weights
     made = replace(
         edges,
-        source=rooms.source.appended(come[0]),
-        target=rooms.target.appended(come[1]),
+        source=rooms.source.appended(source),
+        target=rooms.target.appended(target),
         weight=weight,
-        number=known,
+        edge_id=rooms.edge_id.appended(torch.where(added < 0, -1, added + first)),
     )
-    into = _spliced(by_target[0], rooms.by_target, place, come[1], come[0], number)
+    if arrivals is not None and edges.own_loops is not None:
+        ids, nodes = edges.own_loops
+        _, which, node, _, _ = edges.added(arrivals)[1]
+        loops = torch.cat([ids, which + first]), torch.cat([nodes, node])
+        made = replace(made, own_loops=loops)
+    known = added >= 0
+    passed = edges.by_edge_id[0]
+    counts = torch.bincount(added[known] + first - (len(passed) - 1))
+    vars(made)["by_edge_id"] = (
+        rooms.by_edge_id[0].appended(passed[-1] + counts.cumsum(0)),
+        rooms.by_edge_id[1].appended(new[known]),
+    )
+    vars(made)["weight_range"] = weights
+    into = _spliced(by_target[0], rooms.by_target, place, target, source, new)
     vars(made)["by_target"] = into
-    out = _spliced(by_source[0], rooms.by_source, other, come[0], come[1], number)
-    vars(made)["by_source"] = out
-    node = ties.target.unique()
+    vars(made)["by_source"] = _spliced(by_source[0], rooms.by_source, other, source, target, new)
+    node = delta.target.unique()
     owner, position, _ = expanded(into[0], node)
     ones = torch.ones(len(position), dtype=torch.double)
     if edges.normalise == "sym" and weight is not None:

@@ -13,7 +13,7 @@ from nora.graph.edge_lookup import EdgeLookup
 
 
 class CannotComeError(Exception):
-    """It is not known what a model does with an edge that comes; the message says why."""
+    """It is not known what a model does with an added edge; the message says why."""
 
 
 class Template(NamedTuple):
@@ -52,9 +52,16 @@ class Templates:
             ends = own.edges.cpu() + self.shift(key)
             rows = (ends[0] != ends[1]).nonzero().flatten()
             if not len(rows):
-                raise CannotComeError("the graph has no edge of the kind that comes")
+                raise CannotComeError("the graph has no edge of the added kind")
             self._known[key] = Template(rows + own.start, ends[:, rows])
         return self._known[key]
+
+    def distinct(self, value: Value) -> Tensor:
+        """The values that an edge attribute takes."""
+        known = ("distinct", id(value))
+        if known not in self._found:
+            self._found[known] = (value.whole().unique(), value)
+        return self._found[known][0]
 
     def slots(self, space: Space, key: Any) -> list[Tensor]:
         """The rows of a space that every edge of a type has: the first of each `[K]`, then the second."""

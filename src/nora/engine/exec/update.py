@@ -9,43 +9,28 @@ This is done where rules follow all that is done with edges, and nothing is abou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from nora.engine.edits import by_rules_alone, edges_of
 from nora.engine.engine import Engine
+from nora.engine.exec.added_edges import Arrivals
 from nora.engine.exec.edge_arrays import Rooms, exchanged
-from nora.engine.exec.kernels.vectorised import expanded, weigh
-from nora.engine.ir.changed_rows import LOST_DIGITS, ChangedRows, Removals
-from nora.engine.ir.edges import Edges, Ties
+from nora.engine.exec.edge_templates import CannotComeError
+from nora.engine.exec.kernels.vectorised import weigh
+from nora.engine.ir.changed_rows import LOST_DIGITS, ChangedRows
+from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import EVERYWHERE, Chunk, RowOp, Value
 from nora.engine.ops.aggregate import Aggregate, Attend
 from nora.engine.ops.gather import Concat, Gather
 from nora.engine.program import Program
+from nora.graph.edit_batch import ChangedFeatures, EditBatch
+from nora.sparse import expanded
 
 # A sum is made anew after so many corrections, or if it is of so few messages.
 CORRECTIONS, FEW = 16, 8
-
-
-@dataclass(frozen=True, eq=False)
-class Change:
-    """An edit of a graph whose nodes keep their ids.
-
-    Attributes:
-        lost: Edges that go, all copies of each, `[2, m]`, distinct.
-        gained: Edges that come `[2, k]`.
-        said: What is said of them, by name, `[k, …]`.
-        features: Nodes whose features change `[f]`, and their new rows.
-    """
-
-    lost: Tensor
-    gained: Tensor
-    said: Mapping[str, Tensor] = field(default_factory=dict)
-    features: tuple[Tensor, Tensor] | None = None
 
 
 def cannot_write(program: Program) -> str:
@@ -54,17 +39,16 @@ def cannot_write(program: Program) -> str:
         return f"the model's Python compares sizes at {program.guards.comparisons[0].line}"
     if not by_rules_alone(program):
         return "a convolution is followed without a rule"
-    if any(edges.number is None or edges.comes is None for edges in edges_of(program)):
-        return "a rule does not say what becomes of edges"
+    own = program.templates.lookup.types[None].edges.cpu()
     for edges in edges_of(program):
-        comes = edges.comes
-        assert comes is not None
-        for value in (comes.weight, None if comes.kind is None else comes.kind[0]):
+        rule = edges.for_added
+        if edges.edge_id is None or rule is None:
+            return "a rule does not say what becomes of edges"
+        for value in (rule.weight, None if rule.kind is None else rule.kind[0]):
             if value is not None and id(value) not in program.templates.given:
                 return "edges are weighed by what the model makes of them"
-    own = program.templates.lookup.types[None].edges
-    if any(not torch.equal(e.comes.ends.cpu(), own.cpu()) for e in edges_of(program) if e.comes):
-        return "the model turns edges round, or puts them in another order"
+        if not torch.equal(rule.ends.cpu(), own):
+            return "the model turns edges round, or puts them in another order"
     known = {id(value) for value in program.features.values()}
     read = {id(value) for op in program.ops for value in op.inputs}
     if any(id(value) in read - known for value in program.attributes):
@@ -88,6 +72,11 @@ class Written:
     def __init__(self, engine: Engine) -> None:
         self.engine, self.program = engine, engine.program
         self.rooms: dict[int, Rooms] = {}  # by the edges that are kept there
+        # Edge ids: those of the graph to begin with, then those of added edges, in order.
+        self.own = self.program.templates.lookup.types[None]
+        self.count = self.own.edges.size(1)
+        self.added: dict[tuple[int, int], list[int]] = {}
+        self.removed: set[int] = set()
         self.corrected: dict[int, Tensor] = {}  # how often every sum was, by op
         values = {id(v): v for op in self.program.ops for v in (*op.inputs, op.output)}
         for value in values.values():
@@ -99,44 +88,39 @@ class Written:
             elif isinstance(op, Attend):
                 self._set_attention(op, op.base.peak.clone(), op.base.share.clone())
 
-    def cannot(self, change: Change) -> str:
+    def cannot(self, batch: EditBatch) -> str:
         """Why rows do not tell what becomes of an edit; empty if they do."""
-        kinds: dict[str, set[int]] = {}
-        for edges in edges_of(self.program):
-            if edges.comes is not None and edges.comes.kind is not None:
-                value, number = edges.comes.kind
-                kinds.setdefault(self.program.templates.given[id(value)][1], set()).add(number)
-        for name, known in kinds.items():
-            if set(change.said[name].tolist()) - known:
-                return "an edge comes of a kind that the graph did not have"
+        try:
+            if batch.added_edges:
+                Arrivals(self.program.templates, batch.added_edges, len(batch)).check(self.program)
+        except CannotComeError as reason:
+            return str(reason)
         return ""
 
-    def after(self, change: Change, write: bool = False) -> tuple[Tensor, Tensor]:
+    def edge_ids(self, pairs: Tensor) -> Tensor:
+        """The ids of all edges between pairs of nodes `[2, m]` as the graph is now."""
+        found = self.own.columns(pairs)[1].tolist()
+        for source, target in pairs.t().tolist():
+            found += self.added.get((source, target), ())
+        return torch.tensor([one for one in found if one not in self.removed], dtype=torch.long)
+
+    def after(self, batch: EditBatch, write: bool = False) -> tuple[Tensor, Tensor]:
         """The predictions that an edit changes: nodes `[q]` and their new predictions `[q, …]`.
 
         Args:
-            change: The edit.
+            batch: The edit, alone; it adds and removes no nodes, and names edges as `edge_ids` does.
             write: Whether it is made for good.
         """
-        ptr = torch.tensor([0, 0])
-        none = torch.empty(0, dtype=torch.long)
-        features: dict[Any, ChangedRows] = {}
-        if change.features is not None:
-            ids, rows = change.features
-            features = {None: ChangedRows(torch.tensor([0, len(ids)]), ids, rows)}
-        removals = Removals(ptr, none, features=features)
-        chunk = Chunk(removals, self.program.num_nodes, self.engine.backend)
-        places: dict[int, tuple[Edges, Ties]] = {}
-        for edges in edges_of(self.program):
-            if id(edges) not in places:
-                places[id(edges)] = (edges, self._ties(edges, change))
-                chunk.tied[id(edges)] = places[id(edges)][1]
+        arrivals = None
+        if batch.added_edges:
+            arrivals = Arrivals(self.program.templates, batch.added_edges, len(batch))
+        chunk = Chunk(batch, self.program.num_nodes, self.engine.backend, arrivals=arrivals)
         seen: dict[int, ChangedRows] = {}
         with torch.no_grad():
             changed = self.program.run(chunk, seen)
-            _, item, after = self.engine.changed_items(removals, changed)
+            _, item, after = self.engine.changed_items(batch, changed)
             if write:
-                self._write(seen, places, features)
+                self._write(chunk, seen)
         return item, after
 
     def now(self, node: Tensor) -> Tensor:
@@ -147,7 +131,7 @@ class Written:
         """The edges at a node, both ways `[2, m]`, distinct."""
         found = []
         for edges in edges_of(self.program):
-            reverse = edges.comes is not None and edges.comes.reverse
+            reverse = edges.for_added is not None and edges.for_added.reverse
             for (indptr, other, _), out in ((edges.by_source, True), (edges.by_target, False)):
                 there = other[int(indptr[node]) : int(indptr[node + 1])]
                 here = torch.full_like(there, node)
@@ -155,73 +139,14 @@ class Written:
                 found.append(pair)
         return torch.cat(found, dim=1).unique(dim=1) if found else torch.empty(2, 0).long()
 
-    def _ties(self, edges: Edges, change: Change) -> Ties:
-        """What goes and comes, as one convolution has it."""
-        comes = edges.comes
-        assert comes is not None
-        weight = None
-        if comes.weight is not None:
-            name = self.program.templates.given[id(comes.weight)][1]
-            weight = _said(change, name, edges.weight)
-        source, target = change.gained
-        if comes.kind is not None:
-            value, number = comes.kind
-            mine = change.said[self.program.templates.given[id(value)][1]] == number
-            source, target = source[mine], target[mine]
-            weight = None if weight is None else weight[mine]
-        sent = torch.ones(len(source), dtype=torch.double) if weight is None else weight.double()
-        lost, come = change.lost, torch.stack([source, target])
-        loops: dict[int, float] = {}
-        if comes.loops is not None:
-            if edges.weight is not None and comes.own_loops:
-                loops = dict.fromkeys(lost[0, lost[0] == lost[1]].tolist(), float(comes.loops))
-                for node, one in zip(come[0].tolist(), (come[0] == come[1]).tolist(), strict=True):
-                    loops |= {node: 0.0} if one else {}
-                for node, other, one in zip(*come.tolist(), sent.tolist(), strict=True):
-                    loops |= {node: one} if node == other else {}
-            lost = lost[:, lost[0] != lost[1]]
-            new = come[0] != come[1]
-            come, sent = come[:, new], sent[new]
-        if comes.reverse:
-            lost, come = lost.flip(0), come.flip(0)
-        place = _places(edges, lost)
-        nodes = torch.tensor(list(loops), dtype=torch.long)
-        place = torch.cat([place, _places(edges, torch.stack([nodes, nodes]))])
-        come = torch.cat([come, torch.stack([nodes, nodes])], dim=1)
-        sent = torch.cat([sent, torch.tensor(list(loops.values()), dtype=torch.double)])
-        _, column, edge = edges.by_target
-        gone, weighted = edge[place], edges.normalise == "sym" and edges.weight is not None
-        ones, minus = torch.ones(len(gone)).double(), -torch.ones(come.size(1), dtype=torch.long)
-        loss = edges.weight[gone].double() if weighted and edges.weight is not None else ones
-        return Ties(
-            torch.tensor([0, len(gone) + come.size(1)]),
-            torch.cat([column[place], come[0]]),
-            torch.cat([edges.target[gone], come[1]]),
-            torch.cat([loss, -sent if weighted else minus.double()]),
-            torch.cat([torch.ones_like(gone), minus]),
-            torch.cat([place, minus]),
-            torch.cat([ones, sent]),
-        )
-
-    def _write(
-        self,
-        seen: dict[int, ChangedRows],
-        places: dict[int, tuple[Edges, Ties]],
-        features: Mapping[Any, ChangedRows],
-    ) -> None:
-        for kind, changed in features.items():
+    def _write(self, chunk: Chunk, seen: dict[int, ChangedRows]) -> None:
+        for kind, changed in chunk.removals.features.items():
             _put(self.program.features[kind], changed)
         for op in self.program.ops:
             new = seen.get(id(op.output))
             if new is not None and len(new):
                 _put(op.output, new)
-        made = {}
-        for key, (edges, ties) in places.items():
-            made[key] = edges
-            if len(ties):
-                rooms = self.rooms.pop(key) if key in self.rooms else Rooms(edges)
-                made[key] = exchanged(edges, ties, rooms)
-                self.rooms[id(made[key])] = rooms
+        made = self._exchanged(chunk)
         for op in self.program.ops:
             if not isinstance(op, Aggregate | Attend):
                 continue
@@ -234,6 +159,23 @@ class Written:
             else:
                 y = seen.get(id(op.inputs[0]))
                 self._weigh_anew(op, new.node, None if y is None else y.node)
+
+    def _exchanged(self, chunk: Chunk) -> dict[int, Edges]:
+        """The edges of all convolutions after an edit, by the id of those before."""
+        made = {}
+        for edges in {id(one): one for one in edges_of(self.program)}.values():
+            made[id(edges)] = edges
+            delta = chunk.delta(edges)
+            if len(delta):
+                rooms = self.rooms.pop(id(edges), None) or Rooms(edges)
+                new = exchanged(edges, delta, rooms, chunk.arrivals, self.count)
+                made[id(edges)], self.rooms[id(new)] = new, rooms
+        self.removed.update(chunk.removals.edge.tolist())
+        for added in chunk.removals.added_edges.values():
+            for pair in zip(added.source.tolist(), added.target.tolist(), strict=True):
+                self.added.setdefault(pair, []).append(self.count)
+                self.count += 1
+        return made
 
     def _sum(self, op: Aggregate, new: ChangedRows) -> None:
         """The sums that have changed: read off what they have become, from scratch every so often.
@@ -281,15 +223,7 @@ class Written:
         )
 
 
-def _said(change: Change, name: str, like: Tensor | None) -> Tensor:
-    assert like is not None
-    found = change.said.get("edge_weight" if name == "adj_t" else name)
-    if found is None:
-        return torch.ones(change.gained.size(1), dtype=like.dtype)
-    return found.to(like.dtype).reshape(-1)
-
-
-def _put(value: Value, changed: ChangedRows) -> None:
+def _put(value: Value, changed: ChangedRows | ChangedFeatures) -> None:
     if value.base is not None:
         value.base[changed.node] = changed.rows
 
@@ -305,10 +239,3 @@ def _sum_anew(op: Aggregate, node: Tensor) -> Tensor:
         factor = factor * edges.weight[edge[position]].double()
     sent = y[source] * factor.to(y.dtype).unsqueeze(-1)
     return y.new_zeros(len(node), y.size(1)).index_add_(0, owner, sent)
-
-
-def _places(edges: Edges, pairs: Tensor) -> Tensor:
-    """Where all copies of edges `[2, m]` stand in `by_target`."""
-    indptr, column, _ = edges.by_target
-    owner, position, _ = expanded(indptr, pairs[1])
-    return position[column[position] == pairs[0][owner]]

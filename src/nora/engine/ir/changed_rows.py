@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,95 +38,6 @@ def scales(sent: Tensor) -> Tensor:
     """
     unit = units(sent)
     return torch.stack([unit, torch.ones_like(unit)])
-
-
-@dataclass(frozen=True, eq=False)
-class Gained:
-    """Edges of one type that come, by removal: those of removal `i` are `ptr[i]:ptr[i+1]`.
-
-    Attributes:
-        key: The edge type; None without types.
-        ptr: `[c+1]`.
-        source, target: Their ends, global ids.
-        said: What is said of them, by name, `[m, …]`.
-    """
-
-    key: Any
-    ptr: Tensor
-    source: Tensor
-    target: Tensor
-    said: Mapping[str, Tensor] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Removals:
-    """A chunk of removals; each removes one or several nodes and edges together, or changes something else.
-
-    Attributes:
-        ptr: `[c+1]`; removal `i` removes `node[ptr[i]:ptr[i+1]]`.
-        node: The removed nodes.
-        edge_ptr: The same for edges `[c+1]`; None where no edge goes but with its nodes.
-        edge: The numbers of the removed edges (see `nora.graph.edge_lookup`).
-        gained: Edges that come, by type.
-        features: Rows of features that change, by node type; none by default.
-    """
-
-    ptr: Tensor
-    node: Tensor
-    edge_ptr: Tensor | None = None
-    edge: Tensor | None = None
-    gained: tuple[Gained, ...] = ()
-    features: Mapping[Any, ChangedRows] = field(default_factory=dict)
-
-    @staticmethod
-    def single(nodes: Tensor) -> Removals:
-        """One removal per node."""
-        return Removals(torch.arange(len(nodes) + 1, device=nodes.device), nodes)
-
-    @staticmethod
-    def group(nodes: Tensor, edges: Tensor | None = None) -> Removals:
-        """All nodes, and edges by number, in one removal."""
-        ptr = torch.tensor([0, len(nodes)], device=nodes.device)
-        if edges is None or not len(edges):
-            return Removals(ptr, nodes)
-        return Removals(ptr, nodes, torch.tensor([0, len(edges)], device=edges.device), edges)
-
-    @staticmethod
-    def of_edges(ptr: Tensor, edges: Tensor) -> Removals:
-        """No nodes; removal `i` removes the edges `edges[ptr[i]:ptr[i+1]]`."""
-        return Removals(torch.zeros_like(ptr), edges[:0], ptr, edges)
-
-    def __len__(self) -> int:
-        return len(self.ptr) - 1
-
-    @cached_property
-    def one_node_each(self) -> bool:
-        """Whether every removal removes exactly one node, and perhaps edges."""
-        # One that removes two nodes and one that removes none are two nodes, too.
-        return len(self.node) == len(self) and bool((self.ptr[1:] - self.ptr[:-1] == 1).all())
-
-    def picked(self, which: Tensor) -> Removals:
-        """Some of the removals `[m]`, in this order."""
-        ptr, node = _picked(self.ptr, self.node, which)
-        if self.edge_ptr is None or self.edge is None:
-            return Removals(ptr, node)
-        return Removals(ptr, node, *_picked(self.edge_ptr, self.edge, which))
-
-    def to(self, device: torch.device) -> Removals:
-        """The same on another device."""
-        ptr, node = self.ptr.to(device), self.node.to(device)
-        if self.edge_ptr is None or self.edge is None:
-            return Removals(ptr, node)
-        return Removals(ptr, node, self.edge_ptr.to(device), self.edge.to(device))
-
-
-def _picked(ptr: Tensor, values: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
-    counts = (ptr[1:] - ptr[:-1])[which]
-    new = torch.zeros(len(which) + 1, dtype=torch.long, device=ptr.device)
-    new[1:] = counts.cumsum(0)
-    owner = torch.arange(len(which), device=ptr.device).repeat_interleave(counts)
-    at = torch.arange(len(owner), device=ptr.device) - new[owner] + ptr[which][owner]
-    return new, values[at]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.ir.pointers import owner_of
 from nora.engine.store.ledger import enter, moved_all
-from nora.sparse import csr_matrix
+from nora.graph.edit_batch import EditBatch
+from nora.sparse import csr_matrix, expanded
 
 if TYPE_CHECKING:
     from nora.engine.exec.added_edges import Arrivals
@@ -39,17 +39,18 @@ class Arrays(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Ties:
-    """Edges that go or come by themselves in a chunk of removals, as one convolution has them.
+class EdgeDelta:
+    """What the edge list of one convolution loses and gains in a batch of edits, removed nodes apart.
 
     Attributes:
-        ptr: `[c+1]`; those of removal `i` are `ptr[i]:ptr[i+1]`.
-        source, target: Their ends `[T]`, none of them removed.
-        loss: What the weights of the edges into the target lose by it `[T]`, float64; less than 0 for edges
-            that come.
-        lost: What their number loses: 1, or −1 for edges that come.
-        place: Where an edge that goes stands in `Edges.by_target`; −1 for edges that come.
-        weight: The weight of an edge that comes `[T]`, float64.
+        ptr: `[c+1]`; the edges of edit `i` are `ptr[i]:ptr[i+1]`.
+        source, target: Their ends `[T]`, none of them a removed node.
+        loss: What the weights of the edges into the target lose `[T]`, float64; less than 0 for added edges.
+        lost: What their count loses: 1, or −1 for added edges.
+        place: Where a removed edge stands in `Edges.by_target`; −1 for added edges.
+        weight: The weight of an added edge `[T]`, float64.
+        added: Which of the batch's added edges it is; −1 for removed edges, and for self-loops of the
+            convolution that get another weight.
     """
 
     ptr: Tensor
@@ -59,27 +60,28 @@ class Ties:
     lost: Tensor
     place: Tensor
     weight: Tensor
+    added: Tensor
 
     def __len__(self) -> int:
         return len(self.source)
 
 
-def no_ties(count: int, device: torch.device) -> Ties:
-    """Nothing goes or comes by itself in so many removals."""
+def no_delta(count: int, device: torch.device) -> EdgeDelta:
+    """Nothing is removed or added in so many edits."""
     ptr = torch.zeros(count + 1, dtype=torch.long, device=device)
     none, real = ptr[:0], ptr[:0].double()
-    return Ties(ptr, none, none, real, none, none, real)
+    return EdgeDelta(ptr, none, none, real, none, none, real, none)
 
 
 @dataclass(frozen=True, eq=False)
-class Comes:
-    """How an edge that comes becomes an edge of a convolution.
+class AddedEdgeRule:
+    """How an added edge becomes an edge of a convolution.
 
     Attributes:
         space: Whose rows the edges are that the convolution is given.
         ends: Their sources and targets, global ids `[2, size]`.
         weight: Their weights; None without.
-        kind: What is said of them, and what it must be for the convolution to use them; None for all.
+        kind: An edge attribute, and the value it must have for the convolution to use an edge; None for all.
         loops: The weight of the self-loop that every node has that has none of its own; None without.
         own_loops: Whether those of the graph count where `loops` is given.
         reverse: Whether they lead from the target to the source.
@@ -110,12 +112,11 @@ class Edges:
         weight: `[E]`, or None for all ones.
         num_nodes: Number of nodes.
         normalise: One of the three above.
-        number: The number of the graph's edge that each one is (see `nora.graph.edge_lookup`), −1 for
-            self-loops that the convolution adds; None where nobody knows.
-        own_loops: Numbers `[k]` and nodes `[k]` of the graph's self-loops whose weights stand in place of
-            those that the convolution gives, where it does.
-        first_loop: Where the self-loops that every node is given begin; those of node 0, 1, … follow.
-        comes: How edges that come become edges of the convolution; None where nobody knows.
+        edge_id: The edge id of the graph's edge that each one is (see `nora.graph.edge_lookup`), −1 for
+            self-loops that the convolution adds; None where it is unknown.
+        own_loops: Edge ids `[k]` and nodes `[k]` of the graph's self-loops whose weights replace those that
+            the convolution gives, where it does.
+        for_added: How an added edge becomes an edge of the convolution; None where it is unknown.
     """
 
     source: Tensor
@@ -123,128 +124,128 @@ class Edges:
     weight: Tensor | None
     num_nodes: int
     normalise: Normalise = "none"
-    number: Tensor | None = None
+    edge_id: Tensor | None = None
     own_loops: tuple[Tensor, Tensor] | None = None
-    first_loop: int = 0
-    comes: Comes | None = None
+    for_added: AddedEdgeRule | None = None
 
     def __post_init__(self) -> None:
         enter("edges", self)
 
     @cached_property
-    def _own(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Which of these edges every edge of the graph is, in CSR form, and their place in `by_target`.
+    def by_edge_id(self) -> tuple[Tensor, Tensor]:
+        """Which of these edges every edge of the graph is, in CSR form.
 
         One may be several here, where a model has made both directions of it.
         """
-        assert self.number is not None
-        own = (self.number >= 0).nonzero().flatten()
-        count = int(self.number.max()) + 1 if len(self.number) else 0
-        indptr, found, _ = csr(self.number[own], own, max(count, 0))
-        order = self.by_target[2]
-        place = torch.empty_like(order)
-        place[order] = torch.arange(len(order), device=order.device)
-        return indptr, found, place
+        assert self.edge_id is not None
+        own = (self.edge_id >= 0).nonzero().flatten()
+        count = int(self.edge_id.max()) + 1 if len(self.edge_id) else 0
+        return csr(self.edge_id[own], own, max(count, 0))[:2]
 
-    def ties(self, removals: Removals, arrivals: Arrivals | None = None) -> Ties:
-        """The edges that a chunk of removals takes away or brings by themselves."""
-        parts = [self._lost(removals)] if removals.edge is not None else []
-        loops = [self._loops_lost(removals)] if removals.edge is not None and self.own_loops else []
-        if arrivals is not None and self.comes is not None:
-            come, replaced = self._gained(self.comes, arrivals)
-            parts.append(come)
-            loops.append(replaced)
-        parts += self._exchanged(loops)
+    def delta(self, batch: EditBatch, arrivals: Arrivals | None = None) -> EdgeDelta:
+        """The edges that a batch of edits removes and adds, those at removed nodes apart."""
+        parts, loops = [], []
+        if len(batch.edge):
+            parts.append(self._removed(batch))
+            loops += [self._loops_removed(batch)] if self.own_loops is not None else []
+        if arrivals is not None and self.for_added is not None:
+            (edit, which, source, target, weight), own = self.added(arrivals)
+            ends = (target, source) if self.for_added.reverse else (source, target)
+            parts.append(self._gained(edit, *ends, weight, which))
+            loops.append((own[0], own[2], own[4]))
+        parts += self._reweighted(loops)
         if not parts:
-            return no_ties(len(removals), self.source.device)
-        removal, *columns = (torch.cat(column) for column in zip(*parts, strict=True))
+            return no_delta(len(batch), self.source.device)
+        edit, *columns = (torch.cat(column) for column in zip(*parts, strict=True))
         source, target = columns[:2]
         n = self.num_nodes
-        gone = owner_of(removals.ptr) * n + removals.node
-        left = ~(torch.isin(removal * n + source, gone) | torch.isin(removal * n + target, gone))
-        order = removal[left].argsort(stable=True)
-        ptr = torch.zeros(len(removals) + 1, dtype=torch.long, device=self.source.device)
-        ptr[1:] = torch.bincount(removal[left], minlength=len(removals)).cumsum(0)
-        return Ties(ptr, *(column[left][order] for column in columns))
+        gone = owner_of(batch.ptr) * n + batch.node
+        left = ~(torch.isin(edit * n + source, gone) | torch.isin(edit * n + target, gone))
+        order = edit[left].argsort(stable=True)
+        ptr = torch.zeros(len(batch) + 1, dtype=torch.long, device=self.source.device)
+        ptr[1:] = torch.bincount(edit[left], minlength=len(batch)).cumsum(0)
+        return EdgeDelta(ptr, *(column[left][order] for column in columns))
 
-    def _lost(self, removals: Removals) -> tuple[Tensor, ...]:
-        assert removals.edge is not None and removals.edge_ptr is not None
-        indptr, found, place = self._own
-        known = removals.edge < len(indptr) - 1
-        number = removals.edge[known]
-        counts = indptr[number + 1] - indptr[number]
-        which = torch.arange(len(number), device=number.device).repeat_interleave(counts)
-        passed = counts.cumsum(0) - counts
-        at = torch.arange(len(which), device=number.device) - passed[which]
-        own = found[indptr[number][which] + at]
-        removal = owner_of(removals.edge_ptr)[known][which]
-        ones = torch.ones_like(own, dtype=torch.double)
-        weighted = self.normalise == "sym" and self.weight is not None
-        loss = self.weight[own].double() if weighted and self.weight is not None else ones
+    def added(self, arrivals: Arrivals) -> tuple[list[Tensor], list[Tensor]]:
+        """Added edges, and added self-loops whose weight replaces that of another.
+
+        Both as `edit`, `which` of the batch's added edges, `source`, `target`, `weight`.
+        """
+        rule = self.for_added
+        assert rule is not None
+        columns = arrivals.of_convolution(rule)
+        loop = columns[2] == columns[3]
+        loop &= rule.loops is not None
+        own = loop & (rule.own_loops and rule.weight is not None)
+        return [column[~loop] for column in columns], [column[own] for column in columns]
+
+    def _removed(self, batch: EditBatch) -> tuple[Tensor, ...]:
+        indptr, found = self.by_edge_id
+        known = batch.edge < len(indptr) - 1
+        owner, position, _ = expanded(indptr, batch.edge[known])
+        own = found[position]
+        return self._lost(owner_of(batch.edge_ptr)[known][owner], own, self._places(own))
+
+    def _lost(self, edit: Tensor, own: Tensor, place: Tensor) -> tuple[Tensor, ...]:
+        """Columns of an `EdgeDelta` for edges that are removed."""
         one = torch.ones_like(own)
-        return removal, self.source[own], self.target[own], loss, one, place[own], ones
+        weighted = self.normalise == "sym" and self.weight is not None
+        loss = self.weight[own].double() if weighted and self.weight is not None else one.double()
+        return edit, self.source[own], self.target[own], loss, one, place, one.double(), -one
 
     def _gained(
-        self, comes: Comes, arrivals: Arrivals
-    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, Tensor, Tensor]]:
-        """The edges that come, and the self-loops among them that replace others."""
-        removal, source, target, given = arrivals.comes(comes)
-        ones = torch.ones_like(removal, dtype=torch.double)
-        weight = ones if given is None else given.double()
-        loop = torch.zeros_like(removal, dtype=torch.bool)
-        if comes.loops is not None:
-            loop = source == target
-        mine = loop if comes.own_loops and given is not None else loop & False
-        replaced = removal[mine], source[mine], weight[mine]
-        new = ~loop
-        removal, source, target, weight = removal[new], source[new], target[new], weight[new]
-        ends = (target, source) if comes.reverse else (source, target)
-        return self._coming(removal, *ends, weight), replaced
-
-    def _coming(
-        self, removal: Tensor, source: Tensor, target: Tensor, weight: Tensor
+        self, edit: Tensor, source: Tensor, target: Tensor, weight: Tensor, added: Tensor
     ) -> tuple[Tensor, ...]:
-        minus = -torch.ones_like(removal)
+        """Columns of an `EdgeDelta` for edges that are added."""
+        minus = -torch.ones_like(edit)
         weighted = self.normalise == "sym" and self.weight is not None
-        return (
-            removal,
-            source,
-            target,
-            -weight if weighted else minus.double(),
-            minus,
-            minus,
-            weight,
-        )
+        loss = -weight if weighted else minus.double()
+        return edit, source, target, loss, minus, minus, weight, added
 
-    def _loops_lost(self, removals: Removals) -> tuple[Tensor, Tensor, Tensor]:
-        """Self-loops of the graph that go: `removal`, `node`, and the weight that the node gets then."""
-        assert self.own_loops is not None and self.comes is not None
-        assert removals.edge is not None and removals.edge_ptr is not None
-        number, node = self.own_loops
-        order = number.argsort()
-        at = torch.searchsorted(number[order], removals.edge).clamp(max=max(len(number) - 1, 0))
-        there = number[order][at] == removals.edge if len(number) else removals.edge < 0
-        found = node[order][at[there]] if len(number) else removals.edge[there]
-        fill = torch.full_like(found, float(self.comes.loops or 0), dtype=torch.double)
-        return owner_of(removals.edge_ptr)[there], found, fill
+    def _places(self, edge: Tensor) -> Tensor:
+        """Where some of these edges stand in `by_target`, by bisection: a target's edges ascend there."""
+        indptr, _, order = self.by_target
+        low, high = indptr[self.target[edge]], indptr[self.target[edge] + 1]
+        while bool((high - low > 1).any()):
+            middle = (low + high) // 2
+            before = order[middle] <= edge
+            low, high = torch.where(before, middle, low), torch.where(before, high, middle)
+        return low
 
-    def _exchanged(self, loops: list[tuple[Tensor, Tensor, Tensor]]) -> list[tuple[Tensor, ...]]:
-        """Self-loops that get another weight: they go, and come with it; the last one counts."""
-        if not sum(len(removal) for removal, _, _ in loops):
+    def _loops_removed(self, batch: EditBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Removed self-loops of the graph: `edit`, `node`, and the weight that the node gets instead."""
+        assert self.own_loops is not None and self.for_added is not None
+        edge_id, node = self.own_loops
+        order = edge_id.argsort()
+        at = torch.searchsorted(edge_id[order], batch.edge).clamp(max=max(len(edge_id) - 1, 0))
+        there = edge_id[order][at] == batch.edge if len(edge_id) else batch.edge < 0
+        found = node[order][at[there]] if len(edge_id) else batch.edge[there]
+        fill = torch.full_like(found, float(self.for_added.loops or 0), dtype=torch.double)
+        return owner_of(batch.edge_ptr)[there], found, fill
+
+    def _reweighted(self, loops: list[tuple[Tensor, Tensor, Tensor]]) -> list[tuple[Tensor, ...]]:
+        """Self-loops that get another weight are removed and added with it; the last one counts."""
+        if not sum(len(edit) for edit, _, _ in loops):
             return []
-        removal, node, weight = (torch.cat(column) for column in zip(*loops, strict=True))
-        key = removal * self.num_nodes + node
+        edit, node, weight = (torch.cat(column) for column in zip(*loops, strict=True))
+        key = edit * self.num_nodes + node
         distinct, group = key.unique(return_inverse=True)
         last = torch.zeros_like(distinct).scatter_reduce(
             0, group, torch.arange(len(key), device=key.device), "amax", include_self=False
         )
-        removal, node, weight = removal[last], node[last], weight[last]
-        own = node + self.first_loop
-        one = torch.ones_like(own)
-        old = one.double() if self.weight is None else self.weight[own].double()
-        loss = old if self.normalise == "sym" else one.double()
-        gone = (removal, node, node, loss, one, self._own[2][own], old)
-        return [gone, self._coming(removal, node, node, weight)]
+        edit, node, weight = edit[last], node[last], weight[last]
+        indptr, source, edge = self.by_target
+        owner, place, _ = expanded(indptr, node)
+        place = place[source[place] == node[owner]]  # every node has one loop here
+        added = self._gained(edit, node, node, weight, -torch.ones_like(edit))
+        return [self._lost(edit, edge[place], place), added]
+
+    @cached_property
+    def weight_range(self) -> Tensor:
+        """The smallest and the largest weight `[2]`, float64; none without weights."""
+        if self.weight is None or not len(self.weight):
+            return torch.empty(0, dtype=torch.double)
+        return torch.stack(self.weight.aminmax()).double()
 
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor, Tensor]:

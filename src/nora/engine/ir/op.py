@@ -13,10 +13,11 @@ from torch import Tensor
 
 from nora.engine.exec.kernels.protocol import Backend
 from nora.engine.exec.tally import Tally
-from nora.engine.ir.changed_rows import ChangedRows, Removals
-from nora.engine.ir.edges import Edges, Ties
+from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.space import Space
 from nora.engine.store.ledger import enter, moved
+from nora.graph.edit_batch import EditBatch
 
 if TYPE_CHECKING:
     from nora.engine.estimate.sampling import Draws
@@ -111,13 +112,13 @@ class Passing(Protocol):
 class Chunk:
     """One chunk of removals on its way through the program."""
 
-    removals: Removals
+    removals: EditBatch
     num_nodes: int
     backend: Backend
     tolerance: float = 0.0
     tally: Tally = field(default_factory=Tally)
     gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    tied: dict[int, Ties] = field(default_factory=dict)
+    deltas: dict[int, EdgeDelta] = field(default_factory=dict)
     arrivals: Arrivals | None = None
     draws: Draws | None = None
 
@@ -139,7 +140,7 @@ class Chunk:
     def sources(self, op: Passing, changed: ChangedRows, y: Tensor) -> tuple[Tensor, ...]:
         """Whose messages change, less those whose change is below the tolerance."""
         edges = op.edges
-        sources = self.backend.find_sources(edges, self.removals, changed, self.ties(edges))
+        sources = self.backend.find_sources(edges, self.removals, changed, self.delta(edges))
         if self.tolerance <= 0:
             return sources
         ptr, source, row, scale = sources
@@ -168,11 +169,11 @@ class Chunk:
         changed = row >= 0
         return _passed(changed)[ptr], source[changed]
 
-    def ties(self, edges: Edges) -> Ties:
-        """The edges of a convolution that go or come by themselves."""
-        if id(edges) not in self.tied:
-            self.tied[id(edges)] = edges.ties(self.removals, self.arrivals)
-        return self.tied[id(edges)]
+    def delta(self, edges: Edges) -> EdgeDelta:
+        """What the edge list of a convolution loses and gains."""
+        if id(edges) not in self.deltas:
+            self.deltas[id(edges)] = edges.delta(self.removals, self.arrivals)
+        return self.deltas[id(edges)]
 
     def lost(self, space: Space) -> tuple[Tensor, Tensor]:
         """The rows of a space that every removal takes away: `removal`, `row`."""

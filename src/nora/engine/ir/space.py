@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels.vectorised import expanded
-from nora.engine.ir.changed_rows import Removals
 from nora.engine.ir.edges import csr
 from nora.engine.ir.pointers import owner_of
 from nora.engine.store.ledger import enter, moved
+from nora.graph.edit_batch import EditBatch
 
 
 @dataclass(eq=False)
@@ -120,7 +120,7 @@ class Space:
             self._sorted[id(index)] = indptr, place, index
         return self._sorted[id(index)][:2]
 
-    def lost(self, removals: Removals) -> tuple[Tensor, Tensor]:
+    def lost(self, removals: EditBatch) -> tuple[Tensor, Tensor]:
         """The rows every removal takes away: `removal [K]`, sorted, and `row [K]`, each once."""
         if self.everlasting:
             return removals.node[:0], removals.node[:0]
@@ -136,16 +136,16 @@ class Space:
         keys = (removal * self.size + gone).unique()
         return keys // self.size, keys % self.size
 
-    def _lost_with_edges(self, removals: Removals) -> tuple[Tensor, Tensor] | None:
+    def _lost_with_edges(self, removals: EditBatch) -> tuple[Tensor, Tensor] | None:
         """The rows that go with edges that are removed by themselves; None where there are none."""
-        if removals.edge is None or removals.edge_ptr is None or self.origin is None:
+        if not len(removals.edge) or self.origin is None:
             return None
         indptr, row = self.by_origin
         known = removals.edge < len(indptr) - 1
         owner, position, _ = expanded(indptr, removals.edge[known])
         return owner_of(removals.edge_ptr)[known][owner], row[position]
 
-    def survive(self, removals: Removals, removal: Tensor, row: Tensor) -> Tensor:
+    def survive(self, removals: EditBatch, removal: Tensor, row: Tensor) -> Tensor:
         """Which of the pairs (removal, row) are left, `[M]`."""
         if self.everlasting:
             return torch.ones_like(row, dtype=torch.bool)
@@ -155,10 +155,10 @@ class Space:
         else:
             gone = owner_of(removals.ptr) * self.num_nodes + removals.node
             left = ~torch.isin(ends + removal * self.num_nodes, gone).any(dim=0)
-        if removals.edge is None or removals.edge_ptr is None or self.origin is None:
+        if not len(removals.edge) or self.origin is None:
             return left
         origin = self.origin[row]
-        count = int(max(self.origin.max(), removals.edge.max())) + 1 if len(removals.edge) else 1
+        count = int(max(self.origin.max(), removals.edge.max())) + 1
         gone = owner_of(removals.edge_ptr) * count + removals.edge
         return left & ~((origin >= 0) & torch.isin(removal * count + origin, gone))
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import add_remaining_self_loops, add_self_loops, remove_self_loops
 
-from nora.engine.ir.edges import Comes, Edges, Normalise
+from nora.engine.ir.edges import Edges, Normalise
 from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space
 
@@ -80,7 +80,7 @@ class ConvEdges:
         )
         if space is not None and known:
             mine = None if chosen is None or chosen[0] is None else (chosen[0], chosen[1])
-            comes = Comes(
+            rule = AddedEdgeRule(
                 space,
                 edge_index,
                 weights,
@@ -89,31 +89,30 @@ class ConvEdges:
                 recipe.own_loops,
                 recipe.reverse,
             )
-            edges = replace(edges, comes=comes)
+            edges = replace(edges, for_added=rule)
         self._made.append(_Made(edge_index, edge_weight, rows, weights, chosen, recipe, edges))
         return edges
 
     def _edges(
         self, edge_index: Tensor, edge_weight: Tensor | None, rows: Tensor | None, recipe: Recipe
     ) -> Edges:
-        number = None
+        edge_id = None
         if edge_index in self.spaces:
-            number = self.spaces[edge_index].origin
-            if number is None:  # edges of another set, which edits do not change
-                number = torch.full((edge_index.size(1),), -1, device=edge_index.device)
+            edge_id = self.spaces[edge_index].origin
+            if edge_id is None:  # edges of another set, which edits do not change
+                edge_id = torch.full((edge_index.size(1),), -1, device=edge_index.device)
         if edge_weight is not None and edge_weight.dim() > 1:
             edge_weight = edge_weight.view(-1)
         if rows is not None:
             edge_index = edge_index[:, rows]
             edge_weight = None if edge_weight is None else edge_weight[rows]
-            number = None if number is None else number[rows]
-        own, first_loop = None, 0
+            edge_id = None if edge_id is None else edge_id[rows]
+        own = None
         if recipe.self_loops is not None:
             loops = edge_index[0] == edge_index[1]
-            if edge_weight is not None and recipe.own_loops and number is not None:
-                own = number[loops], edge_index[0, loops]  # without its own, a node gets the other
-            first_loop = int((~loops).sum())
-            number = None if number is None else number[~loops]
+            if edge_weight is not None and recipe.own_loops and edge_id is not None:
+                own = edge_id[loops], edge_index[0, loops]  # without its own, a node gets the other
+            edge_id = None if edge_id is None else edge_id[~loops]
             if recipe.own_loops:
                 edge_index, edge_weight = add_remaining_self_loops(
                     edge_index, edge_weight, recipe.self_loops, self.num_nodes
@@ -123,13 +122,11 @@ class ConvEdges:
                 edge_index, edge_weight = add_self_loops(
                     edge_index, edge_weight, recipe.self_loops, self.num_nodes
                 )
-            if number is not None:
-                added = torch.full((edge_index.size(1) - len(number),), -1, device=number.device)
-                number = torch.cat([number, added])
+            if edge_id is not None:
+                added = torch.full((edge_index.size(1) - len(edge_id),), -1, device=edge_id.device)
+                edge_id = torch.cat([edge_id, added])
         source, target = edge_index.flip(0) if recipe.reverse else edge_index
-        return Edges(
-            source, target, edge_weight, self.num_nodes, recipe.normalise, number, own, first_loop
-        )
+        return Edges(source, target, edge_weight, self.num_nodes, recipe.normalise, edge_id, own)
 
 
 def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:

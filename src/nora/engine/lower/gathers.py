@@ -28,8 +28,9 @@ def index(builder: Builder, op: AlignedOp) -> None:
     """`self[…, index, …]` with one index; or several, along other axes than the rows'."""
     given = [(axis, ref) for axis, ref in enumerate(op.args["indices"]) if ref is not None]
     for _, ref in given:
-        if builder.is_mask(builder[ref]) and builder[ref].space is builder.graph:
-            builder.static_index(builder[ref], "a mask")
+        mask = builder[ref]
+        if isinstance(mask, Tracked) and mask.space is builder.graph and builder.is_mask(mask):
+            builder.static_index(mask, "a mask")
     if len(given) == 1:
         picked(builder, op, op.args["self"], *given[0])
         return

@@ -27,15 +27,15 @@ def _reached(
     chunk: Chunk, edges: Edges, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
 ) -> tuple[Frontier, Tensor]:
     """Where changes arrive, and which of these rows edges lead to that go or come by themselves `[T]`."""
-    ties = chunk.ties(edges)
-    if not len(ties):
-        reach = chunk.backend.expand(edges, chunk.removals, sources, also, ties)
+    delta = chunk.delta(edges)
+    if not len(delta):
+        reach = chunk.backend.expand(edges, chunk.removals, sources, also, delta)
         return reach, torch.zeros(len(reach.node), dtype=torch.bool, device=reach.node.device)
     ptr, node = also
-    removal = torch.cat([owner_of(ptr), owner_of(ties.ptr)])
+    removal = torch.cat([owner_of(ptr), owner_of(delta.ptr)])
     order = removal.argsort(stable=True)
-    both = torch.cat([node, ties.target])[order]
-    reach = chunk.backend.expand(edges, chunk.removals, sources, (ptr + ties.ptr, both), ties)
+    both = torch.cat([node, delta.target])[order]
+    reach = chunk.backend.expand(edges, chunk.removals, sources, (ptr + delta.ptr, both), delta)
     slot = torch.empty_like(reach.also)
     slot[order] = reach.also
     tied = torch.zeros(len(reach.node), dtype=torch.bool, device=slot.device)
@@ -114,9 +114,9 @@ class Aggregate(Op):
         everybody = len(chunk.removals) * chunk.num_nodes - len(chunk.removals.node)
         if self.inputs[0].depth >= EVERYWHERE and len(rows) == everybody:
             chunk.tally.bytes += 4 * rows.rows.nbytes
-            ties = chunk.ties(self.edges)
+            delta = chunk.delta(self.edges)
             return passed(
-                propagate_everywhere(self.edges, chunk.removals, rows, plus, more, ties), then
+                propagate_everywhere(self.edges, chunk.removals, rows, plus, more, delta), then
             )
         if chunk.draws is not None and isinstance(self.added, Value):
             more = folded(more, self.added)
@@ -131,7 +131,7 @@ class Aggregate(Op):
             return []
         base = Sums(y, self.total, self.unit, self.size, plus, whole)
         made = chunk.backend.propagate(
-            self.edges, sources, reach, tied, base, rows.rows, more, chunk.ties(self.edges), then
+            self.edges, sources, reach, tied, base, rows.rows, more, chunk.delta(self.edges), then
         )
         return [ChangedRows(reach.ptr, reach.node, rows, weight) for rows in made]
 
@@ -230,7 +230,7 @@ class Attend(Op):
             reach, tied, weight = self._drawn(chunk, sources, reach, tied, inputs, often)
         chunk.tally.bytes += 4 * reach.slot.nbytes
         y, near, far = (c.rows for c in inputs)
-        ties, changed = chunk.ties(self.edges), replace(inputs[0], weight=often)
+        delta, changed = chunk.delta(self.edges), replace(inputs[0], weight=often)
         out = chunk.backend.attend(
             self.edges,
             chunk.removals,
@@ -238,7 +238,7 @@ class Attend(Op):
             reach,
             self.base,
             (y, near, far),
-            ties,
+            delta,
             tied,
             None if often is None or chunk.draws is None else self.turning(chunk.draws.many),
         )

@@ -14,12 +14,13 @@ from nora.engine.exec.kernels.vectorised import (
     gone_by_themselves,
     with_those_that_come,
 )
-from nora.engine.ir.changed_rows import ChangedRows, Removals
-from nora.engine.ir.edges import Edges, Ties
+from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.pointers import owner_of
+from nora.graph.edit_batch import EditBatch
 
 
-def remaining_degree(edges: Edges, removals: Removals, ties: Ties) -> Tensor:
+def remaining_degree(edges: Edges, removals: EditBatch, delta: EdgeDelta) -> Tensor:
     """What the normalisation divides by after each removal, `[c, N]`, float64."""
     indptr, target, edge = edges.by_source
     owner, position, _ = expanded(indptr, removals.node)
@@ -33,23 +34,23 @@ def remaining_degree(edges: Edges, removals: Removals, ties: Ties) -> Tensor:
         lost.index_put_((removal, target[position]), weight, accumulate=True)
     else:
         lost = gone.clone()
-    tied = (owner_of(ties.ptr), ties.target)
-    lost.index_put_(tied, ties.loss, accumulate=True)
-    gone.index_put_(tied, ties.lost.double(), accumulate=True)
+    tied = (owner_of(delta.ptr), delta.target)
+    lost.index_put_(tied, delta.loss, accumulate=True)
+    gone.index_put_(tied, delta.lost.double(), accumulate=True)
     # Differences of sums are not exactly 0 where nothing is left.
     return torch.where(gone == edges.count, torch.zeros_like(lost), edges.degree - lost)
 
 
-def _hear_anew(edges: Edges, ties: Ties, messages: Tensor, heard: Tensor) -> None:
+def _hear_anew(edges: Edges, delta: EdgeDelta, messages: Tensor, heard: Tensor) -> None:
     """Sum anew what edges lead to that go or come: taking away what is all there was leaves no zero."""
     n = edges.num_nodes
-    pairs = (owner_of(ties.ptr) * n + ties.target).unique()
+    pairs = (owner_of(delta.ptr) * n + delta.target).unique()
     removal, node = pairs // n, pairs % n
     indptr, sender, edge = edges.by_target
     owner, position, _ = expanded(indptr, node)
-    left = ~gone_by_themselves(ties, removal[owner], position)
+    left = ~gone_by_themselves(delta, removal[owner], position)
     owner, position = owner[left], position[left]
-    owner, source, come = with_those_that_come(ties, removal, node, n, owner, sender[position])
+    owner, source, come = with_those_that_come(delta, removal, node, n, owner, sender[position])
     sent = messages[source, removal[owner]]
     if edges.weight is not None:
         weight = torch.cat([edges.weight[edge[position]].double(), come])
@@ -59,7 +60,12 @@ def _hear_anew(edges: Edges, ties: Ties, messages: Tensor, heard: Tensor) -> Non
 
 
 def propagate_everywhere(
-    edges: Edges, removals: Removals, rows: ChangedRows, plus: Tensor, more: ChangedRows, ties: Ties
+    edges: Edges,
+    removals: EditBatch,
+    rows: ChangedRows,
+    plus: Tensor,
+    more: ChangedRows,
+    delta: EdgeDelta,
 ) -> ChangedRows:
     """New sums of all remaining nodes.
 
@@ -69,19 +75,19 @@ def propagate_everywhere(
         rows: The new messages of every remaining node.
         plus: What is added on the whole graph `[N, F]`, one row `[1, F]`, or no rows.
         more: The rows of `plus` that have changed.
-        ties: Edges that go or come by themselves.
+        delta: Removed and added edges.
     """
     n, count, width = edges.num_nodes, len(removals), rows.rows.size(1)
     dtype = rows.rows.dtype
-    degree = remaining_degree(edges, removals, ties) if edges.normalise != "none" else None
+    degree = remaining_degree(edges, removals, delta) if edges.normalise != "none" else None
     sent = rows.rows
     if degree is not None and edges.normalise == "sym":
         sent = sent * edges.scale(degree)[rows.removal, rows.node].to(dtype).unsqueeze(-1)
     messages = sent.new_zeros(n, count, width)
     messages[rows.node, rows.removal] = sent
     heard = edges.matrix(dtype) @ messages.view(n, count * width)
-    if len(ties):
-        _hear_anew(edges, ties, messages, heard.view(n, count, width))
+    if len(delta):
+        _hear_anew(edges, delta, messages, heard.view(n, count, width))
     # One row per removal and node, the removed left out.
     keep = torch.ones(count * n, dtype=torch.bool, device=heard.device)
     keep[owner_of(removals.ptr) * n + removals.node] = False

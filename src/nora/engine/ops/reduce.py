@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels.vectorised import expanded, find
-from nora.engine.ir.changed_rows import LOST_DIGITS, ChangedRows, Removals, scales
+from nora.engine.ir.changed_rows import LOST_DIGITS, ChangedRows, scales
 from nora.engine.ir.op import EVERYWHERE, Chunk, Move, Op, Value
 from nora.engine.ir.space import Space
 from nora.engine.ops.gather import filled, ptr_of, sorted_by_removal
+from nora.graph.edit_batch import EditBatch
 
 # So few rows cost no more to sum anew than to correct.
 FEW = 6
@@ -261,7 +262,7 @@ def _flat(rows: Tensor) -> Tensor:
 class Pairs:
     """Some pairs (removal, row)."""
 
-    def __init__(self, removals: Removals, removal: Tensor, node: Tensor) -> None:
+    def __init__(self, removals: EditBatch, removal: Tensor, node: Tensor) -> None:
         self.removals, self.removal, self.node = removals, removal, node
 
     def picked(self, which: Tensor | slice) -> Pairs:

@@ -179,7 +179,7 @@ class Passed(LowRankOp):
 
     def can(self, chunk: Chunk) -> bool:
         """Only removed nodes: edges that go or come by themselves are not seen to."""
-        return not len(chunk.ties(self.op.edges))
+        return not len(chunk.delta(self.op.edges))
 
     def blocks(self) -> Iterator[Tensor]:
         """See `LowRankOp.blocks`."""
@@ -193,16 +193,16 @@ class Passed(LowRankOp):
         """See `Passed`."""
         (mixture,) = inputs
         edges, removals, n = self.op.edges, chunk.removals, chunk.num_nodes
-        backend, ties, base = chunk.backend, chunk.ties(edges), self._nothing
+        backend, delta, base = chunk.backend, chunk.delta(edges), self._nothing
         missing = self._missing(chunk)
         heard = torch.zeros_like(removals.ptr)
         heard[1:] = torch.bincount(missing.pairs // n, minlength=len(removals)).cumsum(0)
-        sources = backend.find_sources(edges, removals, mixture.apart, ties)
-        reach = backend.expand(edges, removals, sources, (heard, missing.pairs % n), ties)
+        sources = backend.find_sources(edges, removals, mixture.apart, delta)
+        reach = backend.expand(edges, removals, sources, (heard, missing.pairs % n), delta)
         sure = torch.zeros(len(reach.node), dtype=torch.bool, device=heard.device)
         none = ChangedRows(torch.zeros_like(heard), heard[:0], base.y[:0])
         (rows,) = backend.propagate(
-            edges, sources, reach, sure, base, mixture.apart.rows, none, ties, None
+            edges, sources, reach, sure, base, mixture.apart.rows, none, delta, None
         )
         made = LowRankRows(self, mixture.shift, ChangedRows(reach.ptr, reach.node, rows))
         # Who heard a removed node no longer does, and is divided by less.

@@ -56,7 +56,7 @@ class SumArrays(NamedTuple):
 
 
 class TieArrays(NamedTuple):
-    """The fields of `Ties`, and marks for every place in `by_target`, clean on entry and on return."""
+    """The fields of `EdgeDelta`, and marks for every place in `by_target`, clean on entry and on return."""
 
     ptr: np.ndarray
     source: np.ndarray

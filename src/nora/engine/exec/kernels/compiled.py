@@ -47,14 +47,14 @@ from nora.engine.ir.changed_rows import (
     Attention,
     ChangedRows,
     Frontier,
-    Removals,
     Sums,
     Turning,
 )
-from nora.engine.ir.edges import Edges, Ties
+from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.op import BLOCK_BYTES, Chunk, Then
 from nora.engine.passes.fuse_aggregation import WeightedSum
 from nora.engine.passes.fuse_epilogue import join_blocks, through
+from nora.graph.edit_batch import EditBatch
 
 _CODES = {"none": loops.NONE, "mean": loops.MEAN, "sym": loops.SYM}
 # Rows no wider than this are added to where they stand; wider ones are put together one after the other.
@@ -105,39 +105,39 @@ def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
     return tuple(torch.from_numpy(array) for array in arrays)
 
 
-def _ties(edges: Edges, ties: Ties) -> TieArrays:
+def _delta(edges: Edges, delta: EdgeDelta) -> TieArrays:
     """With this thread's marks of edges, kept clean."""
     count = edges.source.numel()
     if getattr(_local, "edges", -1) < count:
         _local.edges, _local.gone = count, np.zeros(count, dtype=np.bool_)
     return TieArrays(
-        ties.ptr.numpy(), ties.source.numpy(), ties.target.numpy(), ties.loss.numpy(),
-        ties.lost.numpy(), ties.place.numpy(), ties.weight.numpy(), _local.gone,
+        delta.ptr.numpy(), delta.source.numpy(), delta.target.numpy(), delta.loss.numpy(),
+        delta.lost.numpy(), delta.place.numpy(), delta.weight.numpy(), _local.gone,
     )  # fmt: skip
 
 
 def find_sources(
-    edges: Edges, removals: Removals, changed: ChangedRows, ties: Ties
+    edges: Edges, removals: EditBatch, changed: ChangedRows, delta: EdgeDelta
 ) -> tuple[Tensor, ...]:
     """See `Backend.find_sources`."""
     removed, rows = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
     code, scratch = _CODES[edges.normalise], _scratch(edges.num_nodes)
-    tied = _ties(edges, ties)
+    tied = _delta(edges, delta)
     return _tensors(*loops.find_sources(edges.arrays, removed, rows, tied, code, scratch))
 
 
 def expand(
     edges: Edges,
-    removals: Removals,
+    removals: EditBatch,
     sources: tuple[Tensor, ...],
     also: tuple[Tensor, Tensor],
-    ties: Ties,
+    delta: EdgeDelta,
 ) -> Frontier:
     """See `Backend.expand`."""
     src_ptr, source, row, scale = sources
     arrays = loops.expand(
         edges.arrays, _pairs(removals.ptr, removals.node), _pairs(src_ptr, source), _pairs(*also),
-        _ties(edges, ties), _CODES[edges.normalise], _scratch(edges.num_nodes),
+        _delta(edges, delta), _CODES[edges.normalise], _scratch(edges.num_nodes),
     )  # fmt: skip
     edge_ptr, slot, also_slot, ptr, node, left = _tensors(*arrays)
     return Frontier(source, row, scale, edge_ptr, slot, also_slot, ptr, node, left)
@@ -200,7 +200,7 @@ def propagate(
     base: Sums,
     rows: Tensor,
     plus: ChangedRows,
-    ties: Ties,
+    delta: EdgeDelta,
     then: Then | None = None,
 ) -> tuple[Tensor, ...]:
     """See `Backend.propagate`."""
@@ -236,7 +236,7 @@ def propagate(
         if unsure:
             loops_messages.sum_anew(
                 csr, sources[0].numpy(), senders, reached, doubtful, arrays, y_rows, more, own,
-                _ties(edges, ties), block, out, _scratch(edges.num_nodes).slot,
+                _delta(edges, delta), block, out, _scratch(edges.num_nodes).slot,
             )  # fmt: skip
         new = rows_then[: last - first]
         if then is None:
@@ -253,12 +253,12 @@ def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
 
 def attend(
     edges: Edges,
-    removals: Removals,
+    removals: EditBatch,
     changed: ChangedRows,
     reach: Frontier,
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
-    ties: Ties,
+    delta: EdgeDelta,
     tied: Tensor,
     turning: Turning | None = None,
 ) -> Tensor:
@@ -276,12 +276,12 @@ def attend(
     if changed.weight is None or turning is None:
         loops_attention.attend(
             edges.arrays, removed, pairs, senders, reached, old, new, slope, softmax,
-            _ties(edges, ties), tied.numpy(), LOST_DIGITS, out.numpy(), slot,
+            _delta(edges, delta), tied.numpy(), LOST_DIGITS, out.numpy(), slot,
         )  # fmt: skip
     else:
         loops_drawn.attend(
             edges.arrays, removed, pairs, changed.weight.numpy(), senders, reached, old, new, slope,
-            softmax, _ties(edges, ties), tied.numpy(), LOST_DIGITS,
+            softmax, _delta(edges, delta), tied.numpy(), LOST_DIGITS,
             turning.many, turning.place.numpy(), _flat(turning.slope), out.numpy(), slot,
         )  # fmt: skip
     return out.view(-1, *y.shape[1:])
@@ -331,7 +331,7 @@ def _marks(*sizes: int) -> Marks:
 
 
 def touched_pairs(
-    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: Removals, changed: ChangedRows
+    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: EditBatch, changed: ChangedRows
 ) -> tuple[Tensor, ...]:
     """See `Backend.touched_pairs`."""
     seen = np.zeros(pairs.size(1), dtype=np.bool_)

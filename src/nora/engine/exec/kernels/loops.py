@@ -45,7 +45,7 @@ def rescale(k, slot, degree, count, loss, lost, code, factor):
 
 
 @jit
-def lose(csr, here, ties, c, loss, lost):
+def lose(csr, here, delta, c, loss, lost):
     """Note what every node loses of the edges into it, with removed nodes and by themselves."""
     indptr, target, weight = csr.indptr, csr.target, csr.weight
     weighted = len(weight) > 0
@@ -53,33 +53,33 @@ def lose(csr, here, ties, c, loss, lost):
         for e in range(indptr[r], indptr[r + 1]):
             loss[target[e]] += weight[e] if weighted else 1.0
             lost[target[e]] += 1
-    for i in range(ties.ptr[c], ties.ptr[c + 1]):
-        loss[ties.target[i]] += ties.loss[i]
-        lost[ties.target[i]] += ties.lost[i]
+    for i in range(delta.ptr[c], delta.ptr[c + 1]):
+        loss[delta.target[i]] += delta.loss[i]
+        lost[delta.target[i]] += delta.lost[i]
 
 
 @jit
-def forget(csr, here, ties, c, loss, lost):
+def forget(csr, here, delta, c, loss, lost):
     """Clean what `lose` has noted."""
     indptr, target = csr.indptr, csr.target
     for r in here:
         for e in range(indptr[r], indptr[r + 1]):
             loss[target[e]] = 0.0
             lost[target[e]] = 0
-    for i in range(ties.ptr[c], ties.ptr[c + 1]):
-        loss[ties.target[i]] = 0.0
-        lost[ties.target[i]] = 0
+    for i in range(delta.ptr[c], delta.ptr[c + 1]):
+        loss[delta.target[i]] = 0.0
+        lost[delta.target[i]] = 0
 
 
 @jit
-def find_sources(csr, removed, changed, ties, code, scratch):
+def find_sources(csr, removed, changed, delta, code, scratch):
     """Whose messages change, and by which factor they are scaled after the removal."""
     indptr, target, degree, count = csr.indptr, csr.target, csr.degree, csr.arriving
     right = csr.right
     rem_ptr, rem_node = removed
     chg_ptr, chg_node = changed
     slot, loss, lost = scratch
-    bound = len(chg_node) + len(rem_node) + len(ties.target)
+    bound = len(chg_node) + len(rem_node) + len(delta.target)
     if code == SYM:
         for r in rem_node:
             bound += indptr[r + 1] - indptr[r]
@@ -93,7 +93,7 @@ def find_sources(csr, removed, changed, ties, code, scratch):
         for r in here:
             slot[r] = -2
         if code == SYM:
-            lose(csr, here, ties, c, loss, lost)
+            lose(csr, here, delta, c, loss, lost)
         for m in range(chg_ptr[c], chg_ptr[c + 1]):
             j = chg_node[m]
             source[n] = j
@@ -112,8 +112,8 @@ def find_sources(csr, removed, changed, ties, code, scratch):
                         slot[k] = n
                         n += 1
                     rescale(k, slot, degree, count, loss, lost, code, scale)
-            for i in range(ties.ptr[c], ties.ptr[c + 1]):
-                k = ties.target[i]
+            for i in range(delta.ptr[c], delta.ptr[c + 1]):
+                k = delta.target[i]
                 if slot[k] == -1:
                     source[n] = k
                     row[n] = -1
@@ -130,12 +130,12 @@ def find_sources(csr, removed, changed, ties, code, scratch):
         for s in range(ptr[c], n):
             slot[source[s]] = -1
         if code == SYM:
-            forget(csr, here, ties, c, loss, lost)
+            forget(csr, here, delta, c, loss, lost)
     return ptr, source[:n].copy(), row[:n].copy(), scale[:n].copy()
 
 
 @jit
-def expand(csr, removed, sources, also, ties, code, scratch):
+def expand(csr, removed, sources, also, delta, code, scratch):
     """Where the sources' messages arrive: reached nodes, a slot for every edge, new `left` factors.
 
     The nodes in `also` are reached too, whether a message arrives there or not.
@@ -165,7 +165,7 @@ def expand(csr, removed, sources, also, ties, code, scratch):
         for r in here:
             slot[r] = -2
         if code != NONE:
-            lose(csr, here, ties, c, loss, lost)
+            lose(csr, here, delta, c, loss, lost)
         for s in range(src_ptr[c], src_ptr[c + 1]):
             if s + 2 * SOON < last:
                 prefetch_number(indptr, source[s + 2 * SOON])
@@ -197,14 +197,14 @@ def expand(csr, removed, sources, also, ties, code, scratch):
             for r in here:
                 for e in range(indptr[r], indptr[r + 1]):
                     rescale(target[e], slot, degree, count, loss, lost, code, new_left)
-            for i in range(ties.ptr[c], ties.ptr[c + 1]):
-                rescale(ties.target[i], slot, degree, count, loss, lost, code, new_left)
+            for i in range(delta.ptr[c], delta.ptr[c + 1]):
+                rescale(delta.target[i], slot, degree, count, loss, lost, code, new_left)
         for t in range(start, n):
             slot[node[t]] = -1
         for r in here:
             slot[r] = -1
         if code != NONE:
-            forget(csr, here, ties, c, loss, lost)
+            forget(csr, here, delta, c, loss, lost)
         ptr[c + 1] = n
     return edge_ptr, slots, also_slot, ptr, node[:n].copy(), new_left[:n].copy()
 

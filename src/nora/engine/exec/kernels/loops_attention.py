@@ -15,17 +15,17 @@ def leaky(score, slope):
 
 
 @jit
-def neighbours(csr, k, c, slot, ties, into):
+def neighbours(csr, k, c, slot, delta, into):
     """Who sends to `k` then, written to `into`; how many."""
-    in_ptr, in_source, gone = csr.in_ptr, csr.in_source, ties.gone
+    in_ptr, in_source, gone = csr.in_ptr, csr.in_source, delta.gone
     n = 0
     for e in range(in_ptr[k], in_ptr[k + 1]):
         if not gone[e] and slot[in_source[e]] != -2:
             into[n] = in_source[e]
             n += 1
-    for i in range(ties.ptr[c], ties.ptr[c + 1]):
-        if ties.place[i] < 0 and ties.target[i] == k:
-            into[n] = ties.source[i]
+    for i in range(delta.ptr[c], delta.ptr[c + 1]):
+        if delta.place[i] < 0 and delta.target[i] == k:
+            into[n] = delta.source[i]
             n += 1
     return n
 
@@ -129,7 +129,7 @@ def attend(
     new,
     slope,
     softmax,
-    ties,
+    delta,
     tied,
     digits,
     out,
@@ -147,7 +147,7 @@ def attend(
     longest = np.int64(0)
     for k in range(len(indptr) - 1):
         longest = max(longest, indptr[k + 1] - indptr[k])
-    longest += len(ties.source)
+    longest += len(delta.source)
     sends = np.empty(longest, dtype=np.int64)
     heads = base.near.shape[1]
     weight = np.empty((longest, heads), dtype=base.y.dtype)
@@ -159,9 +159,9 @@ def attend(
             slot[rem_node[i]] = -2
         for m in range(chg_ptr[c], chg_ptr[c + 1]):
             slot[chg_node[m]] = m
-        for i in range(ties.ptr[c], ties.ptr[c + 1]):
-            if ties.place[i] >= 0:
-                ties.gone[ties.place[i]] = True
+        for i in range(delta.ptr[c], delta.ptr[c + 1]):
+            if delta.place[i] >= 0:
+                delta.gone[delta.place[i]] = True
         for t in range(ptr[c], ptr[c + 1]):
             k = node[t]
             if t + ahead < len(node):
@@ -180,13 +180,13 @@ def attend(
                     k, mine, senders, base, new, slope, softmax, digits, total, out[t]
                 )
             ):
-                n = neighbours(csr, k, c, slot, ties, sends)
+                n = neighbours(csr, k, c, slot, delta, sends)
                 here = new.far[slot[k]] if slot[k] >= 0 else base.far[k]
                 attend_anew(here, sends[:n], base, new, slope, slot, weight, peak, total, out[t])
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
             slot[rem_node[i]] = -1
         for m in range(chg_ptr[c], chg_ptr[c + 1]):
             slot[chg_node[m]] = -1
-        for i in range(ties.ptr[c], ties.ptr[c + 1]):
-            if ties.place[i] >= 0:
-                ties.gone[ties.place[i]] = False
+        for i in range(delta.ptr[c], delta.ptr[c + 1]):
+            if delta.place[i] >= 0:
+                delta.gone[delta.place[i]] = False

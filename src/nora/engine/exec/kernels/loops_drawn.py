@@ -43,7 +43,7 @@ def attend(
     new,
     slope,
     softmax,
-    ties,
+    delta,
     tied,
     digits,
     many,
@@ -63,7 +63,7 @@ def attend(
     width = base.y.shape[1] // heads
     for k in range(len(csr.in_ptr) - 1):
         longest = max(longest, csr.in_ptr[k + 1] - csr.in_ptr[k])
-    longest += len(ties.source)
+    longest += len(delta.source)
     sends = np.empty(longest, dtype=np.int64)
     sure = np.empty(len(senders.source), dtype=np.int64)
     weight = np.empty((longest, heads), dtype=base.y.dtype)
@@ -86,9 +86,9 @@ def attend(
         for m in range(chg_ptr[c], chg_ptr[c + 1]):
             if often[m] == 1.0:
                 slot[chg_node[m]] = m
-        for i in range(ties.ptr[c], ties.ptr[c + 1]):
-            if ties.place[i] >= 0:
-                ties.gone[ties.place[i]] = True
+        for i in range(delta.ptr[c], delta.ptr[c + 1]):
+            if delta.place[i] >= 0:
+                delta.gone[delta.place[i]] = True
         for t in range(ptr[c], ptr[c + 1]):
             k = node[t]
             mine = sender[arriving[t] : arriving[t + 1]]
@@ -107,7 +107,7 @@ def attend(
                     k, sure[:n], senders, base, new, slope, softmax, digits, total, before
                 )
             if anew:
-                n = neighbours(csr, k, c, slot, ties, sends)
+                n = neighbours(csr, k, c, slot, delta, sends)
                 attend_anew(here, sends[:n], base, new, slope, slot, weight, peak, total, before)
             out[t] = before
             for s in mine:
@@ -126,7 +126,7 @@ def attend(
                             often[m] * steep[place[k], f] * (new.far[m, h] - base.far[k, h])
                         )
                     continue
-                n = neighbours(csr, k, c, slot, ties, sends)
+                n = neighbours(csr, k, c, slot, delta, sends)
                 attend_anew(
                     new.far[m], sends[:n], base, new, slope, slot, weight, spare_peak, spare_total,
                     turned,
@@ -137,6 +137,6 @@ def attend(
             slot[rem_node[i]] = -1
         for m in range(chg_ptr[c], chg_ptr[c + 1]):
             slot[chg_node[m]] = -1
-        for i in range(ties.ptr[c], ties.ptr[c + 1]):
-            if ties.place[i] >= 0:
-                ties.gone[ties.place[i]] = False
+        for i in range(delta.ptr[c], delta.ptr[c + 1]):
+            if delta.place[i] >= 0:
+                delta.gone[delta.place[i]] = False

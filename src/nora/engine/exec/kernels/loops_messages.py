@@ -182,7 +182,7 @@ def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful)
 
 @jit
 def sum_anew(
-    csr, src_ptr, senders, reached, doubtful, base, y_rows, more, own, ties, rows, out, slot
+    csr, src_ptr, senders, reached, doubtful, base, y_rows, more, own, delta, rows, out, slot
 ):
     """`left_k Σ weight_jk right_j y_j + plus_k` over the edges into doubtful rows that are there then.
 
@@ -204,9 +204,9 @@ def sum_anew(
         for s in range(src_ptr[c], src_ptr[c + 1]):
             slot[source[s]] = s
         comes = False
-        for i in range(ties.ptr[c], ties.ptr[c + 1]):
-            if ties.place[i] >= 0:
-                ties.gone[ties.place[i]] = True
+        for i in range(delta.ptr[c], delta.ptr[c + 1]):
+            if delta.place[i] >= 0:
+                delta.gone[delta.place[i]] = True
             else:
                 comes = True
         for t in range(start, end):
@@ -219,7 +219,7 @@ def sum_anew(
             for at in range(in_ptr[k], in_ptr[k + 1]):
                 j = in_source[at]
                 s = slot[j]
-                if ties.gone[at] or (s >= 0 and which[s] == -2):
+                if delta.gone[at] or (s >= 0 and which[s] == -2):
                     continue
                 factor = right[j] if s < 0 else scale[s]
                 if weighted:
@@ -232,12 +232,12 @@ def sum_anew(
                     for f in range(width):
                         out[at_row, f] += w * y[j, f]
             if comes:
-                for i in range(ties.ptr[c], ties.ptr[c + 1]):
-                    if ties.place[i] >= 0 or ties.target[i] != k:
+                for i in range(delta.ptr[c], delta.ptr[c + 1]):
+                    if delta.place[i] >= 0 or delta.target[i] != k:
                         continue
-                    j = ties.source[i]
+                    j = delta.source[i]
                     s = slot[j]
-                    w = y.dtype.type((right[j] if s < 0 else scale[s]) * ties.weight[i])
+                    w = y.dtype.type((right[j] if s < 0 else scale[s]) * delta.weight[i])
                     if s >= 0 and which[s] >= 0:
                         for f in range(width):
                             out[at_row, f] += w * y_rows[which[s], f]
@@ -256,6 +256,6 @@ def sum_anew(
                     out[at_row, f] += plus[mine, f]
         for s in range(src_ptr[c], src_ptr[c + 1]):
             slot[source[s]] = -1
-        for i in range(ties.ptr[c], ties.ptr[c + 1]):
-            if ties.place[i] >= 0:
-                ties.gone[ties.place[i]] = False
+        for i in range(delta.ptr[c], delta.ptr[c + 1]):
+            if delta.place[i] >= 0:
+                delta.gone[delta.place[i]] = False

@@ -6,16 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
-from nora.engine.ir.changed_rows import (
-    Arriving,
-    Attention,
-    ChangedRows,
-    Frontier,
-    Removals,
-    Sums,
-    Turning,
-)
-from nora.engine.ir.edges import Edges, Ties
+from nora.engine.ir.changed_rows import Arriving, Attention, ChangedRows, Frontier, Sums, Turning
+from nora.engine.ir.edges import EdgeDelta, Edges
+from nora.graph.edit_batch import EditBatch
 
 if TYPE_CHECKING:
     from nora.engine.ir.op import Chunk, Then
@@ -28,17 +21,17 @@ class Backend(Protocol):
     __name__: str
 
     def find_sources(
-        self, edges: Edges, removals: Removals, changed: ChangedRows, ties: Ties
+        self, edges: Edges, removals: EditBatch, changed: ChangedRows, delta: EdgeDelta
     ) -> tuple[Tensor, ...]:
         """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Frontier`."""
 
     def expand(
         self,
         edges: Edges,
-        removals: Removals,
+        removals: EditBatch,
         sources: tuple[Tensor, ...],
         also: tuple[Tensor, Tensor],
-        ties: Ties,
+        delta: EdgeDelta,
     ) -> Frontier:
         """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
 
@@ -80,7 +73,7 @@ class Backend(Protocol):
         base: Sums,
         rows: Tensor,
         plus: ChangedRows,
-        ties: Ties,
+        delta: EdgeDelta,
         then: Then | None = None,
     ) -> tuple[Tensor, ...]:
         """New outputs of the reached rows `[T, F]`, or what `then` makes of them.
@@ -95,16 +88,16 @@ class Backend(Protocol):
     def attend(
         self,
         edges: Edges,
-        removals: Removals,
+        removals: EditBatch,
         changed: ChangedRows,
         reach: Frontier,
         base: Attention,
         rows: tuple[Tensor, Tensor, Tensor],
-        ties: Ties,
+        delta: EdgeDelta,
         tied: Tensor,
         turning: Turning | None = None,
     ) -> Tensor:
-        """Softmax-weighted sums of the reached rows `[T, H, C]`; `tied` tells where ties lead.
+        """Softmax-weighted sums of the reached rows `[T, H, C]`; `tied` marks ends of edges in `delta`.
 
         `turning` is given where changed rows may count several times.
         """
@@ -118,7 +111,7 @@ class Backend(Protocol):
         self,
         incident: tuple[Tensor, Tensor],
         pairs: Tensor,
-        removals: Removals,
+        removals: EditBatch,
         changed: ChangedRows,
     ) -> tuple[Tensor, ...]:
         """Surviving pairs with a changed end: `ptr [c+1]`, `pair [Q]`, `ends [2, Q]`.

@@ -12,32 +12,16 @@ from torch import Tensor
 
 from nora.engine.exec.kernels.drawing import draw as draw
 from nora.engine.exec.kernels.drawing import messages_that_count as messages_that_count
-from nora.engine.ir.changed_rows import (
-    LOST_DIGITS,
-    Attention,
-    ChangedRows,
-    Frontier,
-    Removals,
-    Sums,
-    Turning,
-)
-from nora.engine.ir.edges import Edges, Ties
+from nora.engine.ir.changed_rows import LOST_DIGITS, Attention, ChangedRows, Frontier, Sums, Turning
+from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.pointers import owner_of
+from nora.graph.edit_batch import EditBatch
 from nora.model import task
+from nora.sparse import expanded as expanded
 
 if TYPE_CHECKING:
     from nora.engine.ir.op import Chunk, Then
     from nora.engine.passes.fuse_aggregation import WeightedSum
-
-
-def expanded(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """CSR positions of all entries of `rows`: `owner [K]`, `position [K]`, `ptr [len(rows)+1]`."""
-    counts = indptr[rows + 1] - indptr[rows]
-    ptr = torch.zeros(len(rows) + 1, dtype=torch.long, device=rows.device)
-    ptr[1:] = counts.cumsum(0)
-    owner = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
-    position = torch.arange(len(owner), device=rows.device) - ptr[owner] + indptr[rows[owner]]
-    return owner, position, ptr
 
 
 def _ptr(owner: Tensor, count: int) -> Tensor:
@@ -54,7 +38,7 @@ def find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     return at, keys[at] == wanted
 
 
-def rescaled(edges: Edges, removals: Removals, ties: Ties) -> tuple[Tensor, Tensor]:
+def rescaled(edges: Edges, removals: EditBatch, delta: EdgeDelta) -> tuple[Tensor, Tensor]:
     """Pairs whose degree changes (sorted keys, removed nodes included) and their new `left`."""
     indptr, target, edge = edges.by_source
     owner, position, _ = expanded(indptr, removals.node)
@@ -64,9 +48,9 @@ def rescaled(edges: Edges, removals: Removals, ties: Ties) -> tuple[Tensor, Tens
     else:
         weight = torch.ones_like(keys, dtype=torch.double)
     fewer = torch.ones_like(keys)
-    if len(ties):
-        keys = torch.cat([keys, owner_of(ties.ptr) * edges.num_nodes + ties.target])
-        weight, fewer = torch.cat([weight, ties.loss]), torch.cat([fewer, ties.lost])
+    if len(delta):
+        keys = torch.cat([keys, owner_of(delta.ptr) * edges.num_nodes + delta.target])
+        weight, fewer = torch.cat([weight, delta.loss]), torch.cat([fewer, delta.lost])
     distinct, inverse = keys.unique(return_inverse=True)
     lost = torch.zeros_like(distinct).index_add(0, inverse, fewer)
     loss = torch.zeros_like(distinct, dtype=torch.double).index_add(0, inverse, weight)
@@ -76,7 +60,7 @@ def rescaled(edges: Edges, removals: Removals, ties: Ties) -> tuple[Tensor, Tens
 
 
 def find_sources(
-    edges: Edges, removals: Removals, changed: ChangedRows, ties: Ties
+    edges: Edges, removals: EditBatch, changed: ChangedRows, delta: EdgeDelta
 ) -> tuple[Tensor, ...]:
     """See `Backend.find_sources`."""
     n = edges.num_nodes
@@ -87,7 +71,7 @@ def find_sources(
     keys, row = [own, gone], [rows, torch.full_like(gone, -2)]
     scales = [scale, torch.zeros_like(gone, dtype=torch.double)]
     if edges.normalise == "sym":
-        touched, new = rescaled(edges, removals, ties)
+        touched, new = rescaled(edges, removals, delta)
         at, there = find(touched, own)
         scales[0] = torch.where(there, new[at] if len(new) else scale, scale)
         fresh = ~(torch.isin(touched, own) | torch.isin(touched, gone))
@@ -102,10 +86,10 @@ def find_sources(
 
 def expand(
     edges: Edges,
-    removals: Removals,
+    removals: EditBatch,
     sources: tuple[Tensor, ...],
     also: tuple[Tensor, Tensor],
-    ties: Ties,
+    delta: EdgeDelta,
 ) -> Frontier:
     """See `Backend.expand`."""
     src_ptr, source, row, scale = sources
@@ -123,7 +107,7 @@ def expand(
     node = distinct % n
     left = edges.left[node]
     if edges.normalise != "none":
-        touched, new = rescaled(edges, removals, ties)
+        touched, new = rescaled(edges, removals, delta)
         at, there = find(touched, distinct)
         left = torch.where(there, new[at] if len(new) else left, left)
     ptr = _ptr(distinct // n, len(removals))
@@ -157,14 +141,14 @@ def propagate(
     base: Sums,
     rows: Tensor,
     plus: ChangedRows,
-    ties: Ties,
+    delta: EdgeDelta,
     then: Then | None = None,
 ) -> tuple[Tensor, ...]:
     """See `Backend.propagate`."""
     out, doubtful = _corrected(edges, reach, base, rows, plus)
     doubtful |= tied
     if bool(doubtful.any()):
-        _sum_anew(edges, sources, reach, doubtful, base, rows, plus, ties, out)
+        _sum_anew(edges, sources, reach, doubtful, base, rows, plus, delta, out)
     return (out,) if then is None else then(out)
 
 
@@ -202,7 +186,7 @@ def _sum_anew(
     base: Sums,
     rows: Tensor,
     plus: ChangedRows,
-    ties: Ties,
+    delta: EdgeDelta,
     out: Tensor,
 ) -> None:
     """Sum the doubtful rows of `out` over what is left of their neighbours, and those that came."""
@@ -216,10 +200,10 @@ def _sum_anew(
     at = order[at] if len(order) else at
     stays = ~there
     stays[there] = reach.row[at[there]] != -2
-    stays &= ~gone_by_themselves(ties, removal[owner], position)
+    stays &= ~gone_by_themselves(delta, removal[owner], position)
     owner, position = owner[stays], position[stays]
     source = sender[position]
-    owner, source, come = with_those_that_come(ties, removal, node, n, owner, source)
+    owner, source, come = with_those_that_come(delta, removal, node, n, owner, source)
     at, there = find(key[order], removal[owner] * n + source)
     at = order[at] if len(order) else at
     weight, row = edges.right[source], torch.full_like(source, -1)
@@ -237,37 +221,37 @@ def _sum_anew(
     out[which] = total
 
 
-def gone_by_themselves(ties: Ties, removal: Tensor, place: Tensor) -> Tensor:
+def gone_by_themselves(delta: EdgeDelta, removal: Tensor, place: Tensor) -> Tensor:
     """Which of the edges at `place` in `by_target` go by themselves in their removal."""
-    lost = ties.place >= 0
+    lost = delta.place >= 0
     if not bool(lost.any()):
         return torch.zeros_like(place, dtype=torch.bool)
-    most = int(max(ties.place.max(), place.max() if len(place) else 0)) + 1
-    gone = owner_of(ties.ptr)[lost] * most + ties.place[lost]
+    most = int(max(delta.place.max(), place.max() if len(place) else 0)) + 1
+    gone = owner_of(delta.ptr)[lost] * most + delta.place[lost]
     return torch.isin(removal * most + place, gone)
 
 
 def with_those_that_come(
-    ties: Ties, removal: Tensor, node: Tensor, n: int, owner: Tensor, source: Tensor
+    delta: EdgeDelta, removal: Tensor, node: Tensor, n: int, owner: Tensor, source: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Neighbours `source` of the rows `owner` with those that come appended, and the weights of these.
 
     Args:
-        ties: What goes and comes.
+        delta: Removed and added edges.
         removal: The removal of each row.
         node: Its node.
         n: Number of nodes.
         owner: The row that each neighbour is one of.
         source: The neighbours.
     """
-    come = ties.place < 0
+    come = delta.place < 0
     if not bool(come.any()):
-        return owner, source, ties.weight[:0]
+        return owner, source, delta.weight[:0]
     keys, order = (removal * n + node).sort()
-    wanted = owner_of(ties.ptr)[come] * n + ties.target[come]
+    wanted = owner_of(delta.ptr)[come] * n + delta.target[come]
     at, there = find(keys, wanted)
     owner = torch.cat([owner, order[at[there]]])
-    return owner, torch.cat([source, ties.source[come][there]]), ties.weight[come][there]
+    return owner, torch.cat([source, delta.source[come][there]]), delta.weight[come][there]
 
 
 def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
@@ -280,12 +264,12 @@ def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
 
 def attend(
     edges: Edges,
-    removals: Removals,
+    removals: EditBatch,
     changed: ChangedRows,
     reach: Frontier,
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
-    ties: Ties,
+    delta: EdgeDelta,
     tied: Tensor,
     turning: Turning | None = None,
 ) -> Tensor:
@@ -300,9 +284,9 @@ def attend(
     owner, position, _ = expanded(indptr, reach.node)
     key = removal[owner] * n + source[position]
     stays = ~torch.isin(key, owner_of(removals.ptr) * n + removals.node)
-    stays &= ~gone_by_themselves(ties, removal[owner], position)
+    stays &= ~gone_by_themselves(delta, removal[owner], position)
     owner, sender = owner[stays], source[position[stays]]
-    owner, sender, _ = with_those_that_come(ties, removal, reach.node, n, owner, sender)
+    owner, sender, _ = with_those_that_come(delta, removal, reach.node, n, owner, sender)
     key = removal[owner] * n + sender
     here = removal * n + reach.node
     once = slice(None) if changed.weight is None else changed.weight == 1
@@ -368,7 +352,7 @@ def weigh(
 
 
 def touched_pairs(
-    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: Removals, changed: ChangedRows
+    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: EditBatch, changed: ChangedRows
 ) -> tuple[Tensor, ...]:
     """See `Backend.touched_pairs`."""
     indptr, edge = incident
