@@ -233,9 +233,9 @@ class TestBestGroup:
 
     def test_the_engine_is_prepared_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         prepared = []
-        plain = engine_module.trace
+        plain = engine_module.compile_model
         monkeypatch.setattr(
-            engine_module, "trace", lambda *args: prepared.append(1) or plain(*args)
+            engine_module, "compile_model", lambda *args: prepared.append(1) or plain(*args)
         )
         nora.best_group(patchwork(), double(bridge()), 4, progress=False)
         assert len(prepared) == 1

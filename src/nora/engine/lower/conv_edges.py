@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import add_remaining_self_loops, add_self_loops, remove_self_loops
 
-from nora.engine.ir.edges import Edges, Normalise
+from nora.engine.ir.edges import AddedEdgeRule, Edges, Normalise
 from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space
 
