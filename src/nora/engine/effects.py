@@ -77,7 +77,9 @@ class Effects:
             removals: How many will be asked for.
         """
         check_method(method)
-        if method == "exact" and prepared.pays(problem, removals):
+        if method == "exact" and not prepared.pays(problem, removals):
+            prepared.count_passes(removals)
+        elif method == "exact":
             try:
                 engine = prepared.engine(problem, removals=removals)
                 prepared.verify(engine, None, seed=0, removals=removals)

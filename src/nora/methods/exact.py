@@ -10,11 +10,6 @@ is the relative error that is aimed at, for hubs and leaves alike. A few removal
 done exactly beside their estimates. They show how far estimates are off on this model and graph: scores are
 corrected by their bias, and every score gets its standard error from the rest (`nora.engine.calibration`).
 Where that is much more than the tolerance, a warning says so.
-
-`pruning="drop"` leaves out whatever is small instead: a node whose change would shift its message to its
-neighbours by less than `tolerance` times the mean L1 size of messages at that layer is not propagated
-further. The result is then an underestimate, mostly; `Influence.details["pruned_share"]` says which share
-of the summed message changes was left out.
 """
 
 from __future__ import annotations
@@ -22,14 +17,14 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
 from nora.engine.backends.choice import BackendName
 from nora.engine.calibration import Calibration
 from nora.engine.changed import Removals
-from nora.engine.engine import Engine, Pruning
+from nora.engine.engine import Engine
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
 from nora.engine.verification import is_slower
@@ -49,7 +44,7 @@ from nora.stacklevel import warn
         exact=True,
         runs_again=True,
         execution_options=("memory", "verify", "workers", "backend", "seed"),
-        errors_unless={"tolerance": (0.0,), "pruning": ("drop",)},
+        errors_unless={"tolerance": (0.0,)},
     ),
 )
 def exact(
@@ -57,7 +52,6 @@ def exact(
     prepared: Prepared,
     *,
     tolerance: float = 0.0,
-    pruning: Pruning = "random",
     memory: str | float = "2GB",
     verify: int | None = None,
     workers: int | None = None,
@@ -70,7 +64,6 @@ def exact(
         problem: The question.
         prepared: What is prepared for the exact engine.
         tolerance: 0 is exact; see the module for what more means.
-        pruning: What a tolerance leaves out: `random` or `drop`.
         memory: What the chunks in work may take together, e.g. `"2GB"`.
         verify: Removals compared with `brute` before the run; 0 for none. By default 8 in long runs,
             fewer in short ones: one in 5,000, at least 2.
@@ -84,16 +77,15 @@ def exact(
         raise ValueError(f"workers must be at least 1, got {workers}")
     if verify is not None and verify < 0:
         raise ValueError(f"verify must not be negative, got {verify}")
-    if pruning == "random" and tolerance >= 1:
+    if tolerance >= 1:
         raise ValueError(
             f"tolerance is the relative error aimed at, and must be below 1, got {tolerance:g}; 0.05 is a "
             "good start"
         )
-    if pruning not in get_args(Pruning):
-        raise ValueError(f"pruning is {pruning!r}; it must be one of {get_args(Pruning)}")
     budget = parse_bytes(memory)
     as_it_comes = backend == "auto" and verify is None and tolerance == 0
     if as_it_comes and not prepared.pays(problem, len(problem.nodes)):
+        prepared.count_passes(len(problem.nodes))
         with torch.no_grad():
             check_deterministic(problem)
             yield from brute(problem)
@@ -101,7 +93,7 @@ def exact(
     try:
         engine = prepared.engine(problem, backend, len(problem.nodes))
         checked = {} if verify == 0 else prepared.verify(engine, verify, seed)
-        pruned = engine.with_tolerance(tolerance, pruning, seed)
+        pruned = engine.with_tolerance(tolerance, seed)
         if pruned.sampling is not None and not engine.worth.rows:
             warn(
                 "a tolerance saves nothing with this model: none of its layers can be estimated by rows that "
@@ -147,8 +139,6 @@ def exact(
         return {"fallback": told, **checked}
     if pruned.tally.full_passes:
         facts["full_passes"] = pruned.tally.full_passes
-    if tolerance > 0 and pruning == "drop":
-        facts["pruned_share"] = pruned.tally.share
     return {
         "backend": engine.backend.__name__.rpartition(".")[2],
         "removal_seconds": time.perf_counter() - start,

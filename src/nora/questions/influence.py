@@ -390,6 +390,10 @@ def bind_options(entry: MethodEntry, options: dict[str, Any]) -> dict[str, Any]:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     for key in options:
+        if key == "pruning":
+            raise TypeError(
+                "pruning is gone: tolerance=0.05 alone gives estimates, by sampling rows"
+            )
         if key not in known:
             takes = ", ".join(known) or "no options"
             raise TypeError(
