@@ -184,7 +184,7 @@ def test_a_folder_of_an_earlier_format_is_refused_and_still_merges(tmp_path: Pat
 
 
 def test_a_folder_that_names_the_option_pruning_by_its_default_goes_on(tmp_path: Path) -> None:
-    model, data = network("gcn"), two_camps()
+    model, data = network("gcn"), double(two_camps())
     ask = {"method": "exact", "checkpoint": tmp_path / "kept", "progress": False}
     first = nora.influence(model, data, nodes=[0, 1], **ask)
     path = tmp_path / "kept" / "manifest.json"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nora.engine.changed import Removals
 from nora.engine.edits import as_removals, why_not
-from nora.engine.engine import Engine, summed_in
+from nora.engine.engine import Engine
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
 from nora.engine.tally import Tally
@@ -19,7 +19,6 @@ from nora.problem import Problem
 from nora.problem.edit_resolution import Resolved
 from nora.problem.edited import After, predict_after
 from nora.problem.removal import kept
-from nora.problem.task import item_change
 from nora.stacklevel import warn
 
 MEMORY = parse_bytes("2GB")
@@ -155,33 +154,3 @@ class Effects:
         after = predict_after(self.problem, self.before, done)
         item = after.survivors.nonzero().flatten()
         return Moves(torch.tensor([at]), torch.zeros_like(item), item, after.predictions[item])
-
-    def total(self, removed: Tensor) -> float:
-        """`F(removed)`: the summed change when these nodes go together."""
-        if self.engine is not None:
-            removals = Removals.group(removed.to(self.before.device))
-            return float(self.engine.influences(removals))
-        part, survivors = self.problem.predict_without(removed)
-        return float(self.problem.total_change(self.before, part, survivors))
-
-    def totals(self, nodes: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield `(nodes, F)` part by part, every node removed by itself."""
-        if self.engine is not None:
-            yield from self.engine.scores(nodes, MEMORY)
-            return
-        for node in nodes.split(1):
-            yield node, torch.tensor([self.total(node)], dtype=summed_in(self.before.dtype))
-
-    def changes(self, nodes: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Yield `(nodes, removal [Q], item [Q], change [Q])` part by part, every node by itself.
-
-        `nodes[removal]` are the removed nodes. Only items that change, survive and, if there are
-        targets, are targets.
-        """
-        for moves in self.moves(Removals.single(nodes)):
-            change = item_change(self.before[moves.item], moves.after)
-            counts = change > 0
-            if self.problem.targets is not None:
-                counts &= self.problem.targets[moves.item]
-            removal, item = moves.removal[counts].cpu(), moves.item[counts].cpu()
-            yield nodes[moves.which], removal, item, change[counts].cpu()

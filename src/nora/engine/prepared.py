@@ -84,7 +84,9 @@ class Prepared:
             except UnsupportedError as reason:
                 self._refusal = reason
                 raise
-        return self._engine.asked(problem, functions)
+        # The same question may come again, in parts: what was computed for it is kept.
+        self._engine = self._engine.asked(problem, functions)
+        return self._engine
 
     def verify(
         self, engine: Engine, count: int | None, seed: int, removals: int | None = None

@@ -10,20 +10,27 @@ is the relative error that is aimed at, for hubs and leaves alike. A few removal
 done exactly beside their estimates. They show how far estimates are off on this model and graph: scores are
 corrected by their bias, and every score gets its standard error from the rest (`nora.engine.calibration`).
 Where that is much more than the tolerance, a warning says so.
+
+`parts_of` does this for removals of any kind, nodes or edges, alone or in groups, and for any measures; the
+method `exact` is the same for single nodes and the definition.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from nora.engine.backends.choice import BackendName
 from nora.engine.calibration import Calibration
 from nora.engine.changed import Removals
+from nora.engine.edits import why_not
+from nora.engine.effects import Effects, Moves
 from nora.engine.engine import Engine
 from nora.engine.plan import UnsupportedError
 from nora.engine.prepared import Prepared
@@ -33,7 +40,72 @@ from nora.methods import METHODS, MethodFacts, Part
 from nora.methods.brute import brute
 from nora.problem import Problem
 from nora.problem.checks import check_deterministic
+from nora.problem.edit_resolution import Resolved
+from nora.problem.measuring import Measuring
 from nora.stacklevel import warn
+
+# What is made of changed predictions: the sums of measures `[m, columns]`, the definition's change `[m, 1]`
+# (None), or whatever a function of the predictions on `G` and those that change returns.
+Measures = Measuring | Callable[[Tensor, Moves], Any] | None
+NO_FASTER = "a full pass for every {removed} takes no longer here"
+
+
+class Scored(NamedTuple):
+    """A finished part.
+
+    Attributes:
+        which: Which removals, by their places, or by what stands for them in results `[m]`.
+        values: Their values `[m, columns]`, or whatever measures have made of them.
+        errors: Standard errors of estimates `[m]`; None where values are exact.
+    """
+
+    which: Tensor
+    values: Any
+    errors: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class How:
+    """How removals are computed: the options of `exact`, checked.
+
+    Attributes:
+        tolerance: The relative error that estimates aim at; 0 is exact.
+        memory: What the chunks in work may take together, bytes.
+        workers: Threads; None for all cores.
+        verify: Removals compared with brute force before the run; None for what becomes so many.
+        backend: `compiled`, `vectorised` or `auto`.
+        seed: Seed of the verified removals, and of the sampling.
+    """
+
+    tolerance: float = 0.0
+    memory: int = parse_bytes("2GB")
+    workers: int | None = None
+    verify: int | None = None
+    backend: BackendName = "auto"
+    seed: int = 0
+
+    @staticmethod
+    def of(options: Mapping[str, Any]) -> How:
+        """Options as users give them, with memory as text or a number."""
+        return How(**{**options, "memory": parse_bytes(options.get("memory", "2GB"))})
+
+    def __post_init__(self) -> None:
+        if not self.tolerance >= 0:
+            raise ValueError(f"tolerance must not be negative, got {self.tolerance}")
+        if self.tolerance >= 1:
+            raise ValueError(
+                "tolerance is the relative error aimed at, and must be below 1, got "
+                f"{self.tolerance:g}; 0.05 is a good start"
+            )
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers must be at least 1, got {self.workers}")
+        if self.verify is not None and self.verify < 0:
+            raise ValueError(f"verify must not be negative, got {self.verify}")
+
+
+EXACTLY = How()
+# The engine, or None for full passes; and why, as facts of the run.
+Ready = tuple[Engine | None, dict[str, Any]]
 
 
 @METHODS.register(
@@ -71,101 +143,223 @@ def exact(
         backend: `compiled` (numba, CPU), `vectorised` (torch, any device) or `auto`.
         seed: Seed of the verified removals, and of the draws that a tolerance makes.
     """
-    if not tolerance >= 0:
-        raise ValueError(f"tolerance must not be negative, got {tolerance}")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
-    if verify is not None and verify < 0:
-        raise ValueError(f"verify must not be negative, got {verify}")
-    if tolerance >= 1:
-        raise ValueError(
-            f"tolerance is the relative error aimed at, and must be below 1, got {tolerance:g}; 0.05 is a "
-            "good start"
-        )
-    budget = parse_bytes(memory)
-    as_it_comes = backend == "auto" and verify is None and tolerance == 0
-    if as_it_comes and not prepared.pays(problem, len(problem.nodes)):
-        prepared.count_passes(len(problem.nodes))
+    how = How(tolerance, parse_bytes(memory), workers, verify, backend, seed)
+    removals = Removals.single(problem.nodes.cpu())
+    ready = engine_for(problem, prepared, removals, how, quickest=True)
+    if ready[0] is None and "verified" not in ready[1]:
         with torch.no_grad():
             check_deterministic(problem)
-            yield from brute(problem)
-        return {"backend": "brute", "reason": "a full pass for every node takes no longer here"}
-    try:
-        engine = prepared.engine(problem, backend, len(problem.nodes))
-        checked = {} if verify == 0 else prepared.verify(engine, verify, seed)
-        pruned = engine.with_tolerance(tolerance, seed)
-        if pruned.sampling is not None and not engine.worth.rows:
-            warn(
-                "a tolerance saves nothing with this model: none of its layers can be estimated by rows that "
-                "are drawn (sums and attention of known convolutions can), so scores will be exact",
-                UserWarning,
-            )
-    except UnsupportedError as reason:
-        warn(f"exact falls back to brute force: {reason}", RuntimeWarning)
-        with torch.no_grad():
-            check_deterministic(problem)
-            yield from brute(problem)
-        return {"fallback": str(reason)}
-    if tolerance == 0 and is_slower(checked, len(problem.nodes)):
-        with torch.no_grad():
-            yield from brute(problem)
-        return {
-            **checked,
-            "backend": "brute",
-            "reason": "a full pass for every node takes no longer here",
-        }
+    parts = parts_of(problem, prepared, removals, None, how, ready=ready)
+    return (yield from _of_nodes(parts, problem.nodes))
+
+
+def _of_nodes(
+    parts: Generator[Scored, None, dict[str, Any]], nodes: Tensor
+) -> Generator[Part, None, dict[str, Any]]:
+    """The parts by node ids, `(ids, scores [m])` or `(ids, scores, errors)`."""
+    with closing(parts):
+        while True:
+            try:
+                which, values, errors = next(parts)
+            except StopIteration as stop:
+                return dict(stop.value)
+            ids, scores = nodes[which.to(nodes.device)], values[:, 0]
+            yield (ids, scores) if errors is None else (ids, scores, errors)
+
+
+def parts_of(
+    problem: Problem,
+    prepared: Prepared,
+    removals: Removals,
+    measures: Measures = None,
+    how: How = EXACTLY,
+    count: int | None = None,
+    ready: Ready | None = None,
+) -> Generator[Scored, None, dict[str, Any]]:
+    """Yield finished parts, with standard errors of estimates.
+
+    By the engine where it pays and follows the model and the removals, else by a full pass for each. Returns
+    facts about the run: `backend`, `fallback` with its reason, `verified`, `estimated`, `full_passes`.
+
+    Args:
+        problem: The question.
+        prepared: What is prepared for the exact engine.
+        removals: What is removed.
+        measures: What is made of the predictions that change.
+        how: How the work is done.
+        count: How many removals are asked about in all, where these are some of them.
+        ready: What `engine_for` has returned, where it was called before.
+    """
+    engine, facts = ready or engine_for(problem, prepared, removals, how, count)
+    if engine is None:
+        yield from passes(problem, removals, measures)
+        return facts
     start = time.perf_counter()
-    done: list[torch.Tensor] = []
-    facts: dict[str, Any] = {}
-    try:
-        if pruned.sampling is not None:
-            facts["estimated"] = yield from _estimated(
-                engine, pruned, problem, budget, workers, done
-            )
-        else:
-            for part in pruned.scores(problem.nodes, budget, workers):
-                done.append(part[0])
-                yield part
-    except (RuntimeError, IndexError, ValueError, TypeError) as error:
-        # What went well for the verified removals may still meet a case that a step does not know.
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
-        rest = problem.nodes[~torch.isin(problem.nodes, torch.cat([*done, problem.nodes[:0]]))]
-        warn(
-            f"exact falls back to brute force for {len(rest)} nodes: a step failed ({told})",
-            RuntimeWarning,
-        )
-        with torch.no_grad():
-            yield from brute(replace(problem, nodes=rest))
-        return {"fallback": told, **checked}
-    if pruned.tally.full_passes:
-        facts["full_passes"] = pruned.tally.full_passes
+    done: list[Tensor] = []
+    with closing(_by_engine(engine, removals, measures, how)) as parts:
+        while True:
+            try:
+                part = next(parts)
+            except StopIteration as stop:
+                facts |= stop.value
+                break
+            except (RuntimeError, IndexError, ValueError, TypeError) as error:
+                # What went well for the verified removals may still meet a case that a step does not know.
+                told = str(error).splitlines()[0] if str(error) else type(error).__name__
+                left = torch.ones(len(removals), dtype=torch.bool)
+                left[torch.cat([*done, torch.empty(0, dtype=torch.long)])] = False
+                rest = left.nonzero().flatten()
+                warn(
+                    f"exact falls back to brute force for {len(rest)} {_removed(removals)}s: a step failed "
+                    f"({told})",
+                    RuntimeWarning,
+                )
+                for which, values, _ in passes(problem, removals.picked(rest), measures):
+                    yield Scored(rest[which], values)
+                return {"fallback": told, **facts}
+            done.append(part.which)
+            if isinstance(part.values, Moves):
+                part = Scored(part.which, reduced(engine.before, measures, part.values))
+            yield part
     return {
         "backend": engine.backend.__name__.rpartition(".")[2],
         "removal_seconds": time.perf_counter() - start,
-        **checked,
         **facts,
     }
 
 
-def _estimated(
-    engine: Engine,
-    pruned: Engine,
+def engine_for(
     problem: Problem,
-    memory: int,
-    workers: int | None,
-    done: list[torch.Tensor],
-) -> Generator[Part, None, dict[str, Any]]:
-    """Yield estimates with their standard errors; first some nodes that are exact. Returns what these say."""
-    removals = Removals.single(problem.nodes.cpu())
-    calibration = Calibration.of(engine, pruned, removals, memory, workers)
-    if disagreement := calibration.disagreement():
+    prepared: Prepared,
+    removals: Removals,
+    how: How = EXACTLY,
+    count: int | None = None,
+    quickest: bool = False,
+) -> Ready:
+    """The engine that answers for these removals, None for full passes; and why, as facts of the run.
+
+    Args:
+        problem: The question.
+        prepared: What is prepared for the exact engine.
+        removals: What is removed.
+        how: How the work is done.
+        count: How many removals are asked about in all, where these are some of them.
+        quickest: Take full passes where checking the engine has shown that they are quicker.
+    """
+    removed = _removed(removals)
+    count = len(removals) if count is None else count
+    as_it_comes = how.backend == "auto" and how.verify is None and how.tolerance == 0
+    if as_it_comes and not prepared.pays(problem, count):
+        prepared.count_passes(len(removals))
+        return None, {"backend": "brute", "reason": NO_FASTER.format(removed=removed)}
+    try:
+        engine = prepared.engine(problem, how.backend, count)
+        checked = {} if how.verify == 0 else prepared.verify(engine, how.verify, how.seed, count)
+    except UnsupportedError as reason:
+        warn(f"exact falls back to brute force: {reason}", RuntimeWarning)
+        return None, {"fallback": str(reason)}
+    if told := not_followed(engine, removals):
+        warn(f"exact falls back to a full pass for every edge: {told}", RuntimeWarning)
+        return None, {"fallback": told}
+    if quickest and how.tolerance == 0 and is_slower(checked, count):
+        return None, {**checked, "backend": "brute", "reason": NO_FASTER.format(removed=removed)}
+    return engine, dict(checked)
+
+
+def not_followed(engine: Engine, removals: Removals) -> str:
+    """Why the engine does not give the effect of these removals; empty where it does."""
+    if removals.edge is None:
+        return ""
+    none = torch.empty(0, dtype=torch.long)
+    return why_not(engine, Resolved(none, {}, removals.edge.cpu(), {}, {}))
+
+
+def samples(engine: Engine | None, how: How, measures: Measures) -> bool:
+    """Whether scores are estimates with standard errors: of the definition, by rows that are sampled."""
+    if engine is None or how.tolerance == 0 or not _is_definition(measures):
+        return False
+    return bool(engine.worth.rows)
+
+
+def _is_definition(measures: Measures) -> bool:
+    return measures is None or (isinstance(measures, Measuring) and measures.definition)
+
+
+def _removed(removals: Removals) -> str:
+    return "node" if removals.edge is None else "edge"
+
+
+def reduced(before: Tensor, measures: Measures, moves: Moves) -> Any:
+    """What measures make of changed predictions."""
+    if not isinstance(measures, Measuring):
+        assert measures is not None, "the definition is summed by the engine, or by a full pass"
+        return measures(before, moves)
+    item, count = moves.item, len(moves.which)
+    return measures.sums(before[item], moves.after, item, moves.removal, count, moves.weight).cpu()
+
+
+def passes(problem: Problem, removals: Removals, measures: Measures) -> Iterator[Scored]:
+    """Yield the same by the definition: a full forward pass for every removal."""
+    if _is_definition(measures) and removals.edge is None and removals.one_node_each:
+        for at, (_, change) in enumerate(brute(replace(problem, nodes=removals.node))):
+            yield Scored(torch.tensor([at]), change.reshape(1, 1))
+        return
+    with torch.no_grad():
+        effects = Effects(problem, problem.predict())
+        for moves in effects.moves(removals):
+            if measures is not None:
+                yield Scored(moves.which, reduced(effects.before, measures, moves))
+                continue
+            there = torch.zeros(len(effects.before), dtype=torch.bool, device=moves.item.device)
+            there[moves.item] = True
+            change = problem.total_change(effects.before, moves.after, there)
+            yield Scored(moves.which, change.reshape(1, 1))
+
+
+def _by_engine(
+    engine: Engine, removals: Removals, measures: Measures, how: How
+) -> Generator[Scored, None, dict[str, Any]]:
+    """Yield finished parts; with changed predictions as values where measures are to make values of them."""
+    rough = engine.with_tolerance(how.tolerance, how.seed) if how.tolerance else engine
+    facts: dict[str, Any] = {}
+    before = rough.tally.full_passes
+    if how.tolerance > 0 and not engine.worth.rows:
+        warn(
+            "a tolerance saves nothing with this model: none of its layers can be estimated by rows that "
+            "are drawn (sums and attention of known convolutions can), so scores will be exact",
+            UserWarning,
+        )
+    if samples(engine, how, measures):
+        facts["estimated"] = yield from _estimated(engine, rough, removals, how)
+    elif _is_definition(measures):
+        found = rough.in_chunks(rough.influences, removals, how.memory, how.workers)
+        for which, values in found:
+            yield Scored(which, values.cpu().unsqueeze(1))
+    else:
+        effects = Effects(engine.problem, engine.before, rough)
+        for moves in effects.moves(removals, how.memory, how.workers):
+            yield Scored(moves.which, moves)
+    if passed := rough.tally.full_passes - before:
+        facts["full_passes"] = passed
+    return facts
+
+
+def _estimated(
+    engine: Engine, rough: Engine, removals: Removals, how: How
+) -> Generator[Scored, None, dict[str, Any]]:
+    """Yield estimates with their standard errors; first some that are exact. Returns what these say."""
+    removed = f"{_removed(removals)}s"
+    calibration = Calibration.of(engine, rough, removals, how.memory, how.workers)
+    if disagreement := calibration.disagreement(removed):
         warn(disagreement, UserWarning)
-    known = problem.nodes[calibration.which.to(problem.nodes.device)]
-    done.append(known)
-    yield known, calibration.truth, torch.zeros_like(calibration.truth)
-    rest = problem.nodes[~torch.isin(problem.nodes, known)]
-    for nodes, found in pruned.by_chunks(pruned.estimates, rest, memory, workers):
-        done.append(nodes)
-        chunk = Removals.single(nodes.cpu())
-        yield nodes, *calibration.scored(found, engine, chunk, memory, workers)
-    return calibration.facts()
+    known = calibration.truth
+    yield Scored(calibration.which, known.unsqueeze(1), torch.zeros_like(known))
+    other = torch.ones(len(removals), dtype=torch.bool)
+    other[calibration.which] = False
+    rest = other.nonzero().flatten()
+    some = rough.in_chunks(rough.estimates, removals.picked(rest), how.memory, how.workers)
+    for which, found in some:
+        chunk = removals.picked(rest[which])
+        scores, errors = calibration.scored(found, engine, chunk, how.memory, how.workers)
+        yield Scored(rest[which], scores.unsqueeze(1), errors)
+    return calibration.facts(removed)

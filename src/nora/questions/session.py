@@ -11,7 +11,7 @@ from torch import nn
 from nora.engine.store import Check
 from nora.problem.edits import Edits
 from nora.problem.known_influences import Labels
-from nora.problem.measuring import Asked, By, is_definition
+from nora.problem.measuring import Asked, By
 from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
 from nora.questions.checked import Checked
@@ -111,16 +111,19 @@ class Session(Checked):
         See `nora.influence`.
         """
         from nora.questions.influence import score_nodes
-        from nora.questions.node_measures import score_by_measures
 
-        if is_definition(measure, by):
-            return score_nodes(
-                self, method, nodes, labels, checkpoint, key, progress, options, executor
-            )
-        if labels is not None:
-            raise ValueError("methods that learn from labels tell the change of predictions only")
-        return score_by_measures(
-            self, method, nodes, measure, by, checkpoint, key, progress, options, executor
+        return score_nodes(
+            self,
+            method,
+            nodes=nodes,
+            labels=labels,
+            checkpoint=checkpoint,
+            measure=measure,
+            by=by,
+            key=key,
+            executor=executor,
+            progress=progress,
+            options=options,
         )
 
     def edge_influence(
@@ -143,7 +146,16 @@ class Session(Checked):
         from nora.questions.edge_influence import score_edges
 
         return score_edges(
-            self, edges, method, measure, by, checkpoint, key, progress, options, executor
+            self,
+            edges,
+            method,
+            measure=measure,
+            by=by,
+            checkpoint=checkpoint,
+            key=key,
+            executor=executor,
+            progress=progress,
+            options=options,
         )
 
     def what_if(
