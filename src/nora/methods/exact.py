@@ -20,7 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -37,7 +37,6 @@ from nora.engine.prepared import Prepared
 from nora.engine.verification import is_slower
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts, Part
-from nora.methods.brute import brute
 from nora.problem import Problem
 from nora.problem.checks import check_deterministic
 from nora.problem.edit_resolution import Resolved
@@ -300,20 +299,16 @@ def reduced(before: Tensor, measures: Measures, moves: Moves) -> Any:
 
 def passes(problem: Problem, removals: Removals, measures: Measures) -> Iterator[Scored]:
     """Yield the same by the definition: a full forward pass for every removal."""
-    if _is_definition(measures) and removals.edge is None and removals.one_node_each:
-        for at, (_, change) in enumerate(brute(replace(problem, nodes=removals.node))):
-            yield Scored(torch.tensor([at]), change.reshape(1, 1))
-        return
     with torch.no_grad():
         effects = Effects(problem, problem.predict())
-        for moves in effects.moves(removals):
-            if measures is not None:
+        if not _is_definition(measures) or removals.edge is not None:
+            for moves in effects.moves(removals):
                 yield Scored(moves.which, reduced(effects.before, measures, moves))
-                continue
-            there = torch.zeros(len(effects.before), dtype=torch.bool, device=moves.item.device)
-            there[moves.item] = True
-            change = problem.total_change(effects.before, moves.after, there)
-            yield Scored(moves.which, change.reshape(1, 1))
+            return
+        for at, nodes in enumerate(removals.node.tensor_split(removals.ptr[1:-1].cpu())):
+            after, survivors = problem.predict_without(nodes)
+            change = problem.total_change(effects.before, after, survivors)
+            yield Scored(torch.tensor([at]), change.reshape(1, 1))
 
 
 def _by_engine(
