@@ -47,7 +47,6 @@ from nora.seeds import shuffled
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "estimates.json"
 TOLERANCES = (0.01, 0.02, 0.025, 0.03, 0.05, 0.1)
-DROPPED = (1e-4, 1e-3, 1e-2)
 RANDOM, HUBS = 500, 20
 MEMORY = parse_bytes("2GB")
 DEEP = {"num_layers": 3, "norm": True}
@@ -169,7 +168,6 @@ def measure(made: Made) -> dict[str, Any]:
             "sampled": len(nodes),
             "exact_seconds_per_node": exact_seconds / len(nodes),
             "tolerances": {str(t): rows(engine.with_tolerance(t)) for t in TOLERANCES},
-            "dropped": {str(t): rows(engine.with_tolerance(t, "drop")) for t in DROPPED},
         }
     return found
 
@@ -214,14 +212,13 @@ def show(name: str, row: dict[str, Any]) -> None:
     print(
         f"{name}: {row['nodes']:,} nodes, exact {1000 * row['exact_seconds_per_node']:.1f} ms a node"
     )
-    for kind in ("tolerances", "dropped"):
-        for tolerance, told in row[kind].items():
-            low, mid, high = told["ratio_quantiles"].values()
-            print(
-                f"  {kind[:4]} {tolerance:6} {told['cheaper']:6.1f}x  Pearson {told['pearson']:.5f}  "
-                f"Spearman {told['spearman']:.4f}  ratio {low:.3f} {mid:.3f} {high:.3f}  "
-                f"covered {told.get('covered', 0):.3f}  hubs {np.median(told['hubs_ratio']):.3f}"
-            )
+    for tolerance, told in row["tolerances"].items():
+        low, mid, high = told["ratio_quantiles"].values()
+        print(
+            f"  {tolerance:6} {told['cheaper']:6.1f}x  Pearson {told['pearson']:.5f}  "
+            f"Spearman {told['spearman']:.4f}  ratio {low:.3f} {mid:.3f} {high:.3f}  "
+            f"covered {told.get('covered', 0):.3f}  hubs {np.median(told['hubs_ratio']):.3f}"
+        )
 
 
 def main() -> None:

@@ -81,10 +81,6 @@ def on_pubmed() -> Iterator[dict[str, Any]]:
         "mask": ("mask", {}),
         **{f"cauchy {k}": ("cauchy", {"samples": k}) for k in (16, 64, 256)},
         **{f"estimate {t:g}": ("exact", {"tolerance": t}) for t in (0.01, 0.03, 0.1)},
-        **{
-            f"drop {t:g}": ("exact", {"tolerance": t, "pruning": "drop"})
-            for t in (1e-3, 1e-2, 3e-2, 0.1)
-        },
     }
     for name, (method, options) in plain.items():
         seconds, found = timed(lambda m=method, o=options: ask(m, **o))
@@ -117,8 +113,6 @@ def on_arxiv() -> Iterator[dict[str, Any]]:
         ("nora", "nora", {}),
         ("estimate 0.1", "exact", {"tolerance": 0.1}),
         ("estimate 0.03", "exact", {"tolerance": 0.03}),
-        ("drop 0.1", "exact", {"tolerance": 0.1, "pruning": "drop"}),
-        ("drop 0.03", "exact", {"tolerance": 0.03, "pruning": "drop"}),
     ):
         if name not in KNOWN:
             seconds, found = timed(lambda m=method, o=options: ask(m, **o))

@@ -78,27 +78,20 @@ def test_tolerance_trades_accuracy_for_work_and_says_how_much():
     run = nora.train("sage", "polarised", epochs=10, num_layers=3, progress=False)
     ask = {"progress": False}
     exact = nora.influence(run.model, run.data, "exact", **ask)
-    assert "pruned_share" not in exact.details
-    shares = [0.0]
-    for tolerance in (1e-4, 1e-2):
-        how = {"tolerance": tolerance, "pruning": "drop"}
-        pruned = nora.influence(run.model, run.data, "exact", **how, **ask)
-        shares.append(pruned.details["pruned_share"])
-        assert pruned.compare(exact)["pearson"] > 0.99
-    assert 0 < shares[1] < shares[2] < 1
+    assert exact.stderr is None
+    errors = [0.0]
+    for tolerance in (1e-2, 1e-1):
+        rough = nora.influence(run.model, run.data, "exact", tolerance=tolerance, **ask)
+        errors.append(float(rough.stderr.mean()))
+        assert rough.compare(exact)["pearson"] > 0.99
+    assert 0 < errors[1] < errors[2] < 1
 
 
-@pytest.mark.parametrize("model", ["gcn", "sage", "gat", "gcnii"])
-def test_both_backends_prune_alike(model):
-    run = nora.train(model, "polarised", epochs=2, hidden_channels=8, progress=False)
-    nodes = list(range(0, 1000, 50))
-    ask = {"nodes": nodes, "tolerance": 0.02, "pruning": "drop", "progress": False}
-    one, two = (
-        nora.influence(run.model, run.data, "exact", backend=backend, **ask)
-        for backend in ("compiled", "vectorised")
-    )
-    assert torch.allclose(one.scores[nodes], two.scores[nodes], rtol=1e-3, atol=1e-5)
-    assert one.details["pruned_share"] == pytest.approx(two.details["pruned_share"], rel=1e-2)
+@pytest.mark.parametrize("pruning", ["drop", "random"])
+def test_pruning_is_refused_by_a_message_that_names_tolerance(pruning):
+    run = nora.train("gcn", "karate", epochs=2, progress=False)
+    with pytest.raises(TypeError, match=r"pruning.*tolerance="):
+        nora.influence(run.model, run.data, "exact", tolerance=0.1, pruning=pruning)
 
 
 @pytest.mark.parametrize(

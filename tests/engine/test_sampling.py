@@ -301,11 +301,6 @@ def test_hidden_rows_beyond_squares_are_estimated_too(backend: str, scale: float
     assert float(found.sum() / truth.sum()) == pytest.approx(1, abs=0.15)
 
 
-def test_an_unknown_way_of_pruning_is_refused() -> None:
-    with pytest.raises(ValueError, match="pruning"):
-        nora.influence(Deep("gcn"), crowd(), "exact", tolerance=0.1, pruning="some", **QUIET)
-
-
 @pytest.mark.parametrize("tolerance", [1.0, 3.0, float("inf")])
 def test_a_relative_error_of_all_is_none_to_aim_at(tolerance: float) -> None:
     with pytest.raises(ValueError, match="below 1"):

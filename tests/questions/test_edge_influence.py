@@ -18,7 +18,7 @@ from hetero_graphs import network as hetero_network
 from networks import PLAIN, Centred, network, patchwork
 from nora.engine.estimate.cost_sample import Pilot
 from nora.graph.edge_lookup import EdgeLookup
-from nora.questions import edge_budget
+from nora.methods import auto
 from nora.results.exactness import method_name
 
 
@@ -236,7 +236,7 @@ def test_parts_merge() -> None:
         ({"edges": [3]}, "edges must be pairs"),
         ({"method": "cauchy"}, "must be 'exact' or 'brute'"),
         ({"workers": 0}, "workers must be at least 1"),
-        ({"tolerance": -1}, "tolerance must be a number from 0 up"),
+        ({"tolerance": -1}, "tolerance must not be negative"),
         ({"budget": 3}, "edge_influence has no option 'budget'"),
         ({"method": "auto", "budget": 0}, "budget must be positive"),
         ({"method": "auto", "tolerance": 0.1}, "with method='auto' has no option 'tolerance'"),
@@ -256,7 +256,7 @@ def test_auto_is_exact_where_that_fits_and_an_estimate_where_it_does_not(
     truth = session.edge_influence(progress=False)
     quick = session.edge_influence(method="auto", budget=100, progress=False)
     assert quick.options["tolerance"] == 0
-    assert "within the budget" in quick.details["auto"]["reason"]
+    assert "full forward passes" in quick.details["auto"]["reason"]
     torch.testing.assert_close(quick.scores, truth.scores)
 
     class Slow(Pilot):
@@ -264,8 +264,12 @@ def test_auto_is_exact_where_that_fits_and_an_estimate_where_it_does_not(
             super().__init__(*given, **options)
             self.seconds = 1000.0
 
-    monkeypatch.setattr(edge_budget, "Pilot", Slow)
-    with pytest.warns(UserWarning, match="auto picked an estimate: exact would take 16 min 40 s"):
+    monkeypatch.setattr(auto, "_pass_seconds", lambda problem: 1.0)
+    within = session.edge_influence(method="auto", budget=30, progress=False)
+    assert "within the budget" in within.details["auto"]["reason"]
+    monkeypatch.setattr(auto, "Pilot", Slow)
+    monkeypatch.setattr(auto, "CALIBRATED", 0)
+    with pytest.warns(UserWarning, match="auto picked an estimate: exact would take"):
         some = session.edge_influence(
             method="auto", budget=30, checkpoint=tmp_path / "kept", progress=False
         )
@@ -278,7 +282,11 @@ def test_auto_is_exact_where_that_fits_and_an_estimate_where_it_does_not(
     torch.testing.assert_close(again.scores, some.scores)
 
 
-def test_a_full_pass_for_every_edge_is_said_in_the_details() -> None:
+def test_a_full_pass_for_every_edge_is_said_in_the_details(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(auto, "_pass_seconds", lambda problem: 100.0)
+
     class Braked(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()

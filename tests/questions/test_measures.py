@@ -294,7 +294,7 @@ REFUSED = [
     ({"by": [None] * 8}, "all values are unknown"),
     ({"measure": "flips", "method": "nora"}, "tells the change of predictions only"),
     ({"measure": "flips", "method": "exakt"}, "Did you mean 'exact'"),
-    ({"measure": "flips", "verify": 2}, "has no option 'verify'"),
+    ({"measure": "flips", "verifi": 2}, "has no option 'verifi'. Did you mean 'verify'"),
     ({"measure": "flips", "labels": {0: 1.0}}, "learn from labels"),
 ]
 

@@ -81,6 +81,12 @@ def test_few_removals_in_all_are_left_to_full_passes(work: Work, tmp_path: Path)
     assert work.preparations == 0
 
 
+def test_whether_an_engine_pays_may_be_asked_any_number_of_times(work: Work) -> None:
+    run = nora.train("gcn", "karate", epochs=5, progress=False)
+    session = run.session()
+    assert not any(session.prepared.pays(session.problem(), 20) for _ in range(100))
+
+
 def test_what_is_expected_is_not_counted_twice(work: Work) -> None:
     run = nora.train("gcn", "karate", epochs=5, progress=False)
     session = run.session()

@@ -183,6 +183,19 @@ def test_a_folder_of_an_earlier_format_is_refused_and_still_merges(tmp_path: Pat
     assert torch.equal(nora.merge_checkpoints([tmp_path / "run"]).scores, made.scores)
 
 
+def test_a_folder_that_names_the_option_pruning_by_its_default_goes_on(tmp_path: Path) -> None:
+    model, data = network("gcn"), double(two_camps())
+    ask = {"method": "exact", "checkpoint": tmp_path / "kept", "progress": False}
+    first = nora.influence(model, data, nodes=[0, 1], **ask)
+    path = tmp_path / "kept" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["sha256"]
+    manifest["fingerprint"]["options"]["pruning"] = "random"
+    path.write_text(json.dumps(manifest))
+    again = nora.influence(model, data, nodes=[0, 1, 2], **ask)
+    assert torch.equal(again.scores[:2], first.scores[:2])
+
+
 def test_another_python_is_named_as_the_likely_cause(tmp_path: Path) -> None:
     nora.influence(network(), double(bridge()), "brute", checkpoint=tmp_path / "run")
     manifest = tmp_path / "run" / "manifest.json"

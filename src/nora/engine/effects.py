@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.edits import why_not
-from nora.engine.engine import Engine, summed_in
+from nora.engine.engine import Engine
 from nora.engine.exec.tally import Tally
 from nora.engine.prepared import Prepared
 from nora.engine.unsupported import UnsupportedError
@@ -18,7 +18,6 @@ from nora.graph.removal import kept
 from nora.memory import parse_bytes
 from nora.model import Problem
 from nora.model.edited import After, predict_after
-from nora.model.task import item_change
 from nora.stacklevel import warn
 
 MEMORY = parse_bytes("2GB")
@@ -76,7 +75,9 @@ class Effects:
             removals: How many will be asked for.
         """
         check_method(method)
-        if method == "exact" and prepared.pays(problem, removals):
+        if method == "exact" and not prepared.pays(problem, removals):
+            prepared.count_passes(removals)
+        elif method == "exact":
             try:
                 engine = prepared.engine(problem, removals=removals)
                 prepared.verify(engine, None, seed=0, removals=removals)
@@ -133,33 +134,3 @@ class Effects:
         after = predict_after(self.problem, self.before, one)
         item = after.survivors.nonzero().flatten()
         return Moves(torch.tensor([at]), torch.zeros_like(item), item, after.predictions[item])
-
-    def total(self, removed: Tensor) -> float:
-        """`F(removed)`: the summed change when these nodes go together."""
-        if self.engine is not None:
-            removals = EditBatch.of(removed.to(self.before.device))
-            return float(self.engine.influences(removals))
-        part, survivors = self.problem.predict_without(removed)
-        return float(self.problem.total_change(self.before, part, survivors))
-
-    def totals(self, nodes: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield `(nodes, F)` part by part, every node removed by itself."""
-        if self.engine is not None:
-            yield from self.engine.scores(nodes, MEMORY)
-            return
-        for node in nodes.split(1):
-            yield node, torch.tensor([self.total(node)], dtype=summed_in(self.before.dtype))
-
-    def changes(self, nodes: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Yield `(nodes, removal [Q], item [Q], change [Q])` part by part, every node by itself.
-
-        `nodes[removal]` are the removed nodes. Only items that change, survive and, if there are
-        targets, are targets.
-        """
-        for moves in self.moves(EditBatch.remove_nodes(nodes)):
-            change = item_change(self.before[moves.item], moves.after)
-            counts = change > 0
-            if self.problem.targets is not None:
-                counts &= self.problem.targets[moves.item]
-            removal, item = moves.removal[counts].cpu(), moves.item[counts].cpu()
-            yield nodes[moves.which], removal, item, change[counts].cpu()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -41,7 +41,6 @@ from nora.model.tasks.link_prediction import LinkPrediction
 Answer = TypeVar("Answer")
 # Full passes are made one at a time: a user's code need not bear several threads.
 _PASSES = threading.Lock()
-Pruning = Literal["random", "drop"]
 # Chunks larger than this fall out of the processor's caches and gain nothing.
 CHUNK_BYTES = 64 * 2**20
 
@@ -79,16 +78,14 @@ class Engine:
         program: The traced model.
         before: Predictions on `G`.
         backend: The compiled or the vectorised functions.
-        tolerance: Message changes below this, relative to a typical message, are not propagated.
         sampling: How rows are drawn, where not all of those that change are to be computed.
-        tally: What the tolerance left out so far.
+        tally: What all chunks so far took.
     """
 
     problem: Problem
     program: Program
     before: Tensor
     backend: Backend
-    tolerance: float = 0.0
     sampling: Sampling | None = None
     tally: Tally = field(default_factory=Tally)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -111,23 +108,16 @@ class Engine:
             other = Engine(problem, self.program, problem.predict(), backend)
         return self._sharing_cost(other)
 
-    def with_tolerance(
-        self, tolerance: float, pruning: Pruning = "random", seed: int = 0
-    ) -> Engine:
+    def with_tolerance(self, tolerance: float, seed: int = 0) -> Engine:
         """The same engine, in estimates; what was prepared is shared.
 
         Args:
-            tolerance: 0 for none. With `random` the relative error that is aimed at; with `drop` how small
-                changes of messages, relative to a typical message, are not followed.
-            pruning: Which rows are left out: drawn at random, so that sums stay right on average, or all
-                that are small.
-            seed: Seed of the draws.
+            tolerance: The relative error that is aimed at, by rows that are sampled; 0 for none.
+            seed: Seed of the sampling.
         """
         other = Engine(self.problem, self.program, self.before, self.backend)
-        if tolerance > 0 and pruning == "random":
+        if tolerance > 0:
             other.sampling = Sampling(tolerance, seed, self.worth)
-        elif tolerance > 0:
-            other.tolerance = tolerance
         return self._sharing_cost(other)
 
     @cached_property
@@ -154,10 +144,9 @@ class Engine:
         broken = self.program.guards.broken(removals)
         if bool(broken.any()):
             return self._partly_by_passes(removals, broken, tally, exactly)
-        tolerance = 0.0 if exactly else self.tolerance
         draws = None if exactly or self.sampling is None else self.sampling.of(removals)
         tally.sampled = None if draws is None else draws.sampled
-        chunk = Chunk(removals, self.program.num_nodes, self.backend, tolerance, tally, draws=draws)
+        chunk = Chunk(removals, self.program.num_nodes, self.backend, tally, draws=draws)
         with torch.no_grad():
             if len(removals.node) < self.program.num_nodes * len(removals):
                 changed = self.program.run(chunk)
@@ -167,9 +156,6 @@ class Engine:
                 )
             if self.problem.by_id and len(changed):
                 changed = self._of_others(removals, changed)
-        with self._lock:
-            self.tally.mass += tally.mass
-            self.tally.pruned += tally.pruned
         return changed
 
     def _partly_by_passes(

@@ -57,13 +57,16 @@ class Prepared:
     def pays(self, problem: Problem, removals: int) -> bool:
         """Whether so many removals more, and those that are expected, are worth an engine.
 
-        Full passes that nobody expected count in full: once they have taken as long as preparing would,
+        Unexpected full passes of before count in full: once they have taken as long as preparing would,
         more of the same is to be expected.
         """
         coming = max(removals, self._expected) + self._passed / verification.PREPARING_SHARE
+        return self.ready or is_worth_preparing(problem, coming)
+
+    def count_passes(self, removals: int) -> None:
+        """Note that so many removals get a full pass each; see `pays`."""
         self._passed += max(removals - self._expected, 0)
         self._expected = max(self._expected - removals, 0)
-        return self.ready or is_worth_preparing(problem, coming)
 
     def engine(self, problem: Problem, backend: BackendName = "auto", removals: int = 1) -> Engine:
         """The engine for this question.
@@ -81,7 +84,9 @@ class Prepared:
             except UnsupportedError as reason:
                 self._refusal = reason
                 raise
-        return self._engine.asked(problem, functions)
+        # The same question may come again, in parts: what was computed for it is kept.
+        self._engine = self._engine.asked(problem, functions)
+        return self._engine
 
     def verify(
         self, engine: Engine, count: int | None, seed: int, removals: int | None = None

@@ -17,7 +17,8 @@ from nora.explorer.network import Network
 from nora.explorer.ranking import Ranking
 from nora.explorer.refusal import Refused
 from nora.explorer.worker import Worker
-from nora.questions.measured import How, prepared_effects
+from nora.questions.fragile import flips_in
+from nora.questions.score import score
 from nora.results.influence import Influence
 
 BOARDS = 6
@@ -44,19 +45,13 @@ class FragileRanking(Ranking):
         session = self.network.session
         asked = session.problem()
         problem = replace(asked, task=asked.task.on_every_class())
-        removals = self._removals(torch.from_numpy(ids))
+        batch = self._batch(torch.from_numpy(ids))
+        flips, count = flips_in(problem), len(self.order)
         with problem.evaluating(), torch.no_grad():
-            effects = prepared_effects(session, problem, "exact", len(self.order), How())
-            classes = effects.before.argmax(dim=1)
-            for moves in effects.moves(removals):
-                now = moves.after.argmax(dim=1)
-                flips = now != classes[moves.item]
-                if problem.targets is not None:
-                    flips &= problem.targets[moves.item]
-                which = moves.which.to(flips.device)[moves.removal[flips]].cpu().numpy()
-                items, ends = (part[flips].cpu().numpy() for part in (moves.item, now))
-                np.add.at(self.counts, items, 1)
-                for removed, item, end in zip(ids[which], items, ends, strict=True):
+            for nodes, found, _ in score(session, problem, batch, flips, count=count):
+                removal, items, ends = found
+                np.add.at(self.counts, items.numpy(), 1)
+                for removed, item, end in zip(nodes[removal], items, ends, strict=True):
                     own = self.by.setdefault(int(item), [])
                     if len(own) < NAMED:
                         own.append((int(removed), int(end)))

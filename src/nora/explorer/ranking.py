@@ -17,13 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.effects import Effects
 from nora.explorer.network import Network
 from nora.explorer.worker import LATER, Worker
 from nora.graph.edit_batch import EditBatch
 from nora.model import Problem
 from nora.model.measuring import Measuring
-from nora.questions.measured import How, measuring_of, prepared_effects, sums_of
+from nora.questions.score import Batch, collected, measuring_of, score
 from nora.results.exactness import is_exact
 from nora.results.influence import Influence
 
@@ -163,38 +162,23 @@ class Ranking:
         self.signed = measuring.measures[measuring.first].signed
         return problem, measuring
 
-    def _removals(self, ids: Tensor) -> EditBatch:
+    def _batch(self, ids: Tensor) -> Batch:
         if self.of == "edges":
-            return EditBatch.remove_edges(*self.network.tie_units).pick(ids)
-        return EditBatch.remove_nodes(ids)
+            removals = EditBatch.remove_edges(*self.network.tie_units).pick(ids)
+            return Batch("edges", ids, removals)
+        return Batch.nodes(ids)
 
-    def _influences(self, ids: Tensor) -> np.ndarray:
+    def _influences(self, ids: Tensor) -> Tensor:
         """As `Session.influence` or `edge_influence`, without all that is checked before a long run."""
-        if self.of == "nodes" and self.measure == "change":
-            return self._totals(ids)
-        problem, measuring = self._asked
-        found = np.full(len(ids), np.nan)
+        session, (problem, measuring) = self.network.session, self._asked
         with problem.evaluating(), torch.no_grad():
-            effects = prepared_effects(
-                self.network.session, problem, "exact", len(self.order), How()
-            )
-            for which, values in sums_of(effects, self._removals(ids), measuring, How()):
-                found[which.cpu().numpy()] = values[:, 0].double().numpy()
-        return found
-
-    def _totals(self, ids: Tensor) -> np.ndarray:
-        session = self.network.session
-        problem = session.problem()
-        found = np.full(len(self.scores), np.nan)
-        with problem.evaluating(), torch.no_grad():
-            effects = Effects.prepare(problem, session.prepared, "exact", len(ids))
-            for part, scores in effects.totals(ids):
-                found[part.cpu().numpy()] = scores.detach().cpu().double().numpy()
-        return found[ids.numpy()]
+            parts = score(session, problem, self._batch(ids), measuring, count=len(self.order))
+            table, _ = collected(parts, len(self.scores), len(measuring.columns))
+        return table[ids, 0].double()
 
     def _work(self, ids: np.ndarray) -> None:
         """Find out about these, and keep it."""
-        self.scores[ids] = self._influences(torch.from_numpy(ids))
+        self.scores[ids] = self._influences(torch.from_numpy(ids)).numpy()
 
     def _slice(self) -> None:
         if self.status != "running":

@@ -1,14 +1,15 @@
 """Choose for the user: exact where it fits the budget, else the best estimate that does.
 
-If even a full pass for every node fits, `exact` does. Otherwise a small stratified sample of nodes is
-removed for real (`nora.engine.estimate.cost_sample`), in at most a tenth of the budget. That tells what all
-nodes would take, and, with tolerances from fine to coarse, what estimates would take and how well they
-agree with `exact`: the choice is the finest that fits. When none does, or the engine cannot follow the
-model, there is the sketch (`cauchy`), and last the paper's approximation (`nora`), which costs a few
-passes. An estimate that draws rows comes before the sketch even where it agrees a little less than usual:
-but for deep models it is quicker and agrees better (`benchmarks/sketch.py`). Whatever is chosen is said,
-with the reason and the measured accuracy; an estimate comes with a warning that names what `exact` would
-take.
+For removals of nodes and of edges alike. If even a full pass for every removal fits, `exact` does.
+Otherwise a small stratified sample is removed for real (`nora.engine.estimate.cost_sample`), in at most a
+tenth of the budget. That tells what all would take, and, with tolerances from fine to coarse, what
+estimates would take and how well they agree with `exact`: the choice is the finest that fits. When none
+does, or the engine cannot follow the model, there is for nodes the sketch (`cauchy`), and last the paper's
+approximation (`nora`), which costs a few passes; edges have no other estimate, and are scored with the
+coarsest tolerance if it agrees, or exactly. An estimate that draws rows comes before the sketch even where
+it agrees a little less than usual: but for deep models it is quicker and agrees better
+(`benchmarks/sketch.py`). Whatever is chosen is said, with the reason and the measured accuracy; an estimate
+comes with a warning that names what `exact` would take.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts
+from nora.methods.exact import not_followed
 from nora.model import Problem
 from nora.seeds import shuffled
 from nora.stacklevel import warn
@@ -82,6 +84,61 @@ class Choice:
         return {key: value for key, value in told.items() if value == value}
 
 
+@dataclass(frozen=True)
+class Budget:
+    """Seconds that an answer may take, from when this is made; `choose` says what to do with them.
+
+    Attributes:
+        seconds: So many.
+        least: So many removals are done whatever the time.
+        began: When it was made, by `time.perf_counter`.
+    """
+
+    seconds: float
+    least: int = 0
+    began: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise ValueError(f"budget must be positive, got {self.seconds}")
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self.began + self.seconds - time.perf_counter()
+
+    def over(self, done: int) -> bool:
+        """Whether to stop after so many removals."""
+        return done >= self.least and self.left <= 0
+
+    def choose(
+        self,
+        problem: Problem,
+        prepared: Prepared,
+        removals: EditBatch,
+        memory: str | float = "2GB",
+        seed: int = 0,
+        workers: int | None = None,
+    ) -> Choice:
+        """Exact, an estimate, or full passes for these removals; an estimate comes with a warning.
+
+        Args:
+            problem: The question, checked.
+            prepared: What is prepared for the exact engine.
+            removals: What is removed: single nodes, or edges.
+            memory: As in `exact`.
+            seed: Seed of the sample, and of estimates.
+            workers: Threads that the run will have.
+
+        Raises:
+            ValueError: When nothing fits.
+        """
+        choice = _choose(self, problem, prepared, removals, memory, seed, workers)
+        if choice.method != "exact" or choice.options.get("tolerance", 0.0) > 0:
+            warn(f"auto picked an estimate: {choice.reason}", UserWarning)
+        return replace(choice, choosing_seconds=time.perf_counter() - self.began)
+
+
 @METHODS.register(
     "auto",
     "exact where it fits the budget, else the best estimate; says which",
@@ -104,22 +161,21 @@ def auto(
         memory: As in `exact`.
         seed: Seed of the sample, and of estimates.
     """
-    if not budget > 0:
-        raise ValueError(f"budget must be positive, got {budget}")
-    start = time.perf_counter()
-    choice = _choose(problem, prepared, budget, memory, seed)
-    spent = time.perf_counter() - start
-    if choice.method != "exact" or choice.options.get("tolerance", 0.0) > 0:
-        warn(f"auto picked an estimate: {choice.reason}", UserWarning)
-    return replace(choice, choosing_seconds=spent)
+    removals = EditBatch.remove_nodes(problem.nodes.cpu())
+    return Budget(budget).choose(problem, prepared, removals, memory, seed)
 
 
 def _choose(
-    problem: Problem, prepared: Prepared, budget: float, memory: str | float, seed: int
+    limit: Budget,
+    problem: Problem,
+    prepared: Prepared,
+    removals: EditBatch,
+    memory: str | float,
+    seed: int,
+    workers: int | None,
 ) -> Choice:
-    start = time.perf_counter()
-    forward = _pass_seconds(problem)
-    count = len(problem.nodes)
+    forward, budget = _pass_seconds(problem), limit.seconds
+    count, nodes = len(removals), not len(removals.edge)
     options: dict[str, Any] = {"memory": memory}
     by_passes = count * forward
     if by_passes <= budget:
@@ -129,7 +185,7 @@ def _choose(
             f"even {count:,} full forward passes of {duration(forward)} fit {duration(budget)}",
             expected_pearson=1.0,
         )
-    if not prepared.ready and PREPARING * forward > (1 + LATE) * budget:
+    if nodes and not prepared.ready and PREPARING * forward > (1 + LATE) * budget:
         return _last_resort(
             problem,
             f"to prepare exact would alone take {duration(PREPARING * forward)}, more than the budget of "
@@ -138,9 +194,15 @@ def _choose(
         )
     try:
         engine = prepared.engine(problem, removals=count)
-    except UnsupportedError as reason:
-        if by_passes <= (1 + LATE) * budget:
-            return Choice("exact", options, _late("brute force", by_passes, budget), by_passes, 1.0)
+        reason = not_followed(engine, removals)
+    except UnsupportedError as error:
+        reason = str(error)
+    if reason and by_passes <= (1 + LATE) * budget:
+        return Choice("exact", options, _late("brute force", by_passes, budget), by_passes, 1.0)
+    if reason and not nodes:
+        told = f"a full pass is taken for every edge ({reason}), and edges have no other estimate"
+        return Choice("exact", options, told, by_passes, 1.0)
+    if reason:
         return _last_resort(
             problem,
             f"the engine cannot follow this model ({reason}), and brute force would take "
@@ -151,27 +213,33 @@ def _choose(
     options["verify"] = VERIFIED
     options["seed"] = seed
     again = 2 * VERIFIED * forward
-    bytes_ = parse_bytes(memory)
-    removals = EditBatch.remove_nodes(problem.nodes.cpu())
-    pilot = Pilot(engine, removals, bytes_, seed=seed, seconds=CHOOSING * budget)
+    pilot = Pilot(engine, removals, parse_bytes(memory), workers, seed, CHOOSING * budget)
     seconds = min(pilot.seconds + again, by_passes)
-    left = max(start + budget - time.perf_counter(), AT_LEAST * budget)
+    left = max(limit.left, AT_LEAST * budget)
     if seconds <= left:
         within = f"exact should take {duration(seconds)}, within the budget of {duration(budget)}"
         return Choice("exact", options, within, seconds, 1.0)
     if seconds <= left + LATE * budget:
         return Choice("exact", options, _late("exact", seconds, budget), seconds, 1.0)
     price = f"exact would take {duration(seconds)}"
-    deadline = max(start + budget, time.perf_counter() + AT_LEAST * budget) + LATE * budget
-    found, agreement = _tolerable(engine, pilot, seed, deadline - again, price, options)
+    deadline = max(limit.began + budget, time.perf_counter() + AT_LEAST * budget) + LATE * budget
+    found, agreement, fits = _tolerable(
+        engine, pilot, removals, seed, deadline - again, price, options
+    )
+    if not nodes:
+        quicker = found.expected_seconds < seconds / 2
+        if agreement.worthwhile and (fits or quicker):
+            return found
+        told = f"no tolerance fits {duration(budget)} and agrees with exact, which should take "
+        return Choice("exact", options, told + duration(seconds), seconds, 1.0)
     # What was measured, if it agrees at all, is better than what nobody knows the agreement of.
-    if found and agreement and (agreement.enough if _draws(engine) else agreement.worthwhile):
+    if fits and (agreement.enough if _draws(engine) else agreement.worthwhile):
         return found
     left = deadline - time.perf_counter()
     # A backward pass takes no less than half of a forward pass; to try one takes time and memory.
     hopeless = SAMPLES * forward / 2 > left
     sketch = float("inf") if hopeless else _sketch_seconds(engine, problem, left)
-    if found is None or agreement is None:
+    if not fits:
         price += f", and no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"
     else:
         price += (
@@ -185,7 +253,7 @@ def _choose(
             f"{price}; a sketch of {SAMPLES} backward passes should take {duration(sketch)}",
             sketch,
         )
-    if found and agreement and (agreement.enough or not _differentiable(problem)):
+    if fits and (agreement.enough or not _differentiable(problem)):
         return found
     return _last_resort(problem, price, count * budget / seconds)
 
@@ -243,31 +311,35 @@ def _pass_seconds(problem: Problem) -> float:
 def _tolerable(
     engine: Engine,
     pilot: Pilot,
+    removals: EditBatch,
     seed: int,
     deadline: float,
     price: str,
     options: dict[str, Any],
-) -> tuple[Choice | None, Agreement | None]:
-    """The finest tolerance that fits, and how well it agrees with exact; None if none fits."""
+) -> tuple[Choice, Agreement, bool]:
+    """The finest tolerance that fits, else the coarsest; how well it agrees with exact; whether it fits."""
+    removed = "edges" if len(removals.edge) else "nodes"
+    fits = False
     for tolerance in TOLERANCES:
         seconds, scores = pilot.tried(engine.with_tolerance(tolerance, seed=seed))
         # What estimates are measured by is exact, too.
-        seconds += CALIBRATED * pilot.seconds / max(len(engine.problem.nodes), 1)
-        if seconds > deadline - time.perf_counter():
-            continue
-        found = pilot.agreement(scores)  # coarser ones agree no better
-        choice = Choice(
-            "exact",
-            {**options, "tolerance": tolerance},
-            f"{price}; with tolerance {tolerance:g}, removals should take {duration(seconds)}, and on "
-            f"{len(scores)} sampled nodes it correlates with exact by {found.pearson:.4f}{_told(found)}",
-            seconds,
-            found.pearson,
-            found.spearman,
-            found.error,
-        )
-        return choice, found
-    return None, None
+        seconds += CALIBRATED * pilot.seconds / max(len(removals), 1)
+        fits = seconds <= deadline - time.perf_counter()
+        if fits:
+            break
+    found = pilot.agreement(scores)  # coarser ones agree no better
+    over = "" if fits else ", more than the budget"
+    choice = Choice(
+        "exact",
+        {**options, "tolerance": tolerance},
+        f"{price}; with tolerance {tolerance:g}, removals should take {duration(seconds)}{over}, and on "
+        f"{len(scores)} sampled {removed} it correlates with exact by {found.pearson:.4f}{_told(found)}",
+        seconds,
+        found.pearson,
+        found.spearman,
+        found.error,
+    )
+    return choice, found, fits
 
 
 def _told(found: Agreement) -> str:

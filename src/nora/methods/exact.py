@@ -11,22 +11,24 @@ leaves, are done exactly beside their estimates. They show how far estimates are
 graph: scores are corrected by their bias, and every score gets its standard error from the rest
 (`nora.engine.estimate.calibration`). Where that is much more than the tolerance, a warning says so.
 
-`pruning="drop"` leaves out whatever is small instead: a node whose change would shift its message to its
-neighbours by less than `tolerance` times the mean L1 size of messages at that layer is not propagated
-further. The result is then an underestimate, mostly; `Influence.details["pruned_share"]` says which share
-of the summed message changes was left out.
+`parts_of` does this for removals of any kind, nodes or edges, alone or in groups, and for any measures; the
+method `exact` is the same for single nodes and the definition.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
-from dataclasses import replace
-from typing import Any, get_args
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from nora.engine.engine import Engine, Pruning
+from nora.engine.edits import why_not
+from nora.engine.effects import Effects, Moves
+from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import Calibration
 from nora.engine.exec.kernels.choice import BackendName
 from nora.engine.prepared import Prepared
@@ -35,10 +37,73 @@ from nora.engine.verify import is_slower
 from nora.graph.edit_batch import EditBatch
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts, Part
-from nora.methods.brute import brute
 from nora.model import Problem
 from nora.model.checks import check_deterministic
+from nora.model.measuring import Measuring
 from nora.stacklevel import warn
+
+# What is made of changed predictions: the sums of measures `[m, columns]`, the definition's change `[m, 1]`
+# (None), or whatever a function of the predictions on `G` and those that change returns.
+Measures = Measuring | Callable[[Tensor, Moves], Any] | None
+NO_FASTER = "a full pass for every {removed} takes no longer here"
+
+
+class Scored(NamedTuple):
+    """A finished part.
+
+    Attributes:
+        which: Which removals, by their places, or by what stands for them in results `[m]`.
+        values: Their values `[m, columns]`, or whatever measures have made of them.
+        errors: Standard errors of estimates `[m]`; None where values are exact.
+    """
+
+    which: Tensor
+    values: Any
+    errors: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class How:
+    """How removals are computed: the options of `exact`, checked.
+
+    Attributes:
+        tolerance: The relative error that estimates aim at; 0 is exact.
+        memory: What the chunks in work may take together, bytes.
+        workers: Threads; None for all cores.
+        verify: Removals compared with brute force before the run; None for what becomes so many.
+        backend: `compiled`, `vectorised` or `auto`.
+        seed: Seed of the verified removals, and of the sampling.
+    """
+
+    tolerance: float = 0.0
+    memory: int = parse_bytes("2GB")
+    workers: int | None = None
+    verify: int | None = None
+    backend: BackendName = "auto"
+    seed: int = 0
+
+    @staticmethod
+    def of(options: Mapping[str, Any]) -> How:
+        """Options as users give them, with memory as text or a number."""
+        return How(**{**options, "memory": parse_bytes(options.get("memory", "2GB"))})
+
+    def __post_init__(self) -> None:
+        if not self.tolerance >= 0:
+            raise ValueError(f"tolerance must not be negative, got {self.tolerance}")
+        if self.tolerance >= 1:
+            raise ValueError(
+                "tolerance is the relative error aimed at, and must be below 1, got "
+                f"{self.tolerance:g}; 0.05 is a good start"
+            )
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers must be at least 1, got {self.workers}")
+        if self.verify is not None and self.verify < 0:
+            raise ValueError(f"verify must not be negative, got {self.verify}")
+
+
+EXACTLY = How()
+# The engine, or None for full passes; and why, as facts of the run.
+Ready = tuple[Engine | None, dict[str, Any]]
 
 
 @METHODS.register(
@@ -49,7 +114,7 @@ from nora.stacklevel import warn
         exact=True,
         runs_again=True,
         execution_options=("memory", "verify", "workers", "backend", "seed"),
-        errors_unless={"tolerance": (0.0,), "pruning": ("drop",)},
+        errors_unless={"tolerance": (0.0,)},
     ),
 )
 def exact(
@@ -57,7 +122,6 @@ def exact(
     prepared: Prepared,
     *,
     tolerance: float = 0.0,
-    pruning: Pruning = "random",
     memory: str | float = "2GB",
     verify: int | None = None,
     workers: int | None = None,
@@ -70,7 +134,6 @@ def exact(
         problem: The question.
         prepared: What is prepared for the exact engine.
         tolerance: 0 is exact; see the module for what more means.
-        pruning: What a tolerance leaves out: `random` or `drop`.
         memory: What the chunks in work may take together, e.g. `"2GB"`.
         verify: Removals compared with `brute` before the run; 0 for none. By default 8 in long runs,
             fewer in short ones: one in 5,000, at least 2.
@@ -78,104 +141,216 @@ def exact(
         backend: `compiled` (numba, CPU), `vectorised` (torch, any device) or `auto`.
         seed: Seed of the verified removals, and of the draws that a tolerance makes.
     """
-    if not tolerance >= 0:
-        raise ValueError(f"tolerance must not be negative, got {tolerance}")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
-    if verify is not None and verify < 0:
-        raise ValueError(f"verify must not be negative, got {verify}")
-    if pruning == "random" and tolerance >= 1:
-        raise ValueError(
-            f"tolerance is the relative error aimed at, and must be below 1, got {tolerance:g}; 0.05 is a "
-            "good start"
-        )
-    if pruning not in get_args(Pruning):
-        raise ValueError(f"pruning is {pruning!r}; it must be one of {get_args(Pruning)}")
-    budget = parse_bytes(memory)
-    as_it_comes = backend == "auto" and verify is None and tolerance == 0
-    if as_it_comes and not prepared.pays(problem, len(problem.nodes)):
+    how = How(tolerance, parse_bytes(memory), workers, verify, backend, seed)
+    removals = EditBatch.remove_nodes(problem.nodes.cpu())
+    ready = engine_for(problem, prepared, removals, how, quickest=True)
+    if ready[0] is None and "verified" not in ready[1]:
         with torch.no_grad():
             check_deterministic(problem)
-            yield from brute(problem)
-        return {"backend": "brute", "reason": "a full pass for every node takes no longer here"}
-    try:
-        engine = prepared.engine(problem, backend, len(problem.nodes))
-        checked = {} if verify == 0 else prepared.verify(engine, verify, seed)
-        pruned = engine.with_tolerance(tolerance, pruning, seed)
-        if pruned.sampling is not None and not engine.worth.rows:
-            warn(
-                "a tolerance saves nothing with this model: none of its layers can be estimated by rows that "
-                "are drawn (sums and attention of known convolutions can), so scores will be exact",
-                UserWarning,
-            )
-    except UnsupportedError as reason:
-        warn(f"exact falls back to brute force: {reason}", RuntimeWarning)
-        with torch.no_grad():
-            check_deterministic(problem)
-            yield from brute(problem)
-        return {"fallback": str(reason)}
-    if tolerance == 0 and is_slower(checked, len(problem.nodes)):
-        with torch.no_grad():
-            yield from brute(problem)
-        return {
-            **checked,
-            "backend": "brute",
-            "reason": "a full pass for every node takes no longer here",
-        }
+    parts = parts_of(problem, prepared, removals, None, how, ready=ready)
+    return (yield from _of_nodes(parts, problem.nodes))
+
+
+def _of_nodes(
+    parts: Generator[Scored, None, dict[str, Any]], nodes: Tensor
+) -> Generator[Part, None, dict[str, Any]]:
+    """The parts by node ids, `(ids, scores [m])` or `(ids, scores, errors)`."""
+    with closing(parts):
+        while True:
+            try:
+                which, values, errors = next(parts)
+            except StopIteration as stop:
+                return dict(stop.value)
+            ids, scores = nodes[which.to(nodes.device)], values[:, 0]
+            yield (ids, scores) if errors is None else (ids, scores, errors)
+
+
+def parts_of(
+    problem: Problem,
+    prepared: Prepared,
+    removals: EditBatch,
+    measures: Measures = None,
+    how: How = EXACTLY,
+    count: int | None = None,
+    ready: Ready | None = None,
+) -> Generator[Scored, None, dict[str, Any]]:
+    """Yield finished parts, with standard errors of estimates.
+
+    By the engine where it pays and follows the model and the removals, else by a full pass for each. Returns
+    facts about the run: `backend`, `fallback` with its reason, `verified`, `estimated`, `full_passes`.
+
+    Args:
+        problem: The question.
+        prepared: What is prepared for the exact engine.
+        removals: What is removed.
+        measures: What is made of the predictions that change.
+        how: How the work is done.
+        count: How many removals are asked about in all, where these are some of them.
+        ready: What `engine_for` has returned, where it was called before.
+    """
+    engine, facts = ready or engine_for(problem, prepared, removals, how, count)
+    if engine is None:
+        yield from passes(problem, removals, measures)
+        return facts
     start = time.perf_counter()
-    done: list[torch.Tensor] = []
-    facts: dict[str, Any] = {}
-    try:
-        if pruned.sampling is not None:
-            facts["estimated"] = yield from _estimated(
-                engine, pruned, problem, budget, workers, done
-            )
-        else:
-            for part in pruned.scores(problem.nodes, budget, workers):
-                done.append(part[0])
-                yield part
-    except (RuntimeError, IndexError, ValueError, TypeError) as error:
-        # What went well for the verified removals may still meet a case that a step does not know.
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
-        rest = problem.nodes[~torch.isin(problem.nodes, torch.cat([*done, problem.nodes[:0]]))]
-        warn(
-            f"exact falls back to brute force for {len(rest)} nodes: a step failed ({told})",
-            RuntimeWarning,
-        )
-        with torch.no_grad():
-            yield from brute(replace(problem, nodes=rest))
-        return {"fallback": told, **checked}
-    if pruned.tally.full_passes:
-        facts["full_passes"] = pruned.tally.full_passes
-    if tolerance > 0 and pruning == "drop":
-        facts["pruned_share"] = pruned.tally.share
+    done: list[Tensor] = []
+    with closing(_by_engine(engine, removals, measures, how)) as parts:
+        while True:
+            try:
+                part = next(parts)
+            except StopIteration as stop:
+                facts |= stop.value
+                break
+            except (RuntimeError, IndexError, ValueError, TypeError) as error:
+                # What went well for the verified removals may still meet a case that a step does not know.
+                told = str(error).splitlines()[0] if str(error) else type(error).__name__
+                left = torch.ones(len(removals), dtype=torch.bool)
+                left[torch.cat([*done, torch.empty(0, dtype=torch.long)])] = False
+                rest = left.nonzero().flatten()
+                warn(
+                    f"exact falls back to brute force for {len(rest)} {_removed(removals)}s: a step failed "
+                    f"({told})",
+                    RuntimeWarning,
+                )
+                for which, values, _ in passes(problem, removals.pick(rest), measures):
+                    yield Scored(rest[which], values)
+                return {"fallback": told, **facts}
+            done.append(part.which)
+            if isinstance(part.values, Moves):
+                part = Scored(part.which, reduced(engine.before, measures, part.values))
+            yield part
     return {
         "backend": engine.backend.__name__.rpartition(".")[2],
         "removal_seconds": time.perf_counter() - start,
-        **checked,
         **facts,
     }
 
 
-def _estimated(
-    engine: Engine,
-    pruned: Engine,
+def engine_for(
     problem: Problem,
-    memory: int,
-    workers: int | None,
-    done: list[torch.Tensor],
-) -> Generator[Part, None, dict[str, Any]]:
-    """Yield estimates with their standard errors; first some nodes that are exact. Returns what these say."""
-    removals = EditBatch.remove_nodes(problem.nodes.cpu())
-    calibration = Calibration.of(engine, pruned, removals, memory, workers)
-    if disagreement := calibration.disagreement():
+    prepared: Prepared,
+    removals: EditBatch,
+    how: How = EXACTLY,
+    count: int | None = None,
+    quickest: bool = False,
+) -> Ready:
+    """The engine that answers for these removals, None for full passes; and why, as facts of the run.
+
+    Args:
+        problem: The question.
+        prepared: What is prepared for the exact engine.
+        removals: What is removed.
+        how: How the work is done.
+        count: How many removals are asked about in all, where these are some of them.
+        quickest: Take full passes where checking the engine has shown that they are quicker.
+    """
+    removed = _removed(removals)
+    count = len(removals) if count is None else count
+    as_it_comes = how.backend == "auto" and how.verify is None and how.tolerance == 0
+    if as_it_comes and not prepared.pays(problem, count):
+        prepared.count_passes(len(removals))
+        return None, {"backend": "brute", "reason": NO_FASTER.format(removed=removed)}
+    try:
+        engine = prepared.engine(problem, how.backend, count)
+        checked = {} if how.verify == 0 else prepared.verify(engine, how.verify, how.seed, count)
+    except UnsupportedError as reason:
+        warn(f"exact falls back to brute force: {reason}", RuntimeWarning)
+        return None, {"fallback": str(reason)}
+    if told := not_followed(engine, removals):
+        warn(f"exact falls back to a full pass for every edge: {told}", RuntimeWarning)
+        return None, {"fallback": told}
+    if quickest and how.tolerance == 0 and is_slower(checked, count):
+        return None, {**checked, "backend": "brute", "reason": NO_FASTER.format(removed=removed)}
+    return engine, dict(checked)
+
+
+def not_followed(engine: Engine, removals: EditBatch) -> str:
+    """Why the engine does not give the effect of these removals; empty where it does."""
+    return why_not(engine, removals)
+
+
+def samples(engine: Engine | None, how: How, measures: Measures) -> bool:
+    """Whether scores are estimates with standard errors: of the definition, by rows that are sampled."""
+    if engine is None or how.tolerance == 0 or not _is_definition(measures):
+        return False
+    return bool(engine.worth.rows)
+
+
+def _is_definition(measures: Measures) -> bool:
+    return measures is None or (isinstance(measures, Measuring) and measures.definition)
+
+
+def _removed(removals: EditBatch) -> str:
+    return "edge" if len(removals.edge) else "node"
+
+
+def reduced(before: Tensor, measures: Measures, moves: Moves) -> Any:
+    """What measures make of changed predictions."""
+    if not isinstance(measures, Measuring):
+        assert measures is not None, "the definition is summed by the engine, or by a full pass"
+        return measures(before, moves)
+    item, count = moves.item, len(moves.which)
+    return measures.sums(before[item], moves.after, item, moves.removal, count, moves.weight).cpu()
+
+
+def passes(problem: Problem, removals: EditBatch, measures: Measures) -> Iterator[Scored]:
+    """Yield the same by the definition: a full forward pass for every removal."""
+    with torch.no_grad():
+        effects = Effects(problem, problem.predict())
+        if not _is_definition(measures) or len(removals.edge):
+            for moves in effects.moves(removals):
+                yield Scored(moves.which, reduced(effects.before, measures, moves))
+            return
+        for at, nodes in enumerate(removals.node.tensor_split(removals.ptr[1:-1].cpu())):
+            after, survivors = problem.predict_without(nodes)
+            change = problem.total_change(effects.before, after, survivors)
+            yield Scored(torch.tensor([at]), change.reshape(1, 1))
+
+
+def _by_engine(
+    engine: Engine, removals: EditBatch, measures: Measures, how: How
+) -> Generator[Scored, None, dict[str, Any]]:
+    """Yield finished parts; with changed predictions as values where measures are to make values of them."""
+    rough = engine.with_tolerance(how.tolerance, how.seed) if how.tolerance else engine
+    facts: dict[str, Any] = {}
+    before = rough.tally.full_passes
+    if how.tolerance > 0 and not engine.worth.rows:
+        warn(
+            "a tolerance saves nothing with this model: none of its layers can be estimated by rows that "
+            "are drawn (sums and attention of known convolutions can), so scores will be exact",
+            UserWarning,
+        )
+    if samples(engine, how, measures):
+        facts["estimated"] = yield from _estimated(engine, rough, removals, how)
+    elif _is_definition(measures):
+        found = rough.in_chunks(rough.influences, removals, how.memory, how.workers)
+        for which, values in found:
+            yield Scored(which, values.cpu().unsqueeze(1))
+    else:
+        effects = Effects(engine.problem, engine.before, rough)
+        for moves in effects.moves(removals, how.memory, how.workers):
+            yield Scored(moves.which, moves)
+    if passed := rough.tally.full_passes - before:
+        facts["full_passes"] = passed
+    return facts
+
+
+def _estimated(
+    engine: Engine, rough: Engine, removals: EditBatch, how: How
+) -> Generator[Scored, None, dict[str, Any]]:
+    """Yield estimates with their standard errors; first some that are exact. Returns what these say."""
+    removed = f"{_removed(removals)}s"
+    calibration = Calibration.of(engine, rough, removals, how.memory, how.workers)
+    if disagreement := calibration.disagreement(removed):
         warn(disagreement, UserWarning)
-    known = problem.nodes[calibration.which.to(problem.nodes.device)]
-    done.append(known)
-    yield known, calibration.truth, torch.zeros_like(calibration.truth)
-    rest = problem.nodes[~torch.isin(problem.nodes, known)]
-    for nodes, found in pruned.by_chunks(pruned.estimates, rest, memory, workers):
-        done.append(nodes)
-        chunk = EditBatch.remove_nodes(nodes.cpu())
-        yield nodes, *calibration.scored(found, engine, chunk, memory, workers)
-    return calibration.facts()
+    known = calibration.truth
+    yield Scored(calibration.which, known.unsqueeze(1), torch.zeros_like(known))
+    other = torch.ones(len(removals), dtype=torch.bool)
+    other[calibration.which] = False
+    rest = other.nonzero().flatten()
+    some = rough.in_chunks(rough.estimates, removals.pick(rest), how.memory, how.workers)
+    for which, found in some:
+        chunk = removals.pick(rest[which])
+        scores, errors = calibration.scored(found, engine, chunk, how.memory, how.workers)
+        yield Scored(rest[which], scores.unsqueeze(1), errors)
+    return calibration.facts(removed)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nora.engine.effects import Effects
-from nora.graph.edit_batch import EditBatch
 from nora.model.task import item_change
 from nora.model.tasks.link_prediction import LinkPrediction
+from nora.questions.score import Batch, score
 from nora.questions.session import Session
 from nora.results.effect import Effect
 
@@ -47,20 +46,20 @@ def outcomes_of(session: Session, nodes: Sequence[int]) -> Iterator[Outcome]:
     classes = problem.task.counted_classes
     problem = replace(problem, task=problem.task.on_every_class())
     with problem.evaluating(), torch.no_grad():
-        effects = Effects.prepare(problem, session.prepared, "exact", len(nodes))
-        for moved in effects.moves(EditBatch.remove_nodes(problem.nodes.to(effects.before.device))):
-            before, after = effects.before[moved.item], moved.after
+        batch = Batch.nodes(problem.nodes)
+        for ids, (before, moves), _ in score(session, problem, batch, lambda *moved: moved):
+            before, after = before[moves.item], moves.after
             counts = item_change(before, after) > 0
             if problem.targets is not None:
-                counts &= problem.targets[moved.item]
+                counts &= problem.targets[moves.item]
             removal, item, before, after = (
-                one[counts].cpu() for one in (moved.removal, moved.item, before, after)
+                one[counts].cpu() for one in (moves.removal, moves.item, before, after)
             )
             change = item_change(before, after)
             if classes is not None:
                 change = item_change(before[:, list(classes)], after[:, list(classes)])
             order = removal.argsort(stable=True)
-            removed = problem.nodes[moved.which.cpu()].tolist()
+            removed = ids.tolist()
             ends = removal.bincount(minlength=len(removed)).cumsum(0).tolist()
             for at, node in enumerate(removed):
                 own = order[(ends[at - 1] if at else 0) : ends[at]]

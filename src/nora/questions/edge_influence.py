@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,29 +13,28 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from nora.engine.effects import Effects
+from nora.engine.effects import check_method
 from nora.graph.edge_lookup import EdgeLookup, EdgeType
-from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
-from nora.model import Transform
+from nora.methods.auto import Budget
+from nora.methods.exact import How, engine_for, samples
+from nora.model import Problem, Transform
 from nora.model.calling import Forward
-from nora.model.fingerprint import fingerprint
 from nora.model.measuring import Asked, By
 from nora.model.task import Task
-from nora.questions.edge_budget import chosen
-from nora.questions.measured import (
-    How,
+from nora.questions.score import (
+    Batch,
+    Checkpoint,
     asked_for,
     collected,
-    estimates_of,
+    how_given,
     measuring_of,
-    prepared_effects,
-    why_not_followed,
+    score,
 )
 from nora.questions.session import Session
-from nora.questions.spread import check_spread, kept_for, spread_out
+from nora.questions.spread import Spread, check_spread, kept_for
 from nora.questions.workers import Question
-from nora.results.checkpoint import STDERR, Shards, begun_with
+from nora.results.checkpoint import STDERR, begun_with
 from nora.results.edge_influence import EdgeInfluence
 
 
@@ -130,22 +129,22 @@ def score_edges(
     session: Session,
     edges: Any,
     method: str,
-    measure: Asked,
-    by: By | None,
-    checkpoint: str | Path | None,
-    key: str | None,
-    progress: bool,
-    options: dict[str, Any],
+    *,
+    measure: Asked = "change",
+    by: By | None = None,
+    checkpoint: str | Path | None = None,
+    key: str | None = None,
     executor: Any = None,
+    progress: bool = True,
+    options: dict[str, Any],
 ) -> EdgeInfluence:
     """See `edge_influence`."""
-    if executor is not None and method == "auto":
-        method = "exact"
-    chooses = method == "auto"
-    how = How.given(
-        options, "edge_influence with method='auto'" if chooses else "edge_influence", chooses
-    )
-    method = "exact" if chooses else method
+    chooses = method == "auto" and executor is None
+    what = "edge_influence with method='auto'" if chooses else "edge_influence"
+    how = how_given(options, what, ("budget" if chooses else "tolerance", "memory", "workers"))
+    budget = Budget(float(options.get("budget", 60.0)))
+    method = "exact" if method == "auto" else method
+    check_method(method)
     check_spread(executor, method, how.tolerance, how.workers)
     every = session.every_edge
     wanted = every if edges is None else session.named_edges(edges)
@@ -156,103 +155,77 @@ def score_edges(
             else "edges names no edge: give e.g. [(3, 17)]"
         )
     table = edge_table(every)
-    places = places_of(session.edges, every, wanted)
-    problem = session.problem()
-    start = time.perf_counter()
-    problem, measuring = measuring_of(session, problem, measure, by)
+    batch = Batch.edges(session, places_of(session.edges, every, wanted))
+    problem, measuring = measuring_of(session, session.problem(), measure, by)
     told = asked_for(measuring, measure, by, key)
-    facts: dict[str, Any] = {}
-    removals = EditBatch.remove_edges(*session.edge_units)
+    details = _details(session)
+    start = time.perf_counter()
     with problem.evaluating(), torch.no_grad(), kept_for(session, executor, key):
-        shards, todo = None, places
-        if how.budget is not None:
-            effects = prepared_effects(session, problem, method, len(places), how)
-            begun = None if checkpoint is None else begun_with(Path(checkpoint))
-            tolerance, why = (
-                chosen(effects, removals.pick(places), how.budget, how)
-                if begun is None
-                else (
-                    float(begun[1].get("tolerance", 0.0)),
-                    {"method": "exact", "reason": "the checkpoint was begun with it"},
-                )
+        if chooses:
+            tolerance, details["auto"] = _chosen(
+                session, problem, batch, budget, how, options.get("memory", "2GB"), checkpoint
             )
-            how, facts = replace(how, tolerance=tolerance), {"auto": why}
-        columns = measuring.columns
-        estimated = how.tolerance > 0 and measuring.definition and method == "exact"
-        if estimated:
-            effects = prepared_effects(session, problem, method, len(places), how)
-            # Where full passes are taken, or all rows, there is no error to tell.
-            estimated = _draws(effects, removals)
-            columns = (*columns, STDERR) if estimated else columns
-        if checkpoint is not None:
-            telling = {"edges": True, "tolerance": how.tolerance, **told}
-            print_ = fingerprint(problem, method, telling, key)
-            shards = Shards.open(
-                Path(checkpoint), print_, problem, columns, table, executor is not None
-            )
-            todo = shards.unfinished(places)
-        values = torch.full((len(table), len(columns)), float("nan"), dtype=torch.double)
-        if len(todo):
-            removals = removals.pick(todo)
-            others = None
-            if executor is not None:
-                question = Question("edges", measure, by, how.memory)
-                others = spread_out(session, executor, question, todo, problem, key)
-            effects = prepared_effects(session, problem, method, len(todo), how)
-            facts |= _fallback(session, effects, removals)
-            if estimated:
-                assert effects.engine is not None
-                others = _noted(estimates_of(effects.engine, removals, how), todo, facts)
-            label = f"{method}: removing edges"
-            for ids, found in collected(
-                effects, removals, todo, measuring, how, shards, label, progress, others
-            ):
-                values[ids] = found.double()
+            how = replace(how, tolerance=tolerance)
+        spread, ready = None, None
+        if executor is not None:
+            question = Question("edges", measure, by, how.memory)
+            spread = Spread(session, executor, question, key)
+        elif method == "exact":
+            ready = engine_for(problem, session.prepared, batch.removals, how)
+        # Where full passes are taken, or all rows, there is no error to tell.
+        errors = ready is not None and samples(ready[0], how, measuring)
+        columns = (*measuring.columns, STDERR) if errors else measuring.columns
+        telling = {"edges": True, "tolerance": how.tolerance, **told}
+        kept = Checkpoint(checkpoint, key, executor is not None, table)
+        shards = kept.open(problem, method, telling, columns)
+        todo = batch if shards is None else batch.kept(shards.unfinished(batch.ids))
+        parts = score(
+            session,
+            problem,
+            todo,
+            measuring,
+            method=method,
+            how=how,
+            ready=ready,
+            spread=spread,
+            shards=shards,
+            label=f"{method}: removing edges",
+            progress=progress,
+        )
+        values, facts = collected(parts, len(table), len(columns))
         if shards is not None:
-            done = shards.values().double()
-            values[places] = done[places]
+            finished = shards.values()
+            values[batch.ids] = finished[batch.ids].to(values.dtype)
     return EdgeInfluence.of_scored(
         table,
-        values,
+        values.double(),
         columns[1:],
         method=method,
         task=problem.task.name,
         options={"tolerance": how.tolerance, **told},
         seconds=time.perf_counter() - start,
-        details={**_details(session), **facts},
+        details={**details, **facts},
         names=session.names,
         measure=measuring.first,
     )
 
 
-def _draws(effects: Effects, removals: EditBatch) -> bool:
-    """Whether scores are estimates that tell how far they may be off."""
-    engine = effects.engine
-    if engine is None or engine.sampling is None or not engine.worth.rows:
-        return False
-    return not why_not_followed(engine, removals)
-
-
-def _noted(
-    parts: Generator[tuple[Tensor, Tensor], None, dict[str, Any]],
-    edges: Tensor,
-    facts: dict[str, Any],
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """The parts with the numbers of their edges; what they return at the end is put among the facts."""
-
-    def noting() -> Generator[tuple[Tensor, Tensor], None, None]:
-        facts["estimated"] = yield from parts
-
-    for which, values in noting():
-        yield edges[which], values
-
-
-def _fallback(session: Session, effects: Effects, removals: EditBatch) -> dict[str, str]:
-    """Why a full pass is taken for every edge, if one is."""
-    told = session.prepared.refusal
-    if effects.engine is not None:
-        told = why_not_followed(effects.engine, removals)
-    return {"fallback": told} if told else {}
+def _chosen(
+    session: Session,
+    problem: Problem,
+    batch: Batch,
+    budget: Budget,
+    how: How,
+    memory: str | float,
+    checkpoint: str | Path | None,
+) -> tuple[float, dict[str, Any]]:
+    """The tolerance that fits a budget, 0 for exact, and why; a checkpoint goes on with its own."""
+    begun = None if checkpoint is None else begun_with(Path(checkpoint))
+    if begun is not None:
+        why = {"method": "exact", "reason": "the checkpoint was begun with it"}
+        return float(begun[1].get("tolerance", 0.0)), why
+    choice = budget.choose(problem, session.prepared, batch.removals, memory, how.seed, how.workers)
+    return float(choice.options.get("tolerance", 0.0)), choice.facts()
 
 
 def _details(session: Session) -> dict[str, Any]:

@@ -256,8 +256,8 @@ def _search(
     session: Session, effects: Effects, node: int, now: int, to: int | None, by: str
 ) -> Search:
     """The question on what lies within reach; on the whole graph where that is not known, or no less."""
-    problem, near = effects.problem, within_reach(effects, torch.tensor([node]))
-    engine = effects.engine
+    problem, engine = effects.problem, effects.engine
+    near = within_reach(problem, engine, torch.tensor([node]))
     if engine is not None and not engine.program.guards.safe(2):
         # Two removals together may make the model take another branch, wherever they are.
         near = torch.arange(problem.num_nodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +11,13 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from nora.graph.edit_batch import EditBatch
+from nora.engine.effects import Moves
 from nora.graph.node_index import Graph, Nodes
-from nora.model import Transform
+from nora.model import Problem, Transform
 from nora.model.calling import Forward
 from nora.model.task import Task
-from nora.progress import progress_bar
 from nora.questions.edge_influence import edge_table
-from nora.questions.measured import How, prepared_effects
+from nora.questions.score import Batch, how_given, score
 from nora.questions.session import Session
 from nora.results.fragile import Fragile
 from nora.results.tables import split_node_ids, with_names
@@ -92,7 +91,7 @@ def find_fragile(
         raise ValueError(f"by is {by!r}; it must be 'nodes' or 'edges'")
     if "tolerance" in options:
         raise TypeError("a flip is told exactly: fragile takes no tolerance")
-    how = How.given(options, "fragile")
+    how = how_given(options, "fragile", ("memory", "workers"))
     if session.task.predicts != "classes":
         raise ValueError(
             f"fragile tells predicted classes that flip; the task predicts {session.task.predicts}"
@@ -100,22 +99,27 @@ def find_fragile(
     asked = session.problem()
     problem = replace(asked, task=asked.task.on_every_class())
     start = time.perf_counter()
-    edges = EditBatch.remove_edges(*session.edge_units) if by == "edges" else None
-    removals = EditBatch.remove_nodes(problem.nodes) if edges is None else edges
+    batch = Batch.nodes(problem.nodes)
+    if by == "edges":
+        batch = Batch.edges(session, torch.arange(len(session.edge_units[0]) - 1))
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
     with problem.evaluating(), torch.no_grad():
-        effects = prepared_effects(session, problem, method, len(removals), how)
-        before = effects.before
-        classes = before.argmax(dim=1)
-        counted = torch.ones(len(before), dtype=torch.bool, device=before.device)
-        counted = counted if problem.targets is None else problem.targets
-        with progress_bar(f"fragile: removing {by}", len(removals), progress) as advance:
-            for moves in effects.moves(removals, how.memory, how.workers):
-                now = moves.after.argmax(dim=1)
-                flips = (now != classes[moves.item]) & counted[moves.item]
-                which = moves.which.to(flips.device)[moves.removal[flips]]
-                parts.append((which.cpu(), moves.item[flips].cpu(), now[flips].cpu()))
-                advance(len(moves.which))
+        before = problem.predict()
+        found = score(
+            session,
+            problem,
+            batch,
+            flips_in(problem),
+            method=method,
+            how=how,
+            label=f"fragile: removing {by}",
+            progress=progress,
+        )
+        for ids, (removal, item, now), _ in found:
+            parts.append((ids[removal], item, now))
+    classes = before.argmax(dim=1)
+    counted = torch.ones(len(before), dtype=torch.bool, device=before.device)
+    counted = counted if problem.targets is None else problem.targets
     none = torch.empty(0, dtype=torch.long)
     which, item, now = (
         torch.cat([none, *column]) for column in zip((none, none, none), *parts, strict=True)
@@ -130,12 +134,25 @@ def find_fragile(
         margin=(largest[:, 0] - largest[:, 1]).cpu(),
         counted=counted.cpu(),
         by=by,
-        removals=len(removals),
+        removals=len(batch),
         names=session.names,
         class_names=session.class_names,
         node_types=session.node_index.sizes(),
         seconds=time.perf_counter() - start,
     )
+
+
+def flips_in(problem: Problem) -> Callable[[Tensor, Moves], tuple[Tensor, Tensor, Tensor]]:
+    """What `score` makes of changed predictions: those that flip, as `removal`, `item` and class after it."""
+
+    def flips(before: Tensor, moves: Moves) -> tuple[Tensor, Tensor, Tensor]:
+        now = moves.after.argmax(dim=1)
+        flipped = now != before[moves.item].argmax(dim=1)
+        if problem.targets is not None:
+            flipped &= problem.targets[moves.item]
+        return moves.removal[flipped].cpu(), moves.item[flipped].cpu(), now[flipped].cpu()
+
+    return flips
 
 
 def _table(

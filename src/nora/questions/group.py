@@ -23,15 +23,15 @@ import torch
 from torch import nn
 
 from nora.arguments import check_whole
-from nora.engine.effects import Effects
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
+from nora.methods.exact import How, engine_for
 from nora.model import Transform
 from nora.model.calling import Forward
-from nora.model.measuring import Asked, is_definition
+from nora.model.measuring import Asked
 from nora.model.task import Task
 from nora.progress import progress_bar
-from nora.questions.measured import How, one_measure, sums_of, totals_of
+from nora.questions.score import Batch, one_measure, score
 from nora.questions.session import Session
 from nora.results.group import Group
 
@@ -132,30 +132,39 @@ def grow_group(
         raise ValueError(f"size is {size}, which is every node: nobody would be left to change")
     if recheck < 0:
         raise ValueError(f"recheck must not be negative, got {recheck}")
-    problem, measuring = session.problem(candidates), None
-    if not is_definition(measure, None):
-        problem, measuring = one_measure(session, problem, measure, "a group is chosen")
+    problem, measuring = one_measure(
+        session, session.problem(candidates), measure, "a group is chosen"
+    )
     start = time.perf_counter()
     evaluations = count
 
     with problem.evaluating(), torch.no_grad():
-        effects = Effects.prepare(problem, session.prepared, method, count)
+        batch, ready = Batch.nodes(problem.nodes), None
+        if method == "exact":
+            ready = engine_for(problem, session.prepared, batch.removals)
 
         def joint(nodes: Sequence[int]) -> float:
             nonlocal evaluations
             evaluations += 1
-            together = torch.tensor(sorted(nodes))
-            if measuring is None:
-                return effects.total(together)
-            removals = EditBatch.of(together.to(effects.before.device))
-            ((_, values),) = sums_of(effects, removals, measuring, How())
-            return float(values[0, 0].abs())
+            together = EditBatch.of(torch.tensor(sorted(nodes)))
+            one = Batch("nodes", torch.zeros(1, dtype=torch.long), together)
+            how = How(workers=1)  # one removal has no use for threads
+            (part,) = score(session, problem, one, measuring, method=method, how=how, ready=ready)
+            return float(part.values[0, 0].abs())
 
         influence: dict[int, float] = {}
-        with progress_bar("group: removing nodes", count, progress) as advance:
-            for ids, values in totals_of(effects, problem.nodes, measuring):
-                influence.update(zip(ids.tolist(), values.abs().tolist(), strict=True))
-                advance(len(ids))
+        parts = score(
+            session,
+            problem,
+            batch,
+            measuring,
+            method=method,
+            ready=ready,
+            label="group: removing nodes",
+            progress=progress,
+        )
+        for ids, values, _ in parts:
+            influence.update(zip(ids.tolist(), values[:, 0].abs().tolist(), strict=True))
         with progress_bar("group: choosing nodes", size, progress) as advance:
             nodes, totals = lazy_greedy(joint, influence, size, recheck, advance)
         first = sorted(influence, key=lambda node: (-influence[node], node))[:size]
@@ -175,7 +184,7 @@ def grow_group(
         task=problem.task.name,
         seconds=time.perf_counter() - start,
         names=session.names,
-        measure="change" if measuring is None else measuring.first,
+        measure=measuring.first,
     )
 
 

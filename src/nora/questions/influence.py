@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nora.arguments import check_options, path_of
+from nora.arguments import check_options
 from nora.engine.prepared import Prepared
 from nora.graph.node_index import Graph, Nodes
 from nora.memory import parse_bytes
-from nora.methods import METHODS, MethodEntry, Part
+from nora.methods import METHODS, MethodEntry
+from nora.methods.exact import EXACTLY, How, engine_for
 from nora.model import Problem, Transform
 from nora.model.calling import Forward
-from nora.model.fingerprint import fingerprint
 from nora.model.known_influences import Labels
-from nora.model.measuring import Asked, By
+from nora.model.measuring import Asked, By, Measuring, is_definition
 from nora.model.task import Task
 from nora.progress import progress_bar
 from nora.questions.recomputed import check_finished
+from nora.questions.score import (
+    Batch,
+    Checkpoint,
+    Parts,
+    asked_for,
+    collected,
+    measuring_of,
+    score,
+)
 from nora.questions.session import Session
+from nora.questions.spread import Spread, check_spread, kept_for
+from nora.questions.workers import Question
 from nora.registry import nearest
 from nora.results.checkpoint import STDERR, Shards, begun_with
 from nora.results.influence import Influence
@@ -135,19 +145,26 @@ def influence(
 def score_nodes(
     session: Session,
     method: str,
-    nodes: Nodes | None,
-    labels: Labels | None,
-    checkpoint: str | Path | None,
-    key: str | None,
-    progress: bool,
-    options: dict[str, Any],
+    *,
+    nodes: Nodes | None = None,
+    labels: Labels | None = None,
+    checkpoint: str | Path | None = None,
+    measure: Asked = "change",
+    by: By | None = None,
+    key: str | None = None,
     executor: Any = None,
+    progress: bool = True,
+    options: dict[str, Any],
 ) -> Influence:
     """See `influence`."""
-    entry = METHODS["exact" if executor is not None and method == "auto" else method]
+    plain = is_definition(measure, by)
+    entry = METHODS[method]
+    if entry.facts.chooses and (executor is not None or not plain):
+        entry = METHODS["exact"]
+    if not plain:
+        _check_measures(entry, labels is not None)
     bound = bind_options(entry, options)
-    if executor is not None:
-        _check_spread(entry, bound, executor)
+    check_spread(executor, entry.name, bound.get("tolerance"), bound.get("workers"))
     check_labels(entry, labels is not None)
     if session.restricted and not entry.facts.uses_targets:
         raise ValueError(
@@ -160,82 +177,128 @@ def score_nodes(
         )
     if entry.facts.uses_model:
         _check_direct(entry, problem)
+    measuring, told = None, {}
+    if not plain:
+        problem, measuring = measuring_of(session, problem, measure, by)
+        told = asked_for(measuring, measure, by, key)
     start = time.perf_counter()
     chosen: dict[str, Any] = {}
-    with problem.evaluating(), _kept_for(session, executor, key):
+    with problem.evaluating(), kept_for(session, executor, key):
         if entry.facts.chooses:
             with progress_bar(f"{method}: preparing, trying what fits", None, progress):
                 entry, bound, chosen = _choose(entry, problem, session.prepared, bound, checkpoint)
             if not entry.facts.runs_again:
                 session.problem(nodes)  # nobody has seen yet that it is deterministic
-        errors = entry.facts.tells_errors(bound)
-        if checkpoint is None:
-            shards, todo = None, problem
-        else:
-            # Draws are made by a seed: with estimates it is no matter of how the work is done.
-            draws = ("seed",) if errors else ()
-            how = set(entry.facts.execution_options) - set(draws)
-            telling = {key: value for key, value in bound.items() if key not in how}
-            asked = fingerprint(problem, entry.name, telling, key)
-            columns = ("change", STDERR) if errors else ("change",)
-            place, alone = path_of(checkpoint, "checkpoint"), executor is not None
-            shards = Shards.open(place, asked, problem, columns, alone=alone)
-            todo = shards.remaining(problem)
-            if entry.facts.exact and not bound.get("tolerance"):
-                check_finished(shards, problem, todo)
-        spread = None if executor is None else _spread(session, executor, todo, bound, key)
-        scores, stderr, details = collect(
-            entry, todo, bound, session.prepared, shards, progress, spread
-        )
-        if shards is not None:
-            scores = shards.scores()
-            stderr = shards.values()[:, 1] if errors else None
-    if entry.facts.runs_again:
-        session.seen_again()
-    if problem.task.counted_classes is not None:
-        details = {**details, "classes": list(problem.task.counted_classes)}
-    if problem.by_id:
-        details = {**details, "removal": "isolated"}
-    unasked = torch.ones(len(scores), dtype=torch.bool)
-    unasked[problem.nodes] = False
-    return Influence(
-        scores=scores.masked_fill(unasked, float("nan")),
-        stderr=None if stderr is None else stderr.masked_fill(unasked, float("nan")),
+        errors = plain and entry.facts.tells_errors(bound)
+        columns = ("change",) if measuring is None else measuring.columns
+        columns = (*columns, STDERR) if errors else columns
+        # Draws are made by a seed: with estimates it is no matter of how the work is done.
+        how = set(entry.facts.execution_options) - ({"seed"} if errors else set())
+        telling = {name: value for name, value in bound.items() if name not in how} | told
+        kept = Checkpoint(checkpoint, key, alone=executor is not None)
+        shards = kept.open(problem, entry.name, telling, columns)
+        todo = problem if shards is None else shards.remaining(problem)
+        if shards is not None and plain and entry.facts.exact and not bound.get("tolerance"):
+            check_finished(shards, problem, todo)
+        spread = None
+        if executor is not None:
+            question = Question("nodes", measure, by, parse_bytes(bound["memory"]))
+            spread = Spread(session, executor, question, key)
+        parts = _parts(session, entry, todo, measuring, bound, spread, shards, progress)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not entry.facts.exact):
+            table, details = collected(parts, problem.num_nodes, len(columns))
+        table = table if shards is None else shards.values()
+    return _influence(
+        session,
+        problem,
+        table,
+        columns,
         method=entry.name,
-        task=problem.task.name,
-        options=bound,
+        options={**bound, **told},
         seconds=time.perf_counter() - start,
         details={**details, **chosen},
-        names=session.names,
-        node_types=problem.node_index.sizes(),
     )
 
 
-def _check_spread(entry: MethodEntry, bound: dict[str, Any], executor: Any) -> None:
-    """Raise unless an executor can do the work."""
-    from nora.questions.spread import check_spread
+def _parts(
+    session: Session,
+    entry: MethodEntry,
+    problem: Problem,
+    measuring: Measuring | None,
+    options: dict[str, Any],
+    spread: Spread | None,
+    shards: Shards | None,
+    progress: bool,
+) -> Parts:
+    """Yield the scores of a problem's nodes; `exact` and `brute` do without gradients."""
+    if not len(problem.nodes):
+        return {}
+    batch, ready, how = Batch.nodes(problem.nodes), None, EXACTLY
+    if entry.name == "exact" and spread is None:
+        how = How.of(options)
+        with progress_bar("exact: preparing", None, progress):
+            ready = engine_for(problem, session.prepared, batch.removals, how, quickest=True)
+        if ready[0] is None and "verified" not in ready[1]:
+            session.problem()  # full passes do not show that it is deterministic
+        session.seen_again()
+    elif entry.facts.runs_again:
+        session.seen_again()
+    parts = score(
+        session,
+        problem,
+        batch,
+        measuring,
+        method=entry.name,
+        how=how,
+        options=options,
+        ready=ready,
+        spread=spread,
+        shards=shards,
+        label=f"{entry.name}: removing nodes",
+        progress=progress,
+    )
+    return (yield from parts)
 
-    check_spread(executor, entry.name, bound.get("tolerance"), bound.get("workers"))
+
+def _influence(
+    session: Session,
+    problem: Problem,
+    table: Tensor,
+    columns: Sequence[str],
+    details: dict[str, Any],
+    **about: Any,
+) -> Influence:
+    """The result: the first column are the scores, the others further measures or standard errors."""
+    unasked = torch.ones(len(table), dtype=torch.bool)
+    unasked[problem.nodes] = False
+    table = table.masked_fill(unasked.unsqueeze(1), float("nan"))
+    if session.task.counted_classes is not None:
+        details = {**details, "classes": list(session.task.counted_classes)}
+    if problem.by_id:
+        details = {**details, "removal": "isolated"}
+    more = dict(zip(columns[1:], table.t()[1:], strict=True))
+    return Influence(
+        scores=table[:, 0],
+        stderr=more.pop(STDERR, None),
+        task=problem.task.name,
+        details=details,
+        names=session.names,
+        node_types=problem.node_index.sizes(),
+        measure=columns[0],
+        columns=more,
+        **about,
+    )
 
 
-def _kept_for(session: Session, executor: Any, key: str | None) -> AbstractContextManager[None]:
-    from nora.questions.spread import kept_for
-
-    return kept_for(session, executor, key)
-
-
-def _spread(
-    session: Session, executor: Any, problem: Problem, bound: dict[str, Any], key: str | None
-) -> Generator[Part, None, dict[str, Any]]:
-    """Yield the exact influence of nodes as others compute it."""
-    from nora.questions.spread import Spread
-    from nora.questions.workers import Question
-
-    spread = Spread(session, executor, key)
-    question = Question("nodes", memory=parse_bytes(bound["memory"]))
-    for ids, values in spread.answers(question, problem.nodes, problem):
-        yield ids, values[:, 0]
-    return spread.facts()
+def _check_measures(entry: MethodEntry, labelled: bool) -> None:
+    """Raise unless a method gives other measures than the change of predictions."""
+    if labelled:
+        raise ValueError("methods that learn from labels tell the change of predictions only")
+    if entry.name not in ("exact", "brute"):
+        raise ValueError(
+            f"method {entry.name!r} tells the change of predictions only: for other measures and for by= use "
+            "method='exact' or 'brute'"
+        )
 
 
 def _choose(
@@ -292,96 +355,6 @@ def check_labels(entry: MethodEntry, given: bool) -> None:
         raise ValueError(f"method {entry.name!r} does not learn from labels. {remedy}")
 
 
-def collect(
-    entry: MethodEntry,
-    problem: Problem,
-    options: dict[str, Any],
-    prepared: Prepared | None = None,
-    shards: Shards | None = None,
-    progress: bool = False,
-    result: Iterator[Part] | None = None,
-) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
-    """Scores, their standard errors if the method tells any, and facts about the run.
-
-    Every finished part is kept at once, so that an interruption loses little. `result` are the method's parts
-    where others compute them.
-    """
-    if result is not None:
-        pass
-    elif entry.facts.uses_engine:
-        result = entry.value(problem, prepared or Prepared(), **options)
-    else:
-        result = entry.value(problem, **options)
-    if isinstance(result, Tensor):
-        whole = _checked_scores(entry.name, result.detach().cpu(), problem.num_nodes)
-        if shards is not None:
-            shards.write(problem.nodes, whole[problem.nodes])
-        return whole, None, {}
-    scores: Tensor | None = None
-    tells_errors = entry.facts.tells_errors(options)
-    errors: Tensor | None = None
-    parts = _parts_of(entry.name, result)
-    with progress_bar(f"{entry.name}: removing nodes", len(problem.nodes), progress) as advance:
-        try:
-            while True:
-                part: Part = next(parts)
-                ids = part[0].cpu()
-                values = _checked_scores(entry.name, part[1].detach().cpu(), len(ids))
-                if scores is None:
-                    scores = torch.full((problem.num_nodes,), float("nan"), dtype=values.dtype)
-                scores[ids] = values
-                if tells_errors:
-                    # A part without errors is exact.
-                    off = part[2].detach().cpu() if len(part) > 2 else torch.zeros_like(values)
-                    errors = torch.full_like(scores, float("nan")) if errors is None else errors
-                    errors[ids] = off.to(errors.dtype)
-                    values = torch.stack([values, off.to(values.dtype)], dim=1)
-                if shards is not None:
-                    shards.add(ids, values)
-                advance(len(ids))
-        except StopIteration as stop:
-            details = stop.value or {}
-        finally:
-            # First what is finished: closing waits for chunks that are still running.
-            if shards is not None:
-                shards.flush()
-            if inspect.isgenerator(parts):
-                parts.close()
-    if scores is None:
-        scores = torch.full((problem.num_nodes,), float("nan"))
-    return scores, errors, details
-
-
-def _checked_scores(method: str, scores: Tensor, count: int) -> Tensor:
-    """What a method returned for so many nodes, as numbers with a point."""
-    if scores.shape != (count,):
-        raise ValueError(
-            f"the method {method!r} must give one score per node, [{count}]; it gave "
-            f"{list(scores.shape)}"
-        )
-    return scores if scores.is_floating_point() else scores.to(torch.get_default_dtype())
-
-
-def _parts_of(method: str, result: Any) -> Iterator[Part]:
-    """The finished parts that a method yields."""
-    if not isinstance(result, Iterable) or isinstance(result, str):
-        raise TypeError(
-            f"the method {method!r} must return a tensor of scores or yield parts (node ids, scores); it "
-            f"returned {type(result).__name__}"
-        )
-    return _pairs(method, result) if isinstance(result, Sequence) else iter(result)
-
-
-def _pairs(method: str, result: Sequence[Any]) -> Iterator[Part]:
-    for part in result:
-        if not isinstance(part, tuple) or not all(isinstance(one, Tensor) for one in part):
-            raise TypeError(
-                f"the method {method!r} returned a list of {type(part).__name__}: return a tensor of "
-                "scores, or parts (node ids, scores)"
-            )
-        yield part
-
-
 def bind_options(entry: MethodEntry, options: dict[str, Any]) -> dict[str, Any]:
     """The method's options with defaults filled in; an unknown one is an error with a remedy."""
     known = {
@@ -390,6 +363,10 @@ def bind_options(entry: MethodEntry, options: dict[str, Any]) -> dict[str, Any]:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     for key in options:
+        if key == "pruning":
+            raise TypeError(
+                "pruning is gone: tolerance=0.05 alone gives estimates, by sampling rows"
+            )
         if key not in known:
             takes = ", ".join(known) or "no options"
             raise TypeError(

@@ -10,17 +10,18 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from nora.engine.effects import Effects
+from nora.engine.effects import Moves
+from nora.engine.engine import Engine
 from nora.engine.ir.op import EVERYWHERE
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
-from nora.model import Transform
+from nora.methods.exact import engine_for
+from nora.model import Problem, Transform
 from nora.model.calling import Forward
-from nora.model.measuring import Asked, is_definition
-from nora.model.task import Task
+from nora.model.measuring import Asked
+from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction
-from nora.progress import progress_bar
-from nora.questions.measured import one_measure, totals_of
+from nora.questions.score import Batch, collected, one_measure, score
 from nora.questions.session import Session
 from nora.results.influence import Influence
 from nora.results.tables import split_node_ids, with_names
@@ -93,13 +94,22 @@ def changes_of(session: Session, nodes: Nodes, method: str, progress: bool) -> p
     if session.node_index.ids(nodes).numel() == 0:
         raise ValueError("nodes names no node: give the nodes to remove")
     problem = session.problem(nodes)
+
+    def changes(before: Tensor, moves: Moves) -> tuple[Tensor, Tensor, Tensor]:
+        change = item_change(before[moves.item], moves.after)
+        counts = change > 0
+        if problem.targets is not None:
+            counts &= problem.targets[moves.item]
+        return moves.removal[counts].cpu(), moves.item[counts].cpu(), change[counts].cpu()
+
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
     with problem.evaluating(), torch.no_grad():
-        effects = Effects.prepare(problem, session.prepared, method, len(problem.nodes))
-        with progress_bar("matrix: removing nodes", len(problem.nodes), progress) as advance:
-            for some, removal, item, change in effects.changes(problem.nodes):
-                parts.append((some[removal], item, change))
-                advance(len(some))
+        batch, label = Batch.nodes(problem.nodes), "matrix: removing nodes"
+        found = score(
+            session, problem, batch, changes, method=method, label=label, progress=progress
+        )
+        for ids, (removal, item, change), _ in found:
+            parts.append((ids[removal], item, change))
     removed, item, change = (torch.cat(column) for column in zip(*parts, strict=True))
     columns: dict[str, Any] = {"removed": removed}
     if isinstance(problem.task, LinkPrediction):
@@ -206,18 +216,26 @@ def influencers_of(
             f"the prediction of node {node} does not count here: it is not of the type that is "
             "classified, or not among the session's targets"
         )
-    problem, measuring = replace(session.problem(), targets=mask), None
-    if not is_definition(measure, None):
-        problem, measuring = one_measure(session, problem, measure, "influencers are ranked")
+    problem, measuring = one_measure(
+        session, replace(session.problem(), targets=mask), measure, "influencers are ranked"
+    )
     with problem.evaluating(), torch.no_grad():
-        effects = Effects.prepare(problem, session.prepared, method, problem.num_nodes)
-        nodes = within_reach(effects, ends)
-        nodes = nodes[nodes != ids]
-        scores = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
-        with progress_bar("who: removing nodes", len(nodes), progress) as advance:
-            for some, values in totals_of(effects, nodes, measuring):
-                scores[some] = values.double().cpu()
-                advance(len(some))
+        every = EditBatch.remove_nodes(torch.arange(problem.num_nodes))
+        ready = None
+        if method == "exact":
+            ready = engine_for(problem, session.prepared, every)
+        nodes = within_reach(problem, None if ready is None else ready[0], ends)
+        parts = score(
+            session,
+            problem,
+            Batch.nodes(nodes[nodes != ids]),
+            measuring,
+            method=method,
+            ready=ready,
+            label="who: removing nodes",
+            progress=progress,
+        )
+        scores = collected(parts, problem.num_nodes, 1)[0][:, 0].double()
     scores[scores == 0] = float("nan")
     found = Influence(
         scores,
@@ -225,26 +243,22 @@ def influencers_of(
         problem.task.name,
         names=session.names,
         node_types=problem.node_index.sizes(),
-        measure="change" if measuring is None else measuring.first,
+        measure=measuring.first,
     )
     return found.top(k)
 
 
-def within_reach(effects: Effects, ends: Tensor) -> Tensor:
+def within_reach(problem: Problem, engine: Engine | None, ends: Tensor) -> Tensor:
     """The nodes whose removal alone can change the output at `ends`; all where the frontier is unknown."""
-    problem = effects.problem
-    if effects.engine is None or effects.engine.program.output.depth >= EVERYWHERE:
+    if engine is None or engine.program.output.depth >= EVERYWHERE:
         return torch.arange(problem.num_nodes)
     # Where the plan's own steps carry a change, whichever way its edges are read.
-    source, target = effects.engine.program.hops()
+    source, target = engine.program.hops()
     near = torch.zeros(problem.num_nodes, dtype=torch.bool, device=source.device)
     near[ends] = True
-    for _ in range(effects.engine.program.output.depth):
+    for _ in range(engine.program.output.depth):
         near[source[near[target]]] = True
     # Where the model takes another branch without a node, everything may change.
     every = torch.arange(problem.num_nodes)
-    return (
-        (near.cpu() | effects.engine.program.guards.broken(EditBatch.remove_nodes(every)))
-        .nonzero()
-        .flatten()
-    )
+    broken = engine.program.guards.broken(EditBatch.remove_nodes(every))
+    return (near.cpu() | broken).nonzero().flatten()

@@ -8,7 +8,6 @@ most nodes are and not only at the hubs which rule Pearson's correlation.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,9 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from nora.engine.effects import Effects
+from nora.graph.edit_batch import EditBatch
 from nora.methods import METHODS
+from nora.methods.auto import Budget
+from nora.methods.exact import engine_for
 from nora.progress import progress_bar
+from nora.questions.score import Batch, score
 from nora.questions.session import Session
 from nora.results.agreement import pearson, spearman
 from nora.results.exactness import YARDSTICKS, is_exact
@@ -66,16 +68,18 @@ def refined(
     steps = min(first, len(scored)) + len(sample)
     bar = progress_bar("the first nodes and a sample, exactly", steps, progress)
     with bar as advance, problem.evaluating(), torch.no_grad():
-        effects = Effects.prepare(problem, session.prepared, "exact", first + len(sample))
+        every = EditBatch.remove_nodes(torch.from_numpy(scored))
+        ready = engine_for(problem, session.prepared, every, count=first + len(sample))
         # From here on: of a large graph, the passes that an engine is compared with take longer than that.
-        deadline = time.perf_counter() + max(SECONDS, SHARE * scores.seconds)
+        budget = Budget(max(SECONDS, SHARE * scores.seconds), least)
 
         def compute(nodes: np.ndarray) -> None:
-            for part, found in effects.totals(torch.from_numpy(nodes)):
-                exact[part.cpu().numpy()] = found.detach().cpu().double().numpy()
+            batch = Batch.nodes(torch.from_numpy(nodes))
+            for part, found, _ in score(session, problem, batch, ready=ready):
+                exact[part.numpy()] = found[:, 0].double().numpy()
                 advance(len(part))
 
-        _in_parts(compute, sample, deadline, min(least, len(sample)))
+        _in_parts(compute, sample, budget)
         known = sample[~np.isnan(exact[sample])]
         facts = _agreement(values[known], exact[known])
         values = values * facts["scale"]
@@ -84,9 +88,9 @@ def refined(
                 now = np.where(np.isnan(exact), values, exact)
                 order = scored[np.argsort(-now[scored], kind="stable")][:wanted]
                 left = order[np.isnan(exact[order])]
-                if not len(left) or (wanted > least and time.perf_counter() > deadline):
+                if not len(left) or budget.over(wanted - 1):
                     break
-                compute(left[:AT_ONCE] if effects.engine is not None else left[:1])
+                compute(left[: AT_ONCE if ready[0] is not None else 1])
     done = np.flatnonzero(~np.isnan(exact))
     new = scores.scores.detach().cpu().double().clone()
     new[:] = torch.from_numpy(np.where(np.isnan(exact), values, exact))
@@ -115,11 +119,11 @@ def _spread(order: np.ndarray, seed: int) -> np.ndarray:
     return order[((np.arange(SAMPLED) + start) * len(order) / SAMPLED).astype(int)]
 
 
-def _in_parts(compute: Any, nodes: np.ndarray, deadline: float, least: int) -> None:
+def _in_parts(compute: Any, nodes: np.ndarray, budget: Budget) -> None:
     """All nodes, in an order that is spread over the ranking whenever the time is up."""
     shuffled = np.random.default_rng(0).permutation(nodes)
     for at in range(0, len(shuffled), AT_ONCE):
-        if at >= least and time.perf_counter() > deadline:
+        if budget.over(at):
             break
         compute(shuffled[at : at + AT_ONCE])
 

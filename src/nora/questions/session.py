@@ -12,7 +12,7 @@ from nora.engine.store.folder import Check
 from nora.graph.edits import Edits
 from nora.graph.node_index import Graph, Nodes
 from nora.model.known_influences import Labels
-from nora.model.measuring import Asked, By, is_definition
+from nora.model.measuring import Asked, By
 from nora.model.task import Task
 from nora.questions.checked import Checked
 from nora.results.effect import Effect
@@ -111,16 +111,19 @@ class Session(Checked):
         See `nora.influence`.
         """
         from nora.questions.influence import score_nodes
-        from nora.questions.node_measures import score_by_measures
 
-        if is_definition(measure, by):
-            return score_nodes(
-                self, method, nodes, labels, checkpoint, key, progress, options, executor
-            )
-        if labels is not None:
-            raise ValueError("methods that learn from labels tell the change of predictions only")
-        return score_by_measures(
-            self, method, nodes, measure, by, checkpoint, key, progress, options, executor
+        return score_nodes(
+            self,
+            method,
+            nodes=nodes,
+            labels=labels,
+            checkpoint=checkpoint,
+            measure=measure,
+            by=by,
+            key=key,
+            executor=executor,
+            progress=progress,
+            options=options,
         )
 
     def edge_influence(
@@ -143,7 +146,16 @@ class Session(Checked):
         from nora.questions.edge_influence import score_edges
 
         return score_edges(
-            self, edges, method, measure, by, checkpoint, key, progress, options, executor
+            self,
+            edges,
+            method,
+            measure=measure,
+            by=by,
+            checkpoint=checkpoint,
+            key=key,
+            executor=executor,
+            progress=progress,
+            options=options,
         )
 
     def what_if(

@@ -16,14 +16,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from nora.engine.exec.shards import MissingError, Schedule, in_shards
 from nora.engine.store.folder import MANIFEST
 from nora.files import read_json
-from nora.graph.edit_batch import EditBatch
 from nora.machine import usable_cores
+from nora.methods.exact import Scored
 from nora.model import Problem
+from nora.questions.score import Batch, Parts
 from nora.questions.session import Session
 from nora.questions.workers import Answered, Question, answer_in_pool, session_parts
 from nora.stacklevel import warn
@@ -103,6 +105,7 @@ class Spread:
     Attributes:
         session: The session.
         executor: Who works.
+        question: What is asked.
         key: As in `nora.influence`.
         fallbacks: Why full passes were taken, if any were.
         shards: How many shards were done.
@@ -110,6 +113,7 @@ class Spread:
 
     session: Session
     executor: Any
+    question: Question
     key: str | None = None
     fallbacks: list[str] = field(default_factory=list)
     shards: int = 0
@@ -121,22 +125,16 @@ class Spread:
             told["fallback"] = self.fallbacks[0]
         return told
 
-    def answers(
-        self,
-        question: Question,
-        ids: Tensor,
-        problem: Problem,
-        parts: list[Tensor] | None = None,
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    def answers(self, batch: Batch, problem: Problem, at_once: int | None = None) -> Parts:
         """Yield `(ids, values [n, columns])` as shards finish.
 
         Args:
-            question: What is asked.
-            ids: Nodes, or places of edges.
+            batch: What is removed.
             problem: The question, of which the engine tells what each removal costs.
-            parts: Places in `ids` of shards that are given, instead of those that a schedule cuts.
+            at_once: So many, in this order, make a shard, instead of those that a schedule cuts.
         """
-        executor, question = self.executor, replace(question, count=len(ids))
+        ids = batch.ids
+        executor, question = self.executor, replace(self.question, count=len(ids))
         cluster = cast(Cluster, executor) if isinstance(executor, Cluster) else None
         workers = cluster.workers if cluster else lambda: _workers(executor)
         dumps = cluster.dumps if cluster else pickle.dumps
@@ -146,10 +144,8 @@ class Spread:
         folder = self.session.folder
         assert folder is not None, "see kept_for"
         folder = folder.absolute()
-        removals = EditBatch.remove_nodes(ids)
-        if question.of == "edges":
-            removals = EditBatch.remove_edges(*self.session.edge_units).pick(ids)
-        cost = self.session.prepared.engine(problem, removals=len(ids)).cost_of(removals)
+        engine = self.session.prepared.engine(problem, removals=len(ids))
+        cost = engine.cost_of(batch.removals)
         schedule = Schedule(cost, workers())
         digest = hashlib.sha256(sent).hexdigest() + read_json(folder / MANIFEST)["sha256"]
 
@@ -161,11 +157,12 @@ class Spread:
 
         with cluster.sending(folder) if cluster else nullcontext():
             try:
-                found = in_shards(submit, parts or schedule, lambda: AHEAD * workers(), lost)
+                given = torch.arange(len(ids)).split(at_once) if at_once else schedule
+                found = in_shards(submit, given, lambda: AHEAD * workers(), lost)
                 for which, answered in found:
                     schedule.learn(float(cost[which].sum()), answered.seconds)
                     self._note(answered)
-                    yield ids[which], answered.values
+                    yield Scored(ids[which], answered.values)
             except MissingError as missing:
                 gone = ids[missing.which].sort().values
                 raise IncompleteError(_told(gone, question.of, str(missing)), gone) from missing
@@ -174,24 +171,13 @@ class Spread:
                     "a worker process has ended (killed, or out of memory), and with it the executor: make a "
                     "new one and ask again; with checkpoint= finished parts are kept"
                 ) from error
+        return self.facts()
 
     def _note(self, answered: Answered) -> None:
         self.shards += 1
         if answered.fallback and not self.fallbacks:
             warn(f"exact falls back to brute force: {answered.fallback}", RuntimeWarning)
         self.fallbacks += [answered.fallback] if answered.fallback else []
-
-
-def spread_out(
-    session: Session,
-    executor: Any,
-    question: Question,
-    ids: Tensor,
-    problem: Problem,
-    key: str | None,
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield `(ids, values [n, columns])` as others compute them; see `Spread.answers`."""
-    return Spread(session, executor, key).answers(question, ids, problem)
 
 
 @contextmanager

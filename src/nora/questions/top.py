@@ -10,7 +10,7 @@ until no node that is left could enter the top `k`, or the budget ends.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,21 +20,21 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from nora.arguments import check_number, check_whole
-from nora.engine.effects import Effects
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.ir.op import EVERYWHERE
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.methods import METHODS
+from nora.methods.auto import Budget
+from nora.methods.exact import engine_for
 from nora.model import Problem, Transform
 from nora.model.calling import Forward
-from nora.model.measuring import Asked, Measuring
+from nora.model.measuring import Asked
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
-from nora.progress import progress_bar
-from nora.questions.influence import bind_options, collect
-from nora.questions.measured import How, one_measure, totals_of
+from nora.questions.influence import bind_options
+from nora.questions.score import Batch, collected, method_parts, one_measure, score
 from nora.questions.session import Session
 from nora.questions.spread import Spread, kept_for
 from nora.questions.workers import Question
@@ -129,10 +129,9 @@ def certified_top(
     """See `top`."""
     check_whole("k", k)
     check_number("budget", budget)
+    Budget(budget)  # refused before any work
     if not 1 <= k <= session.num_nodes:
         raise ValueError(f"k must lie between 1 and {session.num_nodes} nodes, got {k}")
-    if not budget > 0:
-        raise ValueError(f"budget must be positive, got {budget}")
     start = time.perf_counter()
     asked = session.problem()
     problem, measuring = one_measure(session, asked, measure, "top ranks")
@@ -140,25 +139,37 @@ def certified_top(
     largest = None if measuring.definition else what.largest
     exact = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
     with problem.evaluating(), torch.no_grad(), kept_for(session, executor):
-        effects = Effects.prepare(problem, session.prepared, "exact", problem.num_nodes)
-        bound = reach_bound(problem, effects.engine, largest)
-        screen, screened, error, screening = _screened(session, asked, screen, effects, progress)
+        ready = engine_for(problem, session.prepared, EditBatch.remove_nodes(problem.nodes))
+        bound = reach_bound(problem, ready[0], largest)
+        screen, screened, error, screening = _screened(session, asked, screen, ready[0], progress)
         # What cannot matter comes last, however the screening sees it.
         order = torch.minimum(screened.double(), bound * (1 if largest is None else torch.inf))
         order = order.nan_to_num(0.0).argsort(descending=True)
-        deadline = time.perf_counter() + budget
-        with progress_bar("top: refining", problem.num_nodes, progress) as advance:
-            if executor is None:
-                refined = _here(effects, order, measuring)
-            else:
-                refined = _by_others(session, executor, order, problem, measure)
-            for nodes, scores in refined:
-                exact[nodes] = scores.cpu().double()
-                advance(len(nodes))
-                ended = time.perf_counter() >= deadline and int((~exact.isnan()).sum()) >= k
-                if ended or _settled(exact.abs(), bound, k):
-                    refined.close()
-                    break
+        spread = None
+        if executor is not None:
+            spread = Spread(session, executor, Question("nodes", measure))
+        at_once = 1 if spread is None and ready[0] is None else AT_ONCE
+        limit, done, looked = Budget(budget, k), 0, 0
+        refined = score(
+            session,
+            problem,
+            Batch.nodes(order),
+            measuring,
+            at_once=at_once,
+            ready=ready,
+            spread=spread,
+            label="top: refining",
+            progress=progress,
+        )
+        for nodes, values, _ in refined:
+            exact[nodes] = values[:, 0].cpu().double()
+            done += len(nodes)
+            if done - looked < at_once:
+                continue  # how parts are cut must not decide when to stop
+            looked = done
+            if limit.over(done) or _settled(exact.abs(), bound, k):
+                refined.close()
+                break
     left = exact.isnan()
     rest = float(bound[left].max()) if bool(left.any()) else 0.0
     best = exact.abs().nan_to_num(-1.0).argsort(descending=True, stable=True)[:k]
@@ -191,42 +202,24 @@ def _confidence(exact: Tensor, screened: Tensor, error: Tensor | None, k: int) -
     return float(np.clip(1 - exceeds.sum(), 0.0, 1.0))
 
 
-def _here(
-    effects: Effects, order: Tensor, measuring: Measuring
-) -> Generator[tuple[Tensor, Tensor], None, None]:
-    """Yield nodes and their sums, part after part, every node removed by itself."""
-    for nodes in order.split(AT_ONCE if effects.engine is not None else 1):
-        parts = list(totals_of(effects, nodes, None if measuring.definition else measuring))
-        ids, sums = zip(*parts, strict=True)
-        yield torch.cat(ids), torch.cat(sums)
-
-
-def _by_others(
-    session: Session, executor: Any, order: Tensor, problem: Problem, measure: Asked
-) -> Generator[tuple[Tensor, Tensor], None, None]:
-    """The same as an executor computes them, part after part."""
-    places = list(torch.arange(len(order)).split(AT_ONCE))
-    question = Question("nodes", measure, None, How().memory)
-    for nodes, values in Spread(session, executor).answers(question, order, problem, places):
-        yield nodes, values[:, 0]
-
-
 def _screened(
-    session: Session, problem: Problem, screen: str, effects: Effects, progress: bool
+    session: Session, problem: Problem, screen: str, engine: Engine | None, progress: bool
 ) -> tuple[str, Tensor, Tensor | None, float]:
     """The method that orders the candidates, its scores and standard errors `[N]`, and its seconds."""
     # What needs the engine would take as long as scoring all nodes, and gradients want full precision.
-    followed = effects.engine is not None and effects.before.dtype in FLOATS
+    followed = engine is not None and engine.before.dtype in FLOATS
     options: dict[str, Any] = {}
     if screen == "auto":
-        samples = effects.engine is not None and bool(effects.engine.worth.rows)
+        samples = engine is not None and bool(engine.worth.rows)
         screen, options = ("exact", {"tolerance": SCREENED}) if samples else ("cauchy", {})
     if not followed and METHODS[screen].facts.uses_model:
         screen, options = "pagerank", {}
     start = time.perf_counter()
     if session.restricted and not METHODS[screen].facts.uses_targets:
         entry = METHODS[screen]
-        scores, _, _ = collect(entry, replace(problem, targets=None), bind_options(entry, {}))
+        asked = replace(problem, targets=None)
+        parts = method_parts(entry, asked, bind_options(entry, {}), session.prepared)
+        scores = collected(parts, problem.num_nodes, 1)[0][:, 0]
         return screen, scores, None, time.perf_counter() - start
     found = session.influence(screen, progress=progress, **options)
     return screen, found.scores, found.stderr, time.perf_counter() - start

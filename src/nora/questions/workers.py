@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -18,12 +18,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.choice import pick_backend
-from nora.graph.edit_batch import EditBatch
-from nora.methods import METHODS
-from nora.model.measuring import is_definition
-from nora.questions.influence import bind_options, collect
-from nora.questions.measured import How, measuring_of, prepared_effects, sums_of
+from nora.methods.exact import How
+from nora.questions.score import Batch, collected, measuring_of, score
 from nora.questions.session import Session
 
 
@@ -127,23 +123,10 @@ def _end_with_the_driver() -> None:
 
 
 def _sums(session: Session, question: Question, ids: Tensor) -> tuple[Tensor, str]:
-    if question.of == "nodes" and is_definition(question.measure, question.by):
-        problem = replace(session.problem(), nodes=ids.sort().values)
-        entry = METHODS["exact"]
-        backend = pick_backend("auto", problem, question.count).__name__.rpartition(".")[2]
-        how_ = {"memory": question.memory, "workers": 1, "verify": 0, "backend": backend}
-        options = bind_options(entry, how_)
-        with problem.evaluating():
-            scores, _, facts = collect(entry, problem, options, session.prepared)
-        return scores[ids].unsqueeze(1), str(facts.get("fallback", ""))
-    how = How(memory=question.memory, workers=1)
     problem, measuring = measuring_of(session, session.problem(), question.measure, question.by)
-    removals = EditBatch.remove_nodes(ids)
-    if question.of == "edges":
-        removals = EditBatch.remove_edges(*session.edge_units).pick(ids)
-    found = torch.full((len(ids), len(measuring.columns)), float("nan"), dtype=torch.double)
+    batch = Batch.nodes(ids) if question.of == "nodes" else Batch.edges(session, ids)
+    how = How(memory=question.memory, workers=1, verify=0)  # the driver has verified it
     with problem.evaluating(), torch.no_grad():
-        effects = prepared_effects(session, problem, "exact", question.count, how)
-        for which, values in sums_of(effects, removals, measuring, how):
-            found[which] = values.double()
-    return found, ""
+        parts = score(session, problem, batch, measuring, how=how, count=question.count)
+        table, facts = collected(parts, int(ids.max()) + 1, len(measuring.columns))
+    return table[ids], str(facts.get("fallback", ""))

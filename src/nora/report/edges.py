@@ -6,16 +6,15 @@ and the page says how many were removed.
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from nora.engine.effects import Effects
-from nora.graph.edit_batch import EditBatch
+from nora.methods.auto import Budget
+from nora.methods.exact import engine_for
 from nora.progress import progress_bar
-from nora.questions.measured import How, measuring_of, sums_of, why_not_followed
+from nora.questions.score import Batch, measuring_of, score
 from nora.questions.session import Session
 
 LISTED = 100
@@ -68,24 +67,21 @@ def first_edges(
     at_ends = torch.from_numpy(np.nan_to_num(influence)).double()[ends].sum(dim=0)
     order = at_ends.argsort(descending=True, stable=True)
     found = torch.full((len(order), 2), float("nan"), dtype=torch.double)
-    removals = EditBatch.remove_edges(*session.edge_units)
     problem, measuring = measuring_of(session, session.problem(), ["change", "flips"], None)
     bar = progress_bar("influential edges, as many as there is time for", len(order), progress)
     with bar as advance, problem.evaluating(), torch.no_grad():
-        asked = min(len(order), REMOVED)
-        effects = Effects.prepare(problem, session.prepared, "exact", asked)
-        if effects.engine is not None and why_not_followed(effects.engine, removals):
-            effects = replace(effects, engine=None)
+        batch, asked = Batch.edges(session, order), min(len(order), REMOVED)
+        ready = engine_for(problem, session.prepared, batch.removals, count=asked)
         # Comparing with the definition has taken passes: it is done whatever the time.
-        deadline = time.perf_counter() + SECONDS
-        scored, at_once = 0, AT_FIRST if effects.engine is not None else 1
-        while scored < len(order) and not (scored and time.perf_counter() > deadline):
-            part = order[scored : scored + at_once]
-            for which, values in sums_of(effects, removals.pick(part), measuring, How()):
-                found[part[which.cpu()]] = values
+        budget = Budget(SECONDS, least=1)
+        scored, at_once = 0, AT_FIRST if ready[0] is not None else 1
+        while scored < len(order) and not budget.over(scored):
+            part = batch.pick(torch.arange(scored, min(scored + at_once, len(order))))
+            for edges, values, _ in score(session, problem, part, measuring, ready=ready):
+                found[edges] = values
             scored += len(part)
             advance(len(part))
-            at_once = min(2 * at_once, AT_ONCE) if effects.engine is not None else 1
+            at_once = min(2 * at_once, AT_ONCE) if ready[0] is not None else 1
     change, flips = found.nan_to_num().numpy().T
     first = np.argsort(-change, kind="stable")[:most]
     first = first[change[first] > 0]

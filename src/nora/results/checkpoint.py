@@ -206,6 +206,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         check_count(manifest["num_nodes"])
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{path} is not readable as a checkpoint: {error}") from error
+    options = manifest["fingerprint"].get("options")
+    if isinstance(options, dict) and options.get("pruning") == "random":
+        del options["pruning"]  # an option of before, by its default
     return manifest
 
 

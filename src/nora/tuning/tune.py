@@ -31,7 +31,8 @@ from nora.model.checks import check_model
 from nora.model.known_influences import Labels
 from nora.model.task import Task
 from nora.progress import progress_bar
-from nora.questions.influence import bind_options, collect
+from nora.questions.influence import bind_options
+from nora.questions.score import collected, method_parts
 from nora.results.agreement import pearson
 from nora.tuning.searches import SEARCHES
 
@@ -257,7 +258,8 @@ def _worth(entry: MethodEntry, problems: Sequence[Problem]) -> Callable[[dict[st
         scores: list[Tensor] = []
         for problem in problems:
             asked = replace(problem, nodes=torch.arange(problem.num_nodes))
-            found, _, details = collect(entry, asked, bound)
+            table, details = collected(method_parts(entry, asked, bound), asked.num_nodes, 1)
+            found = table[:, 0]
             scores.append(found)
             values.append(details.get("held_back_pearson", float("nan")))
         total = torch.stack(scores).sum(dim=0)

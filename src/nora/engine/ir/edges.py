@@ -360,12 +360,6 @@ class Edges:
     def _matrices(self) -> dict[torch.dtype, Tensor]:
         return {}
 
-    def typical(self, size: Tensor) -> float:
-        """Mean of the messages' sizes `[N]`, over the nodes that send any that are not zero."""
-        indptr = self.by_source[0]
-        sends = (indptr[1:] > indptr[:-1]) & (size > 0)
-        return float(size[sends].mean()) if bool(sends.any()) else 0.0
-
 
 def well_behaved(weight: Tensor) -> bool:
     """Whether degrees can be corrected by differences: no sum of weights is smaller than its parts."""

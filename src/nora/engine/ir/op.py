@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -98,16 +98,6 @@ class Value:
         return self.op.at(rows)
 
 
-class Passing(Protocol):
-    """A op that passes messages."""
-
-    edges: Edges
-
-    @property
-    def typical(self) -> float:
-        """The usual size of a message, by which a tolerance is measured."""
-
-
 @dataclass(frozen=True)
 class Chunk:
     """One chunk of removals on its way through the program."""
@@ -115,7 +105,6 @@ class Chunk:
     removals: EditBatch
     num_nodes: int
     backend: Backend
-    tolerance: float = 0.0
     tally: Tally = field(default_factory=Tally)
     gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     deltas: dict[int, EdgeDelta] = field(default_factory=dict)
@@ -137,31 +126,9 @@ class Chunk:
         removals = self.removals
         return ChangedRows(torch.zeros_like(removals.ptr), removals.node[:0], torch.empty(0))
 
-    def sources(self, op: Passing, changed: ChangedRows, y: Tensor) -> tuple[Tensor, ...]:
-        """Whose messages change, less those whose change is below the tolerance."""
-        edges = op.edges
-        sources = self.backend.find_sources(edges, self.removals, changed, self.delta(edges))
-        if self.tolerance <= 0:
-            return sources
-        ptr, source, row, scale = sources
-        size = self.backend.message_change(edges, sources, y, changed.rows)
-        size = size / max(op.typical, 1e-300)
-        keep = (size >= self.tolerance) | (row == -2)  # what was removed is missed in any case
-        self.tally.mass += float(size.sum())
-        self.tally.pruned += float(size[~keep].sum())
-        return _passed(keep)[ptr], source[keep], row[keep], scale[keep]
-
-    def retained(
-        self, sources: tuple[Tensor, ...], inputs: Sequence[ChangedRows]
-    ) -> tuple[tuple[Tensor, ...], Sequence[ChangedRows]]:
-        """The sources, and the changed rows that are among them: what was pruned counts as unchanged."""
-        ptr, source, row, scale = sources
-        own = row >= 0
-        if self.tolerance <= 0 or int(own.sum()) == len(inputs[0]):
-            return sources, inputs
-        at, node, ends = row[own], source[own], _passed(own)[ptr]
-        row = torch.where(own, own.cumsum(0) - 1, row)
-        return (ptr, source, row, scale), [ChangedRows(ends, node, c.rows[at]) for c in inputs]
+    def sources(self, edges: Edges, changed: ChangedRows) -> tuple[Tensor, ...]:
+        """Whose messages change."""
+        return self.backend.find_sources(edges, self.removals, changed, self.delta(edges))
 
     def receivers(self, sources: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """The changed nodes among the sources (`ptr`, `node`): what they hear must be weighed anew."""

@@ -79,12 +79,6 @@ class Aggregate(Op):
         self.added = plus
         self.unit, self.size = made_once("sizes", lambda: _sizes(y.whole(), total))
 
-    @cached_property
-    def typical(self) -> float:
-        """The usual size of a message, by which a tolerance is measured."""
-        size = self.inputs[0].whole().abs().sum(1, dtype=torch.double)
-        return self.edges.typical(size * self.edges.right)
-
     def settle(self) -> None:
         """See `Op.settle`."""
         near = 2 if self.edges.normalise == "sym" else 1
@@ -120,7 +114,7 @@ class Aggregate(Op):
             )
         if chunk.draws is not None and isinstance(self.added, Value):
             more = folded(more, self.added)
-        sources = chunk.sources(self, rows, y)
+        sources = chunk.sources(self.edges, rows)
         sources, rows = chunk.backend.messages_that_count(self.edges, sources, rows, y)
         reach, tied = _reached(chunk, self.edges, sources, (more.ptr, more.node))
         weight = None
@@ -203,11 +197,6 @@ class Attend(Op):
         self.edges = edges
         self.base = base
 
-    @cached_property
-    def typical(self) -> float:
-        """See `Aggregate.typical`."""
-        return self.edges.typical(self.base.y.abs().flatten(1).sum(1, dtype=torch.double))
-
     def settle(self) -> None:
         """See `Op.settle`."""
         self.output.depth = max(0, *(value.depth for value in self.inputs)) + 1
@@ -222,8 +211,7 @@ class Attend(Op):
         if chunk.draws is not None:
             inputs, often = weighted_alike(self, inputs)
         inputs = chunk.align(self.inputs, inputs)
-        sources = chunk.sources(self, inputs[0], self.base.y)
-        sources, inputs = chunk.retained(sources, inputs)
+        sources = chunk.sources(self.edges, inputs[0])
         reach, tied = _reached(chunk, self.edges, sources, chunk.receivers(sources))
         weight = None
         if chunk.draws is not None:

@@ -1,0 +1,360 @@
+"""The loop behind every question that scores many removals: nodes or edges, by any method and any measures.
+
+`score` yields finished parts and does for all of them what is the same: who computes (this process, an
+executor, a method of its own), what is kept in a checkpoint at once, and the progress bar. `collected` runs
+it to the end. What decides between exact, estimate and full passes is `nora.methods.auto.Budget` and
+`nora.methods.exact.engine_for`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from nora.arguments import path_of
+from nora.engine.effects import check_method
+from nora.engine.prepared import Prepared
+from nora.graph.edit_batch import EditBatch
+from nora.methods import METHODS, MethodEntry, Part
+from nora.methods.exact import EXACTLY, How, Measures, Ready, Scored, parts_of, passes
+from nora.model import Problem
+from nora.model.content import content_digest
+from nora.model.fingerprint import fingerprint
+from nora.model.measuring import (
+    Asked,
+    By,
+    Measuring,
+    groups_of,
+    is_definition,
+    items_of,
+    measures_of,
+)
+from nora.progress import progress_bar
+from nora.registry import nearest
+from nora.results.checkpoint import Shards
+
+if TYPE_CHECKING:
+    from nora.questions.session import Session
+    from nora.questions.spread import Spread
+
+# Finished parts; facts about the run are returned at the end.
+Parts = Generator[Scored, None, dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Removals that are scored one by one, and what stands for each in results.
+
+    Attributes:
+        of: `nodes` or `edges`.
+        ids: Nodes by global ids, or places in the list of all edges `[n]`.
+        removals: What goes with each `[n]`.
+    """
+
+    of: Literal["nodes", "edges"]
+    ids: Tensor
+    removals: EditBatch
+
+    @staticmethod
+    def nodes(ids: Tensor) -> Batch:
+        """Every node by itself."""
+        ids = ids.cpu()
+        return Batch("nodes", ids, EditBatch.remove_nodes(ids))
+
+    @staticmethod
+    def edges(session: Session, places: Tensor) -> Batch:
+        """Every edge by itself."""
+        return Batch("edges", places, EditBatch.remove_edges(*session.edge_units).pick(places))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def pick(self, which: Tensor) -> Batch:
+        """Some of them `[m]`, in this order."""
+        return Batch(self.of, self.ids[which], self.removals.pick(which))
+
+    def kept(self, ids: Tensor) -> Batch:
+        """Those whose ids are among these."""
+        return self.pick(torch.isin(self.ids, ids).nonzero().flatten())
+
+
+def score(
+    session: Session,
+    problem: Problem,
+    batch: Batch,
+    measures: Measures = None,
+    *,
+    method: str = "exact",
+    how: How = EXACTLY,
+    options: dict[str, Any] | None = None,
+    count: int | None = None,
+    at_once: int | None = None,
+    ready: Ready | None = None,
+    spread: Spread | None = None,
+    shards: Shards | None = None,
+    label: str = "",
+    progress: bool = False,
+) -> Parts:
+    """Yield finished parts: ids, values, and standard errors of estimates.
+
+    Returns facts about the run. The model is to be in eval mode, without gradients (`problem.evaluating()`).
+
+    Args:
+        session: The session.
+        problem: The question: which predictions and classes count.
+        batch: What is removed.
+        measures: What is made of the predictions that change; None for the definition.
+        method: `exact`, `brute`, or any other method of nodes.
+        how: How `exact` and `brute` do the work.
+        options: The options of any other method.
+        count: How many removals will be asked about in all, where these are some of them.
+        at_once: Finish so many, in the batch's order, before the next are begun; by default the costliest go
+            first.
+        ready: What `engine_for` has returned, where it was called before.
+        spread: Who computes, if not this process.
+        shards: The checkpoint that finished parts are kept in.
+        label: What the progress bar shows.
+        progress: Show a progress bar.
+    """
+    if measures is not None:
+        check_method(method)
+    pieces = [batch]
+    if at_once is not None:
+        pieces = [batch.pick(some) for some in torch.arange(len(batch)).split(at_once)]
+    if spread is not None:
+        parts = spread.answers(batch, problem, at_once)
+    elif method in ("exact", "brute"):
+        parts = _computed(session, problem, pieces, measures, method, how, count, ready)
+    else:
+        entry = METHODS[method]
+        parts = method_parts(entry, problem, options or {}, session.prepared)
+    return (
+        yield from finished(parts, len(batch), shards, label or f"{method}: removing", progress)
+    )
+
+
+def _computed(
+    session: Session,
+    problem: Problem,
+    pieces: Sequence[Batch],
+    measures: Measures,
+    method: str,
+    how: How,
+    count: int | None,
+    ready: Ready | None,
+) -> Parts:
+    """Yield the parts of all pieces as this process computes them, by `exact` or `brute`."""
+    count = sum(map(len, pieces)) if count is None else count
+    facts: dict[str, Any] = {}
+    for batch in pieces:
+        removals = batch.removals
+        if method == "brute":
+            parts: Any = passes(problem, removals, measures)
+        else:
+            parts = parts_of(problem, session.prepared, removals, measures, how, count, ready)
+        with closing(parts):
+            while True:
+                try:
+                    which, values, errors = next(parts)
+                except StopIteration as stop:
+                    facts = stop.value or {}
+                    break
+                yield Scored(batch.ids[which], values, errors)
+    return facts
+
+
+def finished(
+    parts: Iterator[Scored], total: int, shards: Shards | None, label: str, progress: bool
+) -> Parts:
+    """Yield finished parts on; each is kept at once, so that an interruption loses little."""
+    with progress_bar(label, total, progress) as advance:
+        try:
+            while True:
+                try:
+                    part = next(parts)
+                except StopIteration as stop:
+                    return dict(stop.value or {})
+                if shards is not None:
+                    shards.add(part.which, columns_of(part, len(shards.columns)))
+                advance(len(part.which))
+                yield part
+        finally:
+            # First what is finished: closing waits for chunks that are still running.
+            if shards is not None:
+                shards.flush()
+            if inspect.isgenerator(parts):
+                parts.close()
+
+
+def columns_of(part: Scored, columns: int) -> Tensor:
+    """A part's values `[m, columns]`, the last of which are its standard errors if there is one more."""
+    values: Tensor = part.values.detach().cpu()
+    if columns == values.size(1):
+        return values
+    # A part without errors is exact.
+    off = torch.zeros_like(values[:, 0]) if part.errors is None else part.errors.detach().cpu()
+    return torch.cat([values, off.to(values.dtype).unsqueeze(1)], dim=1)
+
+
+def collected(parts: Parts, size: int, columns: int) -> tuple[Tensor, dict[str, Any]]:
+    """All parts as a table `[size, columns]`, NaN where nothing was scored, and facts about the run."""
+    table: Tensor | None = None
+    while True:
+        try:
+            part = next(parts)
+        except StopIteration as stop:
+            if table is None:
+                table = torch.full((size, columns), float("nan"))
+            return table, stop.value or {}
+        values = columns_of(part, columns)
+        if table is None:
+            table = torch.full((size, columns), float("nan"), dtype=values.dtype)
+        table[part.which] = values
+
+
+def method_parts(
+    entry: MethodEntry, problem: Problem, options: dict[str, Any], prepared: Prepared | None = None
+) -> Parts:
+    """Yield what a method of nodes returns or yields, checked, as parts."""
+    given = (prepared or Prepared(),) if entry.facts.uses_engine else ()
+    result = entry.value(problem, *given, **options)
+    if isinstance(result, Tensor):
+        whole = _checked(entry.name, result.detach().cpu(), problem.num_nodes)
+        yield Scored(problem.nodes.cpu(), whole[problem.nodes.cpu()].unsqueeze(1))
+        return {}
+    parts = _parts_in(entry.name, result)
+    try:
+        while True:
+            try:
+                ids, scores, *errors = next(parts)
+            except StopIteration as stop:
+                return stop.value or {}
+            scores = _checked(entry.name, scores.detach().cpu(), len(ids))
+            yield Scored(ids.cpu(), scores.unsqueeze(1), errors[0] if errors else None)
+    finally:
+        if inspect.isgenerator(parts):
+            parts.close()
+
+
+def _checked(method: str, scores: Tensor, count: int) -> Tensor:
+    """What a method returned for so many nodes, as numbers with a point."""
+    if scores.shape != (count,):
+        raise ValueError(
+            f"the method {method!r} must give one score per node, [{count}]; it gave "
+            f"{list(scores.shape)}"
+        )
+    return scores if scores.is_floating_point() else scores.to(torch.get_default_dtype())
+
+
+def _parts_in(method: str, result: Any) -> Iterator[Part]:
+    """The finished parts that a method yields."""
+    if not isinstance(result, Iterable) or isinstance(result, str):
+        raise TypeError(
+            f"the method {method!r} must return a tensor of scores or yield parts (node ids, scores); it "
+            f"returned {type(result).__name__}"
+        )
+    return _pairs(method, result) if isinstance(result, Sequence) else iter(result)
+
+
+def _pairs(method: str, result: Sequence[Any]) -> Iterator[Part]:
+    for part in result:
+        if not isinstance(part, tuple) or not all(isinstance(one, Tensor) for one in part):
+            raise TypeError(
+                f"the method {method!r} returned a list of {type(part).__name__}: return a tensor of "
+                "scores, or parts (node ids, scores)"
+            )
+        yield part
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A folder that keeps finished parts.
+
+    Attributes:
+        folder: Where; None for nowhere.
+        key: A name that stands for what cannot be compared between two calls.
+        alone: Refuse a folder that another such driver is writing to.
+        edges: All edges of the graph, where edges are removed.
+    """
+
+    folder: str | Path | None
+    key: str | None = None
+    alone: bool = False
+    edges: Any = None
+
+    def open(
+        self, problem: Problem, method: str, telling: dict[str, Any], columns: Sequence[str]
+    ) -> Shards | None:
+        """The open folder, begun or continued; one that belongs to another run is refused."""
+        if self.folder is None:
+            return None
+        asked = fingerprint(problem, method, telling, self.key)
+        place = path_of(self.folder, "checkpoint")
+        return Shards.open(place, asked, problem, columns, self.edges, self.alone)
+
+
+def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> How:
+    """Options as a question takes them, checked.
+
+    Args:
+        options: What was given.
+        what: What takes them, for messages.
+        known: The names it takes.
+    """
+    for key in options:
+        if key not in known:
+            raise TypeError(
+                f"{what} has no option {key!r}.{nearest(key, list(known))} It takes: "
+                f"{', '.join(known)}"
+            )
+    return How.of({name: value for name, value in options.items() if name != "budget"})
+
+
+def measuring_of(
+    session: Session, problem: Problem, asked: Asked, by: By | None
+) -> tuple[Problem, Measuring]:
+    """The question on the classes that its measures look at, and what is summed."""
+    classes = problem.task.counted_classes
+    every = replace(problem, task=problem.task.on_every_class())
+    with every.evaluating(), torch.no_grad():
+        items = items_of(every, every.predict(), classes, session.masks, session.class_names)
+    groups = groups_of(by, problem.data, items, session.class_names)
+    if is_definition(asked, by):
+        # The classes that count are then all that is predicted.
+        alone = measures_of("change", replace(items, classes=None))
+        return problem, Measuring(alone, problem.targets, definition=True)
+    return every, Measuring(measures_of(asked, items), problem.targets, groups)
+
+
+def one_measure(
+    session: Session, problem: Problem, asked: Asked, what: str
+) -> tuple[Problem, Measuring]:
+    """As `measuring_of`, where a question is about one measure only; `what` says so in messages."""
+    found, measuring = measuring_of(session, problem, asked, None)
+    if len(measuring.measures) > 1:
+        raise ValueError(
+            f"{what} by one measure, got {len(measuring.measures)}: {', '.join(measuring.measures)}"
+        )
+    return found, measuring
+
+
+def asked_for(measuring: Measuring, asked: Asked, by: By | None, key: str | None) -> dict[str, Any]:
+    """What a fingerprint and provenance tell of the measures; nothing where it is the definition."""
+    if measuring.definition:
+        return {}
+    told: dict[str, Any] = {"measure": list(measuring.measures)}
+    if by is not None:
+        told["by"] = by if isinstance(by, str) else content_digest({"by": by}, key=key)
+    single = isinstance(asked, str) or callable(asked)
+    each: Any = [asked] if single else getattr(asked, "values", lambda: asked)()
+    functions = [one for one in each if not isinstance(one, str)]
+    if functions:
+        told["functions"] = content_digest({"measure": functions}, key=key)
+    return told
