@@ -522,6 +522,13 @@ CASES = [
         edges=parquet(source=["a", "b"], target=["b", "c"], weight=[1.0, float("inf")]),
     ),
     Case(
+        "NaN among the features of a Parquet file",
+        noted="1 blank cell of f.parquet was filled with its column's mean",
+        features=parquet(id=list("abcd"), age=[1.0, float("nan"), 3.0, 3.5]),
+        names={"features": "f.parquet"},
+        check=lambda d: float(d.x[1, 0]) == 0,
+    ),
+    Case(
         "labels 1 and 1.0 in a Parquet file",
         labels=parquet(id=list("abcd"), label=[1.0, 1.0, 2.0, 2.0]),
         names={"labels": "l.parquet"},

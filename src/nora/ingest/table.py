@@ -240,7 +240,7 @@ class Wanted:
 
     role: str
     is_header: Header = lambda row: True
-    recognised: Header = lambda row: True
+    recognised: Header = lambda row: False
     meaning: frozenset[str] = frozenset()
     ignore: frozenset[str] = frozenset()
     label_column: str | None = None
