@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from nora.ingest.table import Column, Table
 
-# What other programs write into a numeric cell that is not known.
+# What other programs write into a numeric cell that is not known, in upper or lower case.
 UNKNOWN = ("", "na", "n/a", "nan", "null", "none", "?")
 # 1,5 and 351,75; 1.967 and 1.234.567; 1.967,14.
 COMMA = r"[+-]?\d+,\d+"

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from nora.ingest.formats import kind_of
+from nora.ingest.numbers import UNKNOWN
 from nora.ingest.opening import check_text, content_of
 from nora.ingest.table import Column, Table, Wanted, canonical, checked_table, smallest
 from nora.limits import check_fits
@@ -34,8 +35,6 @@ BLOCK, WIDE_BLOCK = 1 << 20, 1 << 23
 WIDE, TRIES = 20, 4
 # Bytes in memory for each byte of a file that is read as text, or rewritten before.
 AS_TEXT, REWRITTEN = 3, 6
-# What other programs write into a numeric cell that is not known.
-UNKNOWN = ["", "NA", "na", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none", "?"]
 
 # Blank lines and comments (`# …`, `% …`) at the top, and Excel's first line `sep=;`.
 TOP = re.compile(rb"(?:[ \t]*(?:[#%][ \t][^\n]*|[#%]?)\r?\n)+")
@@ -267,7 +266,7 @@ def _batches(
         pacsv.ConvertOptions(
             column_types=kinds,
             include_columns=chosen,
-            null_values=UNKNOWN,
+            null_values=[spelt(one) for one in UNKNOWN for spelt in (str, str.upper, str.title)],
             strings_can_be_null=False,
             true_values=[],
             false_values=[],
