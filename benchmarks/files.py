@@ -2,6 +2,7 @@
 
     python benchmarks/files.py                            # 100,000 nodes, typed and untyped, end to end
     python benchmarks/files.py reading                    # the same files, reading alone, in both forms
+    python benchmarks/files.py tables                     # one file of 48 MB as a table
     python benchmarks/files.py growth                     # 20 epochs, the edges once and ten times
     python benchmarks/files.py small                      # the example, Cora as files, 20,000 nodes
     python benchmarks/files.py accuracy                   # five seeds each of Cora, CiteSeer, PubMed, PureP
@@ -185,6 +186,19 @@ reading = read_graph(*paths)
 took = time.process_time() - start
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 print(json.dumps({"seconds": took, "peak_gb": peak}))
+"""
+
+TABLES = """
+import json, sys, time
+from pathlib import Path
+import pyarrow.csv
+from nora.ingest import read_graph
+from nora.ingest.formats import format_of
+from nora.ingest.table import Wanted
+paths = [Path(path) for path in sys.argv[1:]]
+start = time.process_time()
+tables = [format_of(path).read(path, Wanted("edges")) for path in paths]
+print(json.dumps({"seconds": time.process_time() - start}))
 """
 
 TRAIN = """
@@ -424,6 +438,29 @@ def reading(bench: Bench) -> None:
         bench.keep("reading", f"{form}, {bench.when}", measure)
 
 
+def tables(bench: Bench) -> None:
+    """A file of 48 MB read as a table, before it becomes a graph: a list of words, and one of edges."""
+    words = bench.files(bench.size)["words"]
+    edges = bench.files(replace(bench.size, edges=2 * bench.size.edges, features=50, words=3))
+    for what, path in (("words", words), ("edges", edges["edges"])):
+
+        def measure(path: Path = path) -> dict[str, Any]:
+            turns = [
+                (told_by(TABLES, [str(path)], None), told_by(BARE, [str(path)], None))
+                for _ in TURNS
+            ]
+            ratios = [one["seconds"] / bare["seconds"] for one, bare in turns]
+            return {
+                "megabytes": path.stat().st_size / 1e6,
+                "seconds": statistics.median(one["seconds"] for one, _ in turns),
+                "bare_read_seconds": statistics.median(bare["seconds"] for _, bare in turns),
+                "ratio": statistics.median(ratios),
+                "ratios": ratios,
+            }
+
+        bench.keep("tables", f"a list of {what}, {bench.when}", measure)
+
+
 def growth(bench: Bench) -> None:
     """The same nodes and words with more edges, and few epochs."""
     for times in (1, 10):
@@ -540,7 +577,7 @@ def _write_users(folder: Path) -> None:
     _write(folder / "labels.csv", "id,label", np.array(known).T)
 
 
-PARTS = {part.__name__: part for part in (large, reading, growth, small, accuracy, choice)}
+PARTS = {part.__name__: part for part in (large, reading, tables, growth, small, accuracy, choice)}
 
 
 def main() -> None:
@@ -566,7 +603,9 @@ def main() -> None:
     report: dict[str, Any] = {}
     if asked.results.exists():
         report = json.loads(asked.results.read_text(encoding="utf-8"))
-    command = "python benchmarks/files.py [large] [reading] [growth] [small] [accuracy] [choice]"
+    command = (
+        "python benchmarks/files.py [large] [reading] [tables] [growth] [small] [accuracy] [choice]"
+    )
     report |= {"command": command, "cores": os.cpu_count()}
     if "large" in parts or "reading" in parts:
         report["size"] = asdict(size)

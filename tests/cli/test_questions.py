@@ -149,7 +149,9 @@ class TestWhatIfMore:
             ("node,a\n3,1\n", "has 2 columns: give a node and its 34 features"),
             ("node,feature,value\n", "has no rows"),
             ("node,feature,value\n3,99,1\n", "feature 99 is not one of 0 … 33"),
-            ("node,feature,value\n3,1,much\n", "features are numbers"),
+            ("node,feature,value\n3,1,much\n", "line 2: features are numbers, got 'much'"),
+            ("node,feature,value\n3,1,\n", "line 2: features are numbers, got ''"),
+            ("node,feature,value\n3,1,2\n4,1\n", "line 3: 2 columns, which is too few"),
             ("node,feature,value\nnobody,1,1\n", "no node is named 'nobody'"),
         ],
     )

@@ -212,6 +212,11 @@ CASES = [
         "Excel's sep line, then a slip", "line 4: 1 column", edges="sep=;\nsource;target\na;b\nbc\n"
     ),
     Case(
+        "a separator of one's own, then a slip",
+        r"line 4: 1 column, which is too few: the first row has 2, parted by '\|'",
+        edges="sep=|\nsource|target\na|b\nbc\n",
+    ),
+    Case(
         "UTF-16 with a mark",
         edges="source,target\na,b\n".encode("utf-16"),
         check=lambda d: d.num_edges == 2,
@@ -517,6 +522,13 @@ CASES = [
         edges=parquet(source=["a", "b"], target=["b", "c"], weight=[1.0, float("inf")]),
     ),
     Case(
+        "NaN among the features of a Parquet file",
+        noted="1 blank cell of f.parquet was filled with its column's mean",
+        features=parquet(id=list("abcd"), age=[1.0, float("nan"), 3.0, 3.5]),
+        names={"features": "f.parquet"},
+        check=lambda d: float(d.x[1, 0]) == 0,
+    ),
+    Case(
         "labels 1 and 1.0 in a Parquet file",
         labels=parquet(id=list("abcd"), label=[1.0, 1.0, 2.0, 2.0]),
         names={"labels": "l.parquet"},
@@ -617,6 +629,30 @@ CASES = [
         "UTF-32",
         "edges.csv is UTF-32; save it as UTF-8",
         edges="source,target\na,b\n".encode("utf-32"),
+    ),
+    Case(
+        "a first cell without end",
+        "line 1: a cell of 200,000 characters; is a quotation mark left open",
+        edges="a" * 200_000 + ",b\nb,c\n",
+    ),
+    Case(
+        "a blank line of blanks above a slip",
+        "line 5: the target id is blank",
+        edges="source,target\na,b\n   \nb,c\nc,\n",
+    ),
+    Case(
+        "thousands points in a wide table",
+        "line 2: '1.967' in the column 'w1', beside '0'.*does the point part thousands",
+        features=wide("1")
+        .replace(",", ";")
+        .replace("a;0;1;", "a;0;1.967;")
+        .replace("b;0;1;", "b;0;0;"),
+    ),
+    Case(
+        "names in place of numbers in a folder of OGB's",
+        "edge.csv, line 1: 'a' is not the number of a node",
+        edges=lambda path: (path.mkdir(), (path / "edge.csv").write_text("a,b\n1,2\n")),
+        names={"edges": "folder"},
     ),
     Case(
         "a second line without end",

@@ -15,9 +15,8 @@ from torch_geometric.data import Data
 
 from nora.cli.errors import _advice
 from nora.ingest import read_graph
-from nora.ingest.cells import Numbers, smallest
-from nora.ingest.table import read_table
-from nora.ingest.wide import FROM_COLUMNS
+from nora.ingest.table import Wanted, smallest
+from nora.ingest.text import WIDE, read
 
 NODES, WIDTH = 60, 40
 
@@ -52,9 +51,9 @@ def graph(random: np.random.Generator, tmp_path: Path) -> dict[str, Path]:
 def test_a_wide_table_is_never_text_and_reads_the_same_as_cell_by_cell(
     graph: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert WIDTH > FROM_COLUMNS
+    assert WIDTH > WIDE
     typed = read_graph(graph["edges"], graph["wide"])
-    monkeypatch.setattr("nora.ingest.text.wide_cells", lambda *_: None)
+    monkeypatch.setattr("nora.ingest.text.WIDE", 1000)
     as_text = read_graph(graph["edges"], graph["wide"])
     assert torch.equal(typed.dataset.data.x, as_text.dataset.data.x)
     assert typed.notes == as_text.notes
@@ -74,7 +73,7 @@ def test_columns_of_a_wide_table_that_are_words_dates_or_gaps_read_the_same_as_c
     table["signed"] = "+" + pd.Series(random.integers(9, size=count)).astype(str)
     table.to_csv(graph["wide"], index=False)
     typed = read_graph(graph["edges"], graph["wide"])
-    monkeypatch.setattr("nora.ingest.text.wide_cells", lambda *_: None)
+    monkeypatch.setattr("nora.ingest.text.WIDE", 1000)
     as_text = read_graph(graph["edges"], graph["wide"])
     assert torch.allclose(typed.dataset.data.x, as_text.dataset.data.x)
     assert typed.notes == as_text.notes
@@ -85,11 +84,11 @@ def test_numbers_of_a_wide_table_have_their_text_when_asked(graph: dict[str, Pat
     def header(row: list[str]) -> bool:
         return row[0] == "id"
 
-    table = read_table(graph["wide"], header, header)
-    numbers = table.numbers(5)
+    table = read(graph["wide"], Wanted("features", header, header))["features"]
+    numbers = table.cells[5].numbers
     assert numbers is not None
-    assert numbers.values.dtype == np.int8
-    assert table.cells[5].tolist() == [str(value) for value in numbers.values]
+    assert numbers.dtype == np.int8
+    assert table.cells[5].text.tolist() == [str(value) for value in numbers]
     assert table.place(7) == "wide.csv, line 9"
 
 
@@ -203,10 +202,8 @@ def test_numbers_are_kept_as_small_as_they_can_be() -> None:
     assert smallest(np.array([0.5])).dtype == np.float32
     assert smallest(np.array([0.1, 1e39])).dtype == np.float64
     assert smallest(np.array([2.0**62])).dtype == np.float32
-    joined = Numbers.joined(
-        [Numbers(np.array([1], np.int8)), Numbers(np.array([0.0]), np.array([True]))]
-    )
-    assert np.isnan(joined.floats()).tolist() == [False, True]
+    assert smallest(np.array([0.5, np.nan])).dtype == np.float32
+    assert np.isnan(smallest(np.array([1.0, np.nan]))).tolist() == [False, True]
 
 
 PROCESSED = {

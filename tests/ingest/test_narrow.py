@@ -1,4 +1,4 @@
-"""Narrow tables read as codes, in pieces: the same graph and the same messages as line by line."""
+"""Narrow tables read block by block: the same graph and the same messages as by other readers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 import torch
 
-from nora.ingest import Reading, read_graph
-from nora.ingest.cells import Words, plain_ascii
-from nora.ingest.edges import edges_of
-from nora.ingest.table import Table
+from nora.ingest import read_graph
+from nora.ingest.columns import EdgeColumns
+from nora.ingest.edges import Edges, edges_of
+from nora.ingest.ids import Named
+from nora.ingest.table import Column, Table, plain_ascii
 
 NAMES = ["ann", "bob ", " Bob", "7", "7.0", "zoë", "x y", "-", "0x1", "NA", "é" * 40, "007"]
 
@@ -46,24 +47,21 @@ def _without_sevens(paths: list[Path]) -> list[Path]:
     return paths
 
 
-def _same(one: Reading, two: Reading) -> None:
-    assert one.notes == two.notes
+@pytest.mark.parametrize("block", [300, 4000, 1 << 20])
+def test_blocks_of_any_size_give_the_graph_that_pandas_reads(
+    files: list[Path], block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nora.ingest.text.BLOCK", block)
+    one = read_graph(*_without_sevens(files))
+    two = read_graph(*(pd.read_csv(path, dtype=str, keep_default_na=False) for path in files))
+    # Frames are called by their role.
+    notes = [note.replace("words.csv", "features").replace(".csv", "") for note in one.notes]
+    assert notes == list(two.notes)
     assert one.feature_names == two.feature_names
     assert one.dataset.node_names == two.dataset.node_names
     assert one.dataset.edge_type_names == two.dataset.edge_type_names
     for key in ("x", "edge_index", "edge_type", "y"):
         assert torch.equal(one.dataset.data[key], two.dataset.data[key]), key
-
-
-@pytest.mark.parametrize("piece", [1, 50, 1 << 26])
-def test_codes_in_pieces_of_any_size_give_the_graph_that_text_gives(
-    files: list[Path], piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _without_sevens(files)
-    monkeypatch.setattr("nora.ingest.narrow.PIECE", piece)
-    as_codes = read_graph(*files)
-    monkeypatch.setattr("nora.ingest.text.narrow_cells", lambda *_: None)
-    _same(as_codes, read_graph(*files))
 
 
 @pytest.mark.parametrize(
@@ -93,27 +91,32 @@ def test_a_slip_in_a_list_is_told_with_its_line(tmp_path: Path, row: str, says: 
 def test_edges_without_weights_are_those_with_weights_one(
     random: np.random.Generator, directed: bool, typed: bool
 ) -> None:
-    columns = [random.choice(list("abcdefg"), 60).astype(object) for _ in range(2)]
-    names = ["source", "target"]
+    columns = {"source": random.choice(list("abcdefg"), 60)}
+    columns["target"] = random.choice(list("abcdefg"), 60)
     if typed:
-        columns.append(random.choice(["t", "u", "v"], 60).astype(object))
-        names.append("type")
-    plain = edges_of(Table("e", tuple(names), tuple(columns), str), (0, 1), directed)
-    ones = np.full(60, "1", dtype=object)
-    weighted = edges_of(Table("e", (*names, "weight"), (*columns, ones), str), (0, 1), directed)
+        columns["type"] = random.choice(["t", "u", "v"], 60)
+    plain, notes = _edges(columns, directed)
+    weighted, others = _edges(columns | {"weight": np.full(60, "1")}, directed)
     assert np.array_equal(plain.index, weighted.index)
     assert plain.ids == weighted.ids
     if typed:
         assert plain.kind is not None
         assert np.array_equal(plain.kind, weighted.kind)
-    told = [note.replace(", their weights added", "") for note in weighted.notes]
-    assert list(plain.notes) == [note for note in told if "both directions" not in note]
+    told = [note.replace(", their weights added", "") for note in others]
+    assert notes == [note for note in told if "both directions" not in note]
 
 
-def test_words_that_differ_in_blanks_alone_are_one() -> None:
-    words = Words.read(pa.chunked_array([["b", " a"], ["a ", "b", "c"]]))
-    assert words.text().tolist() == ["b", "a", "a", "b", "c"]
-    assert words.texts.to_pylist() == ["b", "a", "c"]
+def _edges(columns: dict[str, np.ndarray], directed: bool) -> tuple[Edges, list[str]]:
+    notes: list[str] = []
+    cells = [Column(pa.array(column.astype(str).tolist())) for column in columns.values()]
+    table = Table("e", tuple(columns), cells, str)
+    return edges_of(Named(table, (0, 1)), EdgeColumns(), directed, notes), notes
+
+
+def test_texts_that_differ_in_blanks_alone_are_one() -> None:
+    column = Column(pa.chunked_array([["b", " a"], ["a ", "b", "c"]]))
+    assert column.text.tolist() == ["b", "a", "a", "b", "c"]
+    assert column.texts.to_pylist() == ["b", "a", "c"]
 
 
 def test_plain_ascii_looks_at_the_part_that_is_asked_for() -> None:

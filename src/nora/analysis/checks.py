@@ -7,21 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from nora.arguments import shown
-from nora.ingest.formats import GRAPHS, MATRICES, TABLES, existing
+from nora.ingest.formats import ROLES, existing
 from nora.methods import METHODS
 from nora.models import MODELS
 
 
 def check_files(edges: Any, features: Any = None, labels: Any = None) -> None:
     """Raise unless every file is there, may be read and is of a kind we know; frames are left alone."""
-    given: list[tuple[Any, tuple[str, ...]]] = [
-        (edges, (*TABLES, *GRAPHS, *MATRICES)),
-        (features, (*TABLES, *MATRICES)),
-        (labels, TABLES),
-    ]
-    for source, kinds in given:
+    for role, source in zip(ROLES, (edges, features, labels), strict=True):
         if isinstance(source, str | Path):
-            existing(source, kinds, folder=source is edges)
+            existing(source, role)
         elif (source is not None or source is edges) and not hasattr(source, "columns"):
             raise TypeError(
                 f"a graph is read from a file or a pandas DataFrame, got {shown(source)}"

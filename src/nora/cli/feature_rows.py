@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nora.cli.arguments import parse_nodes
-from nora.files import check_regular
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 def read_feature_rows(
     path: Path, x: Tensor | None, names: Sequence[str] | None, count: int
 ) -> dict[int, Tensor]:
-    """New rows of `x` by node, from a `.csv` or `.parquet` table.
+    """New rows of `x` by node, from a table: `.csv`, `.parquet` or another format of tables.
 
     The first column names the node, by id or name. Either all features follow, in their order, or the columns
     are `node`, `feature`, `value`: one feature each, counted from 0, the others staying as they are.
@@ -27,39 +26,32 @@ def read_feature_rows(
         names: The nodes' names, when they have any.
         count: How many nodes there are.
     """
-    import pandas as pd
+    import numpy as np
     import torch
 
-    from nora.parquet import decoded, read_parquet
+    from nora.ingest.formats import existing, format_of
+    from nora.ingest.numbers import numbers
+    from nora.ingest.table import Wanted
 
     if x is None:
         raise ValueError("the graph has no features to set")
-    if not path.exists():
-        raise FileNotFoundError(f"no such file: {path}")
-    check_regular(path)
-    if path.suffix not in (".csv", ".parquet"):
-        raise ValueError(f"cannot tell the format of {path.name!r}: use a .csv or .parquet name")
-    try:
-        if path.suffix == ".parquet":
-            frame = decoded(read_parquet(path)).to_pandas(ignore_metadata=True)
-        else:
-            frame = pd.read_csv(path, dtype=str)
-    except ValueError as error:
-        raise ValueError(f"{path} is not readable: {error}") from error
-    if frame.empty:
-        raise ValueError(f"{path} has no rows: nothing would change")
+    path = existing(path, "labels")  # a table, as one of labels is
+    (table,) = format_of(path).read(path, Wanted("features")).values()
     width = x.size(1)
-    single = [str(column).lower() for column in frame][1:] == ["feature", "value"] and width != 2
-    if not single and len(frame.columns) != width + 1:
+    single = [name.lower() for name in table.columns[1:]] == ["feature", "value"] and width != 2
+    if not single and len(table.columns) != width + 1:
         raise ValueError(
-            f"{path} has {len(frame.columns)} columns: give a node and its {width} features, or the "
+            f"{path} has {len(table.columns)} columns: give a node and its {width} features, or the "
             "columns node, feature, value"
         )
-    nodes = [parse_nodes([str(one)], names, count)[0] for one in frame.iloc[:, 0]]
-    try:
-        values = frame.iloc[:, 1:].astype(float).to_numpy()
-    except ValueError as error:
-        raise ValueError(f"{path}: features are numbers ({error})") from error
+    nodes = [parse_nodes([str(one)], names, count)[0] for one in table.cells[0].text]
+    values = np.stack([numbers(table, at) for at in range(1, len(table.columns))], axis=1)
+    if not np.isfinite(values).all():
+        row, at = np.argwhere(~np.isfinite(values))[0].tolist()
+        raise ValueError(
+            f"{table.place(row)}: features are numbers, got {table.cells[at + 1].cell(row)!r} in the "
+            f"column {table.title(at + 1)!r}"
+        )
     found: dict[int, Tensor] = {}
     for node, given in zip(nodes, values, strict=True):
         if not single:

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
-from nora.ingest.ids import alike, in_one_spelling, plain
-from nora.ingest.nodes import LABEL, Rows, about_guess, check_repeats
+from nora.ingest.ids import alike, plain
+from nora.ingest.nodes import Rows, first_rows
+from nora.ingest.table import Column
+from nora.wording import count
 
 FEWEST, MANY = 3, 50
 # What other programs write for a label that is not known, and what may be the name of a class.
@@ -33,33 +34,6 @@ class Classes:
     unmatched: str = ""
 
 
-def label_at(rows: Rows, named: str | None, notes: list[str]) -> int:
-    """Which column of a label table holds the label: the one named, called so, or the only one."""
-    table, id_at = rows.table, rows.id_at
-    if named is not None:
-        chosen = table.called([named]) - {id_at}
-        if not chosen:
-            known = ", ".join(filter(None, table.columns)) or "none with a name"
-            raise ValueError(f"{table.name} has no column {named!r} for the labels; it has {known}")
-        return min(chosen)
-    found = table.column(*LABEL)
-    if found is not None and found != id_at:
-        return found
-    others = [
-        at
-        for at, name in enumerate(table.columns)
-        if at != id_at and (name or not any(table.columns))
-    ]
-    if len(others) != 1:
-        names = ", ".join(filter(None, table.columns)) or f"{len(table.columns)} without names"
-        raise ValueError(
-            f"{table.name}: which column holds the label? It has {names}. Call it 'label', or "
-            "name it with label_column="
-        )
-    notes += about_guess(table, others[0], "label")
-    return others[0]
-
-
 def labels_of(rows: Rows, at: int, num_nodes: int) -> Classes:
     """The classes of all nodes; labels of unknown ids are left out, and noted.
 
@@ -70,85 +44,84 @@ def labels_of(rows: Rows, at: int, num_nodes: int) -> Classes:
     """
     table = rows.table
     table.check_text(at, "label")
-    first, repeats = check_repeats(rows, [at], "a label")
-    notes = []
-    if repeats:
-        rows_were = "repeated row" if repeats == 1 else "repeated rows"
-        merged = "was merged" if repeats == 1 else "were merged"
-        notes.append(f"{repeats:,} {rows_were} of {table.name} {merged}")
-    unmatched = ""
-    stray = np.flatnonzero(rows.node < 0)
-    if stray.size:
-        row = int(stray[0])
-        ids = (
-            "id, which no edge or feature names, was"
-            if stray.size == 1
-            else ("ids, which no edge or feature names, were")
-        )
-        notes.append(
-            f"the label{'s' * (stray.size > 1)} of {stray.size:,} {ids} left out: "
-            f"{str(rows.ids[row])!r} ({table.place(row)})" + (" …" if stray.size > 1 else "")
-        )
-        strangers = len(np.unique(rows.ids[stray].astype(str)))
-        everyone = len(np.unique(rows.ids.astype(str)))
-        unmatched = (
-            f"{strangers:,} of the {everyone:,} ids in {table.name} match{'es' * (strangers == 1)} no "
-            f"node (e.g. {str(rows.ids[row])!r}, {table.place(row).rsplit(', ', 1)[-1]})"
-        )
-    text = _spelt(table.cells[at], table.name, notes)
-    kept = first[(rows.node[first] >= 0) & (text[first] != "")]
-    given = text[kept].astype(str)
-    if not given.size:
+    notes: list[str] = []
+    first = first_rows(rows, [at], "a label", notes)
+    unmatched = _unmatched(rows, notes)
+    column = _spelt(table.cells[at], table.name, notes)
+    kept = first[(rows.node[first] >= 0) & ~column.blank()[first]]
+    if not kept.size:
         raise ValueError(
             f"{table.name} labels no node: every label is blank"
             + (f", or of an id that is none: {unmatched}" if unmatched else "")
         )
-    names = sorted(set(given.tolist()), key=_natural)
-    if len(names) > 2 and 2 * len(names) > len(given):
-        raise ValueError(
-            f"{table.name}: the labels of {len(given):,} nodes are {len(names):,} different ones (e.g. "
-            f"{names[0]!r} and {names[1]!r}). A label is a class that many nodes share; is this a "
-            "column of names or of measurements?"
-        )
-    if len(names) > MANY and FEWEST * len(names) > len(given):
-        raise ValueError(
-            f"{table.name}: {len(names):,} classes for {len(given):,} labelled nodes, "
-            f"{len(given) / len(names):.1f} each: too few to learn and to test. Join rare ones under one "
-            "name, or leave their labels blank"
-        )
+    given = column.codes[kept]
+    names = sorted((str(column.distinct[code]) for code in np.unique(given)), key=_natural)
+    _check_classes(table.name, names, len(given))
     number = {name: position for position, name in enumerate(names)}
+    place = np.array([number.get(str(one), -1) for one in column.distinct])
     y = np.full(num_nodes, -1, dtype=np.int64)
-    y[rows.node[kept]] = [number[name] for name in given.tolist()]
+    y[rows.node[kept]] = place[given]
     notes += _about_classes(names, np.bincount(y[y >= 0], minlength=len(names)))
     return Classes(y, tuple(names), tuple(notes), unmatched)
 
 
-def _spelt(cells: np.ndarray, name: str, notes: list[str]) -> np.ndarray:
-    """The labels with one spelling for each: `0` and `0.0` are one class, `nan` is none."""
-    distinct = pd.unique(cells)
-    missing = [one for one in distinct if one.lower() in MISSING]
-    if missing:
-        count = int(np.isin(cells.astype(str), missing).sum())
-        notes.append(
-            f"{count:,} label{'s' * (count != 1)} {missing[0]!r} of {name}: taken as not known"
+def _unmatched(rows: Rows, notes: list[str]) -> str:
+    """Which labels are of no node, in words; empty when there are none."""
+    table, ids = rows.table, rows.table.cells[rows.id_at]
+    stray = np.flatnonzero(rows.node < 0)
+    if not stray.size:
+        return ""
+    row = int(stray[0])
+    one = stray.size == 1
+    notes.append(
+        f"the label{'s' * (not one)} of {count(stray.size, 'id')}, which no edge or feature names, "
+        f"{'was' if one else 'were'} left out: {rows.id(row)!r} ({table.place(row)}){' …' * (not one)}"
+    )
+    strangers = len(np.unique(ids.codes[stray]))
+    return (
+        f"{strangers:,} of the {len(ids.texts):,} ids in {table.name} match{'es' * (strangers == 1)} no "
+        f"node (e.g. {rows.id(row)!r}, {table.place(row).rsplit(', ', 1)[-1]})"
+    )
+
+
+def _check_classes(name: str, names: list[str], labelled: int) -> None:
+    """Raise when there are too many classes for the nodes that have one."""
+    if len(names) > 2 and 2 * len(names) > labelled:
+        raise ValueError(
+            f"{name}: the labels of {labelled:,} nodes are {len(names):,} different ones (e.g. "
+            f"{names[0]!r} and {names[1]!r}). A label is a class that many nodes share; is this a "
+            "column of names or of measurements?"
         )
-        cells = cells.copy()
-        cells[np.isin(cells.astype(str), missing)] = ""
-    for one in distinct:
+    if len(names) > MANY and FEWEST * len(names) > labelled:
+        raise ValueError(
+            f"{name}: {len(names):,} classes for {labelled:,} labelled nodes, "
+            f"{labelled / len(names):.1f} each: too few to learn and to test. Join rare ones under one "
+            "name, or leave their labels blank"
+        )
+
+
+def _spelt(column: Column, name: str, notes: list[str]) -> Column:
+    """The labels with one spelling for each: `0` and `0.0` are one class, `nan` is none."""
+    texts = [str(one) for one in column.distinct]
+    missing = [one for one in texts if one.lower() in MISSING]
+    if missing:
+        cells = int(np.isin(column.codes, [texts.index(one) for one in missing]).sum())
+        notes.append(f"{count(cells, 'label')} {missing[0]!r} of {name}: taken as not known")
+        column = column.respelt(lambda one: "" if one in missing else one)
+    for one in texts:
         if one.lower() in MAYBE_MISSING:
             notes.append(
                 f"{one!r} is taken as the name of a class of {name}; if it means that a label is not "
                 "known, leave the cell blank"
             )
-    both = next(
-        (one for one in distinct if plain(one) != one and plain(one) in set(distinct)), None
-    )
+    known = set(texts)
+    both = next((one for one in texts if plain(one) != one and plain(one) in known), None)
     if both is not None:
         notes.append(
             f"the labels {plain(both)!r} and {both!r} of {name} are one class, a whole number"
         )
-        cells = in_one_spelling(cells)
-    return cells
+        column = column.respelt(plain)
+    return column
 
 
 def _about_classes(names: list[str], sizes: np.ndarray) -> list[str]:
@@ -164,11 +137,9 @@ def _about_classes(names: list[str], sizes: np.ndarray) -> list[str]:
     small = [position for position, size in enumerate(sizes) if size < FEWEST]
     if small:
         which = ", ".join(f"{names[at]!r}: {sizes[at]}" for at in small[:3])
-        more = ", …" if len(small) > 3 else ""
-        what = "class has" if len(small) == 1 else "classes have"
         notes.append(
-            f"{len(small):,} {what} fewer than {FEWEST} nodes ({which}{more}): too few to learn and "
-            "to test"
+            f"{count(len(small), 'class has', 'classes have')} fewer than {FEWEST} nodes "
+            f"({which}{', …' * (len(small) > 3)}): too few to learn and to test"
         )
     return notes
 

@@ -14,11 +14,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nora.ingest.cells import Words
-from nora.ingest.edge_columns import USUAL, EdgeColumns
+from nora.ingest.columns import EdgeColumns
+from nora.ingest.ids import Named
 from nora.ingest.numbers import numbers, rewritten
-from nora.ingest.table import Table
-from nora.wording import short
+from nora.ingest.table import Column, Table
+from nora.wording import count, short
 
 # What a `Type` column of Gephi says is how its edges are drawn.
 DRAWN = {"directed", "undirected", "mutual"}
@@ -36,7 +36,6 @@ class Edges:
         weight: `[E]`, or None.
         kind: Position in `kinds` of each edge's type `[E]`, or None.
         kinds: The types' names, sorted.
-        notes: What was found.
     """
 
     ids: list[str]
@@ -44,89 +43,60 @@ class Edges:
     weight: np.ndarray | None
     kind: np.ndarray | None
     kinds: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
 def edges_of(
-    table: Table,
-    ends: tuple[int, int],
+    named: Named,
+    columns: EdgeColumns,
     directed: bool,
-    left_out: Collection[int | None] = (),
-    columns: EdgeColumns = USUAL,
+    notes: list[str],
+    left_out: Collection[int] = (),
 ) -> Edges:
     """The nodes and edges of an edge table.
 
     Args:
-        table: The table, with no blank at an end.
-        ends: Its columns of source and target.
-        directed: Keep the direction of edges.
-        left_out: Columns that are not to be used.
+        named: The table, with no blank at an end.
         columns: Which columns hold weights and types.
+        directed: Keep the direction of edges.
+        notes: Gets what was found.
+        left_out: Columns that are not to be used.
     """
-    notes: list[str] = []
+    table = named.table
     weight_at, kind_at = (
         None if at in left_out else at for at in (columns.weight_at(table), columns.type_at(table))
     )
-    index, ids = _numbered(*(table.words(at) for at in ends))
+    index, ids = _numbered(*named.columns)
     weight = None if weight_at is None else _weights(table, weight_at)
     kind, kinds = (None, ()) if kind_at is None else _kinds(table, kind_at, notes)
-    used = {*ends, weight_at, kind_at}
+    used = {*named.ids, weight_at, kind_at}
     unused = [name for at, name in enumerate(table.columns) if name and at not in used]
     if unused:
         notes.append(f"columns of {table.name} that are not used: {', '.join(unused)}")
-    sizes = len(ids), len(kinds)
-    if weight is None:
-        index, kind = _distinct(index, kind, *sizes, directed, notes)
-    else:
-        index, weight, kind = _merged(index, weight, kind, *sizes, notes)
-        _tell_loops(index, notes)
-        if not directed:
-            index, weight, kind = _both_ways(index, weight, kind, *sizes, notes)
-        order = np.argsort(_keys(index, kind, *sizes))
-        index, weight = index[:, order], weight[order]
-        kind = None if kind is None else kind[order]
-    return Edges(
-        ids=[str(one) for one in ids],
-        index=index,
-        weight=weight,
-        kind=kind,
-        kinds=kinds,
-        notes=tuple(notes),
-    )
+    keys = _Keys(len(ids), len(kinds))
+    found, weight = (_one_way if directed else _both_ways)(keys, index, kind, weight, notes)
+    ends, kind = keys.apart(found)
+    return Edges(ids, ends, weight, kind, kinds)
 
 
-def _tell_loops(index: np.ndarray, notes: list[str]) -> None:
-    loops = int((index[0] == index[1]).sum())
-    if loops:
-        notes.append(
-            f"{loops:,} edge{'s lead' if loops > 1 else ' leads'} from a node to itself: kept"
-        )
-
-
-def _numbered(source: Words, target: Words) -> tuple[np.ndarray, np.ndarray]:
+def _numbered(source: Column, target: Column) -> tuple[np.ndarray, list[str]]:
     """Ends `[2, rows]` as positions in the ids, and the ids in order of appearance, row by row.
 
-    >>> _numbered(Words.of(np.array(["b", "a"])), Words.of(np.array(["c", "b"])))[1].tolist()
+    >>> _numbered(Column(pa.array(["b", "a"])), Column(pa.array(["c", "b"])))[1]
     ['b', 'c', 'a']
     """
-    count = len(source.texts)
+    many = len(source.texts)
     both = pc.dictionary_encode(pa.concat_arrays([source.texts, target.texts]))
     codes, ids = both.indices.to_numpy(zero_copy_only=False), both.dictionary
     seen = np.full(len(ids), 2 * len(source.codes))
-    for at, (words, own) in enumerate(((source, codes[:count]), (target, codes[count:]))):
-        seen[own] = np.minimum(seen[own], 2 * _first_rows(words) + at)
+    for at, (column, own) in enumerate(((source, codes[:many]), (target, codes[many:]))):
+        first = np.empty(len(column.texts), dtype=np.int64)
+        first[column.codes[::-1]] = np.arange(len(column.codes))[::-1]  # the last one written stays
+        seen[own] = np.minimum(seen[own], 2 * first + at)
     order = np.argsort(seen)
     place = np.empty(len(ids), dtype=np.int64)
     place[order] = np.arange(len(ids))
-    ends = np.stack([place[codes[:count]][source.codes], place[codes[count:]][target.codes]])
-    return ends, np.asarray(ids.to_numpy(zero_copy_only=False), dtype=object)[order]
-
-
-def _first_rows(words: Words) -> np.ndarray:
-    """The first row of each text."""
-    first = np.empty(len(words.texts), dtype=np.int64)
-    first[words.codes[::-1]] = np.arange(len(words.codes))[::-1]  # the last one written stays
-    return first
+    ends = np.stack([place[codes[:many]][source.codes], place[codes[many:]][target.codes]])
+    return ends, ids.take(pa.array(order)).to_pylist()
 
 
 def _weights(table: Table, at: int) -> np.ndarray:
@@ -138,10 +108,9 @@ def _weights(table: Table, at: int) -> np.ndarray:
         (values > LARGEST, f"is more than {LARGEST:g}; divide all weights by a number"),
         ((values > 0) & (values < 1 / LARGEST), f"is less than {1 / LARGEST:g}, and not 0"),
     ):
-        rows = np.flatnonzero(wrong)
-        if rows.size:
-            row = int(rows[0])
-            cell = str(table.cells[at][row])
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            cell = table.cells[at].cell(row)
             given = f"{short(cell, 40)!r} " if cell else "that is blank "
             raise ValueError(f"{table.place(row)}: the weight {given}{what}{rewritten(cell)}")
     if values.sum() > LARGEST:
@@ -155,159 +124,133 @@ def _weights(table: Table, at: int) -> np.ndarray:
 
 
 def _kinds(table: Table, at: int, notes: list[str]) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    names = {str(name).lower() for name in table.words(at).distinct}
-    if names <= DRAWN:
+    column = table.cells[at]
+    if {str(name).lower() for name in column.distinct} <= DRAWN:
         notes.append(
             f"the column {table.columns[at]!r} of {table.name} says whether edges are directed: not used "
             "(see directed=True)"
         )
         return None, ()
     table.check_filled(at, "type")
-    words = table.words(at)
-    place, kinds = pd.factorize(words.distinct, sort=True)
-    return place[words.codes].astype(np.int64), tuple(str(kind) for kind in kinds)
+    place, kinds = pd.factorize(column.distinct, sort=True)
+    return place[column.codes].astype(np.int64), tuple(str(kind) for kind in kinds)
 
 
-def _keys(index: np.ndarray, kind: np.ndarray | None, nodes: int, kinds: int) -> np.ndarray:
-    """One number for each edge, types apart."""
-    pair = index[0] * nodes + index[1]
-    return pair if kind is None else pair * kinds + kind
+class _Keys:
+    """An edge as one number, its ends and its type beside each other in bits.
 
-
-Weighted = tuple[np.ndarray, np.ndarray, np.ndarray | None]
-
-
-def _distinct(
-    index: np.ndarray,
-    kind: np.ndarray | None,
-    nodes: int,
-    kinds: int,
-    directed: bool,
-    notes: list[str],
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Distinct edges without weights, sorted.
-
-    An edge is one number, its ends and its type beside each other in bits: numbers are sorted alone, and
-    quickly taken apart.
+    Numbers are sorted alone, and quickly taken apart.
     """
-    of_node, of_kind = nodes.bit_length(), kinds.bit_length()
 
-    # In place wherever it can be: a million edges are eight megabytes each time.
-    def packed(first: np.ndarray, second: np.ndarray, of: np.ndarray | None) -> np.ndarray:
-        keys = first << of_node
-        keys |= second
-        if of is not None:
-            keys <<= of_kind
-            keys |= of
+    def __init__(self, nodes: int, kinds: int) -> None:
+        self.of_node, self.of_kind = nodes.bit_length(), kinds.bit_length()
+        if 2 * self.of_node + self.of_kind + 1 > 63:
+            raise ValueError(
+                f"{nodes:,} nodes with {kinds:,} types of edges are more than can be told"
+            )
+
+    def of(self, source: np.ndarray, target: np.ndarray, kind: np.ndarray | None) -> np.ndarray:
+        """The number of each edge."""
+        # In place wherever it can be: a million edges are eight megabytes each time.
+        keys = source << self.of_node
+        keys |= target
+        keys <<= self.of_kind
+        if kind is not None:
+            keys |= kind
         return keys
 
-    def apart(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        of = None if kind is None else keys & (1 << of_kind) - 1
+    def apart(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Ends `[2, E]` and types `[E]`, if there are any."""
         ends = np.empty((2, len(keys)), dtype=np.int64)
-        np.right_shift(keys, of_node + (of_kind if kind is not None else 0), out=ends[0])
-        np.right_shift(keys, of_kind if kind is not None else 0, out=ends[1])
-        ends[1] &= (1 << of_node) - 1
-        return ends, of
-
-    if 2 * of_node + of_kind + 1 > 63:
-        raise ValueError(f"{nodes:,} nodes with {kinds:,} types of edges are more than can be told")
-    if directed:
-        keys = _sorted_once(packed(index[0], index[1], kind))
-        _tell_repeated(index.shape[1] - len(keys), "", notes)
-        found, of = apart(keys)
-        _tell_loops(found, notes)
-        return found, of
-    # The last bit tells which way an edge was listed.
-    low, high = np.minimum(*index), np.maximum(*index)
-    keys = packed(low, high, kind)
-    keys <<= 1
-    keys |= index[0] > index[1]
-    keys = _sorted_once(keys)
-    _tell_repeated(index.shape[1] - len(keys), "", notes)
-    keys >>= 1
-    keys = _each_once(keys)
-    ends, of = apart(keys)
-    _tell_loops(ends, notes)
-    other = packed(ends[1], ends[0], of)
-    if (ends[0] == ends[1]).any():
-        other = other[ends[0] != ends[1]]
-    both = np.concatenate([keys, other])
-    both.sort()
-    return apart(both)
+        np.right_shift(keys, self.of_kind, out=ends[1])
+        np.right_shift(ends[1], self.of_node, out=ends[0])
+        ends[1] &= (1 << self.of_node) - 1
+        return ends, keys & ((1 << self.of_kind) - 1) if self.of_kind else None
 
 
-def _sorted_once(keys: np.ndarray) -> np.ndarray:
-    """Each number once, from the smallest; they are sorted in place."""
-    keys.sort()
-    return _each_once(keys)
+Weighted = tuple[np.ndarray, np.ndarray | None]
 
 
-def _each_once(keys: np.ndarray) -> np.ndarray:
-    """Each of sorted numbers once; themselves where none is there twice."""
-    new = np.empty(len(keys), dtype=bool)
-    new[:1] = True
-    np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    return keys if new.all() else keys[new]
-
-
-def _tell_repeated(repeated: int, added: str, notes: list[str]) -> None:
-    if repeated:
-        rows = "duplicate row was" if repeated == 1 else "duplicate rows were"
-        notes.append(f"{repeated:,} {rows} merged{added}")
-
-
-def _merged(
+def _one_way(
+    keys: _Keys,
     index: np.ndarray,
-    weight: np.ndarray,
     kind: np.ndarray | None,
-    nodes: int,
-    kinds: int,
+    weight: np.ndarray | None,
     notes: list[str],
 ) -> Weighted:
-    """Distinct edges, with the weights of their copies added."""
-    _, first, copy_of = np.unique(
-        _keys(index, kind, nodes, kinds), return_index=True, return_inverse=True
-    )
-    repeated = index.shape[1] - len(first)
-    if not repeated:
-        return index, weight, kind
-    _tell_repeated(repeated, ", their weights added", notes)
-    total: np.ndarray = np.bincount(copy_of, weight, len(first))
-    return index[:, first], total, None if kind is None else kind[first]
+    """Distinct edges, sorted, and their weights."""
+    found, weight = _merged(keys.of(index[0], index[1], kind), weight, notes)
+    _note_loops(keys.apart(found)[0], notes)
+    return found, weight
 
 
 def _both_ways(
+    keys: _Keys,
     index: np.ndarray,
-    weight: np.ndarray,
     kind: np.ndarray | None,
-    nodes: int,
-    kinds: int,
+    weight: np.ndarray | None,
     notes: list[str],
 ) -> Weighted:
-    """Every edge in both directions, with the same type and weight."""
-    low_high = np.sort(index, axis=0)
-    _, first, copy_of, count = np.unique(
-        _keys(low_high, kind, nodes, kinds),
-        return_index=True,
-        return_inverse=True,
-        return_counts=True,
-    )
-    twice = int((count > 1).sum())
-    total: np.ndarray = np.bincount(copy_of, weight, len(first))
-    average = total / count
-    loop = index[0] == index[1]
-    # A list of a symmetric matrix says everything twice; else the two directions add up.
-    if bool(((count[copy_of] == 2) | loop).all()) and np.allclose(average[copy_of], weight):
-        total = average
-    elif twice:
-        notes.append(
-            f"{twice:,} pair{'s are' if twice > 1 else ' is'} listed in both directions: one "
-            "undirected edge, with both weights added"
-        )
-    low_high, kind = low_high[:, first], None if kind is None else kind[first]
-    back = np.flatnonzero(low_high[0] != low_high[1])
-    return (
-        np.concatenate([low_high, low_high[::-1, back]], axis=1),
-        np.concatenate([total, total[back]]),
-        None if kind is None else np.concatenate([kind, kind[back]]),
-    )
+    """Distinct edges in both directions, with the same type and weight."""
+    ways = keys.of(np.minimum(*index), np.maximum(*index), kind)
+    ways <<= 1
+    ways |= index[0] > index[1]  # the last bit says which way an edge was listed
+    ways, weight = _merged(ways, weight, notes)
+    ways >>= 1
+    new = _changes(ways)
+    pairs = ways if new.all() else ways[new]
+    ends, kind = keys.apart(pairs)
+    loop = ends[0] == ends[1]
+    _note_loops(ends, notes)
+    if weight is not None and len(pairs) < len(ways):
+        pair = np.cumsum(new) - 1
+        listed = np.bincount(pair)
+        total: np.ndarray = np.bincount(pair, weight)
+        # A list of a symmetric matrix says everything twice; else the two directions add up.
+        if ((listed == 2) | loop).all() and np.allclose((total / listed)[pair], weight):
+            total = total / listed
+        else:
+            are = count(int((listed == 2).sum()), "pair is", "pairs are")
+            notes.append(
+                f"{are} listed in both directions: one undirected edge, with both weights added"
+            )
+        weight = total
+    other = keys.of(ends[1], ends[0], kind)
+    if loop.any():
+        other = other[~loop]
+    both = np.concatenate([pairs, other])
+    if weight is None:
+        both.sort()
+        return both, None
+    order = np.argsort(both)
+    return both[order], np.concatenate([weight, weight[~loop]])[order]
+
+
+def _merged(keys: np.ndarray, weight: np.ndarray | None, notes: list[str]) -> Weighted:
+    """Each number once, from the smallest, with the weights of its copies added."""
+    rows = len(keys)
+    if weight is None:
+        keys.sort()
+        new = _changes(keys)
+        keys = keys if new.all() else keys[new]
+    else:
+        keys, copy_of = np.unique(keys, return_inverse=True)
+        weight = np.bincount(copy_of, weight)
+    if len(keys) < rows:
+        were = count(rows - len(keys), "duplicate row was", "duplicate rows were")
+        notes.append(f"{were} merged{', their weights added' * (weight is not None)}")
+    return keys, weight
+
+
+def _changes(keys: np.ndarray) -> np.ndarray:
+    """Mask of sorted numbers that differ from the one before."""
+    new = np.empty(len(keys), dtype=bool)
+    new[:1] = True
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    return new
+
+
+def _note_loops(ends: np.ndarray, notes: list[str]) -> None:
+    loops = int((ends[0] == ends[1]).sum())
+    if loops:
+        notes.append(f"{count(loops, 'edge leads', 'edges lead')} from a node to itself: kept")

@@ -20,8 +20,9 @@ import pandas as pd
 
 from nora.ingest.nodes import Rows
 from nora.ingest.numbers import numbers, rewritten
-from nora.ingest.table import Table, canonical, title
+from nora.ingest.table import Table, canonical
 from nora.limits import check_fits
+from nora.wording import count
 
 WORTH_ASKING = 1 << 24
 FEATURE, VALUE = ("feature", "word", "term", "tag", "token"), ("value", "count", "weight", "tfidf")
@@ -60,33 +61,31 @@ def listed_features(rows: Rows, columns: Sequence[int], num_nodes: int) -> Featu
         columns: Its columns of features and, if there is one, of values.
         num_nodes: Number of nodes `N`.
     """
-    table = rows.table
+    table, node = rows.table, rows.node
     table.check_filled(columns[0], "feature")
-    words = table.words(columns[0])
-    place, names = pd.factorize(words.distinct, sort=True)
-    code = place[words.codes]
+    column = table.cells[columns[0]]
+    place, names = pd.factorize(column.distinct, sort=True)
+    code = place[column.codes]
     check_fits(f"{len(names):,} features of {num_nodes:,} nodes", 4 * num_nodes * len(names))
     valued = len(columns) > 1
     values = _values(table, columns[1]) if valued else np.ones(len(code), dtype=np.float32)
     x = _zeros(num_nodes, len(names))
-    cell = rows.node.astype(np.int64) * len(names) + code
+    cell = node.astype(np.int64) * len(names) + code
     first = _first_of_each(cell, x)
-    notes = [f"{table.name} is a list of {len(code):,} features that are not 0"]
-    node = rows.node
+    notes = []
     if first is not None:
         other = np.flatnonzero(values != values[first])
         if other.size:
             row = int(other[0])
             before = table.place(int(first[row])).rsplit(", ", 1)[-1]
             raise ValueError(
-                f"{table.place(row)}: {str(rows.ids[row])!r} has the feature "
-                f"{str(names[code[row]])!r} already, and another value of it, in {before}; keep one "
-                "of them"
+                f"{table.place(row)}: {rows.id(row)!r} has the feature {str(names[code[row]])!r} "
+                f"already, and another value of it, in {before}; keep one of them"
             )
         kept = first == np.arange(len(first))
-        notes = [f"{table.name} is a list of {int(kept.sum()):,} features that are not 0"]
         notes.append(f"{int((~kept).sum()):,} repeated rows of {table.name} were merged")
         node, code, cell, values = node[kept], code[kept], cell[kept], values[kept]
+    notes.insert(0, f"{table.name} is a list of {len(code):,} features that are not 0")
     if valued and not np.isin(values, (0, 1)).all():
         largest = np.zeros(len(names))
         np.maximum.at(largest, code, np.abs(values))
@@ -97,10 +96,10 @@ def listed_features(rows: Rows, columns: Sequence[int], num_nodes: int) -> Featu
         notes.append("values were divided by their feature's root mean square")
     absent = num_nodes - int((np.bincount(node, minlength=num_nodes) > 0).sum())
     if absent:
-        which = "1 node has" if absent == 1 else f"{absent:,} nodes have"
+        which = count(absent, "node has", "nodes have")
         notes.append(f"{which} no row in {table.name}: all features are 0")
     x.ravel()[cell] = values
-    used = (title(table, columns[0]),)
+    used = (table.title(columns[0]),)
     return Features(x, tuple(str(one) for one in names), used, tuple(notes))
 
 
@@ -133,10 +132,10 @@ def _first_of_each(cell: np.ndarray, x: np.ndarray) -> np.ndarray | None:
 
 def _values(table: Table, at: int) -> np.ndarray:
     values = numbers(table, at)
-    bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size:
-        row = int(bad[0])
-        given = str(table.cells[at][row])
+    wrong = ~np.isfinite(values)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        given = table.cells[at].cell(row)
         what = f"the value {given!r} is not a number" if given else "the value is blank"
         raise ValueError(
             f"{table.place(row)}: {what}; leave out the rows of features that are 0{rewritten(given)}"

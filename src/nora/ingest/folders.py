@@ -5,105 +5,101 @@ Nodes have no names there: they are called by their number, 0, 1, 2 …
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile, is_zipfile
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from nora.ingest.opening import content_of
+from nora.ingest.ids import plain
+from nora.ingest.table import Column, Table, Wanted, arrow_table, checked_table
+from nora.ingest.text import read_rows
 from nora.limits import check_fits
 from nora.wording import short
 
 OGB = {"edges": "edge", "features": "node-feat", "labels": "node-label"}
-# What an id takes as text: that of NumPy, and that of Python.
+# What an id takes as text: that of Arrow, and that of Python.
 TEXT_BYTES = 150
 
 
-def folder_frames(folder: Path, notes: list[str]) -> dict[str, pd.DataFrame]:
-    """The tables `edges`, and `features` and `labels` where there are any, of a dataset's folder.
-
-    What is there and not used is told in `notes`.
-    """
-    raw = folder / "raw" if (folder / "raw").is_dir() else folder
+def read(path: Path, wanted: Wanted) -> dict[str, Table]:
+    """The tables `edges`, and `features` and `labels` where there are any, of a dataset's folder."""
+    raw = path / "raw" if (path / "raw").is_dir() else path
     if _file(raw, OGB["edges"]) is not None:
-        return _ogb(raw, notes)
-    processed = folder / "processed" if (folder / "processed").is_dir() else folder
-    found = sorted(processed.glob("*.pt"))
-    found = [path for path in found if not path.name.startswith(("pre_", "pre-"))]
+        return _ogb(raw, wanted)
+    processed = path / "processed" if (path / "processed").is_dir() else path
+    found = [
+        one for one in sorted(processed.glob("*.pt")) if not one.name.startswith(("pre_", "pre-"))
+    ]
     if len(found) == 1:
-        return _pyg(found[0], notes)
+        return _pyg(found[0], wanted)
     raise ValueError(
-        f"{folder} is a folder, and neither OGB's (raw/edge.csv.gz) nor one that PyG processed "
-        f"(one processed/*.pt, there {'are' if len(found) != 1 else 'is'} {len(found)}); name a file"
+        f"{path} is a folder, and neither OGB's (raw/edge.csv.gz) nor one that PyG processed "
+        f"(one processed/*.pt, there are {len(found)}); name a file"
     )
 
 
 def _file(raw: Path, name: str) -> Path | None:
-    for ending in (".csv.gz", ".csv"):
-        if (raw / f"{name}{ending}").is_file():
-            return raw / f"{name}{ending}"
-    return None
+    paths = (raw / f"{name}{ending}" for ending in (".csv.gz", ".csv"))
+    return next((path for path in paths if path.is_file()), None)
 
 
-def _ogb(raw: Path, notes: list[str]) -> dict[str, pd.DataFrame]:
+def _ogb(raw: Path, wanted: Wanted) -> dict[str, Table]:
     tables = {}
     for role, name in OGB.items():
         path = _file(raw, name)
         if path is None:
             continue
-        try:
-            table = _numbers(path)
-        except (ValueError, OSError) as error:
-            raise ValueError(f"{path.name} is not readable as OGB writes it: {error}") from None
+        table = read_rows(path, replace(wanted, role=role, is_header=lambda row: False))
+        width = len(table.cells)
         if role == "edges":
-            if table.shape[1] != 2:
-                raise ValueError(f"{path.name} has {table.shape[1]} columns; OGB's edges have two")
-            tables[role] = pd.DataFrame(
-                {"source": table.iloc[:, 0].astype(str), "target": table.iloc[:, 1].astype(str)}
-            )
+            if width != 2:
+                raise ValueError(f"{path.name} has {width} columns; OGB's edges have two")
+            _check_whole(table)
+            tables[role] = replace(table, columns=("source", "target"))
         elif role == "features":
-            table.columns = [f"f{at}" for at in range(table.shape[1])]
-            tables[role] = _numbered(table)
-        elif table.shape[1] != 1:
-            notes.append(
-                f"{path.name} has {table.shape[1]} columns, one class each node is predicted: not used; "
+            tables[role] = _numbered(table, tuple(f"f{at}" for at in range(width)))
+        elif width != 1:
+            wanted.notes.append(
+                f"{path.name} has {width} columns, one class each node is predicted: not used; "
                 "give one of them as labels"
             )
         else:
-            text = table.iloc[:, 0].map(_class_name)
-            tables[role] = _numbered(pd.DataFrame({"label": text}))
-    return tables
+            tables[role] = _numbered(table.respelt(0, _class_name), ("label",))
+    return {role: checked_table(table, wanted.ignore) for role, table in tables.items()}
 
 
-def _class_name(value: float) -> str:
+def _check_whole(table: Table) -> None:
+    """Raise unless the nodes of OGB's edges are numbers."""
+    for column in table.cells:
+        odd = column.texts.filter(pc.invert(pc.match_substring_regex(column.texts, r"^[0-9]+$")))
+        if len(odd):
+            row = column.first(odd[0].as_py())
+            raise ValueError(
+                f"{table.place(row)}: {short(odd[0].as_py(), 40)!r} is not the number of a node, which is "
+                "what OGB's edges have"
+            )
+
+
+def _class_name(text: str) -> str:
     """A class's number as text; nothing where it is not known.
 
-    >>> _class_name(12345678.0), _class_name(float("nan"))
+    >>> _class_name("12345678.0"), _class_name("nan")
     ('12345678', '')
     """
-    if pd.isna(value):
-        return ""
-    return str(int(value)) if value == int(value) else str(value)
+    return "" if text.lower() == "nan" else plain(text)
 
 
-def _numbers(path: Path) -> pd.DataFrame:
-    import pyarrow as pa
-    import pyarrow.csv as pacsv
-
-    table = pacsv.read_csv(
-        pa.BufferReader(content_of(path)), pacsv.ReadOptions(autogenerate_column_names=True)
-    )
-    return table.to_pandas()
+def _numbered(table: Table, columns: tuple[str, ...]) -> Table:
+    """A table with names of columns, and the rows' numbers as ids."""
+    ids = Column(pa.array(np.arange(len(table))))
+    return replace(table, columns=("id", *columns), cells=[ids, *table.cells])
 
 
-def _numbered(table: pd.DataFrame) -> pd.DataFrame:
-    table.insert(0, "id", np.arange(len(table)).astype(str))
-    return table
-
-
-def _pyg(path: Path, notes: list[str]) -> dict[str, pd.DataFrame]:
+def _pyg(path: Path, wanted: Wanted) -> dict[str, Table]:
     """What PyG has processed: tensors only are read, nothing in the file is run."""
     from torch import Tensor
 
@@ -115,7 +111,7 @@ def _pyg(path: Path, notes: list[str]) -> dict[str, pd.DataFrame]:
         raise ValueError(
             f"{path.name}: edge_index holds {edges.dtype} from {edges.min()}, expected whole numbers from 0"
         )
-    columns = {"source": edges[0].astype(str), "target": edges[1].astype(str)}
+    columns = {"source": _text(edges[0]), "target": _text(edges[1])}
     used = {"edge_index", "num_nodes", "x"}
     for key, name in (("edge_type", "type"), ("edge_weight", "weight")):
         value = _array(path, graph, key)
@@ -126,9 +122,9 @@ def _pyg(path: Path, notes: list[str]) -> dict[str, pd.DataFrame]:
                 f"{path.name}: {key} is {list(value.shape)}, expected one number for each of the "
                 f"{edges.shape[1]} edges; take it out, or make it one"
             )
-        columns[name] = value.reshape(-1)
+        columns[name] = pa.array(value.reshape(-1))
         used.add(key)
-    tables = {"edges": pd.DataFrame(columns)}
+    tables = {"edges": columns}
     x = _array(path, graph, "x")
     y = _array(path, graph, "y", TEXT_BYTES) if isinstance(graph.get("y"), Tensor) else None
     if x is not None:
@@ -137,17 +133,23 @@ def _pyg(path: Path, notes: list[str]) -> dict[str, pd.DataFrame]:
                 f"{path.name}: x is {list(x.shape)}, expected a row for each node [N, F]; "
                 "use x.unsqueeze(1) for a single feature"
             )
-        names = [f"f{at}" for at in range(x.shape[1])]
-        tables["features"] = _numbered(pd.DataFrame(x, columns=names))
+        tables["features"] = {"id": _text(np.arange(len(x)))} | {
+            f"f{at}": pa.array(x[:, at]) for at in range(x.shape[1])
+        }
     if y is not None and y.squeeze().ndim == 1 and y.dtype.kind in "iu":
-        label = [str(one) if one >= 0 else "" for one in y.squeeze().tolist()]
-        tables["labels"] = _numbered(pd.DataFrame({"label": label}))
+        y = y.squeeze()
+        label = pc.if_else(pa.array(y >= 0), _text(y), "")
+        tables["labels"] = {"id": _text(np.arange(len(y))), "label": label}
         used.add("y")
     left = [str(key) for key, value in graph.items() if value is not None and key not in used]
     if left:
         why = " (y is not one class for each node)" if "y" in left else ""
-        notes.append(f"{path.name} holds more, which is not used: {', '.join(left)}{why}")
-    return tables
+        wanted.notes.append(f"{path.name} holds more, which is not used: {', '.join(left)}{why}")
+    return {role: arrow_table(pa.table(held), role, wanted.ignore) for role, held in tables.items()}
+
+
+def _text(values: np.ndarray) -> pa.Array:
+    return pa.array(values).cast(pa.string())
 
 
 def _stored_graph(path: Path) -> dict[Any, Any]:
@@ -166,9 +168,9 @@ def _stored_graph(path: Path) -> dict[Any, Any]:
         graph = found[0] if isinstance(found, tuple | list) and found else found
         graph = graph.to_dict() if isinstance(graph, Data) else graph
     except Exception as error:  # whatever unpickling raises
-        told = short(str(error).partition("\n")[0] or repr(error), 120)
+        reason = short(str(error).partition("\n")[0] or repr(error), 120)
         raise ValueError(
-            f"{path.name} holds more than a graph's tensors, or is damaged: {told}"
+            f"{path.name} holds more than a graph's tensors, or is damaged: {reason}"
         ) from None
     return graph if isinstance(graph, dict) else {}
 

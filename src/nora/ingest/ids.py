@@ -2,54 +2,57 @@
 
 A column of whole numbers with a gap is a column of floats to pandas, which then writes `1000.0` for
 `1000`. Where both spellings occur they are one node, and joined. Ids that differ in case or in blanks may
-well be two nodes: they stay apart, and are told about.
+well be two nodes: they stay apart, and are noted.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nora.ingest.cells import Words, plain_ascii
-from nora.ingest.table import Table
+from nora.ingest.table import Column, Table, plain_ascii
+from nora.wording import count
 
 WHOLE = re.compile(r"-?(?:0|[1-9]\d*)\.0")
 # Characters without a width, which no split on blanks removes.
 INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 
-IdColumns = tuple[Table, tuple[int, ...]]
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """A table with its columns of ids: the two ends of edges, or the id of a node."""
+
+    table: Table
+    ids: tuple[int, ...]
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns of ids."""
+        return [self.table.cells[at] for at in self.ids]
 
 
+@dataclass(frozen=True, eq=False)
 class KnownIds:
-    """The ids met so far, in Python only when somebody looks at each."""
+    """The ids of some tables; objects of Python only when each is looked at."""
 
-    def __init__(self, columns: Iterable[Words]) -> None:
-        self._columns = list(columns)
-        self._plain: set[str] | None = None
+    tables: Sequence[Named]
 
-    def add(self, words: Words) -> None:
-        """Those of one more column."""
-        self._columns.append(words)
-        self._plain = None
-
-    def __iter__(self) -> Iterator[str]:
-        return (str(one) for words in self._columns for one in words.distinct)
+    @cached_property
+    def plain(self) -> set[str]:
+        """All of them, whole numbers without `.0`."""
+        return {
+            plain(one) for named in self.tables for ids in named.columns for one in ids.distinct
+        }
 
     def __contains__(self, text: str) -> bool:
         """Whether it is an id, be it with or without `.0`."""
-        if self._plain is None:
-            self._plain = {plain(one) for one in self}
-        return plain(text) in self._plain
-
-    def about_alike(self) -> list[str]:
-        """See the function of this name."""
-        return about_alike([words.texts for words in self._columns])
+        return plain(text) in self.plain
 
 
 def plain(text: str) -> str:
@@ -61,59 +64,45 @@ def plain(text: str) -> str:
     return text[:-2] if text.endswith(".0") and WHOLE.fullmatch(text) else text
 
 
-def joined(tables: Mapping[str, IdColumns], notes: list[str]) -> dict[str, Table]:
+def joined(tables: dict[str, Named], notes: list[str]) -> dict[str, Named]:
     """The tables with every id in one spelling, where `N` and `N.0` both occur among them.
-
-    Args:
-        tables: By any key, a table and its columns of ids.
-        notes: Gets a sentence for each file in which ids were respelt.
 
     Raises:
         ValueError: When both occur, and a column has ids in `.0` that are no whole numbers: then
             `.0` may mean something.
     """
-    result = {key: table for key, (table, _) in tables.items()}
-    words = {
-        (key, at): table.words(at) for key, (table, columns) in tables.items() for at in columns
-    }
-    if not any(pc.any(pc.ends_with(one.texts, ".0")).as_py() for one in words.values()):
-        return result
-    distinct = {place: one.distinct for place, one in words.items()}
-    everything = {one for ids in distinct.values() for one in ids}
+    columns = [ids for named in tables.values() for ids in named.columns]
+    if not any(pc.any(pc.ends_with(ids.texts, ".0")).as_py() for ids in columns):
+        return tables
+    everything = {one for ids in columns for one in ids.distinct}
     twice = next((one for one in everything if plain(one) != one and plain(one) in everything), "")
     if not twice:
-        return result
+        return tables
+    result = dict(tables)
     respelt: dict[str, dict[str, None]] = {}
-    for (key, at), ids in distinct.items():
-        table = result[key]
-        dotted = [str(one) for one in ids if one.endswith(".0")]
-        whole = [one for one in dotted if plain(one) != one]
-        if not whole:
-            continue
-        odd = next((one for one in dotted if plain(one) == one), None)
-        if odd is not None:
-            row = int(np.flatnonzero(table.cells[at] == odd)[0])
-            raise ValueError(
-                f"{table.place(row)}: are {plain(twice)!r} and {twice!r}, which both occur, the same "
-                f"node? {odd!r} ends in '.0' too and is no whole number, so that cannot be told. "
-                "Write every id in one way"
-            )
-        result[key] = table.with_text(at, in_one_spelling(table.cells[at]))
-        respelt.setdefault(table.name, {}).update(dict.fromkeys(whole))
+    for key, named in tables.items():
+        for at in named.ids:
+            table = result[key].table
+            dotted = [str(one) for one in table.cells[at].distinct if one.endswith(".0")]
+            whole = [one for one in dotted if plain(one) != one]
+            if not whole:
+                continue
+            odd = next((one for one in dotted if plain(one) == one), None)
+            if odd is not None:
+                raise ValueError(
+                    f"{table.place(table.cells[at].first(odd))}: are {plain(twice)!r} and {twice!r}, "
+                    f"which both occur, the same node? {odd!r} ends in '.0' too and is no whole number, "
+                    "so that cannot be told. Write every id in one way"
+                )
+            result[key] = replace(named, table=table.respelt(at, plain))
+            respelt.setdefault(table.name, {}).update(dict.fromkeys(whole))
     for name, changed in respelt.items():
         example = next(iter(changed))
-        are = "ids" if len(changed) > 1 else "id"
         notes.append(
-            f"{len(changed):,} {are} of {name} written with '.0' (e.g. {example!r}): joined with "
+            f"{count(len(changed), 'id')} of {name} written with '.0' (e.g. {example!r}): joined with "
             f"{plain(example)!r}, as whole numbers"
         )
     return result
-
-
-def in_one_spelling(cells: np.ndarray) -> np.ndarray:
-    """Text `[rows]` with `plain` whole numbers."""
-    codes, distinct = pd.factorize(cells)
-    return np.array([plain(one) for one in distinct], dtype=object)[codes]
 
 
 def alike(names: Iterable[str]) -> list[tuple[str, str]]:
@@ -132,13 +121,13 @@ def alike(names: Iterable[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def about_alike(columns: Sequence[pa.StringArray]) -> list[str]:
+def about_alike(columns: Iterable[Column]) -> list[str]:
     """What there is to say about ids that look alike, if anything.
 
-    >>> about_alike([pa.array(["Ann", "bob"]), pa.array(["ann", "bob"])])
+    >>> about_alike([Column(pa.array(["Ann", "bob"])), Column(pa.array(["ann", "bob"]))])
     ["1 id differs from another only in case, blanks or encoding ('Ann' and 'ann'): taken as different nodes"]
     """
-    ids = pa.concat_arrays(columns).unique()
+    ids = pa.concat_arrays([column.texts for column in columns]).unique()
     if plain_ascii(ids):
         folded = pc.ascii_lower(pc.replace_substring(ids, " ", ""))
         if pc.count_distinct(folded).as_py() == len(ids):
@@ -146,8 +135,8 @@ def about_alike(columns: Sequence[pa.StringArray]) -> list[str]:
     pairs = alike(str(one) for one in ids.to_pylist())
     if not pairs:
         return []
-    many = len(pairs) > 1
+    differ = count(len(pairs), "id differs from another", "ids differ from others")
     return [
-        f"{len(pairs):,} id{'s differ from others' if many else ' differs from another'} only in case, "
-        f"blanks or encoding ({'e.g. ' * many}{pairs[0][0]!r} and {pairs[0][1]!r}): taken as different nodes"
+        f"{differ} only in case, blanks or encoding ({'e.g. ' * (len(pairs) > 1)}{pairs[0][0]!r} and "
+        f"{pairs[0][1]!r}): taken as different nodes"
     ]

@@ -5,55 +5,38 @@ The rows have no names in such a file: nodes are called by their row's number, 1
 
 from __future__ import annotations
 
-import gzip
 import io
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 
-from nora.ingest.formats import kind_of
 from nora.ingest.opening import content_of
-from nora.ingest.table import FILE
+from nora.ingest.table import Table, Wanted, arrow_table
 from nora.limits import check_fits
 
 
-def edge_frame(path: Path) -> pd.DataFrame:
-    """The entries of an adjacency matrix as `source`, `target` and, unless it is a pattern, `weight`."""
-    row, column, value, shape, field = _entries(path)
-    if shape[0] != shape[1]:
-        raise ValueError(
-            f"{path.name} is a matrix of {shape[0]:,} by {shape[1]:,}: edges are a square one, nodes by "
-            "nodes; is it the features?"
-        )
-    frame = _named(path, {"source": (row + 1).astype(str), "target": (column + 1).astype(str)})
+def read(path: Path, wanted: Wanted) -> dict[str, Table]:
+    """The entries of a matrix: edges with their weight, unless it is a pattern; or a list of features."""
+    row, column, values, shape, field = _entries(path)
+    ids = pa.array(row + 1).cast(pa.string())
+    if wanted.role == "edges":
+        if shape[0] != shape[1]:
+            raise ValueError(
+                f"{path.name} is a matrix of {shape[0]:,} by {shape[1]:,}: edges are a square one, nodes "
+                "by nodes; is it the features?"
+            )
+        columns = {"source": ids, "target": pa.array(column + 1).cast(pa.string())}
+        valued = "weight"
+    else:
+        width = len(str(shape[1]))
+        used, place = np.unique(column, return_inverse=True)  # it may claim any number of columns
+        names = pa.array([f"f{at + 1:0{width}d}" for at in used.tolist()], pa.string())
+        columns = {"id": ids, "feature": names.take(pa.array(place))}
+        valued = "value"
     if field != "pattern":
-        frame["weight"] = value
-    return frame
-
-
-def feature_frame(path: Path) -> pd.DataFrame:
-    """The entries of a matrix of nodes by features as a list: `id`, `feature`, `value`."""
-    row, column, value, shape, field = _entries(path)
-    width = len(str(shape[1]))
-    used, place = np.unique(column, return_inverse=True)  # a matrix may claim any number of columns
-    named = np.array([f"f{at + 1:0{width}d}" for at in used.tolist()], dtype=object)
-    frame = _named(path, {"id": (row + 1).astype(str), "feature": named[place]})
-    if field != "pattern":
-        frame["value"] = value
-    return frame
-
-
-def _named(path: Path, columns: dict[str, np.ndarray]) -> pd.DataFrame:
-    """A frame that messages call by the file it is from."""
-    frame = pd.DataFrame(columns)
-    frame.attrs[FILE] = path.name
-    return frame
-
-
-def is_matrix(path: Path) -> bool:
-    """Whether a file is a Matrix Market file, by its name."""
-    return kind_of(path) == ".mtx"
+        columns[valued] = pa.array(values)
+    return {wanted.role: arrow_table(pa.table(columns), path.name, wanted.ignore)}
 
 
 def _entries(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int], str]:
@@ -66,7 +49,7 @@ def _entries(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int,
         if field == "complex":
             raise ValueError("its numbers are complex")
         found = mmread(io.BytesIO(raw))
-    except (ValueError, OverflowError, OSError, gzip.BadGzipFile) as error:
+    except (ValueError, OverflowError, OSError) as error:
         if "would take" in str(error):
             raise
         raise ValueError(f"{path.name} is not a readable Matrix Market file: {error}") from None

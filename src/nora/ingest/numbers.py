@@ -1,8 +1,8 @@
 """Cells as numbers.
 
 Where columns are parted by semicolons, a comma may be the decimal mark, and a point then parts thousands.
-Whether `1.967` is about two or about two thousand is told by the column's other cells; where they do not
-tell, it is refused.
+Whether `1.967` is about two or about two thousand is decided by the column's other cells; where they do not
+decide it, it is refused.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nora.ingest.table import Table, title
+from nora.ingest.table import Column, Table
 
-# What other programs write into a numeric cell that is not known.
+# What other programs write into a numeric cell that is not known, in upper or lower case.
 UNKNOWN = ("", "na", "n/a", "nan", "null", "none", "?")
 # 1,5 and 351,75; 1.967 and 1.234.567; 1.967,14.
 COMMA = r"[+-]?\d+,\d+"
@@ -31,26 +31,24 @@ AS_PROGRAMS_DO = "Write numbers with a decimal point and without thousands separ
 def numbers(table: Table, at: int) -> np.ndarray:
     """A column as floats `[rows]`; NaN where a cell is no number.
 
-    >>> import numpy as np
-    >>> cells = np.array(["1", "2,5", "1.967,14", "x"], dtype=object)
-    >>> numbers(Table("t.csv", ("w",), (cells,), str, True), 0).tolist()
+    >>> column = Column(pa.array(["1", "2,5", "1.967,14", "x"]))
+    >>> numbers(Table("t.csv", ("w",), (column,), str, True), 0).tolist()
     [1.0, 2.5, 1967.14, nan]
     """
-    typed = table.numbers(at)
-    if typed is not None:
-        return typed.floats()
-    words = table.words(at)
+    column = table.cells[at]
+    if column.numbers is not None:
+        return column.numbers.astype(np.float64)
     if not table.decimal_comma:
         try:
-            found = pc.cast(words.texts, pa.float64()).to_numpy(zero_copy_only=False)
-            return np.asarray(found[words.codes], dtype=float)
+            found = pc.cast(column.texts, pa.float64()).to_numpy(zero_copy_only=False)
+            return np.asarray(found[column.codes], dtype=float)
         except pa.ArrowInvalid:  # some are no numbers
             pass
-    texts = pd.Series(words.distinct, dtype=object)
+    texts = pd.Series(column.distinct, dtype=object)
     if table.decimal_comma:
         texts = _pointed(table, at, texts)
     values = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=float)
-    return np.asarray(values[words.codes])
+    return np.asarray(values[column.codes])
 
 
 def _pointed(table: Table, at: int, texts: pd.Series) -> pd.Series:
@@ -76,10 +74,9 @@ def _check_points(
     if not beside.any() or not (comma | thousands | whole)[known].all():
         return
     text, other = texts[int(np.argmax(thousands))], texts[int(np.argmax(beside))]
-    row = int(np.argmax(table.cells[at] == text))
     raise ValueError(
-        f"{table.place(row)}: {text!r} in the column {title(table, at)!r}, beside {other!r}: does the "
-        f"point part thousands or decimals? {AS_PROGRAMS_DO}"
+        f"{table.place(table.cells[at].first(text))}: {text!r} in the column {table.title(at)!r}, beside "
+        f"{other!r}: does the point part thousands or decimals? {AS_PROGRAMS_DO}"
     )
 
 
@@ -92,10 +89,13 @@ def rewritten(cell: str) -> str:
     return f". {AS_PROGRAMS_DO}" if re.fullmatch(WRITTEN, cell) else ""
 
 
-def unknown(cells: np.ndarray) -> np.ndarray:
+def unknown(column: Column) -> np.ndarray:
     """Mask `[rows]` of the cells that stand for a number that is not known.
 
-    >>> unknown(np.array(["", "NA", "0"], dtype=object)).tolist()
+    >>> unknown(Column(pa.array(["", "NA", "0"]))).tolist()
     [True, True, False]
     """
-    return pd.Series(cells, dtype=object).str.lower().isin(UNKNOWN).to_numpy()
+    if column.numbers is not None:
+        return np.isnan(column.numbers)
+    found = pc.is_in(pc.utf8_lower(column.texts), pa.array(UNKNOWN))
+    return np.asarray(found.to_numpy(zero_copy_only=False)[column.codes], dtype=bool)
