@@ -19,10 +19,11 @@ computed in each step. Draws are systematic (one random number per removal and s
 which spreads them evenly over the rows and leaves less to chance than independent ones.
 
 Three things keep single draws from deciding. A row whose share of `Σ b` exceeds a third of the error is
-computed for certain: it would be missed seldom, but then all that it passes on is missed, and nothing that
-was drawn shows it. What arrives counts for no more than a typical row is large, as predictions saturate: the
-loose bound of a hub does not hide all others. And before the last messages, `q_k` is at least what keeps
-`change_k / q_k` below half of the row's own size: activations and predictions are not linear in more.
+computed for certain, and so are all rows of a step that reaches `1 / error` of them or fewer: a row would be
+missed seldom, but then all that it passes on is missed, and nothing that was drawn shows it. What arrives
+counts for no more than a typical row is large, as predictions saturate: the loose bound of a hub does not
+hide all others. And `q_k` is at least what keeps `change_k / q_k` below the row's own size: activations and
+predictions are not linear in more.
 
 Randomness follows from the seed, the removal and the step alone: chunks, threads and shards do not matter.
 """
@@ -45,9 +46,9 @@ from nora.engine.tally import EXACTLY, INNER, LAST
 
 # Errors of inner steps are in rows of which absolute values are taken later, where they do not cancel.
 INNER_ERROR = 1 / 3
-# By its Horvitz–Thompson weight a row of an inner step may move by this part of its own size: activations
-# and predictions are not linear in more.
-FARTHEST = 0.5
+# By its Horvitz–Thompson weight a row may move by this part of its own size: activations and predictions are
+# not linear in more.
+FARTHEST = 1.0
 # Rows are not taken to be smaller than this part of a typical one.
 SMALLEST_ROW = 0.1
 # Receivers with more neighbours than this over the tolerance squared, at least FEW, turn to first order.
@@ -131,7 +132,7 @@ class Draws:
             return None
         number = list(worth.rows).index(id(step))
         last = id(step) in worth.last
-        error = self.sampling.tolerance * (1.0 if last else INNER_ERROR)
+        error = self.sampling.tolerance * (1.0 if id(step) in worth.final else INNER_ERROR)
         key = id(step)
         return Drawing(
             worth.rows[key], error, self.start(number), last, *worth.limits[key], self.sampled
@@ -172,11 +173,13 @@ class Worth:
 
     Attributes:
         rows: By the id of the step that makes the row, `[N]`; rows of other steps are not drawn.
-        last: The steps whose rows alone say what is predicted: no messages follow, and no other rows join.
+        final: The steps that no messages follow.
+        last: Those of them whose rows alone say what is predicted: no other rows join.
         limits: `most` and `least` of `Arriving`, by the id of the step.
     """
 
     rows: dict[int, Tensor]
+    final: frozenset[int]
     last: frozenset[int]
     limits: dict[int, tuple[float, Tensor]]
 
@@ -194,8 +197,10 @@ def worth_of(steps: Sequence[Step], output: Value, worth: Tensor, sampled_last: 
         sampled_last: Whether rows may be drawn that only row-wise maps follow.
     """
     known: dict[int, Tensor] = {id(output): worth}
-    direct, inner, joined = {id(output)}, set[int](), _joined(steps)
-    rows, last, limits = dict[int, Tensor](), set[int](), dict[int, tuple[float, Tensor]]()
+    direct, joined = {id(output)}, _joined(steps)
+    sent, mixed = set[int](), set[int]()  # values that messages are made of, or that others join
+    final, last = set[int](), set[int]()
+    rows, limits = dict[int, Tensor](), dict[int, tuple[float, Tensor]]()
     for step in reversed(steps):
         key, inputs = id(step.output), {id(value) for value in step.inputs}
         mine = known.pop(key, None)
@@ -203,19 +208,23 @@ def worth_of(steps: Sequence[Step], output: Value, worth: Tensor, sampled_last: 
             continue
         if key in direct and step.rowwise:
             direct |= inputs
-        if key in inner or key in joined or not step.rowwise:
-            inner |= inputs
+        if key in sent or not step.rowwise:
+            sent |= inputs
+        if key in mixed or key in joined:
+            mixed |= inputs
         nodes = step.output.space.size == len(worth)
         if step.samples and step.drawn and nodes and (sampled_last or key not in direct):
             rows[id(step)] = mine
-            limits[id(step)] = _limits(step, key in inner)
-            if key not in inner:
-                last.add(id(step))
+            limits[id(step)] = _limits(step)
+            if key not in sent:
+                final.add(id(step))
+                if key not in mixed:
+                    last.add(id(step))
         told = nodes and (step.rowwise or step.samples)
         parts = step.worths(mine) if told else [torch.ones_like(worth)] * len(step.inputs)
         for value, part in zip(step.inputs, parts, strict=True):
             known[id(value)] = known[id(value)] + part if id(value) in known else part
-    return Worth(rows, frozenset(last), limits)
+    return Worth(rows, frozenset(final), frozenset(last), limits)
 
 
 def _joined(steps: Sequence[Step]) -> set[int]:
@@ -232,13 +241,13 @@ def _joined(steps: Sequence[Step]) -> set[int]:
     return {value for value, makers in made_by.items() if len(makers) > 1}
 
 
-def _limits(step: Step, inner: bool) -> tuple[float, Tensor]:
+def _limits(step: Step) -> tuple[float, Tensor]:
     """`most` and `least` of `Arriving` for a step's rows, from the original ones."""
     size = step.output.whole().flatten(1).abs().sum(1, dtype=torch.double)
     typical = float(size.nanmedian()) or float(size.nansum() / len(size))
     if not 0 < typical < torch.inf:
         return torch.inf, size[:0]
-    return typical, 1 / (FARTHEST * size.clamp(min=SMALLEST_ROW * typical)) if inner else size[:0]
+    return typical, 1 / (FARTHEST * size.clamp(min=SMALLEST_ROW * typical))
 
 
 def weighted_alike(

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch_geometric.nn import MessagePassing
 
-from nora.engine.calibration import MOST as CALIBRATED
+from nora.engine.calibration import FIRST, MOST
 from nora.engine.changed import Removals
 from nora.engine.engine import Engine
 from nora.engine.linear import Linearised
@@ -251,8 +251,8 @@ def _tolerable(
     """The finest tolerance that fits, and how well it agrees with exact; None if none fits."""
     for tolerance in TOLERANCES:
         seconds, scores = pilot.tried(engine.with_tolerance(tolerance, seed=seed))
-        # What estimates are measured by is exact, too.
-        seconds += CALIBRATED * pilot.seconds / max(len(engine.problem.nodes), 1)
+        # What estimates are measured by is exact, and so are the first ones.
+        seconds += (MOST + FIRST) * pilot.seconds / max(len(engine.problem.nodes), 1)
         if seconds > deadline - time.perf_counter():
             continue
         found = pilot.agreement(scores)  # coarser ones agree no better

@@ -9,7 +9,7 @@ drawn at random by how much they matter, and count for the others (`nora.engine.
 is the relative error that is aimed at, for hubs and leaves alike. A few removals, of hubs and of leaves, are
 done exactly beside their estimates. They show how far estimates are off on this model and graph: scores are
 corrected by their bias, and every score gets its standard error from the rest (`nora.engine.calibration`).
-Where that is much more than the tolerance, a warning says so.
+The 20 first are then computed exactly. Where errors are much more than the tolerance, a warning says so.
 
 `pruning="drop"` leaves out whatever is small instead: a node whose change would shift its message to its
 neighbours by less than `tolerance` times the mean L1 size of messages at that layer is not propagated
@@ -27,7 +27,7 @@ from typing import Any, get_args
 import torch
 
 from nora.engine.backends.choice import BackendName
-from nora.engine.calibration import Calibration
+from nora.engine.calibration import estimated
 from nora.engine.changed import Removals
 from nora.engine.engine import Engine, Pruning
 from nora.engine.plan import UnsupportedError
@@ -166,16 +166,13 @@ def _estimated(
     done: list[torch.Tensor],
 ) -> Generator[Part, None, dict[str, Any]]:
     """Yield estimates with their standard errors; first some nodes that are exact. Returns what these say."""
-    removals = Removals.single(problem.nodes.cpu())
-    calibration = Calibration.of(engine, pruned, removals, memory, workers)
-    if disagreement := calibration.disagreement():
-        warn(disagreement, UserWarning)
-    known = problem.nodes[calibration.which.to(problem.nodes.device)]
-    done.append(known)
-    yield known, calibration.truth, torch.zeros_like(calibration.truth)
-    rest = problem.nodes[~torch.isin(problem.nodes, known)]
-    for nodes, found in pruned.by_chunks(pruned.estimates, rest, memory, workers):
-        done.append(nodes)
-        chunk = Removals.single(nodes.cpu())
-        yield nodes, *calibration.scored(found, engine, chunk, memory, workers)
-    return calibration.facts()
+    found = estimated(engine, pruned, Removals.single(problem.nodes.cpu()), memory, workers)
+    try:
+        while True:
+            which, scores, errors = next(found)
+            nodes = problem.nodes[which.to(problem.nodes.device)]
+            done.append(nodes)
+            yield nodes, scores, errors
+    except StopIteration as stop:
+        facts: dict[str, Any] = stop.value
+        return facts

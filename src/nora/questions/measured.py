@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nora.engine.calibration import Calibration
+from nora.engine.calibration import estimated
 from nora.engine.changed import Removals
 from nora.engine.edits import why_not
 from nora.engine.effects import Effects, check_method
@@ -30,7 +30,6 @@ from nora.problem.measuring import (
 from nora.progress import progress_bar
 from nora.registry import nearest
 from nora.results.checkpoint import Shards
-from nora.stacklevel import warn
 
 if TYPE_CHECKING:
     from nora.questions.session import Session
@@ -174,22 +173,16 @@ def estimates_of(
 
     Returns what these say of the estimates. The engine is one with a tolerance.
     """
-    exact = engine.with_tolerance(0)
-    calibration = Calibration.of(exact, engine, removals, how.memory, how.workers)
     removed = "edges" if removals.edge is not None else "nodes"
-    if disagreement := calibration.disagreement(removed):
-        warn(disagreement, UserWarning)
-    known = calibration.truth.double()
-    yield calibration.which, torch.stack([known, torch.zeros_like(known)], dim=1)
-    other = torch.ones(len(removals), dtype=torch.bool)
-    other[calibration.which] = False
-    rest = other.nonzero().flatten()
-    found = engine.in_chunks(engine.estimates, removals.picked(rest), how.memory, how.workers)
-    for which, values in found:
-        chunk = removals.picked(rest[which])
-        scored = calibration.scored(values, exact, chunk, how.memory, how.workers)
-        yield rest[which], torch.stack([one.double() for one in scored], dim=1)
-    return calibration.facts(removed)
+    exact = engine.with_tolerance(0)
+    found = estimated(exact, engine, removals, how.memory, how.workers, removed)
+    try:
+        while True:
+            which, *scored = next(found)
+            yield which, torch.stack([one.double() for one in scored], dim=1)
+    except StopIteration as stop:
+        facts: dict[str, Any] = stop.value
+        return facts
 
 
 def why_not_followed(engine: Engine, removals: Removals) -> str:
