@@ -12,8 +12,9 @@ calibration, because nothing was left to chance, or because they come first) hav
 over all nodes leaves them out.
 
 The method was made on the graphs of `design`. Those of `show` have other generators, other seeds and another
-real graph; after they were looked at, only rows without importance were left out again. Truths are kept in a folder (`--truths`), so that
-another version of the code is compared with the same ones.
+real graph; after they were looked at, only rows without importance were left out again, which changed none
+of their numbers. Truths are kept in a folder (`--truths`), so that another version of the code is compared
+with the same ones.
 """
 
 from __future__ import annotations

@@ -44,6 +44,8 @@ LATE = 0.15
 # nothing would be worse than to be late.
 AT_LEAST = 0.25
 VERIFIED = 2
+# Removals that an estimate does exactly: those it is compared with, and the first ones.
+CALIBRATED = MOST + FIRST
 # Passes that preparing takes: two that are recorded, and what the engine computes itself.
 PREPARING = 3
 # A pass that takes longer is not made only to be timed.
@@ -251,8 +253,7 @@ def _tolerable(
     """The finest tolerance that fits, and how well it agrees with exact; None if none fits."""
     for tolerance in TOLERANCES:
         seconds, scores = pilot.tried(engine.with_tolerance(tolerance, seed=seed))
-        # What estimates are measured by is exact, and so are the first ones.
-        seconds += (MOST + FIRST) * pilot.seconds / max(len(engine.problem.nodes), 1)
+        seconds += CALIBRATED * pilot.seconds / max(len(engine.problem.nodes), 1)
         if seconds > deadline - time.perf_counter():
             continue
         found = pilot.agreement(scores)  # coarser ones agree no better
