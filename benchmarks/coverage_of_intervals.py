@@ -13,8 +13,8 @@ over all nodes leaves them out.
 
 The method was made on the graphs of `design`. Those of `show` have other generators, other seeds and another
 real graph; after they were looked at, only rows without importance were left out again, which changed none
-of their numbers. An earlier version of the method had been tried on Cora. Truths are kept in a folder (`--truths`), so that another version of the code is compared
-with the same ones.
+of their numbers. An earlier version of the method had been tried on Cora. Truths are kept in a
+folder (`--truths`), so that another version of the code is compared with the same ones.
 """
 
 from __future__ import annotations
