@@ -91,3 +91,28 @@ def test_importance_saturates_and_no_row_is_moved_too_far(backend: str) -> None:
     assert len(plain) < len(chances(torch.inf, 0.5))
     assert float(saturated.double().std()) < float(plain.double().std())
     assert bool((chances(torch.inf, 1e9) == 1 << BITS).all())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_where_few_rows_are_reached_all_are_computed(backend: str) -> None:
+    """One of ten that was missed took a sixth of a leaf's influence with it, at a tolerance of 3 %."""
+    hub, leaves = torch.zeros(50, dtype=torch.long), torch.arange(1, 51)
+    edges = Edges(torch.cat([leaves, hub]), torch.cat([hub, leaves]), None, 51, "none")
+    loops, removals = BACKENDS[backend], EditBatch.remove_nodes(torch.tensor([3]))
+    changed = ChangedRows(torch.tensor([0, 1]), torch.tensor([0]), torch.zeros(1, 2).double())
+    ties = edges.ties(removals)
+    sources = loops.find_sources(edges, removals, changed, ties)
+    none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
+    # One leaf matters much more than others: these need not be computed for the sum of all.
+    worth = torch.ones(51).double().index_fill(0, torch.tensor([1]), 1e5)
+
+    def drawn(error: float) -> int:
+        reach = loops.expand(edges, removals, sources, none, ties)
+        size = torch.ones(len(reach.source)).double()
+        certain = torch.zeros(len(reach.node), dtype=torch.bool)
+        arrives = Arriving(None, size, size[:0], 0 * worth, worth, certain, torch.inf, size[:0])
+        return len(loops.draw(edges, reach, arrives, error, torch.tensor([12345]), BITS)[1])
+
+    reached = len(loops.expand(edges, removals, sources, none, ties).node)
+    assert drawn(0.9 / reached) == reached
+    assert drawn(1.5 / reached) < reached / 4

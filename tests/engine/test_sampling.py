@@ -15,6 +15,7 @@ from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 import nora
 from graphs import barabasi
 from nora.engine.engine import Engine
+from nora.engine.estimate.calibration import FIRST
 from nora.engine.estimate.sampling import folded
 from nora.engine.exec.kernels import compiled, drawing, loops_sampling, vectorised
 from nora.graph.edit_batch import EditBatch
@@ -179,8 +180,10 @@ def test_standard_errors_say_how_far_estimates_are_off() -> None:
     found = nora.influence(model, data, "exact", tolerance=0.05, **QUIET)
     assert found.stderr is not None
     drawn = found.stderr > 0
-    assert int((~drawn).sum()) == found.details["estimated"]["exact_nodes"] == 60
-    assert torch.equal(found.scores[~drawn], truth.scores[~drawn])
+    assert found.details["estimated"]["exact_nodes"] == 60
+    assert 60 <= int((~drawn).sum()) <= 90
+    assert not bool(drawn[found.scores.argsort(descending=True)[:FIRST]].any())
+    torch.testing.assert_close(found.scores[~drawn], truth.scores[~drawn])
     off = (found.scores - truth.scores)[drawn] / found.stderr[drawn]
     assert 0.85 < float((off.abs() < 1.96).double().mean()) < 0.995
     assert found.details["estimated"]["spearman"] > 0.98
@@ -216,8 +219,8 @@ def test_edges_have_standard_errors_too(tmp_path: Path) -> None:
     found = nora.edge_influence(model, data, tolerance=0.05, checkpoint=folder, progress=False)
     stderr = found.columns["stderr"]
     drawn = stderr > 0
-    assert int((~drawn).sum()) == found.details["estimated"]["exact_edges"]
-    assert torch.equal(found.scores[~drawn], truth.scores[~drawn])
+    assert found.details["estimated"]["exact_edges"] == 60 <= int((~drawn).sum())
+    torch.testing.assert_close(found.scores[~drawn], truth.scores[~drawn])
     off = (found.scores - truth.scores)[drawn] / stderr[drawn]
     assert 0.85 < float((off.abs() < 1.96).double().mean()) < 0.995
     assert found.details["estimated"]["spearman"] > 0.98
@@ -327,8 +330,8 @@ def test_degrees_that_roots_are_taken_of_are_not_drawn() -> None:
     found = nora.influence(model, crowd(600, 4), "exact", tolerance=0.2, **QUIET)
     assert found.stderr is not None
     assert found.scores.isfinite().all()
-    # One in 25 is exact on purpose, and none because a root of a drawn degree was no number.
-    assert int((found.stderr == 0).sum()) == 24
+    # One in 25 is exact on purpose, as are the first ones, and none because a root of a drawn degree is NaN.
+    assert 24 <= int((found.stderr == 0).sum()) <= 24 + FIRST + 10
 
 
 def test_estimates_that_are_no_numbers_are_replaced_by_the_truth(

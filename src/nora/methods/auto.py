@@ -22,7 +22,7 @@ import torch
 from torch_geometric.nn import MessagePassing
 
 from nora.engine.engine import Engine
-from nora.engine.estimate.calibration import MOST as CALIBRATED
+from nora.engine.estimate.calibration import FIRST, MOST
 from nora.engine.estimate.cost_sample import Agreement, Pilot
 from nora.engine.estimate.linear import Linearised
 from nora.engine.exec.tally import Tally
@@ -46,6 +46,8 @@ LATE = 0.15
 # nothing would be worse than to be late.
 AT_LEAST = 0.25
 VERIFIED = 2
+# Removals that an estimate does exactly: those it is compared with, and the first ones.
+CALIBRATED = MOST + FIRST
 # Passes that preparing takes: two that are recorded, and what the engine computes itself.
 PREPARING = 3
 # A pass that takes longer is not made only to be timed.

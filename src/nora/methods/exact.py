@@ -9,7 +9,8 @@ drawn at random by how much they matter, and count for the others (`nora.engine.
 tolerance is the relative error that is aimed at, for hubs and leaves alike. A few removals, of hubs and of
 leaves, are done exactly beside their estimates. They show how far estimates are off on this model and
 graph: scores are corrected by their bias, and every score gets its standard error from the rest
-(`nora.engine.estimate.calibration`). Where that is much more than the tolerance, a warning says so.
+(`nora.engine.estimate.calibration`). The 20 first are then computed exactly. Where errors are much more
+than the tolerance, a warning says so.
 
 `parts_of` does this for removals of any kind, nodes or edges, alone or in groups, and for any measures; the
 method `exact` is the same for single nodes and the definition.
@@ -29,7 +30,7 @@ from torch import Tensor
 from nora.engine.edits import why_not
 from nora.engine.effects import Effects, Moves
 from nora.engine.engine import Engine
-from nora.engine.estimate.calibration import Calibration
+from nora.engine.estimate.calibration import estimated
 from nora.engine.exec.kernels.choice import BackendName
 from nora.engine.prepared import Prepared
 from nora.engine.unsupported import UnsupportedError
@@ -340,17 +341,11 @@ def _estimated(
 ) -> Generator[Scored, None, dict[str, Any]]:
     """Yield estimates with their standard errors; first some that are exact. Returns what these say."""
     removed = f"{_removed(removals)}s"
-    calibration = Calibration.of(engine, rough, removals, how.memory, how.workers)
-    if disagreement := calibration.disagreement(removed):
-        warn(disagreement, UserWarning)
-    known = calibration.truth
-    yield Scored(calibration.which, known.unsqueeze(1), torch.zeros_like(known))
-    other = torch.ones(len(removals), dtype=torch.bool)
-    other[calibration.which] = False
-    rest = other.nonzero().flatten()
-    some = rough.in_chunks(rough.estimates, removals.pick(rest), how.memory, how.workers)
-    for which, found in some:
-        chunk = removals.pick(rest[which])
-        scores, errors = calibration.scored(found, engine, chunk, how.memory, how.workers)
-        yield Scored(rest[which], scores.unsqueeze(1), errors)
-    return calibration.facts(removed)
+    found = estimated(engine, rough, removals, how.memory, how.workers, removed)
+    while True:
+        try:
+            which, scores, errors = next(found)
+        except StopIteration as stop:
+            facts: dict[str, Any] = stop.value
+            return facts
+        yield Scored(which, scores.unsqueeze(1), errors)

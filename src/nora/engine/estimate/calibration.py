@@ -1,22 +1,24 @@
-"""How far estimates are off: measured on a few removals that are done exactly as well.
+"""Estimates with standard errors that were measured, on removals that are done exactly as well.
 
-An estimate is off by the draws of its last op, whose variance it tells itself, and by what went before:
-draws of inner ops, and absolute values of sums that they have moved, which come out too large. Both are
-measured on this model and graph, on a sample of removals that is stratified by their cost, so that hubs
-are as well represented as leaves:
+An estimate is off by the draws of its last op, whose variance σ² it knows itself, and by what went before:
+draws of inner ops, and absolute values of sums that they have moved, which come out too large. How far, on
+this model and graph, is measured on a sample of removals, stratified by their cost, so that hubs are as well
+represented as leaves. Each is done exactly once and estimated `SEEDS` times: an estimate is many times
+cheaper, and each shows an error of its own. A removal's errors are those of the sample's nearest in size:
 
-    F(r) = estimate(r) / bias(r),    log bias(r) = a + b · log estimate(r)
-    stderr(r) = c · sqrt(σ(r)² + (tolerance · max(estimate(r), smallest of the sample))²) / bias(r)
+    F(r) = estimate(r) / bias(r)
+    stderr(r) = c · spread(r) · sqrt(σ(r)² + (tolerance · max(estimate(r), smallest of sample))²) / bias(r)
 
-with the line `a, b` that fits the sample, for removals of which rows before the last messages were sampled
-(others are unbiased), and the `c` for which the root mean square of errors in standard errors is 1, or more
-where one of them would else be beyond four. It is widened by Student's distribution, as the sample is small,
-and is not smaller for the larger half of the sample, mostly hubs, than that half alone shows. A removal of
-which all rows were computed is exact.
+with `bias` the mean ratio of estimate to truth among the `NEAREST` of the sample, `spread` the root mean
+square of their errors, and one `c` for all: 95 % of the sample's errors are within 1.96 standard errors,
+whatever their distribution (normalised split-conformal prediction: Lei et al., JASA 2018). A removal of which
+all rows were computed is exact, and so are the `FIRST` ones: those that estimates put first are computed,
+until the first ones all are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,20 +28,28 @@ import torch
 from torch import Tensor
 
 from nora.engine.engine import Engine, summed_in
-from nora.engine.exec.tally import EXACTLY, INNER
+from nora.engine.exec.tally import EXACTLY
 from nora.graph.edit_batch import EditBatch
 from nora.results.agreement import pearson, spearman
 from nora.seeds import shuffled
+from nora.stacklevel import warn
 
 # One removal in so many is done exactly as well, within these bounds.
 ONE_IN, FEWEST, MOST = 25, 10, 60
 # Strata by expected cost (from, to, share of the sample): the costliest hundredth, the next tenth, the rest.
-STRATA = ((0.0, 0.01, 0.2), (0.01, 0.1, 0.3), (0.1, 1.0, 0.5))
-# Normal errors are within so many standard errors, and none that was compared is beyond so many.
-COVERED, TWO_SIDED, FARTHEST = 0.975, 1.96, 4
-# The bias is a line where there are so many to fit it to; its slope is drawn to 0 as by so many others, and
-# ratios beyond these quantiles count as they do.
-ENOUGH, OTHERS, QUANTILES = 5, 5, (0.05, 0.95)
+STRATA = ((0.0, 0.01, 0.15), (0.01, 0.1, 0.25), (0.1, 1.0, 0.6))
+# Removals of which nothing is drawn show no error: others are taken, out of so many times the sample.
+TRIED = 2
+# Estimates of each of the sample.
+SEEDS = 4
+# How many of the sample are near, and how few tell nothing of bias.
+NEAREST, ENOUGH = 20, 5
+# Ratios beyond these quantiles of the near ones count as they do.
+QUANTILES = (0.1, 0.9)
+# So many errors are within so many standard errors; no error is smaller than the last.
+COVERED, TWO_SIDED, SMALLEST = 0.95, 1.96, 1e-6
+# How many of the first are exact, and how many of the largest estimates wait for that.
+FIRST, WAITING = 20, 60
 # Estimates whose median error is so many times the tolerance are not what was asked for.
 DISAGREES = 1.5
 
@@ -52,6 +62,62 @@ def exactly(engine: Engine, removals: EditBatch, memory: int, workers: int | Non
     return found
 
 
+def estimated(
+    engine: Engine,
+    pruned: Engine,
+    removals: EditBatch,
+    memory: int,
+    workers: int | None,
+    removed: str = "nodes",
+) -> Generator[tuple[Tensor, Tensor, Tensor], None, dict[str, Any]]:
+    """Yield `(which, scores, standard errors)`, the sample first and the first ones last.
+
+    Returns what is reported of the estimates. Where they are further off than the tolerance, it warns.
+
+    Args:
+        engine: The exact engine.
+        pruned: The engine that estimates.
+        removals: All that are asked for.
+        memory: Bytes that chunks in work may take.
+        workers: Threads.
+        removed: What removals are of, in messages.
+    """
+    calibration = Calibration.of(engine, pruned, removals, memory, workers)
+    if disagreement := calibration.disagreement(removed):
+        warn(disagreement, UserWarning)
+    truth = calibration.truth
+    yield calibration.which, truth, torch.zeros_like(truth)
+    other = torch.ones(len(removals), dtype=torch.bool)
+    other[calibration.which] = False
+    rest = other.nonzero().flatten()
+    waiting = rest[:0], truth[:0], truth[:0]
+    for at, found in pruned.in_chunks(pruned.estimates, removals.pick(rest), memory, workers):
+        which = rest[at.cpu()]
+        some = calibration.scored(found, engine, removals.pick(which), memory, workers)
+        parts = [torch.cat(both) for both in zip(waiting, (which, *some), strict=True)]
+        order = parts[1].argsort(descending=True, stable=True)
+        yield _picked(parts, order[WAITING:])
+        waiting = _picked(parts, order[:WAITING])
+    which, scores, errors = waiting
+    count = min(FIRST, len(removals) // ONE_IN)
+    while True:
+        every = torch.cat([scores, truth])
+        first = every.argsort(descending=True, stable=True)[:count]
+        first = first[first < len(scores)]
+        first = first[errors[first] > 0]
+        if not len(first):
+            break
+        found = exactly(engine, removals.pick(which[first]), memory, workers)
+        scores[first], errors[first] = found.to(scores.dtype), 0.0
+    yield which, scores, errors
+    return calibration.facts(removed)
+
+
+def _picked(parts: Any, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    which, scores, errors = (part[at] for part in parts)
+    return which, scores, errors
+
+
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """Some removals with their true influences and their estimates.
@@ -59,7 +125,7 @@ class Calibration:
     Attributes:
         which: Which of all removals they are `[n]`.
         truth: Their influences `[n]`.
-        found: What `Engine.estimates` says of them `[n, 3]`.
+        found: What `Engine.estimates` says of them, by several seeds `[seeds, n, 3]`.
         tolerance: The estimates' tolerance.
         dtype: The precision of scores.
     """
@@ -74,78 +140,98 @@ class Calibration:
     def of(
         engine: Engine, pruned: Engine, removals: EditBatch, memory: int, workers: int | None
     ) -> Calibration:
-        """Do some of the removals both ways.
-
-        Args:
-            engine: The exact engine.
-            pruned: The engine that estimates.
-            removals: All that are asked for.
-            memory: Bytes that chunks in work may take.
-            workers: Threads.
-        """
+        """Do some of the removals both ways; see `estimated`."""
         assert pruned.sampling is not None
-        which = _stratified(engine.cost_of(removals), pruned.sampling.seed)
-        some = removals.pick(which)
-        truth = exactly(engine, some, memory, workers)
-        found = torch.zeros(len(which), 3, dtype=torch.double)
-        for at, values in pruned.in_chunks(pruned.estimates, some, memory, workers):
-            found[at] = values.cpu()
+        seed, tolerance = pruned.sampling.seed, pruned.sampling.tolerance
+
+        def of_seed(seed: int, which: Tensor) -> Tensor:
+            one, some = engine.with_tolerance(tolerance, seed=seed), removals.pick(which)
+            found = torch.zeros(len(which), 3, dtype=torch.double)
+            for at, values in one.in_chunks(one.estimates, some, memory, workers):
+                found[at] = values.cpu()
+            return found
+
+        strata = _strata(engine.cost_of(removals), seed)
+        tried = torch.cat([which for which, _ in strata])
+        first = of_seed(seed, tried)
+        parts = first.split([len(which) for which, _ in strata])
+        chosen = torch.cat(
+            [
+                # Without errors to show, any of them.
+                which[(part[:, 2] == EXACTLY).argsort(stable=True)[:wanted]]
+                for (which, wanted), part in zip(strata, parts, strict=True)
+            ]
+        )
+        at = {int(one): i for i, one in enumerate(tried)}
+        own = first[[at[int(one)] for one in chosen]]
+        found = [own, *(of_seed(seed + more, chosen) for more in range(1, SEEDS))]
+        truth = exactly(engine, removals.pick(chosen), memory, workers)
         dtype = summed_in(engine.before.dtype)
-        return Calibration(which, truth.to(dtype), found, pruned.sampling.tolerance, dtype)
+        return Calibration(chosen, truth.to(dtype), torch.stack(found), tolerance, dtype)
 
     @cached_property
     def _smallest(self) -> float:
         """The smallest estimate that was compared: of smaller ones less is known than in proportion."""
-        seen = self.found[self.found[:, 0] > 0, 0]
+        estimate = self.found[..., 0]
+        seen = estimate[(estimate > 0) & estimate.isfinite()]
         return float(seen.min()) if len(seen) else 0.0
 
-    @cached_property
-    def _line(self) -> tuple[float, float, float, float]:
-        """`a`, `b` of the bias, and between which logarithms of estimates it was seen."""
-        estimate, truth = self.found[:, 0], self.truth.double()
-        seen = (self.found[:, 2] == INNER) & (estimate > 0) & (truth > 0) & estimate.isfinite()
-        if int(seen.sum()) < ENOUGH:
-            return 0.0, 0.0, 0.0, 0.0
-        x, y = estimate[seen].log(), (estimate[seen] / truth[seen]).log()
-        y = y.clamp(*(float(y.quantile(q)) for q in QUANTILES))
-        apart = x - x.mean()
-        slope = (apart * y).sum() / ((1 + OTHERS / len(x)) * apart.square().sum()).clamp(min=1e-9)
-        return float(y.mean() - slope * x.mean()), float(slope), float(x.min()), float(x.max())
-
-    def _unbiased(self, found: Tensor) -> tuple[Tensor, Tensor]:
-        """Estimates without their bias, and what their errors are in proportion to `[n]` each."""
-        a, b, low, high = self._line
-        bias = (a + b * found[:, 0].log().clamp(low, high)).exp()
-        bias = torch.where(found[:, 2] == INNER, bias, 1.0)
-        size = self.tolerance * found[:, 0].clamp(min=self._smallest)
-        rough = (found[:, 1].square() + size.square()).sqrt()
-        return found[:, 0] / bias, torch.where(found[:, 2] == EXACTLY, 0.0, rough / bias)
+    def _rough(self, found: Tensor) -> Tensor:
+        """What errors are in proportion to."""
+        size = self.tolerance * found[..., 0].clamp(min=self._smallest)
+        return (found[..., 1].square() + size.square()).sqrt()
 
     @cached_property
-    def _factors(self) -> tuple[float, float, float]:
-        """Factors of small and of large estimates' errors, and where large ones begin."""
-        scores, rough = self._unbiased(self.found)
-        seen = (rough > 0) & scores.isfinite()
-        if not bool(seen.any()):
-            return 1.0, 1.0, 0.0
-        off = ((scores[seen] - self.truth[seen].double()) / rough[seen]).abs()
-        size = scores[seen]
-        large = float(size.median())
-        factor = _factor(off)
-        return factor, max(factor, _factor(off[size >= large])), large
+    def _near(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Logarithms of sizes, of the bias and of the spread there `[k]`, and the factor `c`."""
+        found, truth = self.found, self.truth.double()
+        estimate = found[..., 0].mean(0)
+        seen = (
+            (found[..., 2] != EXACTLY).any(0) & (estimate > 0) & (truth > 0) & estimate.isfinite()
+        )
+        order = estimate[seen].argsort(stable=True)
+        found, truth, estimate = found[:, seen][:, order], truth[seen][order], estimate[seen][order]
+        count = len(truth)
+        if count < ENOUGH:
+            return np.zeros(1), np.zeros(1), np.zeros(1), 1.0
+        near = min(NEAREST, count)
+        windows = [slice(low, low + near) for low in range(count - near + 1)]
+        windows = [windows[min(max(i - near // 2, 0), count - near)] for i in range(count)]
+        ratio = (estimate / truth).log()
+        limits = torch.tensor(QUANTILES, dtype=torch.double)
+        bias = torch.stack([ratio[w].clamp(*ratio[w].quantile(limits)).mean() for w in windows])
+        off = (found[..., 0] - truth * bias.exp()).abs() / self._rough(found)
+        square = off.square().mean(0)
+        total = torch.stack([square[w].sum() for w in windows])
+        spread = (total / near).sqrt().clamp(min=SMALLEST)
+        # Each is compared with what the others near it show, as a removal outside of the sample is.
+        others = ((total - square) / (near - 1)).clamp(min=0).sqrt().clamp(min=SMALLEST)
+        factor = float((off / others).flatten().quantile(COVERED)) / TWO_SIDED
+        return estimate.log().numpy(), bias.numpy(), spread.log().numpy(), factor
 
     @property
     def factor(self) -> float:
-        """How much larger errors are than they are told to be; 1 where there is nothing to go by."""
-        return self._factors[0]
+        """How much larger than the tolerance says errors are, at the sample's median; 1 where unknown."""
+        _, _, spread, factor = self._near
+        return float(factor * np.exp(np.median(spread)))
+
+    def _unbiased(self, found: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores without their bias, and their standard errors `[n]` each."""
+        sizes, biases, spreads, factor = self._near
+        size = found[:, 0].clamp(min=self._smallest).log().numpy()
+        drawn = found[:, 2] != EXACTLY
+        bias = torch.from_numpy(np.exp(np.interp(size, sizes, biases)))
+        spread = torch.from_numpy(np.exp(np.interp(size, sizes, spreads)))
+        errors = factor * spread * self._rough(found) / bias
+        return found[:, 0] / torch.where(drawn, bias, 1.0), torch.where(drawn, errors, 0.0)
 
     def scored(
         self, found: Tensor, engine: Engine, removals: EditBatch, memory: int, workers: int | None
     ) -> tuple[Tensor, Tensor]:
         """Scores and their standard errors `[n]` each.
 
-        What draws have moved may be beyond what a model bears (a root, a logarithm): estimates that are no
-        numbers are replaced by the truth.
+        What draws have moved may be beyond what a model bears (a root, a logarithm): estimates that are NaN
+        are replaced by the truth.
 
         Args:
             found: What `Engine.estimates` says `[n, 3]`.
@@ -154,9 +240,7 @@ class Calibration:
             memory: Bytes that chunks in work may take.
             workers: Threads.
         """
-        scores, rough = (part.to(self.dtype) for part in self._unbiased(found.cpu()))
-        small, large, size = self._factors
-        errors = torch.where(scores >= size, large, small) * rough
+        scores, errors = (part.to(self.dtype) for part in self._unbiased(found.cpu()))
         lost = (~(scores.isfinite() & errors.isfinite())).nonzero().flatten()
         if len(lost):
             truth = exactly(engine, removals.pick(lost), memory, workers)
@@ -165,19 +249,23 @@ class Calibration:
 
     def facts(self, removed: str = "nodes") -> dict[str, Any]:
         """What is reported of it, JSON-able; `removed` is what removals are of."""
-        scores, truth = self._unbiased(self.found)[0].numpy(), self.truth.double().numpy()
-        raw = self.found[:, 0].numpy()
+        own = self.found[0]
+        scores, truth = self._unbiased(own)[0].numpy(), self.truth.double().numpy()
+        raw = own[:, 0].numpy()
         scores, raw, truth = (one[np.isfinite(scores)] for one in (scores, raw, truth))
-        told: dict[str, Any] = {f"exact_{removed}": len(self.truth), "error_factor": self.factor}
+        reported: dict[str, Any] = {
+            f"exact_{removed}": len(self.truth),
+            "error_factor": self.factor,
+        }
         seen = truth > 0
         if seen.sum() > 1:
-            told |= {
+            reported |= {
                 "pearson": pearson(scores, truth),
                 "spearman": spearman(scores, truth),
                 "median_error": float(np.median(np.abs(scores[seen] / truth[seen] - 1))),
                 "median_ratio": float(np.median(raw[seen] / truth[seen])),
             }
-        return {key: value for key, value in told.items() if value == value}
+        return {key: value for key, value in reported.items() if value == value}
 
     def disagreement(self, removed: str = "nodes") -> str:
         """What to warn of where estimates are further off than the tolerance; empty where they are not."""
@@ -191,24 +279,14 @@ class Calibration:
         )
 
 
-def _factor(off: Tensor) -> float:
-    """The factor by which told errors are multiplied, from the true ones in told ones `[n]`."""
-    from scipy.stats import t as student  # slow to load
-
-    usual = (
-        float(off.square().mean().sqrt()) * student.ppf(COVERED, max(len(off) - 2, 1)) / TWO_SIDED
-    )
-    return float(max(usual, float(off.max()) / FARTHEST))
-
-
-def _stratified(cost: Tensor, seed: int) -> Tensor:
-    """Which removals are done exactly as well, by strata of their cost `[n]`."""
+def _strata(cost: Tensor, seed: int) -> list[tuple[Tensor, int]]:
+    """Strata of the sample by cost: removals to try, the first first, and how many are wanted."""
     count = min(max(len(cost) // ONE_IN, FEWEST), MOST, len(cost))
     order = cost.argsort(descending=True, stable=True)
-    parts: list[Tensor] = []
+    found: list[tuple[Tensor, int]] = []
     for low, high, share in STRATA:
         stratum = order[round(low * len(cost)) : round(high * len(cost))]
-        left = count - sum(map(len, parts))
-        wanted = left if high == 1 else min(round(share * count), left)
-        parts.append(stratum[shuffled(len(stratum), seed)[:wanted]])
-    return torch.cat(parts)
+        left = count - sum(wanted for _, wanted in found)
+        wanted = min(left if high == 1 else round(share * count), left, len(stratum))
+        found.append((stratum[shuffled(len(stratum), seed)[: TRIED * wanted]], wanted))
+    return found

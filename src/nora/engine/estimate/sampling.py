@@ -19,10 +19,11 @@ computed in each op. Draws are systematic (one random number per removal and op,
 which spreads them evenly over the rows and leaves less to chance than independent ones.
 
 Three things keep single draws from deciding. A row whose share of `Σ b` exceeds a third of the error is
-computed for certain: it would be missed seldom, but then all that it passes on is missed, and nothing that
-was drawn shows it. What arrives counts for no more than a typical row is large, as predictions saturate: the
-loose bound of a hub does not hide all others. And before the last messages, `q_k` is at least what keeps
-`change_k / q_k` below half of the row's own size: activations and predictions are not linear in more.
+computed for certain, and so are all rows of a op that reaches `1 / error` of them or fewer: a row would be
+missed seldom, but then all that it passes on is missed, and nothing that was drawn shows it. What arrives
+counts for no more than a typical row is large, as predictions saturate: the loose bound of a hub does not
+hide all others. And `q_k` is at least what keeps `change_k / q_k` below the row's own size: activations and
+predictions are not linear in more.
 
 Randomness follows from the seed, the removal and the op alone: chunks, threads and shards do not matter.
 """
@@ -46,9 +47,9 @@ from nora.graph.edit_batch import EditBatch
 
 # Errors of inner ops are in rows of which absolute values are taken later, where they do not cancel.
 INNER_ERROR = 1 / 3
-# By its Horvitz–Thompson weight a row of an inner op may move by this part of its own size: activations
-# and predictions are not linear in more.
-FARTHEST = 0.5
+# By its Horvitz–Thompson weight a row may move by this part of its own size: activations and predictions are
+# not linear in more.
+FARTHEST = 1.0
 # Rows are not taken to be smaller than this part of a typical one.
 SMALLEST_ROW = 0.1
 # Receivers with more neighbours than this over the tolerance squared, at least FEW, turn to first order.
@@ -132,7 +133,7 @@ class Draws:
             return None
         number = list(worth.rows).index(id(op))
         last = id(op) in worth.last
-        error = self.sampling.tolerance * (1.0 if last else INNER_ERROR)
+        error = self.sampling.tolerance * (1.0 if id(op) in worth.final else INNER_ERROR)
         key = id(op)
         return Drawing(
             worth.rows[key], error, self.start(number), last, *worth.limits[key], self.sampled
@@ -173,11 +174,13 @@ class Worth:
 
     Attributes:
         rows: By the id of the op that makes the row, `[N]`; rows of other ops are not drawn.
-        last: The ops whose rows alone say what is predicted: no messages follow, and no other rows join.
+        final: The ops that no messages follow.
+        last: Those of them whose rows alone say what is predicted: no other rows join.
         limits: `most` and `least` of `Arriving`, by the id of the op.
     """
 
     rows: dict[int, Tensor]
+    final: frozenset[int]
     last: frozenset[int]
     limits: dict[int, tuple[float, Tensor]]
 
@@ -195,8 +198,10 @@ def worth_of(ops: Sequence[Op], output: Value, worth: Tensor, sampled_last: bool
         sampled_last: Whether rows may be drawn that only row-wise maps follow.
     """
     known: dict[int, Tensor] = {id(output): worth}
-    direct, inner, joined = {id(output)}, set[int](), _joined(ops)
-    rows, last, limits = dict[int, Tensor](), set[int](), dict[int, tuple[float, Tensor]]()
+    direct, joined = {id(output)}, _joined(ops)
+    sent, mixed = set[int](), set[int]()  # values that messages are made of, or that others join
+    final, last = set[int](), set[int]()
+    rows, limits = dict[int, Tensor](), dict[int, tuple[float, Tensor]]()
     for op in reversed(ops):
         key, inputs = id(op.output), {id(value) for value in op.inputs}
         mine = known.pop(key, None)
@@ -204,19 +209,23 @@ def worth_of(ops: Sequence[Op], output: Value, worth: Tensor, sampled_last: bool
             continue
         if key in direct and op.rowwise:
             direct |= inputs
-        if key in inner or key in joined or not op.rowwise:
-            inner |= inputs
+        if key in sent or not op.rowwise:
+            sent |= inputs
+        if key in mixed or key in joined:
+            mixed |= inputs
         nodes = op.output.space.size == len(worth)
         if op.samples and op.drawn and nodes and (sampled_last or key not in direct):
             rows[id(op)] = mine
-            limits[id(op)] = _limits(op, key in inner)
-            if key not in inner:
-                last.add(id(op))
+            limits[id(op)] = _limits(op)
+            if key not in sent:
+                final.add(id(op))
+                if key not in mixed:
+                    last.add(id(op))
         told = nodes and (op.rowwise or op.samples)
         parts = op.worths(mine) if told else [torch.ones_like(worth)] * len(op.inputs)
         for value, part in zip(op.inputs, parts, strict=True):
             known[id(value)] = known[id(value)] + part if id(value) in known else part
-    return Worth(rows, frozenset(last), limits)
+    return Worth(rows, frozenset(final), frozenset(last), limits)
 
 
 def _joined(ops: Sequence[Op]) -> set[int]:
@@ -231,13 +240,13 @@ def _joined(ops: Sequence[Op]) -> set[int]:
     return {value for value, makers in made_by.items() if len(makers) > 1}
 
 
-def _limits(op: Op, inner: bool) -> tuple[float, Tensor]:
+def _limits(op: Op) -> tuple[float, Tensor]:
     """`most` and `least` of `Arriving` for a step's rows, from the original ones."""
     size = op.output.whole().flatten(1).abs().sum(1, dtype=torch.double)
     typical = float(size.nanmedian()) or float(size.nansum() / len(size))
     if not 0 < typical < torch.inf:
         return torch.inf, size[:0]
-    return typical, 1 / (FARTHEST * size.clamp(min=SMALLEST_ROW * typical)) if inner else size[:0]
+    return typical, 1 / (FARTHEST * size.clamp(min=SMALLEST_ROW * typical))
 
 
 def weighted_alike(

@@ -44,9 +44,11 @@ def draw(
     limit = _threshold(sizes, removal, len(reach.ptr) - 1, error)
     decisive = DECISIVE * error * torch.zeros_like(limit).index_add(0, removal, sizes)
     limit = torch.where((decisive > 0) & (decisive < limit), decisive, limit)[removal]
-    share = (sizes / limit).maximum(floor)
+    # What does not matter is not drawn.
+    share = torch.where(sizes == 0, 0, (sizes / limit).maximum(floor))
     parts = (share.clamp(max=1) * unit).ceil()
-    certain = arrives.certain | ~((sizes < limit) & (parts < unit))
+    few = error * reach.ptr.diff() <= 1
+    certain = arrives.certain | (few[removal] & (sizes != 0)) | ~((sizes < limit) & (parts < unit))
     parts = torch.where(certain, 0, parts.nan_to_num(0)).long()
     passed = parts.cumsum(0)
     before = torch.cat([passed.new_zeros(1), passed])[reach.ptr[:-1]][removal]

@@ -140,6 +140,10 @@ def draw(ptr, sizes, floor, error, start, bits, chance):
     sums, squares = np.empty(BINS), np.empty(BINS)
     for c in range(len(ptr) - 1):
         mine = sizes[ptr[c] : ptr[c + 1]]
+        if error * len(mine) <= 1.0:
+            for i in range(ptr[c], ptr[c + 1]):
+                chance[i] = 0 if sizes[i] == 0.0 else unit
+            continue
         t = threshold(mine, error, sums, squares)
         total = 0.0
         for b in mine:
@@ -151,7 +155,9 @@ def draw(ptr, sizes, floor, error, start, bits, chance):
             b = sizes[i]
             q = unit
             if 0.0 <= b < t:
-                share = max(b / t, floor[i])
+                share = (
+                    max(b / t, floor[i]) if b > 0.0 else 0.0
+                )  # what does not matter is not drawn
                 q = min(np.int64(np.ceil(min(share, 1.0) * unit)), unit)
             if q == unit:
                 chance[i] = unit
