@@ -46,6 +46,19 @@ def check_models(model: str | None, models: Sequence[str]) -> None:
         )
 
 
+def check_labels_matter(task: str | None, balanced: bool, targets: Any) -> None:
+    """Raise where edges are predicted, and something about classes or nodes is asked."""
+    if task == "link" and balanced:
+        raise ValueError(
+            "balanced=True gives every class the same weight, but task='link' predicts edges, which have "
+            "no classes; leave it out"
+        )
+    if task == "link" and targets is not None:
+        raise ValueError(
+            "targets= names nodes whose predictions count, but task='link' predicts edges; leave it out"
+        )
+
+
 def check_task(task: str | None) -> None:
     """Raise unless it is a task, or left open."""
     if task not in (None, "node", "link"):

@@ -42,6 +42,12 @@ def train(
     weight_decay: Annotated[
         float | None, typer.Option(min=0, metavar="X", help="Adam's weight decay.")
     ] = None,
+    balanced: Annotated[
+        bool,
+        typer.Option(
+            "--balanced", help="Every class counts the same in training, however rare it is."
+        ),
+    ] = False,
     paper: Annotated[
         bool, typer.Option("--paper", help="Sizes and settings the paper published.")
     ] = False,
@@ -80,7 +86,15 @@ def train(
         {"lr": lr, "weight_decay": weight_decay},
     )
     trained = nora.train(
-        model, dataset, task, cycle=cycle, seed=seed, epochs=epochs, **settings, **sizes
+        model,
+        dataset,
+        task,
+        cycle=cycle,
+        seed=seed,
+        epochs=epochs,
+        balanced=balanced,
+        **settings,
+        **sizes,
     )
     trained.save(folder, replace=force)
     if json:

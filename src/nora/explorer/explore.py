@@ -12,7 +12,7 @@ from nora.explorer.network import network_of
 from nora.explorer.origin import Origin, of_folder
 from nora.problem import Transform
 from nora.problem.calling import Forward
-from nora.problem.node_index import Graph
+from nora.problem.node_index import Graph, Nodes
 from nora.problem.task import Task
 from nora.questions.session import Session
 from nora.results.influence import Influence
@@ -31,6 +31,7 @@ def explore(
     class_names: Sequence[str] | None = None,
     labels: Tensor | Sequence[int] | None = None,
     groups: Mapping[str, Sequence[Any]] | None = None,
+    targets: Nodes | None = None,
     title: str = "",
     forward: Forward | None = None,
     transform: Transform | None = None,
@@ -53,6 +54,7 @@ def explore(
         labels: Known classes `[num_nodes]`, −1 where unknown; `data.y` by default.
         groups: What nodes can be filtered by besides, `{"city": values}` with one value per node. Node types
             and masks of `data` (`train_mask`) are there anyway.
+        targets: Count only the change of these predictions, as in `nora.influence`.
         title: What the data are called.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
@@ -89,6 +91,7 @@ def explore(
         task,
         forward=forward,
         transform=transform,
+        targets=targets,
         names=names,
         once=True,
     )

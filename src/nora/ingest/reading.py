@@ -158,6 +158,7 @@ def read_graph(
         edge_type_names=found.kinds or None,
         encoding=made,
         given_features=num_features,
+        feature_names=own.names if own else None,
         own=True,
     )
     return Reading(
