@@ -22,9 +22,11 @@ def check_files(edges: Any, features: Any = None, labels: Any = None) -> None:
     for source, kinds in given:
         if isinstance(source, str | Path):
             existing(source, kinds, folder=source is edges)
+        elif source is edges and hasattr(source, "adjacency"):  # NetworkX is slow to load
+            continue
         elif (source is not None or source is edges) and not hasattr(source, "columns"):
             raise TypeError(
-                f"a graph is read from a file or a pandas DataFrame, got {shown(source)}"
+                f"a graph is read from a file, a pandas DataFrame or a NetworkX graph, got {shown(source)}"
             )
 
 

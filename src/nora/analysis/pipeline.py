@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pandas as pd
 from torch import Tensor
 
@@ -81,7 +82,8 @@ def analyse(
 
     Args:
         edges: A file or a pandas DataFrame with the columns `source` and `target`, optionally
-            `weight` and `type`; or a `.graphml` or `.gexf` file. See `nora.read_graph`.
+            `weight` and `type`; or a `.graphml` or `.gexf` file; or a NetworkX graph. See
+            `nora.read_graph`.
         features: What is known of each node: `id`, then one column each.
         labels: The classes to predict: `id`, `label`; blank is unknown.
         model: A name from `nora models`; by default, and for `auto`, `rgcn` for typed edges where that
@@ -162,7 +164,7 @@ def analyse(
     chosen = choices[0]
     model = chosen.name
     graph = summarise_graph(reading, directed)
-    tell(f"Read {'edges' if isinstance(edges, pd.DataFrame) else Path(edges).name}: {graph}.")
+    tell(f"Read {Path(edges).name if isinstance(edges, str | Path) else 'edges'}: {graph}.")
     early = (
         *reading.notes,
         *_about_counted(reading.dataset, task, counted),
@@ -366,6 +368,9 @@ def _identity(role: str, source: Source) -> dict[str, Any]:
             "rows": len(source),
             "columns": [str(name) for name in source.columns],
         }
+    if isinstance(source, nx.Graph):
+        size = {"nodes": source.number_of_nodes(), "edges": source.number_of_edges()}
+        return {"role": role, "networkx": type(source).__name__, **size}
     path = Path(source)
     if path.is_dir():
         return {"role": role, "folder": str(path)}

@@ -76,6 +76,7 @@ def explore(
         class_names=trained.dataset.class_names,
         labels=trained.dataset.data.y if trained.task.name == "node" else None,
         targets=targets,
+        feature_names=trained.dataset.feature_names,
         title=title,
         port=port,
         browser=False,

@@ -38,7 +38,8 @@ def run(
         Path,
         typer.Option(
             readable=False,
-            help="The edges: .csv, .tsv, .txt (also .gz), .parquet, .graphml, .gexf, .mtx, or a folder.",
+            help="The edges: .csv, .tsv, .txt (also .gz), .xlsx, .parquet, .graphml, .gexf, .mtx, or a "
+            "folder.",
         ),
     ],
     features: Annotated[

@@ -32,6 +32,7 @@ def explore(
     labels: Tensor | Sequence[int] | None = None,
     groups: Mapping[str, Sequence[Any]] | None = None,
     targets: Nodes | None = None,
+    feature_names: Sequence[str] | None = None,
     title: str = "",
     forward: Forward | None = None,
     transform: Transform | None = None,
@@ -55,6 +56,7 @@ def explore(
         groups: What nodes can be filtered by besides, `{"city": values}` with one value per node. Node types
             and masks of `data` (`train_mask`) are there anyway.
         targets: Count only the change of these predictions, as in `nora.influence`.
+        feature_names: The names of the features, the first columns of `data.x`.
         title: What the data are called.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
@@ -96,7 +98,7 @@ def explore(
         once=True,
     )
     origin = of_folder(run) if isinstance(run, str) else run
-    network = network_of(session, names, class_names, labels, title, origin, groups)
+    network = network_of(session, names, class_names, labels, title, origin, groups, feature_names)
     explorer = Explorer(Explorations(network, scores), port)
     if browser:
         explorer.open()

@@ -7,12 +7,13 @@ from pathlib import Path
 from nora.arguments import shown
 from nora.files import check_regular
 
-TABLES = (".csv", ".tsv", ".txt", ".parquet")
+WORKBOOK = ".xlsx"
+TABLES = (".csv", ".tsv", ".txt", ".parquet", WORKBOOK)
 GRAPHS = (".graphml", ".gexf")
 MATRICES = (".mtx",)
 # Text is read compressed, too: edges.csv.gz.
 PACKED = ".gz"
-WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
+WORKBOOKS = (".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 PICKLES = (".pkl", ".pickle", ".gpickle")
 
 
@@ -55,11 +56,11 @@ def existing(
     kind = kind_of(path)
     if kind in WORKBOOKS:
         raise ValueError(
-            f"{path.name} is a spreadsheet; save its table as CSV (in Excel: Save As, CSV UTF-8) and give "
-            "that file"
+            f"{path.name} is a spreadsheet; save its table as .xlsx or as CSV (in Excel: Save As, CSV UTF-8) "
+            "and give that file"
         )
     packed = path.suffix.lower() == PACKED
-    if kind not in kinds or (packed and kind in (".parquet", *GRAPHS)):
+    if kind not in kinds or (packed and kind in (".parquet", WORKBOOK, *GRAPHS)):
         raise ValueError(f"cannot tell what {path.name!r} is: use a {', '.join(kinds)} file")
     path.open("rb").close()  # "Permission denied" comes now, not from some parser
     return path

@@ -1,8 +1,9 @@
-"""GraphML and GEXF files, read by NetworkX, as an edge table and a node table."""
+"""NetworkX graphs, and GraphML and GEXF files that NetworkX reads, as an edge table and a node table."""
 
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import numpy as np
 
 from nora.ingest.table import Table, canonical
 
+# What a graph in memory is called in messages.
+GRAPH = "the graph"
 # How a node is drawn, and what an earlier run wrote into the graph: no features of the node.
 NO_FEATURES = {
     *("x", "y", "z", "size", "r", "g", "b", "a", "color", "colour", "viz", "pid"),
@@ -21,14 +24,14 @@ NO_FEATURES = {
 
 
 def graph_tables(
-    path: Path, directed: bool, label_column: str | None = None
+    source: Path | nx.Graph, directed: bool, label_column: str | None = None
 ) -> tuple[Table, Table, tuple[str, ...]]:
-    """The edges and the nodes of a graph file, and what was found.
+    """The edges and the nodes of a graph or a graph file, and what was found.
 
     Node attributes are columns of the second table, beside `id`; `label_column` is one in any case.
     """
-    name = path.name
-    graph = _read(path)
+    name = source.name if isinstance(source, Path) else GRAPH
+    graph = _read(source) if isinstance(source, Path) else source
     notes: list[str] = []
     if not graph.number_of_edges():
         raise ValueError(f"{name} is empty: it has no edges")
@@ -48,20 +51,23 @@ def graph_tables(
         lambda row: f"{name}, edge {ends[row][0]} – {ends[row][1]}",
     )
     ids = [str(node) for node in graph]
+    if len(set(ids)) < len(ids):
+        ((same, _),) = Counter(ids).most_common(1)
+        raise ValueError(f"{name} has several nodes that are written {same!r}: rename one of them")
     attributes = [found for _, found in graph.nodes(data=True)]
     wanted = {canonical(key) for found in attributes for key in found} - NO_FEATURES
-    if path.suffix.lower() == ".gexf" or _are_names(attributes, ids):
+    is_gexf = isinstance(source, Path) and source.suffix.lower() == ".gexf"
+    if is_gexf or _are_names(attributes, ids):
         wanted -= {"label"}  # what the node is called
     if label_column is not None:
         wanted.add(canonical(label_column))
-    left = {
-        key for found in attributes for key in found if canonical(key) not in {*wanted, "label"}
-    }
-    if left:
-        notes.append(f"node attributes of {name} that are not used: {', '.join(sorted(left))}")
     nodes = _table(
         name, {"id": ids}, attributes, wanted - {"id"}, lambda row: f"{name}, node {ids[row]}"
     )
+    given = {str(key) for found in attributes for key in found}
+    left = {key for key in given if key not in nodes.columns and canonical(key) != "label"}
+    if left:
+        notes.append(f"node attributes of {name} that are not used: {', '.join(sorted(left))}")
     return edges, nodes, tuple(notes)
 
 
@@ -86,6 +92,17 @@ def _are_names(attributes: list[dict[str, Any]], ids: list[str]) -> bool:
     return len(set(labels)) > max(2, len(labels) // 2) or labels == ids
 
 
+def _plain(value: Any) -> Any:
+    """A value of NumPy's as Python's; None as missing.
+
+    >>> _plain(np.int64(3)), _plain(None), _plain("a")
+    (3, '', 'a')
+    """
+    if value is None:
+        return ""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _table(
     name: str,
     columns: dict[str, list[str]],
@@ -97,9 +114,9 @@ def _table(
     attributes = list(attributes)
     keys = dict.fromkeys(key for found in attributes for key in found if canonical(key) in wanted)
     for key in keys:
-        values = [found.get(key, "") for found in attributes]
+        values = [_plain(found.get(key, "")) for found in attributes]
         if all(isinstance(value, str | int | float) for value in values):
-            columns[key] = [
+            columns[str(key)] = [
                 str(value).lower() if isinstance(value, bool) else str(value).strip()
                 for value in values
             ]

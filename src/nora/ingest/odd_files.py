@@ -41,9 +41,7 @@ def check_content(head: bytes, path: Path) -> None:
             raise ValueError(f"{name} {what.format(name=name)}")
     if head.startswith(b"PK\x03\x04"):
         workbook = b"xl/" in head or b"[Content_Types].xml" in head
-        what = (
-            "an Excel workbook (.xlsx); save it as CSV" if workbook else "a ZIP archive; unpack it"
-        )
+        what = "an Excel workbook; name it .xlsx" if workbook else "a ZIP archive; unpack it"
         raise ValueError(f"{name} is {what}")
     if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         raise ValueError(f"{name} is a pickle, and reading a pickle runs whatever code it holds")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from nora.ingest.formats import WORKBOOK
 from nora.limits import check_fits
 
 PIECE, MOST_AT_ONCE = 1 << 16, 1 << 24
@@ -15,7 +16,11 @@ MOST_EMPTY = 1000
 
 
 def content_of(path: Path) -> pa.Buffer:
-    """The bytes of a file, unpacked when its name ends in `.gz`."""
+    """The bytes of a file, unpacked when its name ends in `.gz`; of a workbook its table as CSV."""
+    if path.suffix.lower() == WORKBOOK:
+        from nora.ingest.workbook import workbook_text
+
+        return pa.py_buffer(workbook_text(path))
     if path.suffix.lower() == ".gz":
         return pa.py_buffer(_unpacked(path))
     if not path.stat().st_size:

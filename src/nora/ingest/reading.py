@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
+import networkx as nx
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,8 +32,8 @@ from nora.registry import nearest
 
 # A column from which so many labels can be told is no feature beside them.
 TELLS = 0.9
-# A file, or a table that is in memory already.
-Source = str | Path | pd.DataFrame
+# A file, or a table or a graph that is in memory already.
+Source: TypeAlias = str | Path | pd.DataFrame | nx.Graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,8 @@ def read_graph(
         edges: A table of edges (`.csv`, `.tsv`, `.txt`, also with `.gz`; `.parquet`) with the columns
             `source` and `target`, optionally `weight` and `type`; a `.graphml` or `.gexf` file, whose
             node attributes are features and labels; an adjacency matrix (`.mtx`); or a folder as OGB
-            or PyG lay out a dataset. Of a DataFrame, a named index is a column.
+            or PyG lay out a dataset. Of a DataFrame, a named index is a column. A NetworkX graph is read
+            like a `.graphml` file.
         features: A table with the column `id` and one column per feature; a list `id,feature,value`
             of those that are not 0; or a matrix (`.mtx`), a row per node.
         labels: A table with the columns `id` and `label`; blank or missing means unknown.
@@ -106,7 +109,9 @@ def read_graph(
         >>> reading.dataset.node_names, reading.dataset.data.num_edges
         (('007', 'bob', 'eve'), 4)
     """
-    source = edges if isinstance(edges, pd.DataFrame) else existing(edges, folder=True)
+    source = edges
+    if not isinstance(edges, pd.DataFrame | nx.Graph):
+        source = existing(edges, folder=True)
     called = name or (_stem(source) if isinstance(source, Path) else "edges")
     notes: list[str] = []
     _check_apart(edges, features, labels)
@@ -182,7 +187,7 @@ class _Files:
 
 
 def _read(
-    source: Path | pd.DataFrame,
+    source: Path | pd.DataFrame | nx.Graph,
     features: Source | None,
     labels: Source | None,
     directed: bool,
@@ -193,7 +198,9 @@ def _read(
     advance: Callable[[int], None],
 ) -> _Files:
     tables: dict[str, IdColumns] = {}
-    if isinstance(source, Path) and source.suffix.lower() in GRAPHS:
+    if isinstance(source, nx.Graph) or (
+        isinstance(source, Path) and source.suffix.lower() in GRAPHS
+    ):
         edge_rows, attributes, found_notes = graph_tables(source, directed, label_column)
         tables["attributes"] = attributes, (id_column(attributes, []),)
         notes += found_notes
