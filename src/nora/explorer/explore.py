@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -18,6 +20,7 @@ from nora.questions.session import Session
 from nora.results.influence import Influence
 
 if TYPE_CHECKING:
+    from nora.explorer.notebook import NotebookExplorer
     from nora.explorer.serving import Explorer
 
 
@@ -39,7 +42,8 @@ def explore(
     port: int = 0,
     browser: bool = True,
     run: str | Origin | None = None,
-) -> Explorer:
+    notebook: bool | None = False,
+) -> Explorer | NotebookExplorer:
     """Open a page in the browser that answers at once: click a node, see who would change without it.
 
     The page is served to this machine only (127.0.0.1), and only to who has the address; it loads nothing
@@ -63,6 +67,8 @@ def explore(
         port: Where to listen; any free port by default.
         browser: Open the browser.
         run: The folder of the trained run, which the programs that the page writes then read.
+        notebook: Show the page in the cell of a notebook, without a server (extra `[notebook]`); None:
+            where this is a notebook and the extra is installed. `port` and `browser` then have no meaning.
 
     Returns:
         The running explorer: `.url` is an address that works once, `.wait()` blocks until Ctrl-C, `.close()`
@@ -77,12 +83,23 @@ def explore(
     """
     try:
         from nora.explorer.app import Explorations
-        from nora.explorer.serving import Explorer
+
+        if notebook is None:
+            notebook = find_spec("anywidget") is not None and "IPython" in sys.modules
+            if notebook:
+                from nora.explorer.notebook import in_notebook
+
+                notebook = in_notebook()
+        if notebook:
+            from nora.explorer.notebook import NotebookExplorer
+        else:
+            from nora.explorer.serving import Explorer
     except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn"):
+        extra = {"starlette": "explore", "uvicorn": "explore", "anywidget": "notebook"}
+        if error.name not in extra:
             raise
         raise ModuleNotFoundError(
-            f"the explorer needs {error.name}: pip install 'nora-influence[explore]'"
+            f"the explorer needs {error.name}: pip install 'nora-influence[{extra[error.name]}]'"
         ) from None
 
     # The page asks from a thread of its own, while the caller may go on with the model.
@@ -99,7 +116,10 @@ def explore(
     )
     origin = of_folder(run) if isinstance(run, str) else run
     network = network_of(session, names, class_names, labels, title, origin, groups, feature_names)
-    explorer = Explorer(Explorations(network, scores), port)
+    explorations = Explorations(network, scores)
+    if notebook:
+        return NotebookExplorer(explorations)
+    explorer = Explorer(explorations, port)
     if browser:
         explorer.open()
     return explorer
