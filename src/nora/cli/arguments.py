@@ -33,6 +33,10 @@ RunFolder = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Replace files that are there; never an input of the run.")
 ]
+Balanced = Annotated[
+    bool,
+    typer.Option("--balanced", help="Every class counts the same in training, however rare it is."),
+]
 Targets = Annotated[
     list[str] | None,
     typer.Option(

@@ -20,7 +20,7 @@ from nora.analysis.checks import (
     check_task,
 )
 from nora.analysis.folder import ABOUT, FILES, check_results
-from nora.cli.arguments import parse_node_targets
+from nora.cli.arguments import Balanced, parse_node_targets
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.flags import flags_of, in_flags
 from nora.outputs import read_from
@@ -137,12 +137,7 @@ def run(
             "e.g. kind=user; repeatable.",
         ),
     ] = None,
-    balanced: Annotated[
-        bool,
-        typer.Option(
-            "--balanced", help="Every class counts the same in training, however rare it is."
-        ),
-    ] = False,
+    balanced: Balanced = False,
     method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "auto",
     also: Annotated[
         list[str] | None,
