@@ -212,3 +212,58 @@ def test_an_estimate_is_called_one_and_its_first_nodes_are_exact(
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))["method"]
     assert about["called"] == "estimate by cauchy"
     assert {"pearson", "spearman", "median_error"} <= set(about["details"]["refined"])
+
+
+def test_targets_restrict_the_scores_the_effects_and_the_page(frames: dict, tmp_path: Path) -> None:
+    labels = frames["labels"].head(CAMP + CAMP // 2)
+    options = {**OPTIONS, "also": [], "repeats": 2}
+    found = nora.analyse(frames["edges"], labels=labels, targets="labelled", **options)
+    ids = (found.run.dataset.data.y >= 0).nonzero().flatten()
+    alone = found.run.influence("brute", targets=ids, progress=False)
+    assert torch.allclose(found.scores.scores, alone.scores, atol=1e-5)
+    assert found.effects[0].total == pytest.approx(found.top(1)["influence"][0], rel=1e-3)
+    assert any("only the change of the predictions for 36 of 48 nodes" in n for n in found.notes)
+    page = (found.save(tmp_path / "o", progress=False) / "report.html").read_text(encoding="utf-8")
+    assert "Only 36 predictions count." in page
+    assert "class probabilities among the 36 that count here" in page
+    about = json.loads((tmp_path / "o" / "run.json").read_text(encoding="utf-8"))
+    assert about["options"]["targets"] == ids.tolist()
+
+
+def test_recall_by_class_is_in_the_verdict_the_page_and_the_json(
+    analysis: nora.Analysis, tmp_path: Path
+) -> None:
+    assert {one.name for one in analysis.trust.recalls} == {"left", "right"}
+    folder = analysis.save(tmp_path / "o", progress=False)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "test balanced accuracy" in page
+    assert "Model: test recall by class" in page
+    trust = json.loads((folder / "run.json").read_text(encoding="utf-8"))["trust"]
+    assert trust["balanced_accuracy"] == pytest.approx(
+        sum(one["recall"] for one in trust["recalls"]) / 2
+    )
+
+
+def test_balanced_training_reaches_every_model(frames: dict) -> None:
+    found = nora.analyse(**frames, **{**OPTIONS, "also": []}, balanced=True, repeats=2)
+    assert found.run.training["balanced"]
+    assert {member.metric for member in found.stability.members} == {"balanced_accuracy"}
+    assert found.options["balanced"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"labels": None, "balanced": True}, "task='link' predicts edges, which have no classes"),
+        ({"task": "link", "targets": [1]}, "targets= names nodes whose predictions count"),
+        ({"targets": "nobody"}, "no node is named 'nobody'"),
+        ({"targets": [1]}, "method 'degree' does not look at predictions, so targets="),
+    ],
+)
+def test_targets_and_balance_are_refused_before_training(
+    wrong: dict, message: str, frames: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nora.analysis.pipeline.train", None)
+    also = ["degree"] if wrong == {"targets": [1]} else []
+    with pytest.raises(ValueError, match=message):
+        nora.analyse(**{**frames, **wrong}, also=also, progress=False)

@@ -22,12 +22,12 @@ const common = { bundle: true, minify: true, charset: "utf8", legalComments: "no
 const licences = await notices();
 const heading = "This page includes the following libraries:";
 
-for (const [entry, ...places] of [["report.js", "report"], ["explorer.js", "explorer"], ["theme.js", "report", "explorer"]]) {
-  const banner = entry === "theme.js" ? "" : `/*! ${heading}\n\n${licences}*/`;
+for (const [entry, ...places] of [["report.js", "report"], ["explorer.js", "explorer"], ["theme.js", "report", "explorer"], ["transport.js", "explorer"], ["notebook.js", "explorer"]]) {
+  const banner = !["report.js", "explorer.js"].includes(entry) ? "" : `/*! ${heading}\n\n${licences}*/`;
   const { outputFiles } = await build({
     ...common,
     entryPoints: [`src/${entry}`],
-    format: "iife",
+    format: entry === "notebook.js" ? "esm" : "iife",
     target: "es2020",
     write: false,
   });

@@ -487,3 +487,19 @@ def _wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("nora ra", "rank"), ("nora rank --certi", "--certify")]
+)
+def test_shells_complete_commands_and_options(typed: str, offered: str) -> None:
+    asked = {
+        "_NORA_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(typed.count(" ")),
+    }
+    code = "import sys; sys.argv = ['nora']; from nora.cli import app; app(prog_name='nora')"
+    found = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True
+    )
+    assert offered in found.stdout.split(), found

@@ -19,6 +19,7 @@ import torch
 import nora
 from nora.analysis.folder import FILES, OF_SEVERAL
 from nora.cli.arguments import parse_nodes
+from nora.cli.explore import _targets
 from nora.ingest import encode
 from nora.results.spreadsheet import unescaped
 from nora.training.trust import assess
@@ -242,7 +243,8 @@ class TestOutput:
         assert "32 nodes" in text
         assert "2 classes ('left': 14, 'right': 14; 4 unknown)" in text
         assert "1 column of numbers was standardised" in text
-        assert "held-out nodes; always answering" in text
+        assert "held-out nodes (balanced accuracy" in text
+        assert "recall by class, on held-out nodes: '" in text
         after = text.partition("Next:\n")[2].splitlines()
         assert after[0] == f"  nora explore {out}"
         assert after[1].startswith(f"  nora what-if {out} --remove ")
@@ -252,6 +254,27 @@ class TestOutput:
             assert run(*shlex.split(line)[1:]).exit_code == 0
         for name in ("report.html", "scores.csv", "graph.graphml"):
             assert name in text
+
+    def test_targets_and_balance_are_flags_and_stay_in_the_next_command(
+        self, folder: Path, tmp_path: Path
+    ) -> None:
+        out = tmp_path / "o"
+        result = run(
+            "run", *inputs(folder), "--out", out, "--epochs", 5, "--top", 1, "--balanced",
+            "--targets", "labelled", "--targets", "=1+1,Smith, J.",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        assert (
+            "only the change of the predictions for 29 of 32 nodes counts (--targets)"
+            in result.stdout
+        )
+        assert "has a balanced accuracy of" in result.stdout
+        line = result.stdout.splitlines()[-1]
+        assert line.endswith("--certify --targets labelled --targets '=1+1,Smith, J.'")
+        found = document(*shlex.split(line)[1:])
+        table = pd.read_parquet(out / "scores.parquet")
+        assert found["top"][0]["influence"] == pytest.approx(table["influence"][0], rel=1e-3)
+        assert _targets(out) == json.loads((out / "run.json").read_text())["options"]["targets"]
 
     def test_help_shows_the_files(self) -> None:
         text = ok("run", "--help")

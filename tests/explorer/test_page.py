@@ -575,3 +575,24 @@ def test_the_command_explores_a_saved_run(browser, run, tmp_path):
             page.close()
         finally:
             started.terminate()
+
+
+def test_features_are_chosen_by_their_names(browser, run):
+    names = [f"trait {k}" for k in range(20)]
+    shown = {"names": run.dataset.node_names, "feature_names": names, "browser": False}
+    with nora.explore(run.model, run.data, **shown) as named:
+        watched = visit(browser, named)
+        page = watched.page
+        choose(page, "member 17")
+        page.locator("#features summary").click()
+        page.get_by_label("Feature", exact=True).select_option("trait 3")
+        page.get_by_label("New value").fill("0.5")
+        page.get_by_role("button", name="Set", exact=True).click()
+        settled(page, 1)
+        assert "trait 3 = 0.5" in page.locator(".edits li").inner_text()
+        row = run.data.x[16].clone()
+        row[3] = 0.5
+        true = nora.what_if(run.model, run.data, features={16: row})
+        assert total(page) == pytest.approx(true.total, rel=1e-5)
+        assert not watched.complaints
+        page.context.close()

@@ -506,3 +506,34 @@ def test_the_browser_is_opened_by_a_file_that_only_its_owner_can_read(explorer, 
 def test_a_title_cannot_turn_the_text_round(run):
     with nora.explore(run.model, run.data, title="report \u202egpj", browser=False) as started:
         assert started._explorations.network.title == "report \\u202egpj"
+
+
+def test_features_have_their_names(run, tmp_path):
+    names = [f"word {k}" for k in range(5)]
+    shown = {"feature_names": names, "browser": False, "run": str(tmp_path)}
+    with nora.explore(run.model, run.data, **shown) as explorer:
+        client = Client(explorer)
+        assert client.ask("/api/network")["feature_names"] == names
+        edits = [{"kind": "set", "node": 3, "feature": 2, "value": 1.0}]
+        _, _, text = client.send("POST", "/api/export", {"kind": "python", "edits": edits})
+        assert "[2] = 1.0  # 'word 2'" in text.decode()
+    with pytest.raises(ValueError, match="99 feature names for 34 features"):
+        nora.explore(run.model, run.data, feature_names=["a"] * 99, browser=False)
+
+
+def test_only_targets_count_on_the_page_and_in_its_program(run, tmp_path):
+    run.save(tmp_path / "run")
+    targets = [4, 5, 6]
+    shown = {"targets": targets, "browser": False, "run": str(tmp_path / "run")}
+    with nora.explore(run.model, run.data, **shown) as explorer:
+        client = Client(explorer)
+        true = nora.what_if(run.model, run.data, [0], targets=targets).total
+        assert client.ask("/api/effect", {"edits": remove(0)})["total"] == pytest.approx(true)
+        _, _, text = client.send("POST", "/api/export", {"kind": "python", "edits": remove(0)})
+        _, _, page = client.send("POST", "/api/export", {"kind": "report", "edits": []})
+    assert "Only 3 predictions count." in page.decode()
+    (tmp_path / "what_if.py").write_bytes(text)
+    ran = subprocess.run(
+        [sys.executable, tmp_path / "what_if.py", tmp_path / "run"], capture_output=True, text=True
+    )
+    assert float(ran.stdout.split()[0]) == pytest.approx(true, rel=1e-5), ran.stderr

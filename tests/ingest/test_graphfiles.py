@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import networkx as nx
+import numpy as np
 import pytest
+import torch
 
+import nora
 from nora.ingest import read_graph
 
 Write = Callable[[str, str | bytes], Path]
@@ -123,3 +126,43 @@ def test_a_bad_weight_is_named_by_its_edge(tmp_path: Path) -> None:
     nx.write_graphml(nx.Graph([("a", "b", {"weight": -1.0})]), tmp_path / "g.graphml")
     with pytest.raises(ValueError, match=r"g\.graphml, edge a – b: the weight '-1\.0' is negative"):
         read_graph(tmp_path / "g.graphml")
+
+
+class TestNetworkX:
+    def graph(self) -> nx.Graph:
+        graph = nx.karate_club_graph()
+        nx.set_node_attributes(graph, {node: np.int64(node % 5) for node in graph}, "age")
+        nx.set_node_attributes(graph, {node: (0.0, 1.0) for node in graph}, "pos")
+        graph.add_node("alone", age=3)
+        return graph
+
+    def test_a_graph_is_read_like_the_file_it_is_written_to(self, tmp_path: Path) -> None:
+        graph = self.graph()
+        found = read_graph(graph, label_column="club")
+        for _, attributes in graph.nodes(data=True):
+            attributes.pop("pos", None)
+            attributes["age"] = int(attributes["age"])
+        nx.write_graphml(graph, tmp_path / "club.graphml")
+        file = read_graph(tmp_path / "club.graphml", label_column="club")
+        assert found.dataset.node_names == file.dataset.node_names
+        assert "alone" in found.dataset.node_names
+        for key in ("x", "edge_index", "edge_weight", "y"):
+            assert torch.equal(found.dataset.data[key], file.dataset.data[key]), key
+        assert found.feature_names == ("age",)
+        assert "node attributes of the graph that are not used: pos" in found.notes
+
+    def test_ids_that_are_written_alike_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="the graph has several nodes that are written '1'"):
+            read_graph(nx.Graph([(1, 2), ("1", 2)]))
+
+    def test_a_graph_without_edges_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="the graph is empty: it has no edges"):
+            read_graph(nx.empty_graph(3))
+
+    def test_it_is_analysed_as_it_is(self) -> None:
+        found = nora.analyse(self.graph(), label_column="club", epochs=5, top=1, progress=False)
+        assert found.graph.nodes == 35
+        assert found.inputs[0] == {
+            "role": "edges", "networkx": "Graph", "nodes": 35, "edges": 78,
+        }  # fmt: skip
+        assert found.run.task.name == "node"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,6 +118,41 @@ def test_the_explanation_knows_what_it_is_about() -> None:
         found.visualize_feature_importance()
 
 
+@pytest.mark.parametrize("index", [None, 2])
+@pytest.mark.parametrize("nodes", [None, "object"])
+def test_the_edge_mask_is_the_influence_of_each_edge(nodes: str | None, index: int | None) -> None:
+    model, data = network(), double(bridge())
+    ask = explainer(model, NoraExplainer("exact"), node_mask_type=nodes, edge_mask_type="object")
+    found = ask(data.x, data.edge_index, index=index)
+    assert found.validate()
+    assert ("node_mask" in found) == (nodes is not None)
+    targets = None if index is None else [index]
+    whole = model(data.x, data.edge_index).softmax(dim=-1)
+    for at, (one, other) in enumerate(data.edge_index.t().tolist()):
+        ends = data.edge_index
+        gone = ((ends[0] == one) & (ends[1] == other)) | ((ends[0] == other) & (ends[1] == one))
+        change = (model(data.x, ends[:, ~gone]).softmax(dim=-1) - whole).abs().sum(dim=-1)
+        expected = change.sum() if targets is None else change[targets].sum()
+        assert float(found.edge_mask[at]) == pytest.approx(float(expected.detach()), abs=1e-9)
+
+
+@pytest.mark.parametrize("index", [None, 2])
+def test_pyg_draws_the_explanation(index: int | None, tmp_path: Path) -> None:
+    model, data = network(), double(bridge())
+    ask = explainer(model, NoraExplainer("exact"), edge_mask_type="object")
+    found = ask(data.x, data.edge_index, index=index)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found.visualize_graph(str(tmp_path / "graph.png"), backend="networkx")
+    assert (tmp_path / "graph.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_graph_without_edges_has_an_empty_edge_mask() -> None:
+    model, data = network(), double(bridge())
+    ask = explainer(model, NoraExplainer("exact"), edge_mask_type="object")
+    assert ask(data.x, data.edge_index[:, :0]).edge_mask.shape == (0,)
+
+
 @pytest.mark.parametrize("method", ["exact", "brute"])
 def test_edge_weights_and_other_arguments_reach_the_model(method: str) -> None:
     model, data = Weighted().eval(), double(weighted())
@@ -199,8 +236,6 @@ def test_a_link_model_that_does_more_than_encode_and_decode_is_refused() -> None
     [
         (NODES, {"explanation_type": "phenomenon"}, "use explanation_type='model'"),
         (NODES, {"node_mask_type": "attributes"}, "use node_mask_type='object'"),
-        (NODES, {"node_mask_type": None, "edge_mask_type": "object"}, "got None"),
-        (NODES, {"edge_mask_type": "object"}, "leave edge_mask_type out"),
         ({**NODES, "task_level": "graph"}, {}, "at task_level='graph'"),
         ({**NODES, "mode": "regression"}, {}, "mode='regression'"),
         ({**NODES, "mode": "binary_classification"}, {}, "mode='binary_classification' at"),

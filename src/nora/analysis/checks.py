@@ -17,9 +17,11 @@ def check_files(edges: Any, features: Any = None, labels: Any = None) -> None:
     for role, source in zip(ROLES, (edges, features, labels), strict=True):
         if isinstance(source, str | Path):
             existing(source, role)
+        elif source is edges and hasattr(source, "adjacency"):  # NetworkX is slow to load
+            continue
         elif (source is not None or source is edges) and not hasattr(source, "columns"):
             raise TypeError(
-                f"a graph is read from a file or a pandas DataFrame, got {shown(source)}"
+                f"a graph is read from a file, a pandas DataFrame or a NetworkX graph, got {shown(source)}"
             )
 
 
@@ -38,6 +40,19 @@ def check_models(model: str | None, models: Sequence[str]) -> None:
     if len(set(models)) < len(models):
         raise ValueError(
             f"models= names one twice: {', '.join(models)}; for other seeds give repeats="
+        )
+
+
+def check_labels_matter(task: str | None, balanced: bool, targets: Any) -> None:
+    """Raise where edges are predicted, and something about classes or nodes is asked."""
+    if task == "link" and balanced:
+        raise ValueError(
+            "balanced=True gives every class the same weight, but task='link' predicts edges, which have "
+            "no classes; leave it out"
+        )
+    if task == "link" and targets is not None:
+        raise ValueError(
+            "targets= names nodes whose predictions count, but task='link' predicts edges; leave it out"
         )
 
 

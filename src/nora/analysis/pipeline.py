@@ -12,9 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pandas as pd
+from torch import Tensor
 
-from nora.analysis.checks import check_files, check_models, check_task
+from nora.analysis.checks import check_files, check_labels_matter, check_models, check_task
 from nora.analysis.forecast import Forecast, forecast, ranking_seconds
 from nora.analysis.model_choice import ModelChoice, choose_model
 from nora.analysis.repeats import repeated
@@ -22,6 +24,7 @@ from nora.analysis.result import Analysis
 from nora.analysis.stages import Stages
 from nora.analysis.summary import model_notes, summarise_graph
 from nora.arguments import check_seed, check_whole
+from nora.datasets import Dataset
 from nora.ingest import Reading, read_graph
 from nora.ingest.reading import Source
 from nora.limits import memory_limit
@@ -34,6 +37,7 @@ from nora.questions.influence import bind_options
 from nora.questions.refine import refined
 from nora.report.subject import removals_of_page
 from nora.results.exactness import method_name
+from nora.training.targets import Targets, about_targets, kinds_without_labels, target_ids
 from nora.training.train import train
 from nora.training.trust import assess
 
@@ -59,6 +63,8 @@ def analyse(
     target_column: str | None = None,
     weight_column: str | None = None,
     type_column: str | None = None,
+    targets: Targets | None = None,
+    balanced: bool = False,
     method: str = "auto",
     also: str | Sequence[str] = (),
     top: int = 10,
@@ -76,7 +82,8 @@ def analyse(
 
     Args:
         edges: A file or a pandas DataFrame with the columns `source` and `target`, optionally
-            `weight` and `type`; or a `.graphml` or `.gexf` file. See `nora.read_graph`.
+            `weight` and `type`; or a `.graphml` or `.gexf` file; or a NetworkX graph. See
+            `nora.read_graph`.
         features: What is known of each node: `id`, then one column each.
         labels: The classes to predict: `id`, `label`; blank is unknown.
         model: A name from `nora models`; by default, and for `auto`, `rgcn` for typed edges where that
@@ -95,6 +102,9 @@ def analyse(
         target_column: The column of `edges` that holds the target.
         weight_column: The column of `edges` that holds the weight.
         type_column: The column of `edges` that holds the type.
+        targets: Count only the change of these nodes' predictions: ids, names, a mask, `"labelled"`, or the
+            name of a 0/1 feature (`"kind=user"`); all by default.
+        balanced: Every class counts the same in training, however many labels it has.
         method: A name from `nora methods`.
         also: Other methods to compare with.
         top: Of how many of the first nodes the effects are kept.
@@ -120,7 +130,8 @@ def analyse(
     check_whole("epochs", epochs, 1)
     given = {"edges": edges, "features": features, "labels": labels}
     check_files(**given)
-    _check_methods(method, also)
+    check_labels_matter(task, balanced, targets)
+    _check_methods(method, also, targets is not None)
     check_models(model, models)
     check_whole("repeats", repeats, 1)
     for name in (model, *models):
@@ -147,15 +158,20 @@ def analyse(
         )
         inputs = tuple(_identity(role, one) for role, one in given.items() if one is not None)
     task = _task(reading, task)
+    check_labels_matter(task, balanced, targets)
+    counted = None if targets is None else target_ids(reading.dataset, targets)
     choices = [choose_model(name, reading.dataset) for name in models or (model,)]
     chosen = choices[0]
     model = chosen.name
     graph = summarise_graph(reading, directed)
-    tell(f"Read {'edges' if isinstance(edges, pd.DataFrame) else Path(edges).name}: {graph}.")
-    for note in reading.notes:
+    tell(f"Read {Path(edges).name if isinstance(edges, str | Path) else 'edges'}: {graph}.")
+    early = (
+        *reading.notes,
+        *_about_counted(reading.dataset, task, counted),
+        *_about_choice(chosen),
+    )
+    for note in early:
         tell(f"  · {note}")
-    if chosen.reason:
-        tell(f"  · model {model}: {chosen.reason}")
     expected = forecast(
         reading.dataset.data,
         model,
@@ -175,21 +191,25 @@ def analyse(
             task,
             seed=seed,
             epochs=epochs,
+            balanced=balanced,
             progress=progress,
             **chosen.sizes,
         )
     run = replace(run, inputs=inputs)
-    notes = (*reading.notes, *_about_choice(chosen), *model_notes(run, bool(chosen.reason)))
-    shown = len(reading.notes) + len(_about_choice(chosen))
-    for note in notes[shown:]:
+    late = model_notes(run, bool(chosen.reason))
+    for note in late:
         tell(f"  · {note}")
     trust = assess(run)
     tell(f"\nThe model ({model}) {trust.finding}.")
+    missed = [trust.about_missed] if trust.about_missed else []
+    for note in [trust.about_recalls, *missed] if trust.recalls else ():
+        tell(f"  · {note}")
+    notes = (*early, *missed, *late)
     if trust.weak:
         cautions.append(trust.caution)
         warnings.warn(cautions[0], UserWarning, stacklevel=2)
 
-    session = run.session()
+    session = run.session(targets=counted)
     # The page asks again what each removal changes: the engine is prepared once, for both.
     session.prepared.expect(session.num_nodes + removals_of_page(session))
     with stages.measured("ranking"), _kept(cautions):
@@ -218,6 +238,8 @@ def analyse(
                 method=method,
                 options=room,
                 epochs=epochs,
+                balanced=balanced,
+                targets=counted,
                 progress=progress,
                 tell=tell,
             )
@@ -251,6 +273,8 @@ def analyse(
             "encoding": reading.encoding,
             "ignore": ignore,
             "label_column": label_column,
+            "targets": None if counted is None else counted.tolist(),
+            "balanced": balanced,
             "method": method,
             "also": also,
             "top": top,
@@ -312,9 +336,21 @@ def _several(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _check_methods(method: str, also: Sequence[str]) -> None:
+def _about_counted(dataset: Dataset, task: str, targets: Tensor | None) -> tuple[str, ...]:
+    """Which predictions count, where that is not obvious."""
+    if targets is not None:
+        return (about_targets(targets, dataset),)
+    return kinds_without_labels(dataset) if task == "node" else ()
+
+
+def _check_methods(method: str, also: Sequence[str], restricted: bool) -> None:
     for name in (method, *also):
         bind_options(METHODS[name], {})
+        if restricted and not METHODS[name].facts.uses_targets:
+            raise ValueError(
+                f"method {name!r} does not look at predictions, so targets= has no meaning for it; leave one "
+                "of them out"
+            )
         if METHODS[name].facts.labels == "required":
             raise ValueError(
                 f"method {name!r} learns from known influences, which there are none of yet; save the "
@@ -332,6 +368,9 @@ def _identity(role: str, source: Source) -> dict[str, Any]:
             "rows": len(source),
             "columns": [str(name) for name in source.columns],
         }
+    if isinstance(source, nx.Graph):
+        size = {"nodes": source.number_of_nodes(), "edges": source.number_of_edges()}
+        return {"role": role, "networkx": type(source).__name__, **size}
     path = Path(source)
     if path.is_dir():
         return {"role": role, "folder": str(path)}

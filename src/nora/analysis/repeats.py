@@ -34,6 +34,8 @@ def repeated(
     method: str,
     options: dict[str, Any],
     epochs: int,
+    balanced: bool,
+    targets: Any,
     progress: bool,
     tell: Callable[[str], None],
 ) -> Stability:
@@ -49,6 +51,8 @@ def repeated(
         top: How many nodes are called the first, if the graph has some more.
         method, options: How influences are found.
         epochs: Most passes in training.
+        balanced: Whether every class counts the same in training.
+        targets: The nodes whose predictions count; None for all.
         progress: Show progress bars.
         tell: Called with a line about each model.
     """
@@ -61,15 +65,16 @@ def repeated(
             run.task.name,
             seed=seed,
             epochs=epochs,
+            balanced=balanced,
             progress=progress,
             **chosen.sizes,
         )
         verdict = assess(other)
-        theirs = other.session().influence(method, progress=progress, **options)
+        theirs = other.session(targets=targets).influence(method, progress=progress, **options)
         members.append(_member(chosen.name, seed, verdict, theirs))
         found.append(theirs.scores)
         weak = "; too weak to be trusted" if verdict.weak else ""
-        tell(f"  · {members[-1]}: {verdict.metric} {verdict.value:.3f}{weak}")
+        tell(f"  · {members[-1]}: {verdict.metric.replace('_', ' ')} {verdict.value:.3f}{weak}")
         del other, theirs
         release_memory()
     k = min(top, max(1, len(scores) // FEW))

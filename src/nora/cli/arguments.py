@@ -14,6 +14,7 @@ from nora.registry import nearest
 
 if TYPE_CHECKING:
     from nora import Run
+    from nora.datasets import Dataset
 
 
 def trained_run(folder: Path) -> Path:
@@ -32,12 +33,16 @@ RunFolder = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Replace files that are there; never an input of the run.")
 ]
+Balanced = Annotated[
+    bool,
+    typer.Option("--balanced", help="Every class counts the same in training, however rare it is."),
+]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
         metavar="IDS",
-        help="Count only the change of these nodes' predictions; for link runs, of these "
-        "positions in the list of pairs.",
+        help="Count only the change of these nodes' predictions: ids or names, 'labelled', or a 0/1 "
+        "feature, e.g. kind=user; for link runs, of these positions in the list of pairs.",
     ),
 ]
 Measure = Annotated[
@@ -186,8 +191,21 @@ def parse_targets(texts: Iterable[str], trained: Run) -> list[int]:
     """What `targets=` takes: node ids, or for link runs positions in the list of pairs."""
     count = trained.task.num_items(int(trained.data.num_nodes or 0))
     if trained.task.name == "node":
-        return parse_nodes(texts, trained.dataset.node_names, count, "target")
+        return parse_node_targets(texts, trained.dataset)
     return parse_nodes(texts, None, count, "pair")
+
+
+def parse_node_targets(texts: Iterable[str], dataset: Dataset) -> list[int]:
+    """Node ids from ids and names, from `labelled`, and from names of 0/1 features."""
+    from nora.training.targets import group_of
+
+    count, found = int(dataset.data.num_nodes or 0), []
+    for text in texts:
+        group = group_of(dataset, text.strip())
+        found += (
+            parse_nodes([text], dataset.node_names, count, "target") if group is None else group
+        )
+    return found
 
 
 def parse_options(texts: Iterable[str], method: str) -> dict[str, Any]:

@@ -63,6 +63,9 @@ def explore(
     from nora.explorer.origin import DEMO, of_folder
 
     trained, scores, title = _demo() if run is None else _read(run)
+    targets = None if run is None else _targets(run)
+    if targets is not None:
+        say(f"Only the change of the predictions for {len(targets):,} nodes counts, as in {run}.")
     say("Preparing …")
     explorer = nora.explore(
         trained.model,
@@ -72,6 +75,8 @@ def explore(
         names=trained.dataset.node_names,
         class_names=trained.dataset.class_names,
         labels=trained.dataset.data.y if trained.task.name == "node" else None,
+        targets=targets,
+        feature_names=trained.dataset.feature_names,
         title=title,
         port=port,
         browser=False,
@@ -113,3 +118,13 @@ def _read(given: Path) -> tuple[Run, Influence | None, str]:
     if not table.exists():
         return trained, None, title
     return trained, nora.Influence.load(table), title
+
+
+def _targets(results: Path) -> list[int] | None:
+    """The nodes whose predictions counted in the results of `nora run`; None for all."""
+    from nora.analysis.folder import ABOUT
+    from nora.files import read_json
+
+    if trained_run(results) == results or not (results / ABOUT).exists():
+        return None
+    return read_json(results / ABOUT).get("options", {}).get("targets")

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.analysis.checks import check_files, check_models, check_names, check_task
+from nora.analysis.checks import (
+    check_files,
+    check_labels_matter,
+    check_models,
+    check_names,
+    check_task,
+)
 from nora.analysis.folder import ABOUT, FILES, check_results
+from nora.cli.arguments import Balanced, parse_node_targets
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.flags import flags_of, in_flags
 from nora.outputs import read_from
@@ -29,7 +38,8 @@ def run(
         Path,
         typer.Option(
             readable=False,
-            help="The edges: .csv, .tsv, .txt (also .gz), .parquet, .graphml, .gexf, .mtx, or a folder.",
+            help="The edges: .csv, .tsv, .txt (also .gz), .xlsx, .parquet, .graphml, .gexf, .mtx, or a "
+            "folder.",
         ),
     ],
     features: Annotated[
@@ -119,6 +129,15 @@ def run(
         str | None,
         typer.Option(metavar="NAME", help="... with the type of the edge.", show_default="type"),
     ] = None,
+    targets: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="IDS",
+            help="Count only the change of these nodes' predictions: ids, 'labelled', or a 0/1 feature, "
+            "e.g. kind=user; repeatable.",
+        ),
+    ] = None,
+    balanced: Balanced = False,
     method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "auto",
     also: Annotated[
         list[str] | None,
@@ -159,7 +178,9 @@ def run(
     line number.
 
     A warning is given when the model is too weak for its influences to be trusted: when its accuracy
-    on held-out nodes is not clearly above that of always answering the most common class.
+    on held-out nodes is not clearly above that of always answering the most common class. The recall
+    of each class is shown; where a rare class is missed, --balanced may help. Nodes that have no label
+    because they are of another kind count as well, and a note says so: --targets labelled.
 
     \b
     Example:
@@ -175,6 +196,7 @@ def run(
     name = edges.name if edges.is_dir() else edges.name.removesuffix(".gz").rsplit(".", 1)[0]
     folder = out or Path(f"{name}-influence")
     check_task(task)
+    check_labels_matter(task, balanced, targets)
     kinds = [name.strip() for name in (models or "").split(",") if name.strip()]
     check_models(model, kinds)
     for kind in (model, *kinds):
@@ -207,6 +229,8 @@ def run(
         target_column=target_column,
         weight_column=weight_column,
         type_column=type_column,
+        targets=None if targets is None else partial(parse_node_targets, targets),
+        balanced=balanced,
         method=method,
         also=also or (),
         top=top,
@@ -222,10 +246,10 @@ def run(
     )
     tell("Writing the results …")
     analysis.save(folder, force)
-    _finish(analysis, folder, json)
+    _finish(analysis, folder, json, targets or ())
 
 
-def _finish(analysis: Analysis, folder: Path, as_json: bool) -> None:
+def _finish(analysis: Analysis, folder: Path, as_json: bool, targets: Sequence[str]) -> None:
     """The headline, where the files are, and what to do next."""
     best = analysis.top(SHOWN)
     if as_json:
@@ -261,4 +285,5 @@ def _finish(analysis: Analysis, folder: Path, as_json: bool) -> None:
     say("\nNext:")
     say(f"  nora explore {place}")
     say(f"  nora what-if {place} --remove {name}")
-    say(f"  nora rank {place} --top 100 --certify")
+    same = "".join(f" --targets {shlex.quote(text)}" for text in targets)
+    say(f"  nora rank {place} --top 100 --certify{same}")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nora.cli.arguments import Balanced
 from nora.cli.display import Json, print_json, say
 from nora.outputs import RUN_FILES, check_own_folder
 from nora.wording import duration
@@ -42,6 +43,7 @@ def train(
     weight_decay: Annotated[
         float | None, typer.Option(min=0, metavar="X", help="Adam's weight decay.")
     ] = None,
+    balanced: Balanced = False,
     paper: Annotated[
         bool, typer.Option("--paper", help="Sizes and settings the paper published.")
     ] = False,
@@ -80,7 +82,15 @@ def train(
         {"lr": lr, "weight_decay": weight_decay},
     )
     trained = nora.train(
-        model, dataset, task, cycle=cycle, seed=seed, epochs=epochs, **settings, **sizes
+        model,
+        dataset,
+        task,
+        cycle=cycle,
+        seed=seed,
+        epochs=epochs,
+        balanced=balanced,
+        **settings,
+        **sizes,
     )
     trained.save(folder, replace=force)
     if json:

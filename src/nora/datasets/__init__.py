@@ -34,6 +34,7 @@ class Dataset:
         encoding: What made features from the graph's edges (`nora.ingest.encodings`), None where nothing
             did: the last columns of `x`, which training for links makes again without held-out edges.
         given_features: How many of the first columns of `x` were not made by `encoding`.
+        feature_names: The names of the first columns of `x`, where they have any.
         own: Whether the graph is the caller's own: a saved run then carries it.
     """
 
@@ -48,6 +49,7 @@ class Dataset:
     edge_type_names: tuple[str, ...] | None = None
     encoding: str | None = None
     given_features: int = 0
+    feature_names: tuple[str, ...] | None = None
     own: bool = False
 
 

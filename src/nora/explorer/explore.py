@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from nora.explorer.network import network_of
 from nora.explorer.origin import Origin, of_folder
-from nora.graph.node_index import Graph
+from nora.graph.node_index import Graph, Nodes
 from nora.model import Transform
 from nora.model.calling import Forward
 from nora.model.task import Task
@@ -18,6 +20,7 @@ from nora.questions.session import Session
 from nora.results.influence import Influence
 
 if TYPE_CHECKING:
+    from nora.explorer.notebook import NotebookExplorer
     from nora.explorer.serving import Explorer
 
 
@@ -31,13 +34,16 @@ def explore(
     class_names: Sequence[str] | None = None,
     labels: Tensor | Sequence[int] | None = None,
     groups: Mapping[str, Sequence[Any]] | None = None,
+    targets: Nodes | None = None,
+    feature_names: Sequence[str] | None = None,
     title: str = "",
     forward: Forward | None = None,
     transform: Transform | None = None,
     port: int = 0,
     browser: bool = True,
     run: str | Origin | None = None,
-) -> Explorer:
+    notebook: bool | None = False,
+) -> Explorer | NotebookExplorer:
     """Open a page in the browser that answers at once: click a node, see who would change without it.
 
     The page is served to this machine only (127.0.0.1), and only to who has the address; it loads nothing
@@ -53,12 +59,16 @@ def explore(
         labels: Known classes `[num_nodes]`, −1 where unknown; `data.y` by default.
         groups: What nodes can be filtered by besides, `{"city": values}` with one value per node. Node types
             and masks of `data` (`train_mask`) are there anyway.
+        targets: Count only the change of these predictions, as in `nora.influence`.
+        feature_names: The names of the features, the first columns of `data.x`.
         title: What the data are called.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
         port: Where to listen; any free port by default.
         browser: Open the browser.
         run: The folder of the trained run, which the programs that the page writes then read.
+        notebook: Show the page in the cell of a notebook, without a server (extra `[notebook]`); None:
+            where this is a notebook and the extra is installed. `port` and `browser` then have no meaning.
 
     Returns:
         The running explorer: `.url` is an address that works once, `.wait()` blocks until Ctrl-C, `.close()`
@@ -73,12 +83,23 @@ def explore(
     """
     try:
         from nora.explorer.app import Explorations
-        from nora.explorer.serving import Explorer
+
+        if notebook is None:
+            notebook = find_spec("anywidget") is not None and "IPython" in sys.modules
+            if notebook:
+                from nora.explorer.notebook import in_notebook
+
+                notebook = in_notebook()
+        if notebook:
+            from nora.explorer.notebook import NotebookExplorer
+        else:
+            from nora.explorer.serving import Explorer
     except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn"):
+        extra = {"starlette": "explore", "uvicorn": "explore", "anywidget": "notebook"}
+        if error.name not in extra:
             raise
         raise ModuleNotFoundError(
-            f"the explorer needs {error.name}: pip install 'nora-influence[explore]'"
+            f"the explorer needs {error.name}: pip install 'nora-influence[{extra[error.name]}]'"
         ) from None
 
     # The page asks from a thread of its own, while the caller may go on with the model.
@@ -89,12 +110,16 @@ def explore(
         task,
         forward=forward,
         transform=transform,
+        targets=targets,
         names=names,
         once=True,
     )
     origin = of_folder(run) if isinstance(run, str) else run
-    network = network_of(session, names, class_names, labels, title, origin, groups)
-    explorer = Explorer(Explorations(network, scores), port)
+    network = network_of(session, names, class_names, labels, title, origin, groups, feature_names)
+    explorations = Explorations(network, scores)
+    if notebook:
+        return NotebookExplorer(explorations)
+    explorer = Explorer(explorations, port)
     if browser:
         explorer.open()
     return explorer

@@ -42,7 +42,9 @@ def as_python(changes: Key, network: Network) -> str:
     """
     question = _question(changes, network)
     if network.origin.program:
-        lines = [*network.origin.program, "session = run.session()", "data = run.data"]
+        counted = session.problem().targets if (session := network.session).restricted else None
+        targets = "" if counted is None else f"targets={counted.nonzero().flatten().tolist()}"
+        lines = [*network.origin.program, f"session = run.session({targets})", "data = run.data"]
         lines += [*question, "print(effect.total)", "print(effect.flips())"]
         return "\n".join(lines) + "\n"
     lines = [
@@ -82,7 +84,10 @@ def _question(changes: Key, network: Network) -> list[str]:
     for one in rows:
         at = network.named(one.nodes[0])
         x = f"data[{at[0]!r}].x[{at[1]}]" if isinstance(at, tuple) else f"data.x[{at}]"
-        lines += [f"features.setdefault({node(at)}, {x}.clone())[{one.feature}] = {one.value!r}"]
+        named = network.feature_names[one.feature : one.feature + 1]
+        comment = f"  # {named[0]!r}" if named else ""
+        row = f"features.setdefault({node(at)}, {x}.clone())"
+        lines += [f"{row}[{one.feature}] = {one.value!r}{comment}"]
     made = as_edits(changes, network.session)
     lines += ["", "edits = nora.Edits("]
     if made.remove:
@@ -141,7 +146,16 @@ def as_report(changes: Key, network: Network, told: str) -> bytes:
         data = as_edits(changes, session).apply(data)
     kept = [node for node in range(network.num_nodes) if node not in gone]
     given = session._given  # the forward and transform that it was made with
-    asked = Session(model, data, task, forward=given.forward, transform=given.transform, once=True)
+    targets = torch.from_numpy(network.counted[kept]) if network.counted is not None else None
+    asked = Session(
+        model,
+        data,
+        task,
+        forward=given.forward,
+        transform=given.transform,
+        targets=targets,
+        once=True,
+    )
     scores = asked.influence(progress=False)
     labels = None if network.labels is None else torch.from_numpy(network.labels[kept])
     with tempfile.TemporaryDirectory() as folder:

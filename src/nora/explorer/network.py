@@ -46,6 +46,7 @@ class Network:
         place: Where each node is drawn `[N, 2]`, each coordinate 0 … 10,000.
         groups: Ways to group nodes, by which they are filtered.
         counted: Mask `[N]` of the nodes that have a prediction; None where all do.
+        feature_names: The names of the first columns of `x`; empty where they have none.
     """
 
     session: Session
@@ -59,6 +60,7 @@ class Network:
     place: np.ndarray
     groups: tuple[Grouping, ...] = ()
     counted: np.ndarray | None = None
+    feature_names: tuple[str, ...] = ()
 
     @property
     def data(self) -> Graph:
@@ -222,6 +224,7 @@ class Network:
             if members is None
             else ("label" if self.predicted is None else "predicted"),
             "features": any(_has_features(store) for store in self.data.node_stores),
+            "feature_names": list(self.feature_names),
             "edge_kinds": edge_kinds(self.session),
             "groups": [one.told() for one in self.groups],
             "measures": list(self.measures),
@@ -265,6 +268,7 @@ def network_of(
     title: str = "",
     origin: Origin | None = None,
     groups: Mapping[str, Sequence[Any]] | None = None,
+    feature_names: Sequence[str] | None = None,
 ) -> Network:
     """Prepare a session for exploring, and look at its graph; see `nora.explore`."""
     data = session.data
@@ -308,7 +312,21 @@ def network_of(
         place=places_of(data, sides),
         groups=tuple(groupings(data, groups)),
         counted=None if counted.all() else counted,
+        feature_names=_feature_names(data, feature_names),
     )
+
+
+def _feature_names(data: Graph, given: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of the first columns of `x`, checked."""
+    if given is None:
+        return ()
+    if not isinstance(data, Data):
+        raise TypeError("feature_names are for a graph of one node type; leave them out here")
+    names = tuple(visible(str(name)) for name in given)
+    columns = data.x.size(-1) if isinstance(data.x, Tensor) else 0
+    if len(names) > columns:
+        raise ValueError(f"{len(names)} feature names for {columns} features")
+    return names
 
 
 def _has_features(store: Any) -> bool:

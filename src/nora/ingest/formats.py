@@ -18,7 +18,7 @@ from nora.files import check_regular
 ROLES = ("edges", "features", "labels")
 # Text is read compressed, too: edges.csv.gz.
 PACKED = ".gz"
-WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
+WORKBOOKS = (".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 PICKLES = (".pkl", ".pickle", ".gpickle")
 
 
@@ -49,6 +49,7 @@ FORMATS = {
     ".tsv": Format("text", packed=True),
     ".txt": Format("text", packed=True),
     ".parquet": Format("parquet"),
+    ".xlsx": Format("text"),
     ".graphml": Format("graphfile", ("edges",)),
     ".gexf": Format("graphfile", ("edges",)),
     ".mtx": Format("matrices", ("edges", "features"), packed=True),
@@ -97,8 +98,8 @@ def existing(place: str | Path, role: str = "edges") -> Path:
         )
     if kind in WORKBOOKS:
         raise ValueError(
-            f"{path.name} is a spreadsheet; save its table as CSV (in Excel: Save As, CSV UTF-8) and give "
-            "that file"
+            f"{path.name} is a spreadsheet; save its table as .xlsx or as CSV (in Excel: Save As, CSV UTF-8) "
+            "and give that file"
         )
     taken = {suffix: one for suffix, one in FORMATS.items() if role in one.roles}
     if kind not in taken or (packed and not taken[kind].packed):

@@ -1,18 +1,22 @@
-"""GraphML and GEXF files, read by NetworkX, as an edge table and a node table."""
+"""NetworkX graphs, and GraphML and GEXF files that NetworkX reads, as an edge table and a node table."""
 
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
 import networkx as nx
+import numpy as np
 import pyarrow as pa
 
 from nora.ingest.table import Column, Table, Wanted, canonical
 
+# What a graph in memory is called in messages.
+GRAPH = "the graph"
 # How a node is drawn, and what an earlier run wrote into the graph: no features of the node.
 NO_FEATURES = {
     *("x", "y", "z", "size", "r", "g", "b", "a", "color", "colour", "viz", "pid"),
@@ -21,12 +25,16 @@ NO_FEATURES = {
 
 
 def read(path: Path, wanted: Wanted) -> dict[str, Table]:
-    """The edges of a graph file, and the `attributes` of its nodes: columns beside `id`.
+    """The edges of a graph file, and the `attributes` of its nodes: columns beside `id`."""
+    return graph_tables(_graph(path), path.name, wanted)
+
+
+def graph_tables(graph: nx.Graph, name: str, wanted: Wanted) -> dict[str, Table]:
+    """The edges of a graph, and the `attributes` of its nodes: columns beside `id`.
 
     The column that is named to hold the labels is one in any case.
     """
-    name, notes = path.name, wanted.notes
-    graph = _graph(path)
+    notes = wanted.notes
     if not graph.number_of_edges():
         raise ValueError(f"{name} is empty: it has no edges")
     if graph.is_directed() and not wanted.directed:
@@ -42,19 +50,22 @@ def read(path: Path, wanted: Wanted) -> dict[str, Table]:
         lambda row: f"{name}, edge {ends[row][0]} – {ends[row][1]}",
     )
     ids = [str(node) for node in graph]
+    if len(set(ids)) < len(ids):
+        ((same, _),) = Counter(ids).most_common(1)
+        raise ValueError(f"{name} has several nodes that are written {same!r}: rename one of them")
     attributes = [found for _, found in graph.nodes(data=True)]
     keys = {key: canonical(key) for found in attributes for key in found}
     used = set(keys.values()) - NO_FEATURES
-    if path.suffix.lower() == ".gexf" or _are_names(attributes, ids):
+    if name.lower().endswith(".gexf") or _are_names(attributes, ids):
         used -= {"label"}  # what the node is called
     if wanted.label_column is not None:
         used.add(canonical(wanted.label_column))
-    left = sorted(key for key, known in keys.items() if known not in {*used, "label"})
-    if left:
-        notes.append(f"node attributes of {name} that are not used: {', '.join(left)}")
     nodes = _table(
         name, {"id": ids}, attributes, used - {"id"}, lambda row: f"{name}, node {ids[row]}"
     )
+    left = {str(key) for key, known in keys.items() if known != "label"} - set(nodes.columns)
+    if left:
+        notes.append(f"node attributes of {name} that are not used: {', '.join(sorted(left))}")
     return {"edges": edges, "attributes": nodes}
 
 
@@ -78,6 +89,17 @@ def _are_names(attributes: list[dict[str, Any]], ids: list[str]) -> bool:
     return len(set(labels)) > max(2, len(labels) // 2) or labels == ids
 
 
+def _plain(value: Any) -> Any:
+    """A value of NumPy's as Python's; None as missing.
+
+    >>> _plain(np.int64(3)), _plain(None), _plain("a")
+    (3, '', 'a')
+    """
+    if value is None:
+        return ""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _table(
     name: str,
     columns: dict[str, list[str]],
@@ -88,9 +110,9 @@ def _table(
     """Columns given, and one more for every wanted attribute that is a plain value."""
     keys = dict.fromkeys(key for found in attributes for key in found if canonical(key) in wanted)
     for key in keys:
-        values = [found.get(key, "") for found in attributes]
+        values = [_plain(found.get(key, "")) for found in attributes]
         if all(isinstance(value, str | int | float) for value in values):
-            columns[key] = [
+            columns[str(key)] = [
                 str(value).lower() if isinstance(value, bool) else str(value) for value in values
             ]
     cells = [Column(pa.array(column, pa.string())) for column in columns.values()]

@@ -46,7 +46,11 @@ MARKUP = {
 
 
 def content_of(path: Path) -> pa.Buffer:
-    """The bytes of a file, unpacked when its name ends in `.gz`."""
+    """The bytes of a file, unpacked when its name ends in `.gz`; of a workbook its table as CSV."""
+    if path.suffix.lower() == ".xlsx":
+        from nora.ingest.workbook import workbook_text
+
+        return pa.py_buffer(workbook_text(path))
     if path.suffix.lower() == PACKED:
         return _unpacked(path)
     if not path.stat().st_size:
@@ -79,9 +83,7 @@ def check_text(head: bytes, name: str) -> None:
             raise ValueError(f"{name} {what.format(name=name)}")
     if head.startswith(b"PK\x03\x04"):
         workbook = b"xl/" in head or b"[Content_Types].xml" in head
-        what = (
-            "an Excel workbook (.xlsx); save it as CSV" if workbook else "a ZIP archive; unpack it"
-        )
+        what = "an Excel workbook; name it .xlsx" if workbook else "a ZIP archive; unpack it"
         raise ValueError(f"{name} is {what}")
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:400].lower()
     if start.startswith((b"<?xml", b"<graphml", b"<gexf")):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
+import networkx as nx
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +32,7 @@ from nora.ingest.edges import Edges, edges_of
 from nora.ingest.encodings import chosen_encoding, encode
 from nora.ingest.features import Features, features_of
 from nora.ingest.formats import PACKED, existing, format_of
+from nora.ingest.graphfile import GRAPH, graph_tables
 from nora.ingest.ids import KnownIds, Named, about_alike, joined
 from nora.ingest.nodes import Rows, about
 from nora.ingest.table import Table, Wanted, canonical, frame_table
@@ -38,8 +41,8 @@ from nora.wording import count
 
 # A column from which so many labels can be told is no feature beside them.
 TELLS = 0.9
-# A file, or a table that is in memory already.
-Source = str | Path | pd.DataFrame
+# A file, or a table or a graph that is in memory already.
+Source: TypeAlias = str | Path | pd.DataFrame | nx.Graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +86,8 @@ def read_graph(
         edges: A table of edges (`.csv`, `.tsv`, `.txt`, also with `.gz`; `.parquet`) with the columns
             `source` and `target`, optionally `weight` and `type`; a `.graphml` or `.gexf` file, whose
             node attributes are features and labels; an adjacency matrix (`.mtx`); or a folder as OGB
-            or PyG lay out a dataset. Of a DataFrame, a named index is a column.
+            or PyG lay out a dataset. Of a DataFrame, a named index is a column. A NetworkX graph is read
+            like a `.graphml` file.
         features: A table with the column `id` and one column per feature; a list `id,feature,value`
             of those that are not 0; or a matrix (`.mtx`), a row per node.
         labels: A table with the columns `id` and `label`; blank or missing means unknown.
@@ -115,7 +119,9 @@ def read_graph(
         (('007', 'bob', 'eve'), 4)
     """
     notes: list[str] = []
-    source = edges if isinstance(edges, pd.DataFrame) else existing(edges)
+    source = edges
+    if not isinstance(edges, pd.DataFrame | nx.Graph):
+        source = existing(edges)
     given = {"edges": source, "features": features, "labels": labels}
     _check_apart(given)
     columns = EdgeColumns(source_column, target_column, weight_column, type_column)
@@ -178,17 +184,19 @@ def _read(source: Source, wanted: Wanted) -> dict[str, Table]:
     """The tables of a source by role."""
     if isinstance(source, pd.DataFrame):
         return {wanted.role: frame_table(source, wanted.role, wanted.ignore)}
+    if isinstance(source, nx.Graph):
+        return graph_tables(source, GRAPH, wanted)
     path = existing(source, wanted.role)
     return format_of(path).read(path, wanted)
 
 
-def _stem(source: Path | pd.DataFrame) -> str:
+def _stem(source: Source) -> str:
     """A file's name without its endings.
 
     >>> _stem(Path("data/edges.csv.gz"))
     'edges'
     """
-    if isinstance(source, pd.DataFrame):
+    if not isinstance(source, Path):
         return "edges"
     return source.name if source.is_dir() else source.name.removesuffix(PACKED).rsplit(".", 1)[0]
 
@@ -361,6 +369,7 @@ def _graph(
         edge_type_names=edges.kinds or None,
         encoding=made,
         given_features=own.x.shape[1] if own else 0,
+        feature_names=own.names if own else None,
         own=True,
     )
     names, unmatched = own.names if own else (), classes.unmatched if classes else ""

@@ -1,14 +1,16 @@
-"""NORA inside PyTorch Geometric's `Explainer`: influence as an explanation's node mask.
+"""NORA inside PyTorch Geometric's `Explainer`: influence as an explanation's node mask and edge mask.
 
 PyG's explainers ask which inputs make *this* prediction; NORA asks how predictions change without a
 node. With `index=17` the two meet: node `r`'s mask is the change of node 17's prediction, had `r` been
-gone. Without an index it is `r`'s influence on all predictions.
+gone. Without an index it is `r`'s influence on all predictions. With `edge_mask_type="object"` the edge mask
+has the same of every edge, and `explanation.visualize_graph("graph.png")` draws it.
 
     explainer = Explainer(
         model,
         algorithm=nora.NoraExplainer(),
         explanation_type="model",
         node_mask_type="object",
+        edge_mask_type="object",  # where edges are asked for, too
         model_config={
             "mode": "multiclass_classification", "task_level": "node", "return_type": "raw"
         },
@@ -40,7 +42,8 @@ from nora.model.preserve import evaluating
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import Decoder, LinkPrediction
 from nora.model.tasks.node_classification import NodeClassification
-from nora.questions.influence import bind_options, check_labels, influence
+from nora.questions.influence import bind_options, check_labels
+from nora.questions.session import Session
 
 PAIRS = "edge_label_index"
 
@@ -51,8 +54,11 @@ class NoraExplainer(ExplainerAlgorithm):
     The explanation's `node_mask` `[N, 1]` holds the scores as `nora.influence` gives them: not
     scaled to 1, so that masks of different predictions can be compared and added. With `index` it
     counts the change of these predictions only; a removed node's own prediction never counts, so
-    that node 17's mask is 0 in the explanation of node 17. Whether a node's features matter, or an
-    edge, is not what removals tell: attribute masks and edge masks are not supported.
+    that node 17's mask is 0 in the explanation of node 17. The `edge_mask` `[E]`, with
+    `edge_mask_type="object"`, holds the influence of every edge by `nora.edge_influence(method="auto")`,
+    whichever method scores the nodes; the two directions of an undirected edge are removed together and have
+    the same value. How much a single feature matters is not what removals show: attribute masks are not
+    supported.
 
     `explanation_type` must be `model`. A removal changes what the model predicts, whichever class
     is the true one, so there is nothing that a `phenomenon`'s target could be compared with.
@@ -105,14 +111,9 @@ class NoraExplainer(ExplainerAlgorithm):
                 "compares predictions with and without a node, not with a target: use "
                 f"explanation_type='model' (got {wanted.explanation_type.value!r})"
             )
-        elif wanted.node_mask_type != MaskType.object:
-            got = None if wanted.node_mask_type is None else wanted.node_mask_type.value
+        elif wanted.node_mask_type not in (None, MaskType.object):
+            got = wanted.node_mask_type.value
             reason = f"scores whole nodes: use node_mask_type='object' (got {got!r})"
-        elif wanted.edge_mask_type is not None:
-            reason = (
-                "removes nodes and does not score edges: leave edge_mask_type out "
-                f"(got {wanted.edge_mask_type.value!r})"
-            )
         elif (model.task_level, model.mode) not in (
             (ModelTaskLevel.node, ModelMode.multiclass_classification),
             (ModelTaskLevel.edge, ModelMode.binary_classification),
@@ -136,7 +137,7 @@ class NoraExplainer(ExplainerAlgorithm):
         index: int | Tensor | None = None,
         **kwargs: Any,
     ) -> Explanation:
-        """Each node's influence, on the predictions in `index` or on all.
+        """Each node's and edge's influence, on the predictions in `index` or on all.
 
         Args:
             model: The trained model; left exactly as found.
@@ -165,23 +166,31 @@ class NoraExplainer(ExplainerAlgorithm):
         else:
             task = NodeClassification(return_type=return_type)
             data, call = _posed("forward", x, edge_index, kwargs)
-        scores = influence(
-            model,
-            data,
-            self.method,
-            task,
-            targets=None if index is None else torch.as_tensor(index).flatten(),
-            forward=call,
-            labels=self.labels,
-            progress=False,
-            **self.options,
-        ).scores
+        targets = None if index is None else torch.as_tensor(index).flatten()
+        session = Session(model, data, task, targets=targets, forward=call, once=True)
         dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
-        return Explanation(node_mask=scores.to(x.device, dtype).unsqueeze(-1))
+        masks: dict[str, Tensor] = {}
+        if self.explainer_config.node_mask_type is not None:
+            asked = {"labels": self.labels, "progress": False, **self.options}
+            scores = session.influence(self.method, **asked).scores
+            masks["node_mask"] = scores.to(x.device, dtype).unsqueeze(-1)
+        if self.explainer_config.edge_mask_type is not None:
+            masks["edge_mask"] = _edge_mask(session, edge_index.size(1)).to(x.device, dtype)
+        return Explanation(**masks)
 
     def __repr__(self) -> str:
         given = [repr(self.method), *(f"{key}={value!r}" for key, value in self.options.items())]
         return f"{self.__class__.__name__}({', '.join(given)})"
+
+
+def _edge_mask(session: Session, num_edges: int) -> Tensor:
+    """The influence of every edge, by its place in `edge_index` `[E]`."""
+    mask = torch.zeros(num_edges, dtype=torch.double)
+    if num_edges:
+        scores = session.edge_influence(method="auto", progress=False).scores
+        ptr, number = session.edge_units
+        mask[number.cpu()] = scores.double().cpu().repeat_interleave(ptr.diff().cpu())
+    return mask
 
 
 def _posed(part: str, x: Tensor, edge_index: Tensor, more: dict[str, Any]) -> tuple[Data, Forward]:

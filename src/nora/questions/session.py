@@ -253,6 +253,19 @@ class Session(Checked):
 
         return find_fragile(self, by, method, progress, options)
 
+    def explore(self, **shown: Any) -> Any:
+        """The live explorer of this model and graph: in a notebook in the cell, elsewhere in the browser.
+
+        See `nora.explore`, which takes the same arguments, `title=` for instance. In a cell the kernel
+        answers the page, without a server (extra `[notebook]`).
+        """
+        import nora
+
+        about = {"names": self.names, "class_names": self.class_names, **self.given}
+        return nora.explore(
+            self.model, self.data, self.given_task, **{"notebook": None, **about, **shown}
+        )
+
     def influence_matrix(
         self, nodes: Nodes, *, method: str = "exact", progress: bool = True
     ) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from nora.questions.session import Session
 from nora.report.contents import Contents, page_contents
 from nora.report.findings import Finding
 from nora.report.provenance import provenance
-from nora.report.quality import quality, trust_in
+from nora.report.quality import quality, recall_by_class, trust_in
 from nora.report.stability import stability_section
 from nora.report.subject import Subject, gather
 from nora.results.exactness import is_exact, method_name
@@ -152,7 +152,12 @@ def write_report(
         first_nodes=_first_nodes(subject),
         stability=None if stability is None else stability_section(stability, subject),
         provenance=provenance(
-            subject, metrics, notes, seed, model_name, len(contents.value["effects"]["of"])
+            subject,
+            {**metrics, **recall_by_class(trust)},
+            notes,
+            seed,
+            model_name,
+            len(contents.value["effects"]["of"]),
         ),
         definition=_definition(subject),
         data={"title": title, **contents.value},
@@ -202,6 +207,8 @@ def _lead(subject: Subject) -> str:
         f"A trained model predicts {what}. How much would the others’ predictions change if a node "
         "and its edges were not there?"
     )
+    if subject.counted is not None:
+        asked += f" Only {count(subject.counted, 'prediction')} count."
     if is_exact(main):
         return f"{asked} Measured for {whom}, exactly{took}."
     if subject.estimate is None:
@@ -212,10 +219,11 @@ def _lead(subject: Subject) -> str:
 
 
 def _definition(subject: Subject) -> str:
+    some = "" if subject.counted is None else f" among the {subject.counted:,} that count here"
     if subject.task == "node":
-        what = "the changes of all other nodes’ class probabilities, added up"
+        what = f"the changes of all other nodes’ class probabilities{some}, added up"
     else:
-        what = "the changes of the other pairs’ probabilities of a link, added up"
+        what = f"the changes of the other pairs’ probabilities of a link{some}, added up"
     return (
         "To measure a node’s influence, it and its edges are taken out of the graph, and the same model "
         f"predicts again, its weights unchanged. The influence is {what}."

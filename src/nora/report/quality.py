@@ -50,5 +50,17 @@ def quality(trust: Trust | None, metrics: Mapping[str, Any]) -> list[tuple[str, 
     if isnan(trust.baseline):
         return found
     links = "degrees" if trust.yardstick == DEGREES else "guessing"
-    how = "commonest class" if trust.metric == "accuracy" else links
-    return [*found, (f"baseline: {how}", metric(key, trust.baseline))]
+    answers = {"accuracy": "commonest class", "balanced_accuracy": "one class"}
+    how = answers.get(trust.metric, links)
+    found.append((f"baseline: {how}", metric(key, trust.baseline)))
+    if trust.metric == "accuracy" and not isnan(trust.balanced_accuracy):
+        key = "balanced_accuracy"
+        found.append((term(f"test_{key}"), metric(key, trust.balanced_accuracy)))
+    return found
+
+
+def recall_by_class(trust: Trust | None) -> dict[str, str]:
+    """One entry for the end of the page: the recall of every class, the worst first."""
+    if trust is None or not trust.recalls:
+        return {}
+    return {"test_recall_by_class": ", ".join(map(str, trust.recalls))}

@@ -56,6 +56,7 @@ class Subject:
         labels: Known classes `[N]`, −1 where unknown; None when none are known.
         names: The nodes' names, or None.
         class_names: The classes' names; empty when there are no classes.
+        counted: How many predictions count, where only some do (`targets=`); None for all.
     """
 
     graph: Data
@@ -75,6 +76,7 @@ class Subject:
     labels: np.ndarray | None
     names: tuple[str, ...] | None
     class_names: tuple[str, ...]
+    counted: int | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -166,6 +168,7 @@ def gather(
         labels=known,
         names=named,
         class_names=_class_names(class_names, num_classes),
+        counted=None if asked.targets is None else int(asked.targets.sum()),
     )
 
 

@@ -166,7 +166,7 @@ def read_dataset(folder: Path) -> Dataset:
 
 def _check_names(dataset: Dataset) -> None:
     """Raise for names that are no text: everything that looks them up expects that."""
-    for key in ("node_names", "class_names", "edge_type_names"):
+    for key in ("node_names", "class_names", "edge_type_names", "feature_names"):
         for name in getattr(dataset, key) or ():
             if not isinstance(name, str):
                 raise TypeError(f"{key} holds {name!r}, which is no text")

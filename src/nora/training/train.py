@@ -36,6 +36,7 @@ def train(
     progress: bool = True,
     selection: Selection = "eval",
     split: Split | None = None,
+    balanced: bool = False,
     **sizes: Any,
 ) -> Run:
     """Train a model and return the run: the model, what it was trained on, and how well it does.
@@ -53,6 +54,8 @@ def train(
         progress: Show a progress bar.
         selection: Choose the epoch by the validation metric in `eval` mode, or with `dropout` on.
         split: A split of the dataset to train on, instead of that of `cycle` and `seed`.
+        balanced: Every class counts the same, however many labels it has: in the loss by class weights, in
+            the choice of the epoch by balanced accuracy. For `task="node"`.
         **sizes: Passed to `build_model`.
 
     Returns:
@@ -78,6 +81,10 @@ def train(
         raise ValueError(f"task is {task!r}; it must be 'node' or 'link'")
     if selection not in get_args(Selection):
         raise ValueError(f"selection is {selection!r}; it must be 'eval' or 'dropout'")
+    if balanced and task != "node":
+        raise ValueError(
+            f"balanced=True gives every class the same weight, but task={task!r} has no classes; leave it out"
+        )
     _check_kind(model, dataset)
     if task == "node" and (_labels(dataset) is None or dataset.num_classes < 2):
         raise ValueError(f"dataset {dataset.name!r} has no labels; train with task='link'")
@@ -85,7 +92,7 @@ def train(
     data = graph_for(dataset, split)
     inputs, width = _channels(dataset, task, sizes)
     sizes = {**_needed(model, dataset, task), **sizes}
-    settings = Settings(epochs, patience, lr, weight_decay, progress, selection)
+    settings = Settings(epochs, patience, lr, weight_decay, progress, selection, bool(balanced))
     start = time.perf_counter()
     with seeded(seed * 5 + cycle):
         network = build_model(model, inputs, width, **sizes)

@@ -4,7 +4,8 @@ Influence is about a model's predictions. A model that predicts no better than a
 has influential nodes too, but they tell nothing about the data. What is asked decides what is compared,
 on what was held out for testing:
 
-    nodes   accuracy, beside always answering the most common class of the test nodes
+    nodes   accuracy, beside always answering the most common class of the test nodes; after training with
+            balanced classes balanced accuracy (`nora.training.recall`), beside always answering one class
     links   AUC, beside the degrees of a pair's two ends in the graph that messages pass along: their
             sum or their product, whichever tells links better; guessing, 0.5, where both are worse
 
@@ -16,7 +17,8 @@ source and into the target.
 A model is called *weak* when one of these holds:
 
 - it may be no better than the baseline by chance: nodes, a one-sided binomial test of its right answers
-  against the baseline; links, the AUC against the baseline with the deviation of the Mann–Whitney
+  against the baseline, or of its balanced accuracy against answers that do not depend on the node; links, the
+  AUC against the baseline with the deviation of the Mann–Whitney
   statistic; both at 5 %;
 - it is hardly better: it closes less than a tenth of the gap between the baseline and 1.
 """
@@ -24,19 +26,44 @@ A model is called *weak* when one of these holds:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan, nan, sqrt
 from statistics import fmean
 
+import torch
 from torch import Tensor
 
+from nora.model.calling import calling
+from nora.model.preserve import evaluating
 from nora.training.auc import roc_auc
+from nora.training.recall import balanced_accuracy, chance_of, recalls
 from nora.training.relational_splits import RelationalSplit
 from nora.training.runs import Run
 from nora.training.splits import LinkSplit
+from nora.wording import listed
 
 CHANCE, DEVIATIONS, GAP = 0.05, 1.645, 0.1
 GUESSING, DEGREES = "guessing", "the degrees of the two ends alone"
+# Recall of fewer nodes is hardly known; of more classes the worst are listed.
+FEWEST_TESTED, LISTED = 3, 8
+
+
+@dataclass(frozen=True)
+class ClassRecall:
+    """How well one class is recognised.
+
+    Attributes:
+        name: The class.
+        recall: The share of its test nodes that the model predicts to be of it.
+        tested: How many test nodes it has.
+    """
+
+    name: str
+    recall: float
+    tested: int
+
+    def __str__(self) -> str:
+        return f"{self.name!r} {self.recall:.1%} of {self.tested:,}"
 
 
 @dataclass(frozen=True)
@@ -44,13 +71,16 @@ class Trust:
     """The verdict on a model: how it does on what it has not seen, beside what could be had without it.
 
     Attributes:
-        metric: `accuracy` or `auc`.
+        metric: `accuracy`, `balanced_accuracy` or `auc`.
         value: Of the model, on the test part; NaN when there is none.
         baseline: Of the yardstick, on the same nodes or pairs.
         yardstick: What reaches the baseline, in words.
         tested: How many nodes or pairs were held out for the test; None when that is not known.
         weak: Whether the model is too weak for its influences to be trusted.
         reason: Why it is weak; empty when it is not.
+        accuracy: Of the model, on the test nodes; NaN where unknown, and for links.
+        balanced_accuracy: The mean of the recalls; NaN where unknown, and for links.
+        recalls: How well each class with test nodes is recognised, the worst first; empty for links.
     """
 
     metric: str
@@ -60,6 +90,9 @@ class Trust:
     tested: int | None
     weak: bool
     reason: str
+    accuracy: float = nan
+    balanced_accuracy: float = nan
+    recalls: tuple[ClassRecall, ...] = ()
 
     @property
     def finding(self) -> str:
@@ -68,9 +101,16 @@ class Trust:
             return "could not be tested"
         many = "" if self.tested is None else f"{self.tested:,} "
         if self.metric == "accuracy":
+            balanced = self.balanced_accuracy
+            mean = "" if isnan(balanced) else f" (balanced accuracy {balanced:.1%})"
             return (
-                f"is right about {self.value:.1%} of {many}held-out nodes; {self.yardstick} would be "
+                f"is right about {self.value:.1%} of {many}held-out nodes{mean}; {self.yardstick} would be "
                 f"about {self.baseline:.1%}"
+            )
+        if self.metric == "balanced_accuracy":
+            return (
+                f"has a balanced accuracy of {self.value:.1%} on {many}held-out nodes (accuracy "
+                f"{self.accuracy:.1%}); {self.yardstick} would have {self.baseline:.1%}"
             )
         return (
             f"tells held-out edges from non-edges with an AUC of {self.value:.3f} on {many}pairs; "
@@ -82,11 +122,36 @@ class Trust:
         """What a reader must know first of a weak model; empty for any other."""
         if not self.weak:
             return ""
-        more = "labels" if self.metric == "accuracy" else "edges"
+        more = "edges" if self.metric == "auc" else "labels"
         return (
             f"the model is too weak for its influences to be trusted: it {self.finding}, and "
             f"{self.reason}. The ranking says what moves this model, not what matters in the data. "
             f"Better features, more {more}, or another model= or encoding= may help"
+        )
+
+    @property
+    def about_recalls(self) -> str:
+        """The recall of each class, the worst first; empty where it is unknown."""
+        if not self.recalls:
+            return ""
+        rest = len(self.recalls) - LISTED
+        more = f" and {rest:,} more, which are recognised better" if rest > 0 else ""
+        each = ", ".join(map(str, self.recalls[:LISTED]))
+        return f"recall by class, on held-out nodes: {each}{more}"
+
+    @property
+    def about_missed(self) -> str:
+        """Which classes are recognised worse than by guessing, and what may help; empty where none is."""
+        missed = [
+            repr(one.name)
+            for one in self.recalls
+            if one.recall < 1 / len(self.recalls) and one.tested >= FEWEST_TESTED
+        ]
+        if not missed or self.metric != "accuracy":
+            return ""
+        return (
+            f"the model recognises {listed(missed, 5)} worse than guessing between the classes would; "
+            "balanced=True gives every class the same weight in training"
         )
 
 
@@ -101,7 +166,7 @@ def verdict(
     """The verdict on a metric beside its baseline.
 
     Args:
-        metric: `accuracy` or `auc`.
+        metric: `accuracy`, `balanced_accuracy` or `auc`.
         value: Of the model.
         baseline: Of the yardstick.
         yardstick: What reaches the baseline, in words.
@@ -138,17 +203,46 @@ def assess(run: Run) -> Trust:
 def _assess_nodes(run: Run) -> Trust:
     from scipy.stats import binom  # slow to load
 
-    split, value = run.split, run.metrics["test_accuracy"]
+    split, accuracy = run.split, run.metrics["test_accuracy"]
     test = split.nodes.test if isinstance(split, RelationalSplit) else split.test
-    count = run.data.node_stores[0].y[test].bincount(minlength=1)
-    tested = int(count.sum())
+    labels = run.data.node_stores[0].y[test]
+    tested = len(labels)
     if not tested:
         return verdict("accuracy", nan, nan, GUESSING, 0)
-    baseline, answer = int(count.max()) / tested, int(count.argmax())
+    predicted = _predicted(run)[test]
+    found, many = recalls(predicted, labels, run.dataset.num_classes)
+    mean = balanced_accuracy(predicted, labels)
+    if run.training.get("balanced"):
+        baseline = 1 / int((many > 0).sum())
+        by_chance = chance_of(predicted, labels) > CHANCE
+        answer = "always answering one class"
+        trust = verdict("balanced_accuracy", mean, baseline, answer, tested, by_chance)
+    else:
+        commonest = int(many.argmax())
+        named = _class_name(run, commonest)
+        answer = f"always answering {repr(named) if run.dataset.class_names else named}"
+        baseline = int(many[commonest]) / tested
+        by_chance = bool(binom.sf(round(accuracy * tested) - 1, tested, baseline) > CHANCE)
+        trust = verdict("accuracy", accuracy, baseline, answer, tested, by_chance)
+    each = [
+        ClassRecall(_class_name(run, k), float(found[k]), int(many[k]))
+        for k in found.argsort(stable=True).tolist()
+        if many[k]
+    ]
+    return replace(trust, accuracy=accuracy, balanced_accuracy=mean, recalls=tuple(each))
+
+
+def _predicted(run: Run) -> Tensor:
+    """The predicted class of every node `[N]`."""
+    with evaluating(run.model), torch.no_grad():
+        output = calling(run.model, run.data, run.task, None).call(run.model, run.data)
+    output = next(iter(output.values())) if isinstance(output, dict) else output
+    return output.argmax(dim=-1)
+
+
+def _class_name(run: Run, number: int) -> str:
     names = run.dataset.class_names
-    named = repr(names[answer]) if names else f"class {answer}"
-    by_chance = bool(binom.sf(round(value * tested) - 1, tested, baseline) > CHANCE)
-    return verdict("accuracy", value, baseline, f"always answering {named}", tested, by_chance)
+    return names[number] if names else f"class {number}"
 
 
 def _assess_links(run: Run) -> Trust:

@@ -171,11 +171,14 @@ function connect(position, page) {
 }
 
 function features(position, page) {
-  const { report, source, changes } = page;
+  const { data, report, source, changes } = page;
   if (!report.features) return null;
   return asked("Set a feature", "features", async () => {
     const { count: size, feature } = await source.features(position);
-    const which = el("input", { type: "number", id: "feature-column", min: 0, max: size - 1, step: 1, value: feature[0]?.[0] ?? 0 });
+    const first = feature[0]?.[0] ?? 0;
+    const named = report.feature_names.length > 0;
+    const columns = named ? Array.from({ length: size }, (_, column) => el("option", { value: column, selected: column === first }, data.featureName(column))) : [];
+    const which = named ? el("select", { id: "feature-column" }, columns) : el("input", { type: "number", id: "feature-column", min: 0, max: size - 1, step: 1, value: first });
     const value = el("input", { type: "number", id: "feature-value", step: "any", value: 0 });
     const known = new Map(feature);
     const now = el("span", { class: "muted" });
@@ -191,13 +194,14 @@ function features(position, page) {
           if (which.reportValidity() && value.reportValidity() && value.value !== "") changes.add({ kind: "set", node: position, feature: Number(which.value), value: Number(value.value) }, "chosen");
         },
       },
-      el("label", { for: "feature-column" }, `Feature (0 … ${size - 1})`),
+      el("label", { for: "feature-column" }, named ? "Feature" : `Feature (0 … ${size - 1})`),
       el("span", {}, which, now),
       el("label", { for: "feature-value" }, "New value"),
       el("span", {}, value, " ", el("button", { type: "submit", class: "quiet" }, "Set")),
     );
-    const listed = feature.slice(0, 8).map(([column, own]) => `${column}: ${number(own)}`);
-    return [form, listed.length ? el("p", { class: "muted" }, `Largest now: ${listed.join(", ")}${feature.length > 8 ? " …" : ""}`) : el("p", { class: "muted" }, "All are zero now.")];
+    const listed = feature.slice(0, 8).map(([column, own]) => `${named ? data.featureName(column) : column}: ${number(own)}`);
+    const scale = named ? el("p", { class: "muted" }, "Values are as the model sees them.") : "";
+    return [form, scale, listed.length ? el("p", { class: "muted" }, `Largest now: ${listed.join(", ")}${feature.length > 8 ? " …" : ""}`) : el("p", { class: "muted" }, "All are zero now.")];
   });
 }
 

@@ -45,6 +45,7 @@ export function nodes(report) {
     nameOf,
     classOf,
     className,
+    featureName: (column) => report.feature_names[column] ?? `feature ${column}`,
     weight,
     // Those with an influence by it, then the others by degree.
     get ranked() {

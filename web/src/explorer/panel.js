@@ -34,7 +34,7 @@ function editRow(edit, at, page) {
     edit.kind === "remove"
       ? [nodeButton(node, page, "edits"), el("span", { class: "muted" }, " taken away")]
       : edit.kind === "set"
-        ? [nodeButton(node, page, "edits"), el("span", { class: "muted" }, ` feature ${edit.feature} = ${edit.value}`)]
+        ? [nodeButton(node, page, "edits"), el("span", { class: "muted" }, ` ${data.featureName(edit.feature)} = ${edit.value}`)]
         : [nodeButton(edit.edge[0], page, "edits"), el("span", { class: "muted" }, " – "), nodeButton(edit.edge[1], page, "edits"), el("span", { class: "muted" }, edit.kind === "cut" ? " cut" : " tied")];
   const own = singles?.[at];
   const alone = own === undefined ? "…" : own.total === null ? "–" : score(own.total);

@@ -48,7 +48,7 @@ export function taking(place, page, drawn) {
     button("CSV", "Every prediction that changes", file("csv", "changes.csv")),
     button("Python", "A program that asks the same", file("python", "what_if.py")),
     button("Report", "A page of the graph as it is after the edits, ranked anew; one file", file("report", "report.html")),
-    button("Link", "Copy the address of this state, for another window of this browser", async () => {
+    location.protocol === "blob:" ? "" : button("Link", "Copy the address of this state, for another window of this browser", async () => {
       await navigator.clipboard.writeText(location.href);
       told.textContent = "The address is copied.";
     }),

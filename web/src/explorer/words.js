@@ -7,7 +7,7 @@ export function editText(edit, data) {
   if (edit.kind === "remove") return `${name(edit.node)} taken away`;
   if (edit.kind === "cut") return `${name(edit.edge[0])} – ${name(edit.edge[1])} cut`;
   if (edit.kind === "add") return `${name(edit.edge[0])} – ${name(edit.edge[1])} tied`;
-  return `feature ${edit.feature} of ${name(edit.node)} set to ${edit.value}`;
+  return `${data.featureName(edit.feature)} of ${name(edit.node)} set to ${edit.value}`;
 }
 
 // "7 of 999 nodes would be predicted another class".

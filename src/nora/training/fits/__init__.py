@@ -34,6 +34,8 @@ class Settings:
         progress: Show a progress bar.
         selection: Which weights are kept: `eval`, those after the epoch with the best validation metric in
             eval mode; `dropout`, those before it, with dropout on in validation, as the paper's scripts do.
+        balanced: Every class counts the same, in the loss and in the choice of the epoch, however many labels
+            it has; node classification only.
     """
 
     epochs: int = 200
@@ -42,6 +44,7 @@ class Settings:
     weight_decay: float = 1e-5
     progress: bool = True
     selection: Selection = "eval"
+    balanced: bool = False
 
 
 class Fit(Protocol):

@@ -6,9 +6,9 @@
 
 Relations count alike, however many links they have. The non-links are the split's, the same in every
 epoch, so that what is trained on and what is asked about later are the same pairs. Training stops
-when the mean of validation accuracy and validation AUC (itself a mean over relations) has not
-improved for `patience` epochs, and keeps the best epoch. What the model is trained for does not
-depend on whether it is asked about parties or links later: both tasks get the same weights.
+when the mean of validation accuracy (or balanced accuracy) and validation AUC (itself a mean over
+relations) has not improved for `patience` epochs, and keeps the best epoch. What the model is trained
+for does not depend on whether it is asked about parties or links later: both tasks get the same weights.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from nora.models.timme import TIMME, both_ways
 from nora.progress import progress_bar
 from nora.training.auc import roc_auc
 from nora.training.fits import FITS, SHOWN, FitFacts, Settings
+from nora.training.fits.plain import cross_entropy
+from nora.training.recall import balanced_accuracy
 from nora.training.relational_splits import RelationalSplit
 
 EMBEDDING_PENALTY = 0.01
@@ -55,11 +57,12 @@ def fit_jointly(
         for epoch in range(1, settings.epochs + 1):
             network.train()
             optimizer.zero_grad()
-            loss = _loss(network, network.embed(data.x_dict, edges), data["user"].y, split)
+            embedding = network.embed(data.x_dict, edges)
+            loss = _loss(network, embedding, data["user"].y, split, settings.balanced)
             loss.backward()
             optimizer.step()
-            accuracy, aucs = _quality(network, data, edges, split, "val")
-            value = _mean([accuracy, _mean(aucs)])
+            accuracy, balanced, aucs = _quality(network, data, edges, split, "val")
+            value = _mean([balanced if settings.balanced else accuracy, _mean(aucs)])
             if value > best or isnan(value):  # nothing to validate on: take the last
                 best, best_epoch = value, epoch
                 weights = copy.deepcopy(network.state_dict())
@@ -73,15 +76,18 @@ def fit_jointly(
     network.load_state_dict(weights)
     metrics: dict[str, float] = {"epochs": epoch, "best_epoch": best_epoch}
     for part in ("train", "val", "test"):
-        accuracy, aucs = _quality(network, data, edges, split, part)
-        metrics |= {f"{part}_accuracy": accuracy, f"{part}_auc": _mean(aucs)}
+        accuracy, balanced, aucs = _quality(network, data, edges, split, part)
+        metrics |= {f"{part}_accuracy": accuracy, f"{part}_balanced_accuracy": balanced}
+        metrics[f"{part}_auc"] = _mean(aucs)
     own = dict(zip(network.relations, aucs, strict=True))
     return metrics | {f"test_auc_{relation}": auc for relation, auc in own.items()}
 
 
-def _loss(network: TIMME, embedding: Tensor, y: Tensor, split: RelationalSplit) -> Tensor:
+def _loss(
+    network: TIMME, embedding: Tensor, y: Tensor, split: RelationalSplit, balanced: bool = False
+) -> Tensor:
     known = split.nodes.train
-    party = F.cross_entropy(network.party(embedding)[known], y[known])
+    party = cross_entropy(network.party(embedding)[known], y[known], balanced)
     score = network.decoder(embedding, split.train, split.train_relation)
     each = F.binary_cross_entropy_with_logits(score, split.train_labels, reduction="none")
     count = split.train_relation.bincount(minlength=len(network.relations))
@@ -92,16 +98,18 @@ def _loss(network: TIMME, embedding: Tensor, y: Tensor, split: RelationalSplit) 
 @torch.no_grad()
 def _quality(
     network: TIMME, data: HeteroData, edges: dict, split: RelationalSplit, part: str
-) -> tuple[float, list[float]]:
-    """Accuracy of the parties, and each relation's AUC."""
+) -> tuple[float, float, list[float]]:
+    """Accuracy and balanced accuracy of the parties, and each relation's AUC."""
     network.eval()
     embedding = network.embed(data.x_dict, edges)
     known = getattr(split.nodes, part)
-    right = network.party(embedding)[known].argmax(dim=-1) == data["user"].y[known]
-    relation, labels = getattr(split, f"{part}_relation"), getattr(split, f"{part}_labels")
+    predicted, labels = network.party(embedding)[known].argmax(dim=-1), data["user"].y[known]
+    relation, linked = getattr(split, f"{part}_relation"), getattr(split, f"{part}_labels")
     score = network.decoder(embedding, getattr(split, part), relation)
     own = [relation == number for number in range(len(network.relations))]
-    return float(right.float().mean()), [roc_auc(score[mine], labels[mine]) for mine in own]
+    aucs = [roc_auc(score[mine], linked[mine]) for mine in own]
+    right = (predicted == labels).float().mean()
+    return float(right), balanced_accuracy(predicted, labels), aucs
 
 
 def _mean(values: list[float]) -> float:

@@ -17,6 +17,7 @@ from nora.progress import progress_bar
 from nora.training.auc import roc_auc
 from nora.training.fits import FITS, SHOWN, Settings
 from nora.training.fixed_graph import fixed_graph
+from nora.training.recall import balanced_accuracy, class_weights
 from nora.training.splits import LinkSplit, NodeSplit
 
 PARTS = ("train", "val", "test")
@@ -33,14 +34,15 @@ def fit_to_task(
 
     `objective` is what to minimise, given the output on all nodes; by default the task's own loss.
     """
-    objective = objective or (lambda output: _loss(output, data, split))
+    objective = objective or (lambda output: _loss(output, data, split, settings.balanced))
     forward = default_forward(network, data)
     optimizer = torch.optim.Adam(
         network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
     )
     best, best_epoch, weights = -1.0, 0, copy.deepcopy(network.state_dict())
     clearly, clearly_at = -1.0, 0
-    metric = "accuracy" if isinstance(split, NodeSplit) else "auc"
+    metric = "auc" if isinstance(split, LinkSplit) else "accuracy"
+    metric = "balanced_accuracy" if settings.balanced else metric
     bar = progress_bar("training", settings.epochs, settings.progress, SHOWN)
     with fixed_graph(network, data) as seen, bar as advance:
         epoch = 0
@@ -52,9 +54,9 @@ def fit_to_task(
             loss.backward()
             if settings.selection == "eval":
                 optimizer.step()
-                (value,) = _metrics(network, forward, seen, split, "val")
+                value = _metrics(network, forward, seen, split, "val")[f"val_{metric}"]
             else:
-                (value,) = _measured(output.detach(), data, split, "val")
+                value = _measured(output.detach(), data, split, "val")[f"val_{metric}"]
             if value > best or isnan(value):  # nothing to validate on: take the last
                 best, best_epoch = value, epoch
                 weights = copy.deepcopy(network.state_dict())
@@ -62,7 +64,8 @@ def fit_to_task(
                 optimizer.step()
             if value > clearly + _chance(clearly, split) or isnan(value):
                 clearly, clearly_at = value, epoch
-            advance(1, loss=f"{loss.item():.3f}", metric=f"validation {metric} {value:.3f}")
+            shown = f"validation {metric.replace('_', ' ')} {value:.3f}"
+            advance(1, loss=f"{loss.item():.3f}", metric=shown)
             if epoch - clearly_at >= settings.patience:
                 break
         network.load_state_dict(weights)
@@ -71,7 +74,7 @@ def fit_to_task(
         "epochs": epoch,
         "best_epoch": best_epoch,
         "still_improving": epoch - clearly_at < epoch / 5,
-        **{f"{part}_{metric}": value for part, value in zip(PARTS, found, strict=True)},
+        **found,
     }
 
 
@@ -92,9 +95,17 @@ def _chance(value: float, split: NodeSplit | LinkSplit) -> float:
     return 0.1 * max(0.0, value * (1 - value) / max(1, count)) ** 0.5 if value >= 0 else 0.0
 
 
-def _loss(output: Tensor, data: Data, split: NodeSplit | LinkSplit) -> Tensor:
+def cross_entropy(output: Tensor, labels: Tensor, balanced: bool) -> Tensor:
+    """The mean loss of logits `[n, C]`: over all nodes, or if `balanced` so that classes count the same."""
+    weights = class_weights(labels, output.size(-1)).to(output) if balanced else None
+    return F.cross_entropy(output, labels, weights)
+
+
+def _loss(
+    output: Tensor, data: Data, split: NodeSplit | LinkSplit, balanced: bool = False
+) -> Tensor:
     if isinstance(split, NodeSplit):
-        return F.cross_entropy(output[split.train], data.y[split.train])
+        return cross_entropy(output[split.train], data.y[split.train], balanced)
     score = dot_product(output, split.train)
     return F.binary_cross_entropy_with_logits(score, split.train_labels)
 
@@ -102,18 +113,24 @@ def _loss(output: Tensor, data: Data, split: NodeSplit | LinkSplit) -> Tensor:
 @torch.no_grad()
 def _metrics(
     network: nn.Module, forward: Forward, data: Data, split: NodeSplit | LinkSplit, *parts: str
-) -> list[float]:
+) -> dict[str, float]:
     """Accuracy or AUC in each part, from one pass."""
     network.eval()
     return _measured(forward(network, data), data, split, *parts)
 
 
-def _measured(output: Tensor, data: Data, split: NodeSplit | LinkSplit, *parts: str) -> list[float]:
-    """Accuracy or AUC in each part, from the output on all nodes."""
-    if isinstance(split, NodeSplit):
-        chosen = [getattr(split, part) for part in parts]
-        return [float((output[ids].argmax(dim=-1) == data.y[ids]).float().mean()) for ids in chosen]
-    return [
-        roc_auc(dot_product(output, getattr(split, part)), getattr(split, f"{part}_labels"))
-        for part in parts
-    ]
+def _measured(
+    output: Tensor, data: Data, split: NodeSplit | LinkSplit, *parts: str
+) -> dict[str, float]:
+    """Accuracy and balanced accuracy, or AUC, in each part, from the output on all nodes."""
+    found = {}
+    for part in parts:
+        ids = getattr(split, part)
+        if isinstance(split, LinkSplit):
+            score = dot_product(output, ids)
+            found[f"{part}_auc"] = roc_auc(score, getattr(split, f"{part}_labels"))
+            continue
+        predicted, labels = output[ids].argmax(dim=-1), data.y[ids]
+        found[f"{part}_accuracy"] = float((predicted == labels).float().mean())
+        found[f"{part}_balanced_accuracy"] = balanced_accuracy(predicted, labels)
+    return found
