@@ -179,7 +179,7 @@ def test_no_estimate_is_many_standard_errors_off(kind: str) -> None:
 def test_the_slope_of_attention_by_the_targets_scores_is_its_derivative() -> None:
     data = Data(x=torch.randn(300, 6).double(), edge_index=barabasi(300, 6))
     engine = engine_of(Network("gat"), data)
-    step = next(one for one in engine.program.ops if id(one) in engine.worth.rows)
+    step = next(one for one in engine.program.ops if one in engine.worth.rows)
     place, slope = step._slopes  # type: ignore[attr-defined]
     assert int((place >= 0).sum()) > 3
     y, near, far = (value.whole() for value in step.inputs)

@@ -100,7 +100,7 @@ def test_where_few_rows_are_reached_all_are_computed(backend: str) -> None:
     edges = Edges(torch.cat([leaves, hub]), torch.cat([hub, leaves]), None, 51, "none")
     loops, removals = BACKENDS[backend], EditBatch.remove_nodes(torch.tensor([3]))
     changed = ChangedRows(torch.tensor([0, 1]), torch.tensor([0]), torch.zeros(1, 2).double())
-    ties = edges.ties(removals)
+    ties = edges.delta(removals)
     sources = loops.find_sources(edges, removals, changed, ties)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
     # One leaf matters much more than others: these need not be computed for the sum of all.

@@ -68,7 +68,7 @@ def test_blocks_give_what_steps_give_one_after_the_other(
     model = Stack(conv, width, weighted, twice).double().eval()
     problem = build_problem(model, data)
     engine = Engine.prepare(problem, pick_backend(backend, problem, NODES))
-    assert engine.program.executor.following, "nothing is handed on"
+    assert engine.program.executor.epilogues, "nothing is handed on"
     removals = EditBatch.remove_nodes(torch.arange(NODES))
     with torch.no_grad():
         at_once = engine.program.run(Chunk(removals, NODES, engine.backend))
@@ -85,7 +85,7 @@ def test_what_others_read_too_is_not_handed_on(data: Data) -> None:
     plan = Engine.prepare(
         build_problem(model, data), pick_backend("vectorised", build_problem(model, data), 1)
     ).program
-    for then in plan.executor.following.values():
+    for then in plan.executor.epilogues.values():
         inside = {id(then.start), *(id(step.output) for step in then.ops)}
         kept = {id(value) for value in then.made}
         for step in plan.ops:

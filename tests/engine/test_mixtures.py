@@ -69,7 +69,7 @@ def test_predictions_after_removals(seed: int, backend: object) -> None:
     n = (5, 12, 40, 90)[seed]
     data, model = network(n, 1.5, seed), model_of(n, seed)
     engine = engine_of(model, data, backend)
-    kinds = {type(mixer) for mixer in engine.program.executor.mixers.values()}
+    kinds = {type(mixer) for mixer in engine.program.executor.low_rank.values()}
     assert {Rectified, Mapped, Passed} <= kinds
     groups = [[v] for v in range(min(n, 12))] + [[0, 1, 2], [n - 1, 1], list(range(1, n - 1))]
     ptr = torch.tensor([0, *(len(group) for group in groups)]).cumsum(0)
@@ -90,10 +90,10 @@ def test_signs_that_turn_are_seen() -> None:
     data, model = network(40, 1.0, 7), model_of(40, 7)
     engine = engine_of(model, data, vectorised)
     course, seen = engine.program.executor, {}
-    relu = next(s for s in course.ops if isinstance(course.mixers.get(id(s)), Rectified))
+    relu = next(s for s in course.ops if isinstance(course.low_rank.get(s), Rectified))
     with torch.no_grad():
         engine.program.run(Chunk(EditBatch.remove_nodes(torch.arange(40)), 40, vectorised), seen)
-    changed = seen[id(relu.inputs[0])]
+    changed = seen[relu.inputs[0]]
     turned = (changed.rows > 0) != (relu.inputs[0].whole()[changed.node] > 0)
     assert int(turned.any(dim=1).sum()) > 40
 

@@ -50,11 +50,9 @@ def cannot_gain(program: Program, done: EditBatch) -> str:
         return "a node is added"
     if program.unsure_of_edges:
         return program.unsure_of_edges
-    said = {
-        id(value) for _, name, value in program.templates.given.values() if name != "edge_index"
-    }
-    said |= {id(value) for value in program.attributes}
-    if any(id(value) in said for value in _made_of(program.structure)):
+    said = {value for _, name, value in program.templates.given.values() if name != "edge_index"}
+    said |= {value for value in program.attributes}
+    if any(value in said for value in _made_of(program.structure)):
         return "the model picks rows or edges by what is said of nodes or edges"
     try:
         arrivals = Arrivals(program.templates, done.added_edges, len(done))
@@ -69,11 +67,10 @@ def cannot_gain(program: Program, done: EditBatch) -> str:
 def by_rules_alone(program: Program) -> bool:
     """Whether rules follow everything that is done with edges, and take the graph's own."""
     given = program.templates.given.values()
-    own = {id(value.space) for _, name, value in given if name in ("edge_index", "adj_t")}
+    own = {value.space for _, name, value in given if name in ("edge_index", "adj_t")}
     rows = (value for op in program.ops for value in (*op.inputs, op.output))
     return all(value.space.origin is None for value in rows) and all(
-        edges.for_added is not None and id(edges.for_added.space) in own
-        for edges in edges_of(program)
+        edges.for_added is not None and edges.for_added.space in own for edges in edges_of(program)
     )
 
 
@@ -90,12 +87,12 @@ def cannot_change(program: Program, done: EditBatch) -> str:
 
 def _made_of(values: Iterable[Value]) -> Iterable[Value]:
     """The values, and everything they are made of."""
-    seen: dict[int, Value] = {}
+    seen: dict[Value, Value] = {}
     waiting = list(values)
     while waiting:
         value = waiting.pop()
-        if id(value) not in seen:
-            seen[id(value)] = value
+        if value not in seen:
+            seen[value] = value
             waiting += value.op.inputs if value.op is not None else ()
     return seen.values()
 

@@ -63,12 +63,12 @@ class Program:
         key = torch.cat([a * self.num_nodes + b for a, b in found]).unique()
         return key // self.num_nodes, key % self.num_nodes
 
-    def run(self, chunk: Chunk, seen: dict[int, ChangedRows] | None = None) -> ChangedRows:
-        """Changed rows of the output for a chunk of edits; of every value in `seen`, by its id."""
+    def run(self, chunk: Chunk, seen: dict[Value, ChangedRows] | None = None) -> ChangedRows:
+        """Changed rows of the output for a chunk of edits; of every value in `seen`."""
         batch = chunk.removals
         edited = bool(batch.features)
         rows = {
-            id(self.features[kind]): ChangedRows(one.ptr, one.node, one.rows)
+            self.features[kind]: ChangedRows(one.ptr, one.node, one.rows)
             for kind, one in batch.features.items()
         }
         if batch.added_edges:

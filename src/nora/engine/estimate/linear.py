@@ -24,7 +24,7 @@ from torch import Tensor
 from nora.engine.engine import Engine
 from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows
-from nora.engine.ir.op import Chunk, Op
+from nora.engine.ir.op import Chunk, Op, Value
 from nora.engine.rounding import same
 from nora.engine.trace.inputs import decodes
 from nora.engine.unsupported import UnsupportedError
@@ -75,34 +75,34 @@ class Linearised:
                 "the program, run as a whole, does not give what the model gives"
             )
         # Only inputs behind another message-passing op are ever reached by a change.
-        reached: set[int] = set()
+        reached: set[Value] = set()
         for at, op in enumerate(self.ops):
-            behind = any(id(value) in reached for value in op.inputs)
+            behind = any(value in reached for value in op.inputs)
             if not op.rowwise:
                 for place, value in enumerate(op.inputs):
-                    if id(value) not in reached:
+                    if value not in reached:
                         self._inputs.pop((at, place), None)
             if behind or not op.rowwise:
-                reached.add(id(op.output))
+                reached.add(op.output)
         sent = {at for at, place in self._inputs if place == 0}
         self._outputs = {at: t for at, t in self._outputs.items() if at in sent}
 
     def _run(self) -> None:
         """The program as a whole, with what gradients are asked for."""
-        engine, rows = self.engine, dict[int, Tensor]()
+        engine, rows = self.engine, dict[Value, Tensor]()
         with torch.enable_grad():
             for at, op in enumerate(self.ops):
-                given = [rows[id(v)] if id(v) in rows else v.whole() for v in op.inputs]
+                given = [rows[v] if v in rows else v.whole() for v in op.inputs]
                 if not op.rowwise:
                     # A view of its own per use: its gradient then is that of this use alone.
                     given = [_leaf(g) for g in given]
                     self._inputs |= {
                         (at, place): g for place, g in enumerate(given) if g.requires_grad
                     }
-                rows[id(op.output)] = _differentiable(op, given)
-                if not op.rowwise and rows[id(op.output)].requires_grad:
-                    self._outputs[at] = rows[id(op.output)]
-            output = rows.get(id(engine.program.output))
+                rows[op.output] = _differentiable(op, given)
+                if not op.rowwise and rows[op.output].requires_grad:
+                    self._outputs[at] = rows[op.output]
+            output = rows.get(engine.program.output)
             if output is None or not output.requires_grad:
                 raise UnsupportedError("the model's output does not depend on any message")
             task = engine.problem.task
@@ -152,13 +152,13 @@ class Linearised:
         nothing = chunk.nothing()
         direct = op.changed(chunk, [nothing] * len(op.inputs))
         chunk.tally.bytes += direct.rows.nbytes + 4 * direct.node.nbytes
-        rows = {id(op.output): direct}
+        rows = {op.output: direct}
         for later, after in enumerate(self.ops[at + 1 :], start=at + 1):
-            changed = [rows.get(id(value), nothing) for value in after.inputs]
+            changed = [rows.get(value, nothing) for value in after.inputs]
             if after.output.static or not any(len(c) for c in changed):
                 continue
             if after.rowwise:
-                rows[id(after.output)] = made = after.changed(chunk, changed)
+                rows[after.output] = made = after.changed(chunk, changed)
                 chunk.tally.bytes += made.rows.nbytes
                 continue
             for place, (value, c) in enumerate(zip(after.inputs, changed, strict=True)):
@@ -169,10 +169,10 @@ class Linearised:
                     yield _dots(gradient, c.removal, c.node, delta, len(removals))
                     if place == 0:
                         yield from self._returning(later, after, removals, c, delta, gradients)
-        if id(self.engine.program.output) in rows:
+        if self.engine.program.output in rows:
             engine = self.engine
             removal, item, new = engine.changed_items(
-                removals, rows[id(engine.program.output)], chunk.tally
+                removals, rows[engine.program.output], chunk.tally
             )
             change = new - engine.before[item]
             yield _dots(gradients.cotangent, removal, item, change, len(removals))

@@ -129,12 +129,12 @@ class Draws:
     def of(self, op: Op) -> Drawing | None:
         """How a step's rows are drawn; None where all are computed."""
         worth = self.sampling.worth
-        if id(op) not in worth.rows:
+        if op not in worth.rows:
             return None
-        number = list(worth.rows).index(id(op))
-        last = id(op) in worth.last
-        error = self.sampling.tolerance * (1.0 if id(op) in worth.final else INNER_ERROR)
-        key = id(op)
+        number = list(worth.rows).index(op)
+        last = op in worth.last
+        error = self.sampling.tolerance * (1.0 if op in worth.final else INNER_ERROR)
+        key = op
         return Drawing(
             worth.rows[key], error, self.start(number), last, *worth.limits[key], self.sampled
         )
@@ -179,10 +179,10 @@ class Worth:
         limits: `most` and `least` of `Arriving`, by the id of the op.
     """
 
-    rows: dict[int, Tensor]
-    final: frozenset[int]
-    last: frozenset[int]
-    limits: dict[int, tuple[float, Tensor]]
+    rows: dict[Op, Tensor]
+    final: frozenset[Op]
+    last: frozenset[Op]
+    limits: dict[Op, tuple[float, Tensor]]
 
 
 def worth_of(ops: Sequence[Op], output: Value, worth: Tensor, sampled_last: bool) -> Worth:
@@ -197,13 +197,16 @@ def worth_of(ops: Sequence[Op], output: Value, worth: Tensor, sampled_last: bool
         worth: How much each node's prediction matters `[N]`.
         sampled_last: Whether rows may be drawn that only row-wise maps follow.
     """
-    known: dict[int, Tensor] = {id(output): worth}
-    direct, joined = {id(output)}, _joined(ops)
-    sent, mixed = set[int](), set[int]()  # values that messages are made of, or that others join
-    final, last = set[int](), set[int]()
-    rows, limits = dict[int, Tensor](), dict[int, tuple[float, Tensor]]()
+    known: dict[Value, Tensor] = {output: worth}
+    direct, joined = {output}, _joined(ops)
+    sent, mixed = (
+        set[Value](),
+        set[Value](),
+    )  # values that messages are made of, or that others join
+    final, last = set[Op](), set[Op]()
+    rows, limits = dict[Op, Tensor](), dict[Op, tuple[float, Tensor]]()
     for op in reversed(ops):
-        key, inputs = id(op.output), {id(value) for value in op.inputs}
+        key, inputs = op.output, {value for value in op.inputs}
         mine = known.pop(key, None)
         if mine is None or op.output.static:
             continue
@@ -215,28 +218,28 @@ def worth_of(ops: Sequence[Op], output: Value, worth: Tensor, sampled_last: bool
             mixed |= inputs
         nodes = op.output.space.size == len(worth)
         if op.samples and op.drawn and nodes and (sampled_last or key not in direct):
-            rows[id(op)] = mine
-            limits[id(op)] = _limits(op)
+            rows[op] = mine
+            limits[op] = _limits(op)
             if key not in sent:
-                final.add(id(op))
+                final.add(op)
                 if key not in mixed:
-                    last.add(id(op))
+                    last.add(op)
         told = nodes and (op.rowwise or op.samples)
         parts = op.worths(mine) if told else [torch.ones_like(worth)] * len(op.inputs)
         for value, part in zip(op.inputs, parts, strict=True):
-            known[id(value)] = known[id(value)] + part if id(value) in known else part
+            known[value] = known[value] + part if value in known else part
     return Worth(rows, frozenset(final), frozenset(last), limits)
 
 
-def _joined(ops: Sequence[Op]) -> set[int]:
+def _joined(ops: Sequence[Op]) -> set[Value]:
     """Values that row-wise ops make of rows of several others, as a residual connection does.
 
     A row that was drawn meets one there that was not, or not as often: it is moved by its weight.
     """
-    made_by: dict[int, frozenset[int]] = {}
+    made_by: dict[Value, frozenset[Op]] = {}
     for op in ops:
-        changing = [made_by.get(id(v), frozenset()) for v in op.inputs if not v.static]
-        made_by[id(op.output)] = frozenset().union(*changing) if op.rowwise else frozenset({id(op)})
+        changing = [made_by.get(v, frozenset()) for v in op.inputs if not v.static]
+        made_by[op.output] = frozenset().union(*changing) if op.rowwise else frozenset({op})
     return {value for value, makers in made_by.items() if len(makers) > 1}
 
 

@@ -81,9 +81,9 @@ class Arrivals:
         parts = [one.edge_index + templates.shift(key) for key, one in added.items()]
         self.ends = torch.cat(parts, dim=1)
         self.edit = torch.cat([owner_of(one.ptr) for one in added.values()])
-        self._slots: dict[int, tuple[list[Slot], Space]] = {}
-        self._index: dict[tuple[int, int, int], tuple[Tensor, Any]] = {}
-        self._values: dict[int, tuple[Tensor, Value]] = {}
+        self._slots: dict[Space, tuple[list[Slot], Space]] = {}
+        self._index: dict[tuple[Space, Tensor, Space], tuple[Tensor, Any]] = {}
+        self._values: dict[Value, tuple[Tensor, Value]] = {}
 
     @cached_property
     def loops(self) -> bool:
@@ -92,15 +92,15 @@ class Arrivals:
 
     def slots(self, space: Space) -> list[Slot]:
         """The new rows of a space: one for every added edge of a type, as often as others have one."""
-        if id(space) not in self._slots:
+        if space not in self._slots:
             found, start = [], space.size
             for key, which in self.which.items():
                 for rows in self.templates.slots(space, key):
                     found.append(Slot(key, rows, which, start + torch.arange(len(which))))
                     start += len(which)
             # The space is kept, so that its id stays its own.
-            self._slots[id(space)] = (found, space)
-        return self._slots[id(space)][0]
+            self._slots[space] = (found, space)
+        return self._slots[space][0]
 
     def edges(self, space: Space) -> Tensor:
         """Which of all added edges each new row of a space is `[rows]`."""
@@ -116,7 +116,7 @@ class Arrivals:
 
     def index(self, space: Space, index: Tensor, target: Space) -> Tensor:
         """The rows of `target` that the new rows of a space name by an index."""
-        known = (id(space), id(index), id(target))
+        known = (space, index, target)
         if known not in self._index:
             parts = [index[:0], *(self._named(slot, index, target) for slot in self.slots(space))]
             self._index[known] = (torch.cat(parts), (space, index, target))
@@ -160,14 +160,14 @@ class Arrivals:
 
     def rows(self, value: Value) -> Tensor:
         """The new rows of a value that depends on attributes of the edges alone."""
-        if id(value) not in self._values:
-            self._values[id(value)] = (self._made(value), value)
-        return self._values[id(value)][0]
+        if value not in self._values:
+            self._values[value] = (self._made(value), value)
+        return self._values[value][0]
 
     def _made(self, value: Value) -> Tensor:
         space, op = value.space, value.op
-        if id(value) in self.templates.given:
-            return self._attribute(*self.templates.given[id(value)])
+        if value in self.templates.given:
+            return self._attribute(*self.templates.given[value])
         if op is None:
             assert value.base is not None
             first = value.base[:1]
@@ -238,14 +238,14 @@ class Arrivals:
                 raise CannotComeError("edge attributes stand in another order")
         return self.rows(value)
 
-    def seeds(self, ops: Sequence[Op]) -> dict[int, ChangedRows]:
+    def seeds(self, ops: Sequence[Op]) -> dict[Value, ChangedRows]:
         """New rows of all that is given, by the value's id."""
         found = {}
         for op in ops:
             for value in op.inputs:
-                if value.op is None and self.more(value.space) and id(value) not in found:
+                if value.op is None and self.more(value.space) and value not in found:
                     every = torch.arange(self.more(value.space)) + value.space.size
-                    found[id(value)] = sorted_by_removal(
+                    found[value] = sorted_by_removal(
                         self.removal(value.space), every, self.rows(value), self.count
                     )
         return found

@@ -33,11 +33,11 @@ class Templates:
     """
 
     def __init__(
-        self, lookup: EdgeLookup, starts: dict[Any, int], given: dict[int, tuple[Any, str, Value]]
+        self, lookup: EdgeLookup, starts: dict[Any, int], given: dict[Value, tuple[Any, str, Value]]
     ) -> None:
         self.lookup, self.starts, self.given = lookup, starts, given
         self._known: dict[Any, Template] = {}
-        self._slots: dict[tuple[int, Any], tuple[list[Tensor], Space]] = {}
+        self._slots: dict[tuple[Space, Any], tuple[list[Tensor], Space]] = {}
         self._found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def shift(self, key: Any) -> Tensor:
@@ -58,7 +58,7 @@ class Templates:
 
     def distinct(self, value: Value) -> Tensor:
         """The values that an edge attribute takes."""
-        known = ("distinct", id(value))
+        known = ("distinct", value)
         if known not in self._found:
             self._found[known] = (value.whole().unique(), value)
         return self._found[known][0]
@@ -67,7 +67,7 @@ class Templates:
         """The rows of a space that every edge of a type has: the first of each `[K]`, then the second."""
         if space.origin is None:
             return []
-        if (id(space), key) not in self._slots:
+        if (space, key) not in self._slots:
             number = self.of(key).number
             indptr, row = space.by_origin
             reach = torch.cat(
@@ -81,8 +81,8 @@ class Templates:
                 )
             found = [row[reach[number] + at] for at in range(count)]
             # The space is kept, so that its id stays its own.
-            self._slots[id(space), key] = (found, space)
-        return self._slots[id(space), key][0]
+            self._slots[space, key] = (found, space)
+        return self._slots[space, key][0]
 
     def end(self, rows: Tensor, index: Tensor, space: Space, key: Any) -> tuple[str, Any]:
         """What an index names in `space` at the rows of a type's edges: an end, a slot, or one row for all.
@@ -93,7 +93,7 @@ class Templates:
             space: Whose rows are named.
             key: The edge type.
         """
-        known = (id(rows), id(index), id(space))
+        known = (rows, index, space)
         if known not in self._found:
             self._found[known] = (*self._named(index[rows], space, key), rows, index, space)
         what, which = self._found[known][:2]
@@ -101,7 +101,7 @@ class Templates:
 
     def side(self, rows: Tensor, ends: Tensor, side: int, key: Any) -> int:
         """Which end of a type's edges `ends[side]` has at their rows: 0 is where they start."""
-        known = ("side", id(rows), id(ends), side)
+        known = ("side", rows, ends, side)
         if known not in self._found:
             named, own = ends[side][rows], self.of(key).ends
             which = next((at for at in (0, 1) if torch.equal(named, own[at])), None)
@@ -125,7 +125,7 @@ class Templates:
 
     def places(self, space: Space) -> Tensor:
         """The row of every node in a space of nodes `[num_nodes]`, −1 without one."""
-        known = ("places", id(space))
+        known = ("places", space)
         if known not in self._found:
             place = torch.full((space.num_nodes,), -1)
             every = torch.arange(space.size)

@@ -16,28 +16,28 @@ from nora.engine.passes.low_rank import low_rank
 
 @dataclass(frozen=True, eq=False)
 class Executor:
-    """How chunks of removals go through the ops.
+    """How chunks of edits go through the operations.
 
     Attributes:
-        ops: The ops.
+        ops: The operations.
         output: What they make.
-        following: Row-wise ops that are done with the one before them, by its id.
-        mixers: Steps whose output moves as a whole, by their id.
-        finished: For every op, the values nobody reads after it.
+        epilogues: Row-wise operations that are done with the one before them.
+        low_rank: Operations whose output moves as a whole.
+        finished: For every operation, the values that are not read after it.
     """
 
     ops: Sequence[Op]
     output: Value
-    following: dict[int, Epilogue]
-    mixers: dict[int, LowRankOp]
-    finished: list[list[int]]
+    epilogues: dict[Op, Epilogue]
+    low_rank: dict[Op, LowRankOp]
+    finished: list[list[Value]]
 
     @staticmethod
     def of(ops: Sequence[Op], output: Value) -> Executor:
         """Look at the ops once, for all chunks."""
-        last = {id(value): at for at, op in enumerate(ops) for value in op.inputs}
-        last[id(output)] = len(ops)
-        ends: list[list[int]] = [[] for _ in range(len(ops) + 1)]
+        last = {value: at for at, op in enumerate(ops) for value in op.inputs}
+        last[output] = len(ops)
+        ends: list[list[Value]] = [[] for _ in range(len(ops) + 1)]
         for key, at in last.items():
             ends[at].append(key)
         return Executor(ops, output, fuse_epilogue(ops, output), low_rank(ops), ends[:-1])
@@ -45,60 +45,60 @@ class Executor:
     def run(
         self,
         chunk: Chunk,
-        given: dict[int, ChangedRows],
+        given: dict[Value, ChangedRows],
         edited: bool = False,
-        seen: dict[int, ChangedRows] | None = None,
+        seen: dict[Value, ChangedRows] | None = None,
     ) -> ChangedRows:
         """Changed rows of the output.
 
         Args:
             chunk: The removals.
-            given: Rows that are known to change, by the id of their value.
+            given: Rows that are known to change.
             edited: Whether what no removal changes may have changed.
             seen: Filled with the changed rows of every value.
         """
         nothing = chunk.nothing()
-        rows: dict[int, ChangedRows | LowRankRows] = dict(given)
+        rows: dict[Value, ChangedRows | LowRankRows] = dict(given)
 
         def spread(value: Value) -> ChangedRows:
             """A value's changed rows; of one that moves as a whole all, made once."""
-            found = rows.get(id(value), nothing)
+            found = rows.get(value, nothing)
             if isinstance(found, LowRankRows):
-                found = all_rows[id(value)] = all_rows.get(id(value)) or found.spread(chunk)
+                found = all_rows[value] = all_rows.get(value) or found.spread(chunk)
             return found
 
-        all_rows: dict[int, ChangedRows] = {}
-        done: set[int] = set()
+        all_rows: dict[Value, ChangedRows] = {}
+        done: set[Op] = set()
         for op, finished in zip(self.ops, self.finished, strict=True):
-            if id(op) not in done and (edited or not op.output.static):
-                inputs = [rows.get(id(value), nothing) for value in op.inputs]
-                if seen is None and (mixture := self._mixture(chunk, op, inputs)):
-                    rows[id(op.output)] = mixture
+            if op not in done and (edited or not op.output.static):
+                inputs = [rows.get(value, nothing) for value in op.inputs]
+                if seen is None and (lifted := self._low_rank(chunk, op, inputs)):
+                    rows[op.output] = lifted
                 else:
-                    then = self.following.get(id(op)) if seen is None else None
+                    then = self.epilogues.get(op) if seen is None else None
                     values, made = _made(chunk, op, [spread(v) for v in op.inputs], then)
-                    done |= {id(one) for one in (then.ops if then else ())}
+                    done |= {one for one in (then.ops if then else ())}
                     for value, changed in zip(values, made, strict=True):
-                        rows[id(value)] = changed
+                        rows[value] = changed
                         if seen is not None:
-                            seen[id(value)] = changed
+                            seen[value] = changed
             for key in finished:
                 rows.pop(key, None)
                 all_rows.pop(key, None)
         return spread(self.output)
 
-    def _mixture(
+    def _low_rank(
         self, chunk: Chunk, op: Op, inputs: Sequence[ChangedRows | LowRankRows]
     ) -> LowRankRows | None:
-        """The step's output as one that moves as a whole, where it does."""
-        mixer = self.mixers.get(id(op))
-        if mixer is None or not mixer.can(chunk):
+        """The output of an operation as one that moves as a whole, where it does."""
+        low = self.low_rank.get(op)
+        if low is None or not low.can(chunk):
             return None
         mixed = [
             c if isinstance(c, LowRankRows) else LowRankRows.of_changed(one, folded(c, one.value))
-            for one, c in zip(mixer.inputs, inputs, strict=True)
+            for one, c in zip(low.inputs, inputs, strict=True)
         ]
-        made = mixer.mixed(chunk, mixed)
+        made = low.mixed(chunk, mixed)
         chunk.tally.bytes += made.apart.rows.nbytes + 4 * made.apart.node.nbytes
         return made
 
@@ -106,7 +106,7 @@ class Executor:
 def _made(
     chunk: Chunk, op: Op, inputs: Sequence[ChangedRows], then: Epilogue | None
 ) -> tuple[Sequence[Value], Sequence[ChangedRows]]:
-    """What a op makes, or what follows it makes of that: the values, and their changed rows."""
+    """What an operation makes, or what follows it makes of that: the values, and their changed rows."""
     if chunk.draws is not None and not op.samples:
         inputs = list(unweighted(op, inputs))
     if then is None:

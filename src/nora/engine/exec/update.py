@@ -22,7 +22,7 @@ from nora.engine.exec.edge_templates import CannotComeError
 from nora.engine.exec.kernels.vectorised import weigh
 from nora.engine.ir.changed_rows import LOST_DIGITS, ChangedRows
 from nora.engine.ir.edges import Edges
-from nora.engine.ir.op import EVERYWHERE, Chunk, RowOp, Value
+from nora.engine.ir.op import EVERYWHERE, Chunk, Op, RowOp, Value
 from nora.engine.ops.aggregate import Aggregate, Attend
 from nora.engine.ops.gather import Concat, Gather
 from nora.engine.program import Program
@@ -45,13 +45,13 @@ def cannot_write(program: Program) -> str:
         if edges.edge_id is None or rule is None:
             return "a rule does not say what becomes of edges"
         for value in (rule.weight, None if rule.kind is None else rule.kind[0]):
-            if value is not None and id(value) not in program.templates.given:
+            if value is not None and value not in program.templates.given:
                 return "edges are weighed by what the model makes of them"
         if not torch.equal(rule.ends.cpu(), own):
             return "the model turns edges round, or puts them in another order"
-    known = {id(value) for value in program.features.values()}
-    read = {id(value) for op in program.ops for value in op.inputs}
-    if any(id(value) in read - known for value in program.attributes):
+    known = {value for value in program.features.values()}
+    read = {value for op in program.ops for value in op.inputs}
+    if any(value in read - known for value in program.attributes):
         return "the model reads more of nodes than their features"
     kinds = (RowOp, Aggregate, Attend, Gather, Concat)
     if any(not isinstance(op, kinds) or op.output.depth >= EVERYWHERE for op in program.ops):
@@ -71,14 +71,14 @@ class Written:
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.program = engine, engine.program
-        self.rooms: dict[int, Rooms] = {}  # by the edges that are kept there
+        self.rooms: dict[Edges, Rooms] = {}  # by the edges that are kept there
         # Edge ids: those of the graph to begin with, then those of added edges, in order.
         self.own = self.program.templates.lookup.types[None]
         self.count = self.own.edges.size(1)
         self.added: dict[tuple[int, int], list[int]] = {}
         self.removed: set[int] = set()
-        self.corrected: dict[int, Tensor] = {}  # how often every sum was, by op
-        values = {id(v): v for op in self.program.ops for v in (*op.inputs, op.output)}
+        self.corrected: dict[Op, Tensor] = {}  # how often every sum was, by op
+        values = {v: v for op in self.program.ops for v in (*op.inputs, op.output)}
         for value in values.values():
             if value.base is not None:  # given by somebody, or seen by several
                 value.base = value.base.clone(memory_format=torch.contiguous_format)
@@ -115,7 +115,7 @@ class Written:
         if batch.added_edges:
             arrivals = Arrivals(self.program.templates, batch.added_edges, len(batch))
         chunk = Chunk(batch, self.program.num_nodes, self.engine.backend, arrivals=arrivals)
-        seen: dict[int, ChangedRows] = {}
+        seen: dict[Value, ChangedRows] = {}
         with torch.no_grad():
             changed = self.program.run(chunk, seen)
             _, item, after = self.engine.changed_items(batch, changed)
@@ -139,37 +139,37 @@ class Written:
                 found.append(pair)
         return torch.cat(found, dim=1).unique(dim=1) if found else torch.empty(2, 0).long()
 
-    def _write(self, chunk: Chunk, seen: dict[int, ChangedRows]) -> None:
+    def _write(self, chunk: Chunk, seen: dict[Value, ChangedRows]) -> None:
         for kind, changed in chunk.removals.features.items():
             _put(self.program.features[kind], changed)
         for op in self.program.ops:
-            new = seen.get(id(op.output))
+            new = seen.get(op.output)
             if new is not None and len(new):
                 _put(op.output, new)
         made = self._exchanged(chunk)
         for op in self.program.ops:
             if not isinstance(op, Aggregate | Attend):
                 continue
-            op.edges = made[id(op.edges)]
-            new = seen.get(id(op.output))
+            op.edges = made[op.edges]
+            new = seen.get(op.output)
             if new is None or not len(new):
                 continue
             if isinstance(op, Aggregate):
                 self._sum(op, new)
             else:
-                y = seen.get(id(op.inputs[0]))
+                y = seen.get(op.inputs[0])
                 self._weigh_anew(op, new.node, None if y is None else y.node)
 
-    def _exchanged(self, chunk: Chunk) -> dict[int, Edges]:
+    def _exchanged(self, chunk: Chunk) -> dict[Edges, Edges]:
         """The edges of all convolutions after an edit, by the id of those before."""
         made = {}
-        for edges in {id(one): one for one in edges_of(self.program)}.values():
-            made[id(edges)] = edges
+        for edges in {one: one for one in edges_of(self.program)}.values():
+            made[edges] = edges
             delta = chunk.delta(edges)
             if len(delta):
-                rooms = self.rooms.pop(id(edges), None) or Rooms(edges)
+                rooms = self.rooms.pop(edges, None) or Rooms(edges)
                 new = exchanged(edges, delta, rooms, chunk.arrivals, self.count)
-                made[id(edges)], self.rooms[id(new)] = new, rooms
+                made[edges], self.rooms[new] = new, rooms
         self.removed.update(chunk.removals.edge.tolist())
         for added in chunk.removals.added_edges.values():
             for pair in zip(added.source.tolist(), added.target.tolist(), strict=True):
@@ -189,7 +189,7 @@ class Written:
         rest = new.rows - plus if len(plus) else new.rows
         total = rest / left.to(rest.dtype).unsqueeze(-1)
         size = total.abs() @ unit
-        times = self.corrected.setdefault(id(op), torch.zeros(edges.num_nodes, dtype=torch.uint8))
+        times = self.corrected.setdefault(op, torch.zeros(edges.num_nodes, dtype=torch.uint8))
         times[node] += 1
         few = edges.by_target[0][node + 1] - edges.by_target[0][node] <= FEW
         sure = (times[node] < CORRECTIONS) & ~few & size.isfinite().all(dim=1)

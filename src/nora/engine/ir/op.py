@@ -106,8 +106,8 @@ class Chunk:
     num_nodes: int
     backend: Backend
     tally: Tally = field(default_factory=Tally)
-    gone: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    deltas: dict[int, EdgeDelta] = field(default_factory=dict)
+    gone: dict[Space, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    deltas: dict[Edges, EdgeDelta] = field(default_factory=dict)
     arrivals: Arrivals | None = None
     draws: Draws | None = None
 
@@ -138,15 +138,15 @@ class Chunk:
 
     def delta(self, edges: Edges) -> EdgeDelta:
         """What the edge list of a convolution loses and gains."""
-        if id(edges) not in self.deltas:
-            self.deltas[id(edges)] = edges.delta(self.removals, self.arrivals)
-        return self.deltas[id(edges)]
+        if edges not in self.deltas:
+            self.deltas[edges] = edges.delta(self.removals, self.arrivals)
+        return self.deltas[edges]
 
     def lost(self, space: Space) -> tuple[Tensor, Tensor]:
         """The rows of a space that every removal takes away: `removal`, `row`."""
-        if id(space) not in self.gone:
-            self.gone[id(space)] = space.lost(self.removals)
-        return self.gone[id(space)]
+        if space not in self.gone:
+            self.gone[space] = space.lost(self.removals)
+        return self.gone[space]
 
     def align(self, values: Sequence[Value], changed: Sequence[ChangedRows]) -> list[ChangedRows]:
         """All inputs on the same pairs: rows that did not change are filled in from the original."""
@@ -157,19 +157,19 @@ class Chunk:
             ]
         size = values[0].space.size + self.more(values[0].space)
         joined = next(c for c in changed if len(c))
-        places: dict[int, Tensor | None] = {id(joined.node): None}
+        places: dict[Tensor, Tensor | None] = {joined.node: None}
         for other in changed:
-            if len(other) and id(other.node) not in places:
+            if len(other) and other.node not in places:
                 if _same_pairs(other, joined):
-                    places[id(other.node)] = None
+                    places[other.node] = None
                     continue
                 ptr, node, at, at_other = self.backend.union(joined, other, size)
                 places = {key: at if old is None else at[old] for key, old in places.items()}
-                places[id(other.node)] = at_other
+                places[other.node] = at_other
                 joined = ChangedRows(ptr, node, other.rows)
         aligned = []
         for value, c in zip(values, changed, strict=True):
-            place = places.get(id(c.node)) if len(c) else None
+            place = places.get(c.node) if len(c) else None
             if len(c) and place is None:
                 rows = c.rows
             elif len(c) == len(joined.node) and place is not None:
@@ -360,8 +360,8 @@ class RowOp(Op):
         Only where this one reads nothing else, or nothing that the other does not read itself: the same
         rows change then, and none is mapped that would not be otherwise.
         """
-        others = {id(value) for value in self.inputs if value is not inner.output}
-        read = {id(value) for value in inner.inputs}
+        others = {value for value in self.inputs if value is not inner.output}
+        read = {value for value in inner.inputs}
         if not isinstance(inner, RowOp) or (others and not read <= others):
             return None
         kept = [value for value in self.inputs if value is not inner.output]

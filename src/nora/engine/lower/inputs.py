@@ -88,7 +88,7 @@ class Inputs:
         self.edges = EdgeLookup(problem.data)
         self.features: dict[Any, Value] = {}
         self.of_nodes: list[Value] = []
-        self.of_edges: dict[int, tuple[Any, str, Value]] = {}
+        self.of_edges: dict[Value, tuple[Any, str, Value]] = {}
         self.known = self._known()
 
     def _known(self) -> dict[str, Known]:
@@ -115,7 +115,7 @@ class Inputs:
                 own = one.values if isinstance(one, Matrix) else getattr(one, "value", None)
                 if isinstance(own, Value) and own.space.origin is not None:
                     kind = key if isinstance(key, tuple) else None
-                    self.of_edges[id(own)] = (kind, name, own)
+                    self.of_edges[own] = (kind, name, own)
                 elif isinstance(one, Tracked) and not one.ids:
                     self.of_nodes.append(one.value)
         task = self.problem.task

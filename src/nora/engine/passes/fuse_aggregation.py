@@ -52,8 +52,8 @@ class WeightedSum(Op):
         """What edges read, then its product with the weights, then the sum."""
         read = self.gather.changed(chunk, [y])
         if self.product is not None:
-            sides = {id(self.gather.output): read, id(self.weight): weights}
-            given = [sides[id(value)] for value in self.product.inputs]
+            sides = {self.gather.output: read, self.weight: weights}
+            given = [sides[value] for value in self.product.inputs]
             read = self.product.changed(chunk, [c for c in given if c is not None])
         return self.scatter.changed(chunk, [read, chunk.nothing() if start is None else start])
 
@@ -73,8 +73,8 @@ class WeightedSum(Op):
         y, start = inputs[0], inputs[1]
         rows = self.gather.whole(y)
         if self.product is not None:
-            sides = {id(self.gather.output): rows, id(self.weight): inputs[-1]}
-            rows = self.product.whole(*(sides[id(v)] for v in self.product.inputs))
+            sides = {self.gather.output: rows, self.weight: inputs[-1]}
+            rows = self.product.whole(*(sides[v] for v in self.product.inputs))
         return self.scatter.whole(rows, start)
 
     def settle(self) -> None:
@@ -114,28 +114,28 @@ class WeightedSum(Op):
 
 def fuse_aggregation(ops: list[Op], output: Value) -> list[Op]:
     """The ops with the pattern as one op, wherever nobody else reads what is in between."""
-    readers: dict[int, int] = {id(output): 2}
+    readers: dict[Value, int] = {output: 2}
     for op in ops:
-        for key in set(map(id, op.inputs)):
+        for key in set(op.inputs):
             readers[key] = readers.get(key, 0) + 1
-    made: dict[int, Op] = {id(op.output): op for op in ops}
-    swallowed: set[int] = set()
-    found: dict[int, Op] = {}
+    made: dict[Value, Op] = {op.output: op for op in ops}
+    swallowed: set[Op] = set()
+    found: dict[Op, Op] = {}
     for op in ops:
         if type(op) is not Reduce or op.reduce != "sum":
             continue
-        inner = made.get(id(op.inputs[0]))
-        if inner is None or readers[id(inner.output)] > 1 or inner.output.static:
+        inner = made.get(op.inputs[0])
+        if inner is None or readers[inner.output] > 1 or inner.output.static:
             continue
         gather: Op | None = inner
         product: Op | None = None
         if inner.scales is not None:
-            gather = made.get(id(inner.scales))
+            gather = made.get(inner.scales)
             product = inner
-            if len(inner.inputs) != 2 or gather is None or readers[id(gather.output)] > 1:
+            if len(inner.inputs) != 2 or gather is None or readers[gather.output] > 1:
                 continue
         if not isinstance(gather, Gather):
             continue
-        found[id(op)] = WeightedSum(gather, product, op)
-        swallowed |= {id(gather)} | ({id(product)} if product is not None else set())
-    return [found.get(id(op), op) for op in ops if id(op) not in swallowed]
+        found[op] = WeightedSum(gather, product, op)
+        swallowed |= {gather} | ({product} if product is not None else set())
+    return [found.get(op, op) for op in ops if op not in swallowed]

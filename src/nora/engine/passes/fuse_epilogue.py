@@ -31,41 +31,41 @@ class Epilogue:
 
     def __call__(self, rows: Tensor) -> tuple[Tensor, ...]:
         """The rows of `made`, none of which shares memory with `rows`."""
-        found = {id(self.start): rows}
+        found = {self.start: rows}
         for op in self.ops:
-            found[id(op.output)] = op.function(found[id(op.inputs[0])])
+            found[op.output] = op.function(found[op.inputs[0]])
         mine = rows.untyped_storage().data_ptr()
-        values = (found[id(value)] for value in self.made)
+        values = (found[value] for value in self.made)
         return tuple(
             rows.clone() if rows.untyped_storage().data_ptr() == mine else rows for rows in values
         )
 
 
-def fuse_epilogue(ops: Sequence[Op], output: Value) -> dict[int, Epilogue]:
+def fuse_epilogue(ops: Sequence[Op], output: Value) -> dict[Op, Epilogue]:
     """What follows each op that has such maps behind it, by the step's id."""
-    readers: dict[int, list[Op]] = {}
+    readers: dict[Value, list[Op]] = {}
     for op in ops:
         for value in dict.fromkeys(op.inputs):
-            readers.setdefault(id(value), []).append(op)
+            readers.setdefault(value, []).append(op)
     found = {}
     for op in ops:
         if op.leads:
             mine = _behind(op.output, readers, output)
             if mine:
-                inside = {id(each) for each in mine}
+                inside = {each for each in mine}
                 made = tuple(
                     each.output
                     for each in mine
                     if each.output is output
-                    or any(id(reader) not in inside for reader in readers[id(each.output)])
+                    or any(reader not in inside for reader in readers[each.output])
                 )
-                found[id(op)] = Epilogue(op.output, tuple(mine), made)
+                found[op] = Epilogue(op.output, tuple(mine), made)
     return found
 
 
-def _behind(start: Value, readers: dict[int, list[Op]], output: Value) -> list[RowOp]:
+def _behind(start: Value, readers: dict[Value, list[Op]], output: Value) -> list[RowOp]:
     """Row-wise maps of a value that nobody else reads, and those of what they make."""
-    mine = readers.get(id(start), [])
+    mine = readers.get(start, [])
     if start is output or not mine or not all(_alone(op, start) for op in mine):
         return []
     rows = [op for op in mine if isinstance(op, RowOp)]

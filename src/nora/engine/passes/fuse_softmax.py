@@ -56,10 +56,10 @@ class Grouped(Op):
 
     def _run(self, inputs: Sequence[Tensor], owner: Tensor) -> Tensor:
         """The ops on rows of edges and of nodes; `owner` says to which node each edge leads."""
-        rows = {id(value): given for value, given in zip(self.inputs, inputs, strict=True)}
+        rows = {value: given for value, given in zip(self.inputs, inputs, strict=True)}
         for op in self.members:
-            rows[id(op.output)] = op.within(owner, *(rows[id(v)] for v in op.inputs))
-        return rows[id(self.output)]
+            rows[op.output] = op.within(owner, *(rows[v] for v in op.inputs))
+        return rows[self.output]
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
         """Everything anew for each node that an edge leads to otherwise than before."""
@@ -131,7 +131,7 @@ class _Group:
 
     def __init__(self, move: Move) -> None:
         self.edges, self.nodes, self.index = move.edges, move.nodes, move.index
-        self.ops: dict[int, Op] = {}
+        self.ops: dict[Value, Op] = {}
 
     def takes(self, op: Op) -> bool:
         """Whether a op stays among the edges into a node."""
@@ -144,74 +144,76 @@ class _Group:
 
     def closed(self) -> list[Op]:
         """Up to the last reduction of what an earlier one has told the edges; nothing without one."""
-        told: set[int] = set()
+        told: set[Value] = set()
         closing: Op | None = None
         for op in self.ops.values():
-            from_told = any(id(value) in told for value in op.inputs)
+            from_told = any(value in told for value in op.inputs)
             move = op.move()
             if from_told or (move is not None and not move.reduces):
-                told.add(id(op.output))
+                told.add(op.output)
             if from_told and move is not None and move.reduces:
                 closing = op
         if closing is None:
             return []
-        needed, kept = {id(closing.output)}, []
+        needed, kept = {closing.output}, []
         for op in reversed(self.ops.values()):
-            if id(op.output) in needed:
+            if op.output in needed:
                 kept.append(op)
-                needed |= {id(value) for value in op.inputs}
+                needed |= {value for value in op.inputs}
         return kept[::-1]
 
 
 def fuse_softmax(ops: list[Op], output: Value) -> list[Op]:
     """The ops with the pattern as one op, wherever nobody else reads what is in between."""
     found: list[_Group] = []
-    behind: dict[int, set[int]] = {}  # of each value: the groups it comes after
-    inside: dict[int, _Group] = {}  # of each value: the group that makes it
+    behind: dict[Value, set[_Group]] = {}  # of each value: the groups it comes after
+    inside: dict[Value, _Group] = {}  # of each value: the group that makes it
     for op in ops:
-        before = {key for value in op.inputs for key in behind.get(id(value), ())}
+        before = {key for value in op.inputs for key in behind.get(value, ())}
         group = next((g for g in found if _joins(g, op, inside, behind)), None)
         move = op.move()
         if group is None and move is not None and move.reduces and not move.nodes.global_:
             group = _Group(move)
             found.append(group)
         if group is not None:
-            group.ops[id(op.output)] = op
-            inside[id(op.output)] = group
-        behind[id(op.output)] = before | ({id(group)} if group is not None else set())
-    made: dict[int, Op] = {}
-    gone: set[int] = set()
+            group.ops[op.output] = op
+            inside[op.output] = group
+        behind[op.output] = before | ({group} if group is not None else set())
+    made: dict[Op, Op] = {}
+    gone: set[Op] = set()
     for group in found:
         members = group.closed()
         if not members or not _alone(members, ops, output) or _weights_stay(members):
             continue
-        own = {id(op.output) for op in members}
-        inputs = {id(v): v for op in members for v in op.inputs if id(v) not in own}
-        made[id(members[-1])] = Grouped(members, list(inputs.values()))
-        gone |= {id(op) for op in members[:-1]}
-    return [made.get(id(op), op) for op in ops if id(op) not in gone]
+        own = {op.output for op in members}
+        inputs = {v: v for op in members for v in op.inputs if v not in own}
+        made[members[-1]] = Grouped(members, list(inputs.values()))
+        gone |= {op for op in members[:-1]}
+    return [made.get(op, op) for op in ops if op not in gone]
 
 
-def _joins(group: _Group, op: Op, inside: dict[int, _Group], behind: dict[int, set[int]]) -> bool:
+def _joins(
+    group: _Group, op: Op, inside: dict[Value, _Group], behind: dict[Value, set[_Group]]
+) -> bool:
     """Whether a op reads what the group makes, and nothing else that comes after the group."""
-    mine = [inside.get(id(value)) is group for value in op.inputs]
+    mine = [inside.get(value) is group for value in op.inputs]
     if not group.takes(op):
         return False
     if not any(mine):
         return False
     return all(
-        own or id(group) not in behind.get(id(value), ())
+        own or group not in behind.get(value, ())
         for own, value in zip(mine, op.inputs, strict=True)
     )
 
 
 def _alone(members: Sequence[Op], ops: Sequence[Op], output: Value) -> bool:
     """Whether nobody but the members reads what they make, but for the last one's output."""
-    own = {id(op) for op in members}
-    hidden = {id(op.output) for op in members[:-1]}
-    if id(output) in hidden:
+    own = {op for op in members}
+    hidden = {op.output for op in members[:-1]}
+    if output in hidden:
         return False
-    return not any(id(value) in hidden for op in ops if id(op) not in own for value in op.inputs)
+    return not any(value in hidden for op in ops if op not in own for value in op.inputs)
 
 
 def _weights_stay(members: Sequence[Op]) -> bool:

@@ -242,17 +242,17 @@ class _Missing(NamedTuple):
     to: Tensor
 
 
-def low_rank(ops: Sequence[Op]) -> dict[int, LowRankOp]:
+def low_rank(ops: Sequence[Op]) -> dict[Op, LowRankOp]:
     """How the output of each op moves as a whole, where it does, by the step's id."""
-    moving: dict[int, LowRankOp] = {}
-    found: dict[int, LowRankOp] = {}
+    moving: dict[Value, LowRankOp] = {}
+    found: dict[Op, LowRankOp] = {}
     taken = 0.0
     for op in ops:
-        inputs = [moving.get(id(value)) or Still(value) for value in op.inputs]
+        inputs = [moving.get(value) or Still(value) for value in op.inputs]
         mixer = _mixer(op, inputs)
         if mixer is not None and taken + _bytes(mixer) <= MOST_BYTES:
             taken += _bytes(mixer)
-            found[id(op)] = moving[id(op.output)] = mixer
+            found[op] = moving[op.output] = mixer
     return found
 
 
