@@ -144,7 +144,7 @@ def _compared(engine: Engine, kind: str, asked: EditBatch) -> str:
         truth = predict_after(problem, engine.before, done)
         try:
             found = engine.effect_of(done.to(engine.before.device))
-        except Exception as failed:  # a op in a case that it does not know
+        except Exception as failed:  # an operation in a case that it does not know
             return str(failed).splitlines()[0] if str(failed) else type(failed).__name__
         apart = (found - truth.predictions)[truth.survivors].abs().nan_to_num(torch.inf)
         error = float(apart.max()) if apart.numel() else 0.0

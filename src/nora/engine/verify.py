@@ -121,7 +121,7 @@ def _difference(
             seconds.append(time.perf_counter() - start)
         try:
             found = engine.effect(node)[survivors]
-        except Exception as failed:  # a op in a case that it does not know
+        except Exception as failed:  # an operation in a case that it does not know
             why = str(failed).splitlines()[0] if str(failed) else type(failed).__name__
             raise UnsupportedError(f"an operation does not run ({why})") from failed
     if found.shape != truth.shape:

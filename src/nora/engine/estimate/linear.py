@@ -203,7 +203,7 @@ class Linearised:
 
 
 def _differentiable(op: Op, inputs: list[Tensor]) -> Tensor:
-    """All output rows of a op, with a derivative by its inputs."""
+    """All output rows of an operation, with a derivative by its inputs."""
     try:
         return op.whole(*inputs)
     except RuntimeError as error:  # an operation without a derivative

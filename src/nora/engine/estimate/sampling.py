@@ -9,8 +9,9 @@ and its change counts `1 / q_k` times from there on: in the messages it sends, a
 sum is right on average, given the rows before it, while only the rows that are drawn are ever computed. The
 row itself is computed as it is, from all that arrives: activations and norms see real rows.
 
-The threshold `t` belongs to a removal and a op. It is the largest for which the sum of all `b_k` would be
-known with a relative error of `error`, the tolerance after the last messages and a third of it before:
+The threshold `t` belongs to a removal and an operation. It is the largest for which the sum of all `b_k`
+would be known with a relative error of `error`, the tolerance after the last messages and a third of it
+before:
 
     Σ_{q_k < 1} b_k (t − b_k) ≤ (error · Σ b_k)²
 
@@ -19,11 +20,11 @@ computed in each op. Draws are systematic (one random number per removal and op,
 which spreads them evenly over the rows and leaves less to chance than independent ones.
 
 Three things keep single draws from deciding. A row whose share of `Σ b` exceeds a third of the error is
-computed for certain, and so are all rows of a op that reaches `1 / error` of them or fewer: a row would be
-missed seldom, but then all that it passes on is missed, and nothing that was drawn shows it. What arrives
-counts for no more than a typical row is large, as predictions saturate: the loose bound of a hub does not
-hide all others. And `q_k` is at least what keeps `change_k / q_k` below the row's own size: activations and
-predictions are not linear in more.
+computed for certain, and so are all rows of an operation that reaches `1 / error` of them or fewer: a row
+would be missed seldom, but then all that it passes on is missed, and nothing that was drawn shows it. What
+arrives counts for no more than a typical row is large, as predictions saturate: the loose bound of a hub
+does not hide all others. And `q_k` is at least what keeps `change_k / q_k` below the row's own size:
+activations and predictions are not linear in more.
 
 Randomness follows from the seed, the removal and the op alone: chunks, threads and shards do not matter.
 """
@@ -115,7 +116,7 @@ class Draws:
     sampled: Tensor
 
     def start(self, op: int) -> Tensor:
-        """Where each removal's draws begin in a op, `BITS` random bits `[c]`."""
+        """Where each removal's draws begin in an operation, `BITS` random bits `[c]`."""
         salt = _mixed(
             np.array([(self.sampling.seed * 1_000_003 + op + 1) % 2**64], dtype=np.uint64)
         )
@@ -263,7 +264,7 @@ def weighted_alike(
 
 
 def unweighted(op: Op, inputs: Sequence[ChangedRows]) -> Sequence[ChangedRows]:
-    """Inputs for a op that knows nothing of weights: a row-wise one keeps them, if all are the same."""
+    """Inputs for an operation that knows nothing of weights: a row-wise one keeps them, if all are the same."""
     found, weight = weighted_alike(op, inputs)
     if op.rowwise or weight is None:
         return found

@@ -35,7 +35,7 @@ EVERYWHERE = 1_000_000
 
 @dataclass(eq=False)
 class Value:
-    """Rows of a space on the original graph, made by a op.
+    """Rows of a space on the original graph, made by an operation.
 
     Attributes:
         space: Where its rows live.

@@ -79,7 +79,7 @@ class Builder(Bindings):
         return Tracked(self.gathered(found.value, every, space), found.layout, found.ids)
 
     def value(self, space: Space, depth: int, numel: int = 1, size: int = 4) -> Value:
-        """A value to be made by a op."""
+        """A value to be made by an operation."""
         found = Value(space, depth)
         if not any(space is one for one in (*self.nodes, self.graph)):
             found.stored = space.size * max(numel, 1) * size <= KEPT_BYTES

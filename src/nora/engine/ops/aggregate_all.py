@@ -1,6 +1,6 @@
 """Sums over neighbours where every node's message has changed: nothing is gained by following edges.
 
-Behind a op that changes everybody (`blend`), a whole chunk of removals is one product of the graph's
+Behind an operation that changes everybody (`blend`), a whole chunk of removals is one product of the graph's
 sparse matrix with the new messages of all removals side by side.
 """
 

@@ -1,4 +1,4 @@
-"""Row-wise maps that follow a op, done to its rows block by block while they are in cache."""
+"""Row-wise maps that follow an operation, done to its rows block by block while they are in cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nora.engine.ir.op import BLOCK_BYTES, Op, RowOp, Then, Value
 
 @dataclass(frozen=True, eq=False)
 class Epilogue:
-    """The row-wise ops that alone read what a op makes.
+    """The row-wise ops that alone read what an operation makes.
 
     Its rows are often the widest of a model, and many: written to memory whole and read again, they cost
     more than the sums they come from.
@@ -73,7 +73,7 @@ def _behind(start: Value, readers: dict[Value, list[Op]], output: Value) -> list
 
 
 def _alone(op: Op, value: Value) -> bool:
-    """Whether a op maps the rows of one value, and they stay where they are."""
+    """Whether an operation maps the rows of one value, and they stay where they are."""
     return (
         isinstance(op, RowOp)
         and len(op.inputs) == 1

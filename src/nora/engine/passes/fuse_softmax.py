@@ -134,7 +134,7 @@ class _Group:
         self.ops: dict[Value, Op] = {}
 
     def takes(self, op: Op) -> bool:
-        """Whether a op stays among the edges into a node."""
+        """Whether an operation stays among the edges into a node."""
         move = op.move()
         if move is None:
             return op.rowwise and op.output.space in (self.edges, self.nodes)
@@ -195,7 +195,7 @@ def fuse_softmax(ops: list[Op], output: Value) -> list[Op]:
 def _joins(
     group: _Group, op: Op, inside: dict[Value, _Group], behind: dict[Value, set[_Group]]
 ) -> bool:
-    """Whether a op reads what the group makes, and nothing else that comes after the group."""
+    """Whether an operation reads what the group makes, and nothing else that comes after the group."""
     mine = [inside.get(value) is group for value in op.inputs]
     if not group.takes(op):
         return False
