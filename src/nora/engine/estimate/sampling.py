@@ -264,7 +264,7 @@ def weighted_alike(
 
 
 def unweighted(op: Op, inputs: Sequence[ChangedRows]) -> Sequence[ChangedRows]:
-    """Inputs for an operation that knows nothing of weights: a row-wise one keeps them, if all are the same."""
+    """Inputs for an operation without weights: a row-wise one keeps them, if all are the same."""
     found, weight = weighted_alike(op, inputs)
     if op.rowwise or weight is None:
         return found
