@@ -148,7 +148,7 @@ def test_a_method_made_in_a_session_is_told_by_what_it_does(
     [
         ("nora.methods.exact", "nora.engine.lower.conv.gcn", "nora.methods.mask"),
         ("nora.methods.exact", "nora.engine.lower.gathers", "nora.training.train"),
-        ("nora.methods.exact", "nora.methods.brute", "nora.results.plots.style"),
+        ("nora.methods.exact", "nora.engine.effects", "nora.results.plots.style"),
         ("nora.methods.nora", "nora.model.message_passing", "nora.engine.engine"),
         ("nora.methods.predict", "nora.results.agreement", "nora.results.influence"),
         ("nora.tuning.searches.nora", "nora.methods.nora", "nora.methods.cauchy"),

@@ -50,7 +50,7 @@ def test_the_fragile_column_counts_single_removals_that_flip(page: Path, run: An
 def test_where_time_is_short_the_page_says_what_is_missing(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nora.report.edges.SECONDS", 0.0)
+    monkeypatch.setattr("nora.report.edges.SECONDS", 1e-9)
     monkeypatch.setattr("nora.report.edges.AT_ONCE", 16)
     monkeypatch.setattr("nora.report.fragility.SECONDS", 0.0)
     scores = nora.influence(run.model, run.data, "exact", progress=False)

@@ -40,6 +40,8 @@ EXTRAS = {
     "starlette": "explore",
     "uvicorn": "explore",
     "ray": "ray",
+    "anywidget": "notebook",
+    "openpyxl": "excel",
 }
 RAISE = dis.opmap["RAISE_VARARGS"]
 

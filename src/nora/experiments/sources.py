@@ -24,14 +24,18 @@ SCORING = (
     "nora.tuning",
     "nora.methods",
     "nora.engine",
+    "nora.graph",
     "nora.model",
     "nora.models",
     "nora.results.agreement",
     "nora.seeds",
     "nora.sparse",
 )
-# Its modules are found by looking into the folder when they are needed, not by importing them.
-DISCOVERED = "nora.engine.lower.conv"
+# It finds modules by looking into folders when they are needed, not by importing them.
+DISCOVERING, DISCOVERED = (
+    "nora.engine.lower.registry",
+    ("nora.engine.lower", "nora.engine.lower.conv"),
+)
 
 
 def code_digest(*things: Any, within: tuple[str, ...] = SCORING) -> str:
@@ -101,8 +105,10 @@ def _parsed(file: Path, module: str, written: int) -> tuple[str, tuple[str, ...]
     """
     tree = ast.parse(file.read_bytes())
     imported = {name for node in ast.walk(tree) for name in _imports(node)}
-    if module == DISCOVERED:
-        imported |= {f"{module}.{one.stem}" for one in file.parent.glob("*.py") if one != file}
+    if module == DISCOVERING:
+        for package in DISCOVERED:
+            folder = file.parent / package.removeprefix("nora.engine.lower").removeprefix(".")
+            imported |= {f"{package}.{one.stem}" for one in folder.glob("*.py")}
     for node in ast.walk(tree):
         _drop_docstring(node)
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), tuple(sorted(imported))
