@@ -10,6 +10,7 @@ from nora.arguments import shown
 from nora.ingest.formats import GRAPHS, MATRICES, TABLES, existing
 from nora.methods import METHODS
 from nora.models import MODELS
+from nora.options import option
 
 
 def check_files(edges: Any, features: Any = None, labels: Any = None) -> None:
@@ -39,14 +40,17 @@ def check_names(model: str | None, methods: Iterable[str]) -> None:
 def check_models(model: str | None, models: Sequence[str]) -> None:
     """Raise where one architecture is named, and several, or one of them twice."""
     if model is not None and models:
-        raise ValueError("model= names one architecture and models= several: give one of them")
+        raise ValueError(
+            f"{option('model')} names one architecture and {option('models')} several: give one of them"
+        )
     if len(set(models)) < len(models):
         raise ValueError(
-            f"models= names one twice: {', '.join(models)}; for other seeds give repeats="
+            f"{option('models')} names one twice: {', '.join(models)}; for other seeds give "
+            f"{option('repeats')}"
         )
 
 
 def check_task(task: str | None) -> None:
     """Raise unless it is a task, or left open."""
     if task not in (None, "node", "link"):
-        raise ValueError(f"got task={task!r}; it must be 'node' or 'link'")
+        raise ValueError(f"got {option('task', task)}; it must be 'node' or 'link'")

@@ -29,6 +29,7 @@ from nora.machine import available_memory, held_memory, release_memory
 from nora.memory import in_words, parse_bytes
 from nora.methods import METHODS
 from nora.models import MODELS
+from nora.options import option
 from nora.questions.each import effects_of_each
 from nora.questions.influence import bind_options
 from nora.questions.refine import refined
@@ -271,7 +272,7 @@ def _about_choice(chosen: ModelChoice) -> tuple[str, ...]:
 def _check_memory(expected: Forecast, memory: str | int | None) -> None:
     """Raise when a run will take more than it may, before it does."""
     if memory is not None:
-        limit, allowed = parse_bytes(memory), f"memory={memory!r} allows no more"
+        limit, allowed = parse_bytes(memory), f"{option('memory', memory)} allows no more"
     else:
         limit, allowed = (
             (available_memory() or expected.memory) + held_memory(),
@@ -321,7 +322,9 @@ def _check_methods(method: str, also: Sequence[str]) -> None:
                 "run that comes of this, and see nora.tune"
             )
     if len({method, *also}) < 1 + len(also):
-        raise ValueError("also= names a method twice, or the one that method= names")
+        raise ValueError(
+            f"{option('also')} names a method twice, or the one that {option('method')} names"
+        )
 
 
 def _identity(role: str, source: Source) -> dict[str, Any]:
@@ -350,11 +353,13 @@ def _task(reading: Reading, task: str | None) -> str:
     labelled = int((dataset.data.y >= 0).sum())
     strangers = f". {reading.unmatched}: do the ids match?" if reading.unmatched else ""
     if not dataset.num_classes:
-        raise ValueError("to predict labels there must be some: give labels=, or task='link'")
+        raise ValueError(
+            f"to predict labels there must be some: give {option('labels')}, or {option('task', 'link')}"
+        )
     if dataset.num_classes < 2:
         raise ValueError(
             f"all labels are {(dataset.class_names or ('the same',))[0]!r}: there is nothing to tell "
-            f"apart{strangers or '.'} Give labels of at least two classes, or task='link'"
+            f"apart{strangers or '.'} Give labels of at least two classes, or {option('task', 'link')}"
         )
     if labelled < FEWEST_LABELLED:
         raise ValueError(

@@ -10,6 +10,7 @@ import pandas as pd
 
 from nora.ingest.ids import alike, in_one_spelling, plain
 from nora.ingest.nodes import LABEL, Rows, about_guess, check_repeats
+from nora.options import option
 
 FEWEST, MANY = 3, 50
 # What other programs write for a label that is not known, and what may be the name of a class.
@@ -54,7 +55,7 @@ def label_at(rows: Rows, named: str | None, notes: list[str]) -> int:
         names = ", ".join(filter(None, table.columns)) or f"{len(table.columns)} without names"
         raise ValueError(
             f"{table.name}: which column holds the label? It has {names}. Call it 'label', or "
-            "name it with label_column="
+            f"name it with {option('label_column')}"
         )
     notes += about_guess(table, others[0], "label")
     return others[0]

@@ -18,6 +18,7 @@ from nora.ingest.cells import Words
 from nora.ingest.edge_columns import USUAL, EdgeColumns
 from nora.ingest.numbers import numbers, rewritten
 from nora.ingest.table import Table
+from nora.options import option
 from nora.wording import short
 
 # What a `Type` column of Gephi says is how its edges are drawn.
@@ -149,7 +150,7 @@ def _weights(table: Table, at: int) -> np.ndarray:
     if not values.any():
         raise ValueError(
             f"{table.name}: all weights are 0, so that no edge would count; mend them, or leave them "
-            f"out with ignore={[table.columns[at]]}"
+            f"out with {option('ignore', [table.columns[at]])}"
         )
     return values
 
@@ -159,7 +160,7 @@ def _kinds(table: Table, at: int, notes: list[str]) -> tuple[np.ndarray | None, 
     if names <= DRAWN:
         notes.append(
             f"the column {table.columns[at]!r} of {table.name} says whether edges are directed: not used "
-            "(see directed=True)"
+            f"(see {option('directed', True)})"
         )
         return None, ()
     table.check_filled(at, "type")

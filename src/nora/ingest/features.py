@@ -20,6 +20,7 @@ from nora.ingest.nodes import LABEL, Rows, check_repeats
 from nora.ingest.numbers import numbers, rewritten, unknown
 from nora.ingest.table import Table, canonical, title
 from nora.limits import check_fits
+from nora.options import option
 
 MOST_WORDS, BLOCK = 50, 64
 DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}"
@@ -193,8 +194,8 @@ def _too_wordy(name: str, wordy: list[tuple[str, list[str]]]) -> str:
     listed = [called for called, _ in wordy]
     return (
         f"{name}: {these} cannot become features: {each}; at most {MOST_WORDS} can. Leave "
-        f"{'it' if len(wordy) == 1 else 'them'} out with ignore={listed}, or join rare words under one"
-        + (f"; {AS_DATES}" if dates else "")
+        f"{'it' if len(wordy) == 1 else 'them'} out with {option('ignore', listed)}, or join rare words "
+        "under one" + (f"; {AS_DATES}" if dates else "")
     )
 
 

@@ -12,6 +12,7 @@ import networkx as nx
 import numpy as np
 
 from nora.ingest.table import Table, canonical
+from nora.options import option
 
 # How a node is drawn, and what an earlier run wrote into the graph: no features of the node.
 NO_FEATURES = {
@@ -34,7 +35,8 @@ def graph_tables(
         raise ValueError(f"{name} is empty: it has no edges")
     if graph.is_directed() and not directed:
         notes.append(
-            f"the edges of {name} are directed; they are read as going both ways (see directed=True)"
+            f"the edges of {name} are directed; they are read as going both ways "
+            f"(see {option('directed', True)})"
         )
     ends = [(str(source), str(target)) for source, target in graph.edges()]
     edges = _table(

@@ -26,6 +26,7 @@ from nora.ingest.matrices import edge_frame, feature_frame, is_matrix
 from nora.ingest.nodes import ID, Rows, about, about_guess, id_column, node_table
 from nora.ingest.table import Table, title
 from nora.ingest.text import TITLED
+from nora.options import option
 from nora.registry import nearest
 
 # A column from which so many labels can be told is no feature beside them.
@@ -309,7 +310,7 @@ def _about_nodes(
             if other is not None:
                 notes.append(
                     f"{title(table, other)!r} of {table.name} is used as a feature; if it tells the "
-                    f"label, leave it out with ignore={[title(table, other)]}"
+                    f"label, leave it out with {option('ignore', [title(table, other)])}"
                 )
             if classes is None:
                 classes = labels_of(rows, labelled, len(ids))
@@ -353,7 +354,7 @@ def _settle_clash(
     left_out.discard(at)
     notes.append(
         f"{name!r} of {table.name} is used as a feature, though it is called like a label: the labels are "
-        f"given elsewhere; if it tells them, leave it out with ignore={[name]}"
+        f"given elsewhere; if it tells them, leave it out with {option('ignore', [name])}"
     )
 
 

@@ -25,6 +25,7 @@ from nora.ingest.formats import TABLES, kind_of
 from nora.ingest.text import read_text
 from nora.ingest.wide import FROM_COLUMNS
 from nora.limits import check_fits
+from nora.options import option
 from nora.parquet import read_parquet
 
 # No use in a name, and of harm in a terminal; XML has no place for most of them.
@@ -205,7 +206,7 @@ def _frame_table(frame: pd.DataFrame, name: str, ignore: set[str]) -> Table:
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             raise ValueError(
                 f"{name}: column {column!r} holds values of several types; make them text with "
-                f".astype(str), or leave it out (ignore={[column]})"
+                f".astype(str), or leave it out ({option('ignore', [column])})"
             ) from None
     return _arrow_table(pa.table(columns), name, ignore)
 
@@ -243,7 +244,7 @@ def _check_type(file: str, field: pa.Field) -> None:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ValueError(
             f"{file}: column {field.name!r} holds {field.type}, which is no text and no "
-            f"number; leave it out (ignore={[field.name]})"
+            f"number; leave it out ({option('ignore', [field.name])})"
         ) from None
 
 

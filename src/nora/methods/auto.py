@@ -30,6 +30,7 @@ from nora.engine.prepared import Prepared
 from nora.engine.tally import Tally
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts
+from nora.options import option
 from nora.problem import Problem
 from nora.seeds import shuffled
 from nora.stacklevel import warn
@@ -219,7 +220,7 @@ def _last_resort(problem: Problem, price: str, fits: float) -> Choice:
         few = f"about {int(fits):,} fit" if fits >= 1 else "not even one fits"
         raise ValueError(
             f"nothing fits the budget: {price}. Ask for fewer nodes (nodes=…, {few}), give it the time "
-            "(budget=…), or take method='exact', which takes what it takes"
+            f"(budget=…), or take {option('method', 'exact')}, which takes what it takes"
         )
     return Choice(
         "nora",

@@ -35,6 +35,7 @@ import torch
 from torch import Tensor
 
 from nora.methods import METHODS, MethodFacts
+from nora.options import option
 from nora.problem import Problem
 from nora.problem.message_passing import LayerInputs, message_edges
 from nora.problem.node_index import Graph
@@ -114,7 +115,7 @@ def layer_terms(problem: Problem, weighting: Weighting) -> list[Parts]:
     if not inputs:
         raise ValueError(
             f"the model {type(problem.model).__name__} ran no torch_geometric MessagePassing "
-            "layer, which nora needs; use method='brute'"
+            f"layer, which nora needs; use {option('method', 'brute')}"
         )
     with torch.enable_grad():
         if problem.targets is not None:

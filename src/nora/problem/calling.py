@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import GAE
 
+from nora.options import option
 from nora.problem.task import Task
 from nora.problem.tasks.link_prediction import LinkPrediction, dot_product
 
@@ -89,7 +90,7 @@ class ScoredByModel:
         """There is none to call."""
         raise ValueError(
             "the model scores pairs itself (its forward takes edge_label_index), so that there are no "
-            "rows to decode: use method='exact' or 'brute'"
+            f"rows to decode: use {option('method', 'exact')} or 'brute'"
         )
 
 

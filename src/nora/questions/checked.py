@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nora.engine.prepared import Prepared
+from nora.options import option
 from nora.problem import Problem, Transform, build_problem
 from nora.problem.calling import Forward
 from nora.problem.checks import check_deterministic, check_model
@@ -147,7 +148,9 @@ class Checked:
         index = self._problem.node_index
         asked = self._problem.nodes if nodes is None else index.ids(self.ids(nodes))
         if not asked.numel():
-            raise ValueError("nodes= names no node: give some, or leave it out to ask about all")
+            raise ValueError(
+                f"{option('nodes')} names no node: give some, or leave it out to ask about all"
+            )
         known = None if labels is None else label_tensor(labels, index)
         if uses_model:
             self._check(replace(self._problem, nodes=asked), again)

@@ -16,6 +16,7 @@ from nora.arguments import check_options, path_of
 from nora.engine.prepared import Prepared
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodEntry, Part
+from nora.options import option
 from nora.problem import Problem, Transform
 from nora.problem.calling import Forward
 from nora.problem.fingerprint import fingerprint
@@ -253,7 +254,9 @@ def _choose(
     if begun is not None:
         name, given = begun
         if name not in ("exact", "cauchy", "nora"):
-            raise ValueError(f"{checkpoint} holds scores of {name!r}: ask with method={name!r}")
+            raise ValueError(
+                f"{checkpoint} holds scores of {name!r}: ask with {option('method', name)}"
+            )
         if name != "exact" or given.get("tolerance"):
             warn(f"auto goes on with the estimate {name} {given}", UserWarning)
         given["memory"] = options["memory"]
@@ -270,7 +273,7 @@ def _check_direct(entry: MethodEntry, problem: Problem) -> None:
     if problem.direct and not (entry.facts.exact or entry.facts.chooses):
         raise ValueError(
             f"method {entry.name!r} needs an output per node, but the model scores pairs itself (its "
-            "forward takes edge_label_index): use method='exact' or 'brute', or split it into "
+            f"forward takes edge_label_index): use {option('method', 'exact')} or 'brute', or split it into "
             "encode(x, edge_index) and decode(z, pairs)"
         )
 

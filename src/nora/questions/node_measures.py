@@ -10,6 +10,7 @@ import torch
 
 from nora.engine.changed import Removals
 from nora.methods import METHODS
+from nora.options import option
 from nora.problem.fingerprint import fingerprint
 from nora.problem.measuring import Asked, By
 from nora.problem.node_index import Nodes
@@ -40,8 +41,8 @@ def score_by_measures(
     method = "exact" if method == "auto" else method
     if method not in ("exact", "brute"):
         raise ValueError(
-            f"method {method!r} tells the change of predictions only: for other measures and for by= use "
-            "method='exact' or 'brute'"
+            f"method {method!r} tells the change of predictions only: for other measures and for "
+            f"{option('by')} use {option('method', 'exact')} or 'brute'"
         )
     how = How.given(options, f"method {method!r} with a measure")
     check_spread(executor, method, how.tolerance, how.workers)

@@ -27,6 +27,7 @@ from nora.engine.verification import compare_with
 from nora.files import check_folder, read_json
 from nora.machine import available_memory
 from nora.memory import in_words, parse_bytes
+from nora.options import option
 from nora.problem import Transform
 from nora.problem.calling import Forward
 from nora.problem.fingerprint import fingerprint
@@ -147,7 +148,8 @@ def _check_fits(session: Session, path: Path, memory: int | None) -> None:
     if limit is not None and needs.memory > limit:
         allowed = "is free" if memory is None else "is allowed"
         raise MemoryError(
-            f"preparing needs {needs}, and {in_words(limit)} {allowed}: free some, or say more by memory="
+            f"preparing needs {needs}, and {in_words(limit)} {allowed}: free some, or say more "
+            f"by {option('memory')}"
         )
     there = next(place for place in (path, *path.absolute().parents) if place.exists())
     free = shutil.disk_usage(there).free

@@ -15,6 +15,7 @@ from nora.arguments import check_number, check_seed, check_whole
 from nora.datasets import Dataset, load_dataset
 from nora.ingest.encodings import encoded_from
 from nora.models import MODELS, build_model
+from nora.options import option
 from nora.problem.preserve import seeded
 from nora.training.fits import Selection, Settings, fit_for
 from nora.training.run_split import Split
@@ -80,7 +81,9 @@ def train(
         raise ValueError(f"selection is {selection!r}; it must be 'eval' or 'dropout'")
     _check_kind(model, dataset)
     if task == "node" and (_labels(dataset) is None or dataset.num_classes < 2):
-        raise ValueError(f"dataset {dataset.name!r} has no labels; train with task='link'")
+        raise ValueError(
+            f"dataset {dataset.name!r} has no labels; train with {option('task', 'link')}"
+        )
     dataset, split = _fair(dataset, split or split_of(dataset, task, cycle, seed))
     data = graph_for(dataset, split)
     inputs, width = _channels(dataset, task, sizes)

@@ -30,6 +30,7 @@ from statistics import fmean
 
 from torch import Tensor
 
+from nora.options import option
 from nora.training.auc import roc_auc
 from nora.training.relational_splits import RelationalSplit
 from nora.training.runs import Run
@@ -86,7 +87,7 @@ class Trust:
         return (
             f"the model is too weak for its influences to be trusted: it {self.finding}, and "
             f"{self.reason}. The ranking says what moves this model, not what matters in the data. "
-            f"Better features, more {more}, or another model= or encoding= may help"
+            f"Better features, more {more}, or another {option('model')} or {option('encoding')} may help"
         )
 
 
