@@ -246,7 +246,7 @@ class TestOutput:
         after = text.partition("Next:\n")[2].splitlines()
         assert after[0] == f"  nora explore {out}"
         assert after[1].startswith(f"  nora what-if {out} --remove ")
-        assert after[2] == f"  nora rank {out} --top 100 --certify"
+        assert after[2] == f"  nora top {out} --top 100"
         # They are commands that work as they stand.
         for line in after[1:3]:
             assert run(*shlex.split(line)[1:]).exit_code == 0

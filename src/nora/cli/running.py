@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,6 @@ import typer
 from nora.analysis.checks import check_files, check_models, check_names, check_task
 from nora.analysis.folder import ABOUT, FILES, check_results
 from nora.cli.display import Json, print_json, print_table, records, say
-from nora.cli.flags import flags_of, in_flags
 from nora.outputs import read_from
 from nora.wording import duration
 
@@ -24,7 +22,6 @@ SHOWN = 5
 
 
 def run(
-    context: typer.Context,
     edges: Annotated[
         Path,
         typer.Option(
@@ -185,11 +182,9 @@ def run(
     # From here on torch is needed, which takes seconds to load.
     import nora
 
-    flags = flags_of(context.command)
-
     def tell(text: str) -> None:
         if not json:
-            say(in_flags(text, flags))
+            say(text)
 
     analysis = nora.analyse(
         edges,
@@ -214,11 +209,6 @@ def run(
         epochs=epochs,
         memory=memory,
         tell=tell,
-    )
-    analysis = replace(
-        analysis,
-        notes=tuple(in_flags(note, flags) for note in analysis.notes),
-        warnings=tuple(in_flags(warning, flags) for warning in analysis.warnings),
     )
     tell("Writing the results …")
     analysis.save(folder, force)
@@ -261,4 +251,4 @@ def _finish(analysis: Analysis, folder: Path, as_json: bool) -> None:
     say("\nNext:")
     say(f"  nora explore {place}")
     say(f"  nora what-if {place} --remove {name}")
-    say(f"  nora rank {place} --top 100 --certify")
+    say(f"  nora top {place} --top 100")
