@@ -1,4 +1,4 @@
-"""Options: checked where they are made, keywords in Python, flags in a shell, and named as such in messages."""
+"""Options: checked where they are made; keywords in Python, flags in a shell, and named so in messages."""
 
 from __future__ import annotations
 
