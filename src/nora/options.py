@@ -97,6 +97,11 @@ class Options:
             elif value is not None or one.default is not None:
                 _check(one, value)
 
+    def given(self) -> dict[str, Any]:
+        """The fields that are not at their defaults."""
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}  # type: ignore[arg-type]
+        return {name: value for name, (value, default) in values.items() if value is not default}
+
 
 def _settings(cls: type) -> Iterator[tuple[str, Field[Any]]]:
     return ((key, one) for key, one in vars(cls).items() if isinstance(one, Field) and one.metadata)

@@ -74,6 +74,18 @@ def check_results(folder: Path, force: bool, inputs: Inputs | None = None) -> No
     _try_to_write(folder)
 
 
+def page_title(folder: Path) -> str | None:
+    """What the data are called, by the folder's name where that says something.
+
+    >>> page_title(Path("trade-influence")), page_title(Path("results"))
+    ('trade', None)
+    """
+    name = folder.absolute().name.removesuffix("-influence")
+    if name.lower() in ("edges", "graph", "nora", "out", "output", "result", "results"):
+        return None
+    return name
+
+
 def _try_to_write(folder: Path) -> None:
     """Raise when a folder cannot be made there, before hours of work show it; leave nothing."""
     parent = folder.absolute().parent

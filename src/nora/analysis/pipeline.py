@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from nora.analysis.asking import removals_of_page
 from nora.analysis.checks import check_files, check_models, check_task
 from nora.analysis.forecast import Forecast, forecast, ranking_seconds
 from nora.analysis.model_choice import ModelChoice, choose_model
@@ -33,7 +34,6 @@ from nora.options import option
 from nora.questions.each import effects_of_each
 from nora.questions.influence import bind_options
 from nora.questions.refine import refined
-from nora.report.subject import removals_of_page
 from nora.results.exactness import method_name
 from nora.training.train import train
 from nora.training.trust import assess
