@@ -64,6 +64,7 @@ def setting(
     most: float | None = None,
     choices: Sequence[str] = (),
     shown: str | None = None,
+    commas: bool = False,
 ) -> Any:
     """A field of options.
 
@@ -74,10 +75,9 @@ def setting(
         least, most: Bounds of a number.
         choices: The values that it takes.
         shown: The default in words.
+        commas: Whether a shell may give several at once, with commas.
     """
-    facts = dict(
-        text=text, metavar=metavar, least=least, most=most, choices=tuple(choices), shown=shown
-    )
+    facts = {key: value for key, value in locals().items() if key != "default"}
     return field(default=default, metadata=facts)
 
 
@@ -113,7 +113,7 @@ def _check(one: Field[Any], value: Any) -> None:
         expected = " or ".join(map(repr, choices))
         raise ValueError(f"got {option(one.name, value)}; it must be {expected}")
     if one.name == "seed":
-        check_seed(value)
+        return check_seed(value)
     if least is None and most is None:
         return
     if isinstance(one.default, float):

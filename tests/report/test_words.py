@@ -194,8 +194,8 @@ def test_a_page_of_an_analysis_or_a_session_is_that_of_its_parts(run: Any, tmp_p
     options = ReportOptions(names=run.dataset.node_names, effects=3, edges=0)
     same = write_report(tmp_path / "c.html", session, scores=scores, options=options)
     assert told(same) == told(parts)
-    with pytest.raises(TypeError, match=r"write_report has no option 'efects'\. Did you mean 'eff"):
-        write_report(tmp_path / "d.html", session, efects=3)
+    with pytest.raises(TypeError, match=r"write_report has no option 'effect'\. Did you mean 'eff"):
+        write_report(tmp_path / "d.html", session, effect=3)
 
 
 def test_what_an_analysis_shows_is_asked_once(

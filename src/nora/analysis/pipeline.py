@@ -8,66 +8,56 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from nora.analysis.asking import removals_of_page
-from nora.analysis.checks import check_files, check_models, check_task
+from nora.analysis.checks import check_files
 from nora.analysis.forecast import Forecast, forecast, ranking_seconds
 from nora.analysis.model_choice import ModelChoice, choose_model
-from nora.analysis.repeats import repeated
+from nora.analysis.options import AskOptions, ExecOptions, ReadOptions, TrainOptions
+from nora.analysis.repeats import First, repeated
 from nora.analysis.result import Analysis
 from nora.analysis.stages import Stages
 from nora.analysis.summary import model_notes, summarise_graph
-from nora.arguments import check_seed, check_whole
+from nora.datasets import Dataset
 from nora.ingest import Reading, read_graph
 from nora.ingest.reading import Source
 from nora.limits import memory_limit
 from nora.machine import available_memory, held_memory, release_memory
 from nora.memory import in_words, parse_bytes
 from nora.methods import METHODS
-from nora.models import MODELS
-from nora.options import option
+from nora.options import option, takes_options
 from nora.questions.each import effects_of_each
 from nora.questions.influence import bind_options
 from nora.questions.refine import refined
+from nora.questions.session import Session
 from nora.results.exactness import method_name
+from nora.results.influence import Influence
+from nora.results.stability import Stability
+from nora.stacklevel import warn
+from nora.training.runs import Run
 from nora.training.train import train
-from nora.training.trust import assess
+from nora.training.trust import Trust, assess
 
 FEWEST_LABELLED, MEGABYTE = 5, 1e6
 MUCH, LEAST_ROOM = 1_500_000_000, 100_000_000
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
+@takes_options
 def analyse(
     edges: Source,
     features: Source | None = None,
     labels: Source | None = None,
     *,
-    model: str | None = None,
-    models: str | Sequence[str] = (),
-    repeats: int = 1,
-    task: str | None = None,
-    directed: bool = False,
-    encoding: str = "auto",
-    ignore: str | Sequence[str] = (),
-    label_column: str | None = None,
-    source_column: str | None = None,
-    target_column: str | None = None,
-    weight_column: str | None = None,
-    type_column: str | None = None,
-    method: str = "auto",
-    also: str | Sequence[str] = (),
-    top: int = 10,
-    seed: int = 0,
-    epochs: int = 200,
-    memory: str | int | None = None,
-    progress: bool = True,
-    tell: Callable[[str], None] | None = None,
+    reading: ReadOptions = ReadOptions(),
+    training: TrainOptions = TrainOptions(),
+    asking: AskOptions = AskOptions(),
+    execution: ExecOptions = ExecOptions(),
 ) -> Analysis:
     """Rank the nodes of your own graph: read it, train a model, score every removal.
 
@@ -80,30 +70,10 @@ def analyse(
             `weight` and `type`; or a `.graphml` or `.gexf` file. See `nora.read_graph`.
         features: What is known of each node: `id`, then one column each.
         labels: The classes to predict: `id`, `label`; blank is unknown.
-        model: A name from `nora models`; by default, and for `auto`, `rgcn` for typed edges where that
-            fits, else `gcn`: the choice is told with its reason.
-        models: Several architectures in place of `model`: the first is told of, the others are compared.
-        repeats: How many models of each architecture are trained, with seeds that follow `seed`. With more
-            than one model, `Analysis.stability` tells how far the ranking holds for the others.
-        task: `node` (predict labels) or `link` (predict edges); by default `node` if there are labels.
-        directed: Edges go from source to target only.
-        encoding: Features for nodes without any: `auto`, `degree`, `onehot`, `random`, `random-walk`,
-            or several joined by `+`.
-        ignore: Columns to leave out.
-        label_column: The column of `labels` or `features`, or the node attribute, to predict.
-        source_column: The column of `edges` that holds the source, where it is not called so; with
-            `target_column`.
-        target_column: The column of `edges` that holds the target.
-        weight_column: The column of `edges` that holds the weight.
-        type_column: The column of `edges` that holds the type.
-        method: A name from `nora methods`.
-        also: Other methods to compare with.
-        top: Of how many of the first nodes the effects are kept.
-        seed: The same seed gives the same results.
-        epochs: Most passes in training.
-        memory: The most it may take, e.g. `"4GB"`; what would take more is refused before it starts.
-        progress: Show progress bars.
-        tell: Called with each message on the way; by default they go to the logger `nora.analysis`.
+        reading, training, asking, execution: Options in groups, see `nora.analysis.options`. Each of their
+            fields is also a keyword: `directed=`, `encoding=`, `ignore=`, `label_column=`, `source_column=`,
+            `target_column=`, `weight_column=`, `type_column=`; `model=`, `models=`, `repeats=`, `task=`,
+            `seed=`, `epochs=`; `method=`, `also=`, `top=`; `memory=`, `progress=`, `tell=`.
 
     Returns:
         Everything that was found; `.top(k)` for the first nodes, `.save(folder)` for the files.
@@ -114,122 +84,32 @@ def analyse(
         >>> analysis.graph.nodes, len(analysis.effects), analysis.run.task.name
         (7, 2, 'link')
     """
-    tell = tell or (lambda text: log.info(text.strip()))
-    ignore, also, models = _several(ignore), _several(also), _several(models)
-    check_task(task)
-    check_seed(seed)
-    check_whole("epochs", epochs, 1)
     given = {"edges": edges, "features": features, "labels": labels}
     check_files(**given)
-    _check_methods(method, also)
-    check_models(model, models)
-    check_whole("repeats", repeats, 1)
-    for name in (model, *models):
-        if name not in (None, "auto"):
-            MODELS[name]
-    check_whole("top", top, 1)
-
-    stages, cautions = Stages(progress), []
-    size = sum(_bytes(one) for one in given.values()) / MEGABYTE
-    with stages.shown("reading", size or None) as advance, memory_limit(memory):
-        reading = read_graph(
-            edges,
-            features,
-            labels,
-            directed=directed,
-            encoding=encoding,
-            ignore=ignore,
-            label_column=label_column,
-            source_column=source_column,
-            target_column=target_column,
-            weight_column=weight_column,
-            type_column=type_column,
-            advance=lambda count: advance(count / MEGABYTE),
-        )
-        inputs = tuple(_identity(role, one) for role, one in given.items() if one is not None)
-    task = _task(reading, task)
-    choices = [choose_model(name, reading.dataset) for name in models or (model,)]
-    chosen = choices[0]
-    model = chosen.name
-    graph = summarise_graph(reading, directed)
-    tell(f"Read {'edges' if isinstance(edges, pd.DataFrame) else Path(edges).name}: {graph}.")
-    for note in reading.notes:
-        tell(f"  · {note}")
-    if chosen.reason:
-        tell(f"  · model {model}: {chosen.reason}")
-    expected = forecast(
-        reading.dataset.data,
-        model,
-        epochs,
-        reading.dataset.num_classes or 64,
-        chosen.sizes.get("num_bases"),
-    )
-    _check_memory(expected, memory)
-    many = repeats * len(choices)
-    if expected.long:
-        tell(f"\nThis will take {expected}{f', {many} times' if many > 1 else ''}.")
-
-    with stages.measured("training"):
-        run = train(
-            model,
-            reading.dataset,
-            task,
-            seed=seed,
-            epochs=epochs,
-            progress=progress,
-            **chosen.sizes,
-        )
+    _check_methods(asking)
+    log = _Log(execution.tell, Stages(execution.progress))
+    read, inputs = _read(given, reading, execution, log)
+    task = _task(read, training.task)
+    choices = [choose_model(name, read.dataset) for name in training.models or (training.model,)]
+    graph = summarise_graph(read, reading.directed)
+    log.tell(f"Read {'edges' if isinstance(edges, pd.DataFrame) else Path(edges).name}: {graph}.")
+    log.note(*read.notes)
+    many = training.repeats * len(choices)
+    _foresee(read, choices[0], training.epochs, execution.memory, many, log)
+    run = _train(read, choices[0], task, training, log)
     run = replace(run, inputs=inputs)
-    notes = (*reading.notes, *_about_choice(chosen), *model_notes(run, bool(chosen.reason)))
-    shown = len(reading.notes) + len(_about_choice(chosen))
-    for note in notes[shown:]:
-        tell(f"  · {note}")
-    trust = assess(run)
-    tell(f"\nThe model ({model}) {trust.finding}.")
-    if trust.weak:
-        cautions.append(trust.caution)
-        warnings.warn(cautions[0], UserWarning, stacklevel=2)
-
+    trust = _assess(run, log)
     session = run.session()
-    # The page asks again what each removal changes: the engine is prepared once, for both.
-    session.prepared.expect(session.num_nodes + removals_of_page(session))
-    with stages.measured("ranking"), _kept(cautions):
-        room = _room(method, memory, stages.seconds["training"])
-        found = session.influence(method, progress=progress, **room)
-        release_memory()  # full passes come next, which take most
-        scores = refined(session, found, least=top, progress=progress)
-    if "auto" in scores.details:
-        tell(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
-    with stages.measured("other methods"), _kept(cautions):
-        others = tuple(session.influence(name, progress=progress) for name in also)
+    room, scores, others = _ask(session, asking, execution.memory, log)
     stability = None
     if many > 1:
-        tell(
-            f"\nTraining {many - 1} other model{'s' * (many > 2)}, to see whether the ranking holds:"
+        method = (asking.method, room)
+        stability = _repeat(
+            run, trust, scores, read.dataset, choices, training, asking.top, method, log
         )
-        with stages.measured("other models"), _kept(cautions):
-            stability = repeated(
-                run,
-                trust,
-                scores,
-                reading.dataset,
-                choices,
-                repeats,
-                top,
-                method=method,
-                options=room,
-                epochs=epochs,
-                progress=progress,
-                tell=tell,
-            )
-        tell(stability.finding)
-        if stability.caution:
-            cautions.append(stability.caution)
-            warnings.warn(stability.caution, UserWarning, stacklevel=2)
-    first = scores.top(top)["node"].tolist()
-    effects = []
-    with stages.shown("effects", len(first)) as advance:
-        for effect in effects_of_each(session, first):
+    with log.stages.shown("effects", min(asking.top, len(scores))) as advance:
+        effects = []
+        for effect in effects_of_each(session, scores.top(asking.top)["node"].tolist()):
             effects.append(effect)
             advance(1)
     return Analysis(
@@ -241,32 +121,163 @@ def analyse(
         effects=tuple(effects),
         trust=trust,
         stability=stability,
-        notes=notes,
-        warnings=tuple(cautions),
+        notes=tuple(log.notes),
+        warnings=tuple(log.cautions),
         options={
             "task": task,
-            "model": model,
+            "model": choices[0].name,
             "models": [one.name for one in choices],
-            "repeats": repeats,
-            "directed": directed,
-            "encoding": reading.encoding,
-            "ignore": ignore,
-            "label_column": label_column,
-            "method": method,
-            "also": also,
-            "top": top,
-            "epochs": epochs,
-            "memory": memory,
+            "repeats": training.repeats,
+            "directed": reading.directed,
+            "encoding": read.encoding,
+            "ignore": reading.ignore,
+            "label_column": reading.label_column,
+            "method": asking.method,
+            "also": asking.also,
+            "top": asking.top,
+            "epochs": training.epochs,
+            "memory": execution.memory,
         },
         inputs=inputs,
-        seconds=stages.seconds,
-        memory=stages.memory,
-        computing=stages.computing,
+        seconds=log.stages.seconds,
+        memory=log.stages.memory,
+        computing=log.stages.computing,
     )
 
 
-def _about_choice(chosen: ModelChoice) -> tuple[str, ...]:
-    return (f"model {chosen.name}: {chosen.reason}",) if chosen.reason else ()
+class _Log:
+    """What is noted on the way: remarks, cautions, the time of every stage."""
+
+    def __init__(self, tell: Callable[[str], None] | None, stages: Stages) -> None:
+        self.tell = tell or (lambda text: logger.info(text.strip()))
+        self.stages = stages
+        self.notes: list[str] = []
+        self.cautions: list[str] = []
+
+    def note(self, *texts: str) -> None:
+        """Keep remarks, and show them."""
+        self.notes += texts
+        for text in texts:
+            self.tell(f"  · {text}")
+
+    def caution(self, text: str) -> None:
+        """Keep what a reader must know first, and warn of it."""
+        self.cautions.append(text)
+        warn(text, UserWarning)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Measure a stage, and keep its warnings; they are shown all the same."""
+        with self.stages.measured(name), warnings.catch_warnings(record=True) as caught:
+            yield
+        for one in caught:
+            warnings.warn(one.message, one.category, stacklevel=3)
+            if issubclass(one.category, UserWarning) and str(one.message) not in self.cautions:
+                self.cautions.append(str(one.message))
+
+
+def _read(
+    given: dict[str, Any], options: ReadOptions, execution: ExecOptions, log: _Log
+) -> tuple[Reading, tuple[dict[str, Any], ...]]:
+    """The graph, and what identifies its files."""
+    size = sum(_bytes(one) for one in given.values()) / MEGABYTE
+    with log.stages.shown("reading", size or None) as advance, memory_limit(execution.memory):
+        reading = read_graph(
+            **given,
+            **{one.name: getattr(options, one.name) for one in fields(options)},
+            advance=lambda count: advance(count / MEGABYTE),
+        )
+        return reading, tuple(
+            _identity(role, one) for role, one in given.items() if one is not None
+        )
+
+
+def _foresee(
+    reading: Reading,
+    chosen: ModelChoice,
+    epochs: int,
+    memory: str | int | None,
+    many: int,
+    log: _Log,
+) -> None:
+    """Tell what training will take, where it is long; raise where that is too much."""
+    if chosen.reason:
+        log.note(f"model {chosen.name}: {chosen.reason}")
+    dataset = reading.dataset
+    shared = chosen.sizes.get("num_bases")
+    expected = forecast(dataset.data, chosen.name, epochs, dataset.num_classes or 64, shared)
+    _check_memory(expected, memory)
+    if expected.long:
+        log.tell(f"\nThis will take {expected}{f', {many} times' if many > 1 else ''}.")
+
+
+def _train(
+    reading: Reading, chosen: ModelChoice, task: str, options: TrainOptions, log: _Log
+) -> Run:
+    with log.stages.measured("training"):
+        run = train(
+            chosen.name,
+            reading.dataset,
+            task,
+            seed=options.seed,
+            epochs=options.epochs,
+            progress=log.stages.progress,
+            **chosen.sizes,
+        )
+    log.note(*model_notes(run, bool(chosen.reason)))
+    return run
+
+
+def _assess(run: Run, log: _Log) -> Trust:
+    trust = assess(run)
+    log.tell(f"\nThe model ({run.architecture['name']}) {trust.finding}.")
+    if trust.weak:
+        log.caution(trust.caution)
+    return trust
+
+
+def _ask(
+    session: Session, asking: AskOptions, memory: str | int | None, log: _Log
+) -> tuple[dict[str, Any], Influence, tuple[Influence, ...]]:
+    """What a method may take, every node's influence, and that by other methods."""
+    # The page asks again what each removal changes: the engine is prepared once, for both.
+    session.prepared.expect(session.num_nodes + removals_of_page(session))
+    progress = log.stages.progress
+    with log.stage("ranking"):
+        room = _room(asking.method, memory, log.stages.seconds["training"])
+        found = session.influence(asking.method, progress=progress, **room)
+        release_memory()  # full passes come next, which take most
+        scores = refined(session, found, least=asking.top, progress=progress)
+    if "auto" in scores.details:
+        log.tell(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
+    with log.stage("other methods"):
+        others = tuple(session.influence(name, progress=progress) for name in asking.also)
+    return room, scores, others
+
+
+def _repeat(
+    run: Run,
+    trust: Trust,
+    scores: Influence,
+    dataset: Dataset,
+    choices: Sequence[ModelChoice],
+    training: TrainOptions,
+    top: int,
+    method: tuple[str, dict[str, Any]],
+    log: _Log,
+) -> Stability:
+    """How far the ranking holds for other seeds and architectures."""
+    many = training.repeats * len(choices)
+    log.tell(
+        f"\nTraining {many - 1} other model{'s' * (many > 2)}, to see whether the ranking holds:"
+    )
+    with log.stage("other models"):
+        first = First(run, trust, scores, dataset)
+        stability = repeated(first, choices, training, top, method, log.stages.progress, log.tell)
+    log.tell(stability.finding)
+    if stability.caution:
+        log.caution(stability.caution)
+    return stability
 
 
 def _check_memory(expected: Forecast, memory: str | int | None) -> None:
@@ -304,27 +315,14 @@ def _bytes(source: Source | None) -> int:
     return path.stat().st_size if path is not None and path.is_file() else 0
 
 
-def _several(given: str | Sequence[str]) -> tuple[str, ...]:
-    """One name or several, as several.
-
-    >>> _several("bio"), _several(["bio", "url"])
-    (('bio',), ('bio', 'url'))
-    """
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _check_methods(method: str, also: Sequence[str]) -> None:
-    for name in (method, *also):
+def _check_methods(asking: AskOptions) -> None:
+    for name in (asking.method, *asking.also):
         bind_options(METHODS[name], {})
         if METHODS[name].facts.labels == "required":
             raise ValueError(
                 f"method {name!r} learns from known influences, which there are none of yet; save the "
                 "run that comes of this, and see nora.tune"
             )
-    if len({method, *also}) < 1 + len(also):
-        raise ValueError(
-            f"{option('also')} names a method twice, or the one that {option('method')} names"
-        )
 
 
 def _identity(role: str, source: Source) -> dict[str, Any]:
@@ -367,14 +365,3 @@ def _task(reading: Reading, task: str | None) -> str:
             f"{FEWEST_LABELLED} are needed to train and test{strangers}"
         )
     return task
-
-
-@contextmanager
-def _kept(cautions: list[str]) -> Iterator[None]:
-    """Keep warnings for the report, and show them all the same."""
-    with warnings.catch_warnings(record=True) as caught:
-        yield
-    for one in caught:
-        warnings.warn(one.message, one.category, stacklevel=2)
-        if issubclass(one.category, UserWarning) and str(one.message) not in cautions:
-            cautions.append(str(one.message))

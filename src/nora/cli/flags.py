@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import Field, fields
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -32,16 +32,37 @@ def with_flags(command: Callable[..., None]) -> Callable[..., None]:
     for one in inspect.signature(command, eval_str=True).parameters.values():
         flags = _flags(groups[one.name]) if one.name in groups else (one,)
         parameters += [flag.replace(kind=inspect.Parameter.KEYWORD_ONLY) for flag in flags]
-    called = takes_options(command)
+    commas = {
+        one.name
+        for given in groups.values()
+        for one in fields(given)  # type: ignore[arg-type]  # options are dataclasses
+        if one.metadata.get("commas")
+    }
+    made = takes_options(command)
+
+    def called(**given: Any) -> None:
+        made(**{key: _parted(value) if key in commas else value for key, value in given.items()})
+
+    called.__name__, called.__doc__ = command.__name__, command.__doc__
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {}
     return called
 
 
+def _parted(texts: list[str] | None) -> list[str]:
+    """Names, of which each text may hold several.
+
+    >>> _parted(["gcn, sage", "gat"])
+    ['gcn', 'sage', 'gat']
+    """
+    return [part.strip() for text in texts or () for part in text.split(",") if part.strip()]
+
+
 def _flags(given: Options) -> Iterator[inspect.Parameter]:
     types = get_type_hints(type(given))
     for one in fields(given):  # type: ignore[arg-type]  # options are dataclasses
-        yield _flag(one, types[one.name])
+        if one.metadata:
+            yield _flag(one, types[one.name])
 
 
 def _flag(one: Field[Any], kind: Any) -> inspect.Parameter:
@@ -50,6 +71,8 @@ def _flag(one: Field[Any], kind: Any) -> inspect.Parameter:
     default = one.default
     if kind == tuple[str, ...]:
         kind, default = list[str] | None, None
+    elif str in get_args(kind):  # whatever else Python takes, a shell gives text
+        kind = str | None
     about = typer.Option(
         *names,
         help=facts["text"],

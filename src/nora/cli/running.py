@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.analysis.checks import check_files, check_models, check_names, check_task
+from nora.analysis.checks import check_files
 from nora.analysis.folder import ABOUT, FILES, check_results
+from nora.analysis.options import AskOptions, ExecOptions, ReadOptions, TrainOptions
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.outputs import read_from
 from nora.wording import duration
@@ -41,97 +43,13 @@ def run(
         Path | None,
         typer.Option(readable=False, help="The classes to predict: id,label; blank is unknown."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A name from 'nora models'.", show_default="auto: rgcn for typed edges, else gcn"
-        ),
-    ] = None,
-    models: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Several, with commas: the first is told of, and compared with the others.",
-        ),
-    ] = None,
-    repeats: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Train so many models of each kind, to see whether the ranking holds.",
-        ),
-    ] = 1,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            metavar="node|link",
-            help="node: predict labels. link: predict edges.",
-            show_default="node if there are labels",
-        ),
-    ] = None,
+    training: TrainOptions = TrainOptions(),
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results.", show_default="EDGES-influence")
     ] = None,
-    directed: Annotated[
-        bool, typer.Option("--directed", help="Edges go from source to target only.")
-    ] = False,
-    encoding: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Features for nodes without any: auto, degree, onehot, random, random-walk, or "
-            "several joined by +.",
-        ),
-    ] = "auto",
-    ignore: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMNS", help="Leave these columns out: names, parted by commas."),
-    ] = None,
-    label_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The column of --labels or --features, or the node attribute, to predict.",
-            show_default="label or class",
-        ),
-    ] = None,
-    source_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The column of --edges with the source; with --target-column.",
-            show_default="source",
-        ),
-    ] = None,
-    target_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="... with the target.", show_default="target"),
-    ] = None,
-    weight_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="... with the weight.", show_default="weight"),
-    ] = None,
-    type_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="... with the type of the edge.", show_default="type"),
-    ] = None,
-    method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "auto",
-    also: Annotated[
-        list[str] | None,
-        typer.Option(metavar="METHOD", help="Compare with this method; repeatable."),
-    ] = None,
-    top: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Write the effects of the first N nodes.")
-    ] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same results.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1, metavar="N", help="Most passes in training.")] = 200,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="The most it may take, e.g. 4GB; what needs more is refused."
-        ),
-    ] = None,
+    reading: ReadOptions = ReadOptions(),
+    asking: AskOptions = AskOptions(),
+    execution: ExecOptions = ExecOptions(),
     force: Annotated[bool, typer.Option("--force", help="Replace earlier results.")] = False,
     json: Json = False,
 ) -> None:
@@ -171,11 +89,6 @@ def run(
     # edges.csv.gz has two endings.
     name = edges.name if edges.is_dir() else edges.name.removesuffix(".gz").rsplit(".", 1)[0]
     folder = out or Path(f"{name}-influence")
-    check_task(task)
-    kinds = [name.strip() for name in (models or "").split(",") if name.strip()]
-    check_models(model, kinds)
-    for kind in (model, *kinds):
-        check_names(kind, (method, *(also or ())))
     # typer, too, could ask whether files are readable (`readable=True`), but not say why they are not.
     check_files(edges, features, labels)
     check_results(folder, force, read_from(edges, features, labels))
@@ -190,25 +103,10 @@ def run(
         edges,
         features,
         labels,
-        model=model,
-        models=kinds,
-        repeats=repeats,
-        task=task,
-        directed=directed,
-        encoding=encoding,
-        ignore=[name.strip() for name in (ignore or "").split(",") if name.strip()],
-        label_column=label_column,
-        source_column=source_column,
-        target_column=target_column,
-        weight_column=weight_column,
-        type_column=type_column,
-        method=method,
-        also=also or (),
-        top=top,
-        seed=seed,
-        epochs=epochs,
-        memory=memory,
-        tell=tell,
+        reading=reading,
+        training=training,
+        asking=asking,
+        execution=replace(execution, tell=tell),
     )
     tell("Writing the results …")
     analysis.save(folder, force)
