@@ -116,7 +116,7 @@ def _check(one: Field[Any], value: Any) -> None:
         return check_seed(value)
     if least is None and most is None:
         return
-    if isinstance(one.default, float):
+    if "float" in str(one.type):
         check_number(one.name, value, least, most)
     else:
         check_whole(one.name, value, least, most)

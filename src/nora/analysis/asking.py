@@ -32,11 +32,14 @@ MOST_EFFECTS = 4000
 
 def removals_of_page(session: Session, options: ReportOptions = ReportOptions()) -> int:
     """How many removals a page asks for at most: for effects, for fragile nodes, for edges."""
-    most = MOST_EFFECTS if options.effects is None else options.effects
-    for_effects = min(session.num_nodes, most)
+    for_effects = min(session.num_nodes, _most_effects(options))
     for_fragile = session.num_nodes if session.task.predicts == "classes" else 0
     every = session.every_edge[None].size(1) if options.edges else 0
     return 1 + for_effects + for_fragile + every
+
+
+def _most_effects(options: ReportOptions) -> int:
+    return MOST_EFFECTS if options.effects is None else options.effects
 
 
 def gather(
@@ -53,6 +56,7 @@ def gather(
     if graph.num_nodes != num_nodes:
         raise ValueError(f"graph has {graph.num_nodes} nodes, data has {num_nodes}")
     given = _check_scores(scores, session.task, num_nodes)
+    names = _names(options.names, given[0])
     session.prepared.expect(removals_of_page(session, options))
     least = LEAST if options.effects is None else max(options.effects, 1)
     main = refined(session, given[0], least=least, progress=progress)
@@ -63,17 +67,13 @@ def gather(
     ranked = main.sort()["node"].to_numpy()
     # Every node whose effect is shown is ranked by it.
     shown = ranked if main.method in YARDSTICKS or not exact.any() else ranked[exact[ranked]]
-    first = shown[: MOST_EFFECTS if options.effects is None else options.effects].tolist()
+    first = shown[: _most_effects(options)].tolist()
     # One removal is asked for in any case: its `before` are the model's predictions.
     asked = session.what_if(int(ranked[0]))
     before = asked.before.detach().cpu()
     labels = _labels(data, options.labels, num_nodes)
-    names = main.names if options.names is None else tuple(map(str, options.names))
-    if names is not None and len(names) != num_nodes:
-        raise ValueError(f"{len(names)} names for {num_nodes} nodes")
-    num_classes = before.size(1) if main.task == "node" else 0
-    if labels is not None:
-        num_classes = max(num_classes, int(labels.max()) + 1)
+    of_model = before.size(1) if main.task == "node" else 0
+    num_classes = max(of_model, 0 if labels is None else int(labels.max()) + 1)
     influence = main.scores.detach().cpu().double().numpy()
     in_any_case = LEAST if options.effects is None else len(first)
     return Subject(
@@ -159,6 +159,13 @@ def _labels(data: Data, labels: Tensor | Sequence[int] | None, num_nodes: int) -
         )
     found = known.long().clamp(min=-1).numpy()
     return found if (found >= 0).any() else None
+
+
+def _names(given: Sequence[str] | None, scores: Influence) -> tuple[str, ...] | None:
+    names = scores.names if given is None else tuple(map(str, given))
+    if names is not None and len(names) != len(scores):
+        raise ValueError(f"{len(names)} names for {len(scores)} nodes")
+    return names
 
 
 def _class_names(given: Sequence[str] | None, num_classes: int) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +70,12 @@ def analyse(
             `weight` and `type`; or a `.graphml` or `.gexf` file. See `nora.read_graph`.
         features: What is known of each node: `id`, then one column each.
         labels: The classes to predict: `id`, `label`; blank is unknown.
-        reading, training, asking, execution: Options in groups, see `nora.analysis.options`. Each of their
-            fields is also a keyword: `directed=`, `encoding=`, `ignore=`, `label_column=`, `source_column=`,
-            `target_column=`, `weight_column=`, `type_column=`; `model=`, `models=`, `repeats=`, `task=`,
-            `seed=`, `epochs=`; `method=`, `also=`, `top=`; `memory=`, `progress=`, `tell=`.
+        reading: How files are read. Each field of these four groups of options (`nora.analysis.options`) is
+            also a keyword; here `directed=`, `encoding=`, `ignore=`, `label_column=`, `source_column=`,
+            `target_column=`, `weight_column=`, `type_column=`.
+        training: Which models are trained: `model=`, `models=`, `repeats=`, `task=`, `seed=`, `epochs=`.
+        asking: What is asked about them: `method=`, `also=`, `top=`.
+        execution: How the work is done: `memory=`, `progress=`, `tell=`.
 
     Returns:
         Everything that was found; `.top(k)` for the first nodes, `.save(folder)` for the files.
@@ -124,18 +126,13 @@ def analyse(
         notes=tuple(log.notes),
         warnings=tuple(log.cautions),
         options={
+            **asdict(reading),
+            **asdict(training),
+            **asdict(asking),
+            "encoding": read.encoding,
             "task": task,
             "model": choices[0].name,
             "models": [one.name for one in choices],
-            "repeats": training.repeats,
-            "directed": reading.directed,
-            "encoding": read.encoding,
-            "ignore": reading.ignore,
-            "label_column": reading.label_column,
-            "method": asking.method,
-            "also": asking.also,
-            "top": asking.top,
-            "epochs": training.epochs,
             "memory": execution.memory,
         },
         inputs=inputs,
@@ -184,7 +181,7 @@ def _read(
     with log.stages.shown("reading", size or None) as advance, memory_limit(execution.memory):
         reading = read_graph(
             **given,
-            **{one.name: getattr(options, one.name) for one in fields(options)},
+            **asdict(options),
             advance=lambda count: advance(count / MEGABYTE),
         )
         return reading, tuple(
