@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # And they share few cores: threads that wait for others sleep.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test pytest lint setup docs linkcheck dist matrix coverage bench fuzz soak clean
+.PHONY: demo test pytest lint setup tables docs linkcheck dist matrix coverage bench fuzz soak clean
 
 demo: setup
 	$(BIN)/nora demo --force
@@ -35,6 +35,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $(READY)
+
+# What 'nora methods', 'models', 'datasets' and 'reproduce list' list without torch.
+tables: setup
+	$(BIN)/python .ci/tables.py
 
 # Open site/index.html afterwards.
 docs: setup

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,8 @@ from nora.experiments import RECIPES
 from nora.methods import METHODS, MethodFacts
 from nora.model import Problem
 from nora.models import MODELS
-from nora.registry import NoFacts, Registry
-from nora.told_in_source import told_members
+from nora.registry import TABLE, NoFacts, Registry
+from nora.strict_json import json_text
 
 
 @pytest.mark.parametrize(
@@ -70,31 +72,36 @@ def test_families_list_their_members_in_order(family: object) -> None:
 
 
 @pytest.mark.parametrize("family", [METHODS, MODELS, DATASETS, RECIPES], ids=lambda one: one.kind)
-def test_what_sources_tell_is_what_is_registered(family: Any) -> None:
-    read = told_members(family.package)
-    assert sorted(read) == [entry.name for entry in family]
-    for entry in family:
-        summary, facts = read[entry.name]
-        assert (summary, family.facts if facts is None else facts) == (entry.summary, entry.facts)
+def test_the_table_that_is_listed_is_what_is_registered(family: Any) -> None:
+    table = (resources.files(family.package) / TABLE).read_text(encoding="utf-8")
+    assert table == json_text(family.members()) + "\n", "run 'make tables'"
 
 
-def test_a_member_that_is_not_plainly_written_is_imported_and_listed(
+def test_a_member_that_is_not_in_the_table_yet_is_known_by_its_file(
     family: Registry[Any, NoFacts], tmp_path: Path
 ) -> None:
-    (tmp_path / "relatives" / "cousins.py").write_text(
+    (tmp_path / "relatives" / "half_aunt.py").write_text(
         "from relatives import FAMILY\n"
-        "for name in ('first-cousin', 'second-cousin'):\n"
-        "    FAMILY.register(name, 'one of many')(lambda: 'ours')\n"
+        "@FAMILY.register('half-aunt', 'one of us')\n"
+        "def half_aunt(): return 'half'\n"
     )
-    names = [told.name for told in family.told()]
-    assert names == ["aunt", "first-cousin", "great-uncle", "second-cousin"]
+    family.check("half-aunt")
+    assert family["half-aunt"].value() == "half"
+
+
+def test_a_family_without_a_table_is_imported_and_listed(
+    family: Registry[Any, NoFacts], tmp_path: Path
+) -> None:
+    (tmp_path / "relatives" / TABLE).unlink()
+    assert family.names() == ["aunt", "great-uncle"]
+    assert sorted(imported()) == ["aunt", "great_uncle"]
 
 
 def test_ones_own_members_are_listed_and_known_without_an_import(
     family: Registry[Any, NoFacts],
 ) -> None:
     family.register("cousin", "mine", override=True)(mine)
-    assert [told.name for told in family.told()] == ["aunt", "cousin", "great-uncle"]
+    assert family.names() == ["aunt", "cousin", "great-uncle"]
     with pytest.raises(ValueError, match=r"unknown relative 'ant'\. Did you mean 'aunt'\? Known: "):
         family.check("ant")
     assert imported() == []
@@ -151,6 +158,8 @@ def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry
             f"@FAMILY.register({name.replace('_', '-')!r}, 'one of us')\n"
             f"def {name}(): return 'ours'\n"
         )
+    rows = [{"name": name, "summary": "one of us"} for name in ("aunt", "great-uncle")]
+    (package / TABLE).write_text(json.dumps(rows))
     monkeypatch.syspath_prepend(str(tmp_path))
     yield importlib.import_module("relatives").FAMILY
     for name in [name for name in sys.modules if name.partition(".")[0] == "relatives"]:

@@ -33,7 +33,7 @@ SHADES = {
 def layers() -> list[list[str]]:
     """The layers from the top; the last are several small modules."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (contract,) = project["tool"]["importlinter"]["contracts"]
+    contract = project["tool"]["importlinter"]["contracts"][0]  # of layers
     return [layer.split(" | ") for layer in contract["layers"]]
 
 

@@ -23,6 +23,7 @@ if "torch" not in sys.modules:
 
 if TYPE_CHECKING:
     from nora.analysis import Analysis, analyse
+    from nora.analysis.reporting import write_report
     from nora.datasets import load_dataset
     from nora.engine import rule
     from nora.explorer.explore import explore
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from nora.questions.session import Session
     from nora.questions.top import top
     from nora.questions.what_if import what_if
-    from nora.report.page import write_report
     from nora.results.agreement import evaluate
     from nora.results.checkpoint import merge_checkpoints
     from nora.results.edge_influence import EdgeInfluence
@@ -100,7 +100,7 @@ _HOME = {
     "Session": "questions.session",
     "prepare": "questions.prepare",
     "RayCluster": "questions.ray_cluster",
-    "write_report": "report.page",
+    "write_report": "analysis.reporting",
     "explore": "explorer.explore",
     "analyse": "analysis",
     "Analysis": "analysis",

@@ -9,7 +9,7 @@ end, so that a file that has come into being meanwhile is kept too:
     …
     result.save(out, replace=force)
 
-Messages name parameters (`out=`, `force=True`), of which the command line makes its flags. Light: no torch.
+Light: no torch.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from nora.files import check_folder, check_regular, read_json
+from nora.options import option
 from nora.wording import listed
 
 TABLES = (".csv", ".parquet")
@@ -95,6 +96,11 @@ def read_from(*sources: Path | None, made_from: Iterable[Mapping[str, Any]] = ()
     return Inputs(tuple(files), frozenset(contents))
 
 
+def remedy() -> str:
+    """What to do where something is there already."""
+    return f"choose another {option('out')}, or add {option('force', True)} to replace it"
+
+
 def check_file(path: Path, force: bool = False, inputs: Inputs | None = None) -> None:
     """Raise unless a file can be written to `path` without losing anything.
 
@@ -109,12 +115,11 @@ def check_file(path: Path, force: bool = False, inputs: Inputs | None = None) ->
     if os.path.lexists(path):
         if inputs is not None and inputs.holds(path):
             raise FileExistsError(
-                f"{path} is an input of this run, which is never overwritten; choose another out="
+                f"{path} is an input of this run, which is never overwritten; choose another "
+                f"{option('out')}"
             )
         if not force:
-            raise FileExistsError(
-                f"{path} exists already; choose another out=, or add force=True to replace it"
-            )
+            raise FileExistsError(f"{path} exists already; {remedy()}")
     check_folder(path.absolute().parent)
 
 
@@ -170,16 +175,15 @@ def check_own_folder(
     there = sorted(file.name for file in folder.iterdir()) if folder.exists() else []
     if there and mark not in there:
         raise FileExistsError(
-            f"{folder} is not empty and was not made by {made_by} (no {mark}), so force=True does not "
-            "replace it; choose another out="
+            f"{folder} is not empty and was not made by {made_by} (no {mark}), so "
+            f"{option('force', True)} does not replace it; choose another {option('out')}"
         )
     if there and not force:
-        raise FileExistsError(
-            f"{folder} exists already; choose another out=, or add force=True to replace it"
-        )
+        raise FileExistsError(f"{folder} exists already; {remedy()}")
     if others := [name for name in there if name not in names]:
         raise FileExistsError(
-            f"{folder} holds files of yours ({listed(others, 3)}), so force=True does not replace it"
+            f"{folder} holds files of yours ({listed(others, 3)}), so {option('force', True)} does not "
+            "replace it"
         )
     check_folder(folder.absolute().parent)
 
@@ -193,7 +197,7 @@ def check_keeps(folder: Path, inputs: Inputs) -> None:
         if real in file.resolve().parents:
             raise FileExistsError(
                 f"{file} is an input of this run, and lies in {folder}, which would be replaced; choose "
-                "another out="
+                f"another {option('out')}"
             )
 
 

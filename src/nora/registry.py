@@ -1,19 +1,24 @@
-"""Named families (methods, models, datasets): a new member is a new file, nothing else changes."""
+"""Named families (methods, models, datasets): a new member is a new file.
+
+What can be said of members without importing them (and torch) is in a generated table, `members.json`, in the
+family's package; `make tables` writes it, a test compares it with what is registered.
+"""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import importlib.util
+import json
 import pkgutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib import resources
 from typing import Any, Generic, TypeVar
 
 from nora.arguments import shown
-from nora.told_in_source import NotToldError, told_members
 
+TABLE = "members.json"
 T = TypeVar("T")
 F = TypeVar("F")
 
@@ -39,15 +44,6 @@ class Entry(Generic[T, F]):
 
     name: str
     value: T
-    summary: str
-    facts: F
-
-
-@dataclass(frozen=True)
-class Told(Generic[F]):
-    """What can be told of a member without loading it."""
-
-    name: str
     summary: str
     facts: F
 
@@ -109,13 +105,18 @@ class Registry(Generic[T, F]):
     def get(self, name: str) -> Entry[T, F] | None:
         """The member of that name; None when there is none."""
         if name not in self._entries and not self._discovered:
-            module = name.replace("-", "_")
-            home = f"{self.package}.{module}"
-            if module.isidentifier() and importlib.util.find_spec(home):
+            home = self._home(name)
+            if home is not None:
                 importlib.import_module(home)
         if name not in self._entries:
             self._discover()
         return self._entries.get(name)
+
+    def _home(self, name: Any) -> str | None:
+        """The module named after a member, if there is one."""
+        home = str(name).replace("-", "_")
+        found = home.isidentifier() and importlib.util.find_spec(f"{self.package}.{home}")
+        return f"{self.package}.{home}" if found else None
 
     def _is_ours(self, value: T) -> bool:
         """Whether it comes with NORA."""
@@ -128,23 +129,31 @@ class Registry(Generic[T, F]):
             for module in pkgutil.iter_modules(package.__path__):
                 importlib.import_module(f"{self.package}.{module.name}")
 
-    def told(self) -> list[Told[F]]:
-        """Name, summary and facts of every member, from their sources: nothing is imported for it."""
-        if not self._discovered:
-            with suppress(NotToldError):
-                told = {
-                    name: Told(name, summary, self.facts if facts is None else facts)
-                    for name, (summary, facts) in told_members(self.package).items()
-                }
-                for name, entry in self._entries.items():
-                    told[name] = Told(name, entry.summary, entry.facts)
-                return [told[name] for name in sorted(told)]
-        return [Told(entry.name, entry.summary, entry.facts) for entry in self]
+    def listing(self) -> list[dict[str, Any]]:
+        """Name, summary and facts of every member, by name: from the table, which imports no member."""
+        table = resources.files(self.package) / TABLE
+        if table.is_file():
+            known = {row["name"]: row for row in json.loads(table.read_text(encoding="utf-8"))}
+        else:
+            known = {}
+            self._discover()
+        known |= {name: _row(entry) for name, entry in self._entries.items()}
+        return [known[name] for name in sorted(known)]
+
+    def members(self) -> list[dict[str, Any]]:
+        """What the table holds: the listing of all members that come with NORA, imported."""
+        return [_row(entry) for entry in self if self._is_ours(entry.value)]
+
+    def names(self) -> list[str]:
+        """The names of all members; no member is imported where there is a table."""
+        return [row["name"] for row in self.listing()]
 
     def check(self, name: str) -> None:
-        """Raise for a name that nobody has; nothing is imported for it."""
-        known = [entry.name for entry in self.told()]
-        if name not in known:
+        """Raise for an unknown name; no member is imported where there is a table.
+
+        A member in a file of its own name is known before it is in the table.
+        """
+        if name not in (known := self.names()) and self._home(name) is None:
             raise self._unknown(name, known)
 
     def _unknown(self, name: str, known: list[str]) -> ValueError:
@@ -155,12 +164,16 @@ class Registry(Generic[T, F]):
     def __getitem__(self, name: str) -> Entry[T, F]:
         found = self.get(name) if isinstance(name, str) else None
         if found is None:
-            raise self._unknown(name, [entry.name for entry in self.told()])
+            raise self._unknown(name, self.names())
         return found
 
     def __iter__(self) -> Iterator[Entry[T, F]]:
         self._discover()
         return iter(self._entries[name] for name in sorted(self._entries))
+
+
+def _row(entry: Entry[Any, Any]) -> dict[str, Any]:
+    return {"name": entry.name, "summary": entry.summary, **asdict(entry.facts)}
 
 
 def _same_source(one: Any, other: Any) -> bool:

@@ -34,6 +34,7 @@ def commands(place: Path, out: Path) -> dict[str, list[object]]:
     return {
         "rank": ["rank", run, "--method", "degree", "--out", out],
         "certify": ["rank", run, "--top", 2, "--certify", "--out", out],
+        "top": ["top", run, "--top", 2, "--out", out],
         "what-if": ["what-if", run, "--remove", "a", "--out", out],
         "group": ["group", run, "--size", 2, "--out", out],
         "merge": ["merge", place / "part", "--out", out],

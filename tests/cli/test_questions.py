@@ -11,7 +11,7 @@ import nora
 from nora.cli.arguments import parse_edges
 from shell import document, ok, refused
 
-COMMANDS = ["rank", "what-if", "group", "who", "flip"]
+COMMANDS = ["rank", "top", "fragile", "what-if", "group", "who", "flip"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -324,3 +324,56 @@ class TestRankEdges:
         self, args: tuple[str, ...], says: str, karate: Path
     ) -> None:
         assert says in refused("rank", karate, *args)
+
+
+class TestTop:
+    def test_is_what_rank_certifies(self, karate: Path, tmp_path: Path) -> None:
+        out = tmp_path / "top.csv"
+        found = document("top", karate, "--top", 3, "--measure", "flips", "--out", out)
+        old = document("rank", karate, "--certify", "--top", 3, "--measure", "flips")
+        assert found["top"] == old["top"] and found["certificate"] == old["certificate"]
+        truth = nora.load_run(karate).session().top(3, measure="flips", progress=False)
+        assert [row["node"] for row in found["top"]] == list(truth.nodes)
+        assert nora.Top.load(out).nodes == truth.nodes
+
+    def test_counts_targets_only(self, karate: Path) -> None:
+        found = document("top", karate, "--top", 2, "--targets", "4,5", "--targets", "member 7")
+        truth = nora.load_run(karate).session(targets=[4, 5, 6]).top(2, progress=False)
+        assert [row["node"] for row in found["top"]] == list(truth.nodes)
+
+    @pytest.mark.parametrize(
+        ("args", "says"),
+        [
+            (("--top", "0"), "'--top'"),
+            (("--budget", "0"), "budget must be positive"),
+            (("--targets", "99"), "target 99 is out of range"),
+            (("--measure", "flip"), "Did you mean 'flips'"),
+            (("--out", "top.txt"), "use a .csv or .parquet name"),
+        ],
+    )
+    def test_what_cannot_be_asked_is_refused(
+        self, args: tuple[str, ...], says: str, karate: Path
+    ) -> None:
+        assert says in refused("top", karate, *args)
+
+
+class TestFragile:
+    @pytest.mark.parametrize("by", ["nodes", "edges"])
+    def test_lists_predictions_that_one_removal_flips(
+        self, by: str, karate: Path, tmp_path: Path
+    ) -> None:
+        out = tmp_path / "flips.parquet"
+        found = document("fragile", karate, "--by", by, "--top", 3, "--out", out)
+        truth = nora.load_run(karate).session().fragile(by=by, progress=False)
+        assert (found["flips"], found["removals"]) == (len(truth.flips), truth.removals)
+        assert found["share"] == pytest.approx(truth.share)
+        assert [row["node"] for row in found["top"]] == truth.top(3)["node"].tolist()
+        assert len(nora.Fragile.load(out).flips) == len(truth.flips)
+        hang = int((truth.counts > 0).sum())
+        assert f"{hang} of 34 predictions hang on a single {by[:-1]}" in ok(
+            "fragile", karate, "--by", by
+        )
+
+    def test_what_cannot_be_asked_is_refused(self, karate: Path, links: Path) -> None:
+        assert "must be nodes or edges" in refused("fragile", karate, "--by", "node")
+        assert "predicted classes" in refused("fragile", links)

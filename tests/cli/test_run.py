@@ -248,7 +248,7 @@ class TestOutput:
         after = text.partition("Next:\n")[2].splitlines()
         assert after[0] == f"  nora explore {out}"
         assert after[1].startswith(f"  nora what-if {out} --remove ")
-        assert after[2] == f"  nora rank {out} --top 100 --certify"
+        assert after[2] == f"  nora top {out} --top 100"
         # They are commands that work as they stand.
         for line in after[1:3]:
             assert run(*shlex.split(line)[1:]).exit_code == 0
@@ -270,7 +270,7 @@ class TestOutput:
         )
         assert "has a balanced accuracy of" in result.stdout
         line = result.stdout.splitlines()[-1]
-        assert line.endswith("--certify --targets labelled --targets '=1+1,Smith, J.'")
+        assert line.endswith("--top 100 --targets labelled --targets '=1+1,Smith, J.'")
         found = document(*shlex.split(line)[1:])
         table = pd.read_parquet(out / "scores.parquet")
         assert found["top"][0]["influence"] == pytest.approx(table["influence"][0], rel=1e-3)

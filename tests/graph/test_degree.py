@@ -12,8 +12,9 @@ from torch_geometric.data import Data, HeteroData
 import nora
 from graphs import FEATURES, bridge, directed, double, duplicated, looped
 from networks import network
+from nora.analysis.asking import gather
 from nora.graph.degree import degrees, is_directed
-from nora.report.subject import gather
+from nora.report.options import ReportOptions
 
 
 def chain() -> Data:
@@ -35,7 +36,7 @@ def test_method_plot_table_and_report_say_the_same(graph: Callable[[], Data]) ->
     assert torch.allclose(torch.as_tensor(drawn.data), shown, rtol=0.12)
     table = dict(nora.to_networkx(data).nodes(data="degree"))
     assert list(table.values()) == expected
-    told = gather(nora.Session(model, data), scores, None, None, None, 0)
+    told = gather(nora.Session(model, data), scores, ReportOptions(effects=0))
     assert told.degree.tolist() == expected
 
 

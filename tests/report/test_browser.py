@@ -13,6 +13,7 @@ import pytest
 
 import nora
 from chromium import Watched, launch, violations
+from nora.analysis.as_time_allows import SECONDS
 from report_page import visit
 
 EVIL = "<script>alert(1)</script>"
@@ -35,7 +36,7 @@ def report(run, scores, tmp_path_factory) -> Path:
     names[int(scores.top(2)["node"][1])] = EVIL
     cauchy = nora.influence(run.model, run.data, "cauchy", progress=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nora.report.edges.SECONDS", 600.0)  # every edge, however busy the machine is
+        patch.setitem(SECONDS, "edges", 600.0)  # every edge, however busy the machine is
         return nora.write_report(
             tmp_path_factory.mktemp("page") / "report.html",
             run.model,

@@ -11,8 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 import nora
-from nora.report.edges import first_edges
-from nora.report.fragility import fragile_counts
+from nora.analysis.as_time_allows import SECONDS, first_edges, fragile_counts
 from pages import told, words
 
 
@@ -50,9 +49,9 @@ def test_the_fragile_column_counts_single_removals_that_flip(page: Path, run: An
 def test_where_time_is_short_the_page_says_what_is_missing(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nora.report.edges.SECONDS", 1e-9)
-    monkeypatch.setattr("nora.report.edges.AT_ONCE", 16)
-    monkeypatch.setattr("nora.report.fragility.SECONDS", 0.0)
+    for question in ("edges", "fragile"):
+        monkeypatch.setitem(SECONDS, question, 1e-9)
+    monkeypatch.setattr("nora.analysis.as_time_allows.EDGES_AT_ONCE", 16)
     scores = nora.influence(run.model, run.data, "exact", progress=False)
     path = nora.write_report(tmp_path / "a.html", run.model, run.data, scores, effects=1)
     value = told(path)

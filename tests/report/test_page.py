@@ -12,11 +12,11 @@ import torch
 from torch_geometric.data import Data, HeteroData
 
 import nora
+from nora.analysis.reporting import write_report
 from nora.questions.refine import refined
 from nora.report.consequences import consequence
 from nora.report.drawing import ties
 from nora.report.packing import packed_ties, unpacked
-from nora.report.page import write_report
 from nora.results.plots.style import COLOURS
 from nora.training.trust import verdict
 from pages import told, words

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
 import nora
-from nora.report.page import TITLE, write_report
+from nora.analysis.reporting import write_report
+from nora.report.options import ReportOptions
+from nora.report.page import TITLE
 from nora.training.trust import verdict
 from pages import told, words
 
@@ -177,3 +182,31 @@ def test_the_finding_is_the_headline_and_the_data_s_name_stands_below(run, score
     assert headline.endswith("other nodes would be predicted another class")
     assert '<p class="subtitle">camps</p>' in page
     assert f"<title>camps: {headline}</title>" in page
+
+
+def test_a_page_of_an_analysis_or_a_session_is_that_of_its_parts(run: Any, tmp_path: Path) -> None:
+    session = run.session()
+    scores = session.influence(progress=False)
+    given = {"names": run.dataset.node_names, "effects": 3, "edges": 0, "progress": False}
+    parts = write_report(tmp_path / "a.html", run.model, run.data, scores, run.task, **given)
+    whole = write_report(tmp_path / "b.html", session, scores=scores, **given)
+    assert told(whole) == told(parts)
+    options = ReportOptions(names=run.dataset.node_names, effects=3, edges=0)
+    same = write_report(tmp_path / "c.html", session, scores=scores, options=options)
+    assert told(same) == told(parts)
+    with pytest.raises(TypeError, match=r"write_report has no option 'effect'\. Did you mean 'eff"):
+        write_report(tmp_path / "d.html", session, effect=3)
+
+
+def test_what_an_analysis_shows_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges = pd.DataFrame({"source": list("aaabbcdddeef"), "target": list("bcdcddefgfgg")})
+    analysis = nora.analyse(edges, epochs=5, top=2, progress=False)
+    analysis.save(tmp_path / "results", progress=False)
+    saved = told(tmp_path / "results" / "report.html")
+    monkeypatch.setattr("nora.analysis.result.gather", lambda *_: pytest.fail("asked again"))
+    page = told(write_report(tmp_path / "a.html", analysis, title="club", progress=False))
+    assert page == {**saved, "title": "club", "run": None}
+    fewer = told(write_report(tmp_path / "b.html", analysis, effects=1, progress=False))
+    assert len(fewer["effects"]["of"]) == 1 < len(page["effects"]["of"])

@@ -4,10 +4,10 @@
     analysis.top(5)
     analysis.save("results")
 
-One file per matter: `pipeline` (read, train, rank, remove), `result` (what comes out), `asking` (the only
-place that asks about the model), `summary` (graph and model in words), `stages` (times and progress),
-`checks` and `folder` (what is refused at once), `tables` and `writing` (what `save` leaves). Messages name
-parameters (`labels=`, `task='link'`); the command line makes its own flags of them.
+One order of work, one file each: `pipeline` (read, train, assess, ask for scores and effects), `asking` and
+`as_time_allows` (ask what a page shows, within its time), `writing` and `tables` (save), `reporting` (render:
+`nora.write_report`). `result` is what comes out, `summary` has graph and model in words, `stages` times and
+progress, `checks` and `folder` what is refused at once.
 
 Names are imported on first use, so that a slip can be refused before torch is loaded.
 """

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nora.files import check_folder, read_json
+from nora.options import option
 from nora.outputs import Inputs, check_keeps
 from nora.wording import listed
 
@@ -55,19 +56,34 @@ def check_results(folder: Path, force: bool, inputs: Inputs | None = None) -> No
         made = False
     if not made:
         raise FileExistsError(
-            f"{folder} is not empty and was not made by 'nora run', so force=True does not replace "
-            "it; choose another folder"
+            f"{folder} is not empty and was not made by 'nora run', so {option('force', True)} does not "
+            "replace it; choose another folder"
         )
     others = sorted(file.name for file in folder.iterdir() if file.name not in FILES)
     if others:
         raise FileExistsError(
-            f"{folder} holds files of yours ({listed(others, 3)}), so force=True does not replace it"
+            f"{folder} holds files of yours ({listed(others, 3)}), so {option('force', True)} does not "
+            "replace it"
         )
     if not force:
-        raise FileExistsError(f"{folder} is not empty; choose another folder, or add force=True")
+        raise FileExistsError(
+            f"{folder} is not empty; choose another folder, or add {option('force', True)}"
+        )
     if inputs is not None:
         check_keeps(folder, inputs)
     _try_to_write(folder)
+
+
+def page_title(folder: Path) -> str | None:
+    """What the data are called, by the folder's name where that says something.
+
+    >>> page_title(Path("trade-influence")), page_title(Path("results"))
+    ('trade', None)
+    """
+    name = folder.absolute().name.removesuffix("-influence")
+    if name.lower() in ("edges", "graph", "nora", "out", "output", "result", "results"):
+        return None
+    return name
 
 
 def _try_to_write(folder: Path) -> None:

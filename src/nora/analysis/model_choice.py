@@ -18,6 +18,7 @@ from typing import Any
 
 from nora.datasets import Dataset
 from nora.memory import in_words
+from nora.options import option
 
 OWN_MAPS, SHARED_MAPS, BASES, FEW_BASES = 16, 64, 8, 2
 HIDDEN = 64
@@ -65,7 +66,8 @@ def choose_model(name: str | None, dataset: Dataset) -> ModelChoice:
     return ModelChoice(
         "gcn",
         reason=f"maps for {types} types of edges would take {in_words(taken)}, or be learnt from few "
-        "edges each; it does not look at types. Join rare types under one name, or say model='rgcn'",
+        "edges each; it does not look at types. Join rare types under one name, or say "
+        f"{option('model', 'rgcn')}",
     )
 
 

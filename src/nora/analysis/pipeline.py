@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,15 @@ import networkx as nx
 import pandas as pd
 from torch import Tensor
 
-from nora.analysis.checks import check_files, check_labels_matter, check_models, check_task
+from nora.analysis.asking import removals_of_page
+from nora.analysis.checks import check_files, check_labels_matter
 from nora.analysis.forecast import Forecast, forecast, ranking_seconds
 from nora.analysis.model_choice import ModelChoice, choose_model
-from nora.analysis.repeats import repeated
+from nora.analysis.options import AskOptions, ExecOptions, ReadOptions, TrainOptions
+from nora.analysis.repeats import First, repeated
 from nora.analysis.result import Analysis
 from nora.analysis.stages import Stages
 from nora.analysis.summary import model_notes, summarise_graph
-from nora.arguments import check_seed, check_whole
 from nora.datasets import Dataset
 from nora.ingest import Reading, read_graph
 from nora.ingest.reading import Source
@@ -31,48 +32,35 @@ from nora.limits import memory_limit
 from nora.machine import available_memory, held_memory, release_memory
 from nora.memory import in_words, parse_bytes
 from nora.methods import METHODS
-from nora.models import MODELS
+from nora.options import option, takes_options
 from nora.questions.each import effects_of_each
 from nora.questions.influence import bind_options
 from nora.questions.refine import refined
-from nora.report.subject import removals_of_page
+from nora.questions.session import Session
 from nora.results.exactness import method_name
-from nora.training.targets import Targets, about_targets, kinds_without_labels, target_ids
+from nora.results.influence import Influence
+from nora.results.stability import Stability
+from nora.stacklevel import warn
+from nora.training.runs import Run
+from nora.training.targets import about_targets, kinds_without_labels, target_ids
 from nora.training.train import train
-from nora.training.trust import assess
+from nora.training.trust import Trust, assess
 
 FEWEST_LABELLED, MEGABYTE = 5, 1e6
 MUCH, LEAST_ROOM = 1_500_000_000, 100_000_000
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
+@takes_options
 def analyse(
     edges: Source,
     features: Source | None = None,
     labels: Source | None = None,
     *,
-    model: str | None = None,
-    models: str | Sequence[str] = (),
-    repeats: int = 1,
-    task: str | None = None,
-    directed: bool = False,
-    encoding: str = "auto",
-    ignore: str | Sequence[str] = (),
-    label_column: str | None = None,
-    source_column: str | None = None,
-    target_column: str | None = None,
-    weight_column: str | None = None,
-    type_column: str | None = None,
-    targets: Targets | None = None,
-    balanced: bool = False,
-    method: str = "auto",
-    also: str | Sequence[str] = (),
-    top: int = 10,
-    seed: int = 0,
-    epochs: int = 200,
-    memory: str | int | None = None,
-    progress: bool = True,
-    tell: Callable[[str], None] | None = None,
+    reading: ReadOptions = ReadOptions(),
+    training: TrainOptions = TrainOptions(),
+    asking: AskOptions = AskOptions(),
+    execution: ExecOptions = ExecOptions(),
 ) -> Analysis:
     """Rank the nodes of your own graph: read it, train a model, score every removal.
 
@@ -86,33 +74,14 @@ def analyse(
             `nora.read_graph`.
         features: What is known of each node: `id`, then one column each.
         labels: The classes to predict: `id`, `label`; blank is unknown.
-        model: A name from `nora models`; by default, and for `auto`, `rgcn` for typed edges where that
-            fits, else `gcn`: the choice is told with its reason.
-        models: Several architectures in place of `model`: the first is told of, the others are compared.
-        repeats: How many models of each architecture are trained, with seeds that follow `seed`. With more
-            than one model, `Analysis.stability` tells how far the ranking holds for the others.
-        task: `node` (predict labels) or `link` (predict edges); by default `node` if there are labels.
-        directed: Edges go from source to target only.
-        encoding: Features for nodes without any: `auto`, `degree`, `onehot`, `random`, `random-walk`,
-            or several joined by `+`.
-        ignore: Columns to leave out.
-        label_column: The column of `labels` or `features`, or the node attribute, to predict.
-        source_column: The column of `edges` that holds the source, where it is not called so; with
-            `target_column`.
-        target_column: The column of `edges` that holds the target.
-        weight_column: The column of `edges` that holds the weight.
-        type_column: The column of `edges` that holds the type.
-        targets: Count only the change of these nodes' predictions: ids, names, a mask, `"labelled"`, or the
-            name of a 0/1 feature (`"kind=user"`); all by default.
-        balanced: Every class counts the same in training, however many labels it has.
-        method: A name from `nora methods`.
-        also: Other methods to compare with.
-        top: Of how many of the first nodes the effects are kept.
-        seed: The same seed gives the same results.
-        epochs: Most passes in training.
-        memory: The most it may take, e.g. `"4GB"`; what would take more is refused before it starts.
-        progress: Show progress bars.
-        tell: Called with each message on the way; by default they go to the logger `nora.analysis`.
+        reading: How files are read. Each field of these four groups of options (`nora.analysis.options`) is
+            also a keyword; here `directed=`, `encoding=`, `ignore=`, `label_column=`, `source_column=`,
+            `target_column=`, `weight_column=`, `type_column=`.
+        training: Which models are trained: `model=`, `models=`, `repeats=`, `task=`, `seed=`, `epochs=`,
+            `balanced=`.
+        asking: What is asked about them: `targets=` (ids, names, a mask, `"labelled"`, or the name of a 0/1
+            feature), `method=`, `also=`, `top=`.
+        execution: How the work is done: `memory=`, `progress=`, `tell=`.
 
     Returns:
         Everything that was found; `.top(k)` for the first nodes, `.save(folder)` for the files.
@@ -123,134 +92,34 @@ def analyse(
         >>> analysis.graph.nodes, len(analysis.effects), analysis.run.task.name
         (7, 2, 'link')
     """
-    tell = tell or (lambda text: log.info(text.strip()))
-    ignore, also, models = _several(ignore), _several(also), _several(models)
-    check_task(task)
-    check_seed(seed)
-    check_whole("epochs", epochs, 1)
     given = {"edges": edges, "features": features, "labels": labels}
     check_files(**given)
-    check_labels_matter(task, balanced, targets)
-    _check_methods(method, also, targets is not None)
-    check_models(model, models)
-    check_whole("repeats", repeats, 1)
-    for name in (model, *models):
-        if name not in (None, "auto"):
-            MODELS[name]
-    check_whole("top", top, 1)
-
-    stages, cautions = Stages(progress), []
-    size = sum(_bytes(one) for one in given.values()) / MEGABYTE
-    with stages.shown("reading", size or None) as advance, memory_limit(memory):
-        reading = read_graph(
-            edges,
-            features,
-            labels,
-            directed=directed,
-            encoding=encoding,
-            ignore=ignore,
-            label_column=label_column,
-            source_column=source_column,
-            target_column=target_column,
-            weight_column=weight_column,
-            type_column=type_column,
-            advance=lambda count: advance(count / MEGABYTE),
-        )
-        inputs = tuple(_identity(role, one) for role, one in given.items() if one is not None)
-    task = _task(reading, task)
-    check_labels_matter(task, balanced, targets)
-    counted = None if targets is None else target_ids(reading.dataset, targets)
-    choices = [choose_model(name, reading.dataset) for name in models or (model,)]
-    chosen = choices[0]
-    model = chosen.name
-    graph = summarise_graph(reading, directed)
-    tell(f"Read {Path(edges).name if isinstance(edges, str | Path) else 'edges'}: {graph}.")
-    early = (
-        *reading.notes,
-        *_about_counted(reading.dataset, task, counted),
-        *_about_choice(chosen),
-    )
-    for note in early:
-        tell(f"  · {note}")
-    expected = forecast(
-        reading.dataset.data,
-        model,
-        epochs,
-        reading.dataset.num_classes or 64,
-        chosen.sizes.get("num_bases"),
-    )
-    _check_memory(expected, memory)
-    many = repeats * len(choices)
-    if expected.long:
-        tell(f"\nThis will take {expected}{f', {many} times' if many > 1 else ''}.")
-
-    with stages.measured("training"):
-        run = train(
-            model,
-            reading.dataset,
-            task,
-            seed=seed,
-            epochs=epochs,
-            balanced=balanced,
-            progress=progress,
-            **chosen.sizes,
-        )
+    check_labels_matter(training.task, training.balanced, asking.targets)
+    _check_methods(asking)
+    log = _Log(execution.tell, Stages(execution.progress))
+    read, inputs = _read(given, reading, execution, log)
+    task = _task(read, training.task)
+    check_labels_matter(task, training.balanced, asking.targets)
+    counted = None if asking.targets is None else target_ids(read.dataset, asking.targets)
+    choices = [choose_model(name, read.dataset) for name in training.models or (training.model,)]
+    graph = summarise_graph(read, reading.directed)
+    log.tell(f"Read {Path(edges).name if isinstance(edges, str | Path) else 'edges'}: {graph}.")
+    log.note(*read.notes, *_about_counted(read.dataset, task, counted))
+    many = training.repeats * len(choices)
+    _foresee(read, choices[0], training.epochs, execution.memory, many, log)
+    run = _train(read, choices[0], task, training, log)
     run = replace(run, inputs=inputs)
-    late = model_notes(run, bool(chosen.reason))
-    for note in late:
-        tell(f"  · {note}")
-    trust = assess(run)
-    tell(f"\nThe model ({model}) {trust.finding}.")
-    missed = [trust.about_missed] if trust.about_missed else []
-    for note in [trust.about_recalls, *missed] if trust.recalls else ():
-        tell(f"  · {note}")
-    notes = (*early, *missed, *late)
-    if trust.weak:
-        cautions.append(trust.caution)
-        warnings.warn(cautions[0], UserWarning, stacklevel=2)
-
+    trust = _assess(run, log)
     session = run.session(targets=counted)
-    # The page asks again what each removal changes: the engine is prepared once, for both.
-    session.prepared.expect(session.num_nodes + removals_of_page(session))
-    with stages.measured("ranking"), _kept(cautions):
-        room = _room(method, memory, stages.seconds["training"])
-        found = session.influence(method, progress=progress, **room)
-        release_memory()  # full passes come next, which take most
-        scores = refined(session, found, least=top, progress=progress)
-    if "auto" in scores.details:
-        tell(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
-    with stages.measured("other methods"), _kept(cautions):
-        others = tuple(session.influence(name, progress=progress) for name in also)
+    room, scores, others = _ask(session, asking, execution.memory, log)
     stability = None
     if many > 1:
-        tell(
-            f"\nTraining {many - 1} other model{'s' * (many > 2)}, to see whether the ranking holds:"
-        )
-        with stages.measured("other models"), _kept(cautions):
-            stability = repeated(
-                run,
-                trust,
-                scores,
-                reading.dataset,
-                choices,
-                repeats,
-                top,
-                method=method,
-                options=room,
-                epochs=epochs,
-                balanced=balanced,
-                targets=counted,
-                progress=progress,
-                tell=tell,
-            )
-        tell(stability.finding)
-        if stability.caution:
-            cautions.append(stability.caution)
-            warnings.warn(stability.caution, UserWarning, stacklevel=2)
-    first = scores.top(top)["node"].tolist()
-    effects = []
-    with stages.shown("effects", len(first)) as advance:
-        for effect in effects_of_each(session, first):
+        method = (asking.method, room)
+        first = First(run, trust, scores, read.dataset, counted)
+        stability = _repeat(first, choices, training, asking.top, method, log)
+    with log.stages.shown("effects", min(asking.top, len(scores))) as advance:
+        effects = []
+        for effect in effects_of_each(session, scores.top(asking.top)["node"].tolist()):
             effects.append(effect)
             advance(1)
     return Analysis(
@@ -262,40 +131,166 @@ def analyse(
         effects=tuple(effects),
         trust=trust,
         stability=stability,
-        notes=notes,
-        warnings=tuple(cautions),
+        notes=tuple(log.notes),
+        warnings=tuple(log.cautions),
         options={
+            **asdict(reading),
+            **asdict(training),
+            **asdict(asking),
+            "encoding": read.encoding,
             "task": task,
-            "model": model,
+            "model": choices[0].name,
             "models": [one.name for one in choices],
-            "repeats": repeats,
-            "directed": directed,
-            "encoding": reading.encoding,
-            "ignore": ignore,
-            "label_column": label_column,
             "targets": None if counted is None else counted.tolist(),
-            "balanced": balanced,
-            "method": method,
-            "also": also,
-            "top": top,
-            "epochs": epochs,
-            "memory": memory,
+            "memory": execution.memory,
         },
         inputs=inputs,
-        seconds=stages.seconds,
-        memory=stages.memory,
-        computing=stages.computing,
+        seconds=log.stages.seconds,
+        memory=log.stages.memory,
+        computing=log.stages.computing,
     )
 
 
-def _about_choice(chosen: ModelChoice) -> tuple[str, ...]:
-    return (f"model {chosen.name}: {chosen.reason}",) if chosen.reason else ()
+class _Log:
+    """What is noted on the way: remarks, cautions, the time of every stage."""
+
+    def __init__(self, tell: Callable[[str], None] | None, stages: Stages) -> None:
+        self.tell = tell or (lambda text: logger.info(text.strip()))
+        self.stages = stages
+        self.notes: list[str] = []
+        self.cautions: list[str] = []
+
+    def note(self, *texts: str) -> None:
+        """Keep remarks, and show them."""
+        self.notes += texts
+        for text in texts:
+            self.tell(f"  · {text}")
+
+    def caution(self, text: str) -> None:
+        """Keep what a reader must know first, and warn of it."""
+        self.cautions.append(text)
+        warn(text, UserWarning)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Measure a stage, and keep its warnings; they are shown all the same."""
+        with self.stages.measured(name), warnings.catch_warnings(record=True) as caught:
+            yield
+        for one in caught:
+            warnings.warn(one.message, one.category, stacklevel=3)
+            if issubclass(one.category, UserWarning) and str(one.message) not in self.cautions:
+                self.cautions.append(str(one.message))
+
+
+def _read(
+    given: dict[str, Any], options: ReadOptions, execution: ExecOptions, log: _Log
+) -> tuple[Reading, tuple[dict[str, Any], ...]]:
+    """The graph, and what identifies its files."""
+    size = sum(_bytes(one) for one in given.values()) / MEGABYTE
+    with log.stages.shown("reading", size or None) as advance, memory_limit(execution.memory):
+        reading = read_graph(
+            **given,
+            **asdict(options),
+            advance=lambda count: advance(count / MEGABYTE),
+        )
+        return reading, tuple(
+            _identity(role, one) for role, one in given.items() if one is not None
+        )
+
+
+def _foresee(
+    reading: Reading,
+    chosen: ModelChoice,
+    epochs: int,
+    memory: str | int | None,
+    many: int,
+    log: _Log,
+) -> None:
+    """Tell what training will take, where it is long; raise where that is too much."""
+    if chosen.reason:
+        log.note(f"model {chosen.name}: {chosen.reason}")
+    dataset = reading.dataset
+    shared = chosen.sizes.get("num_bases")
+    expected = forecast(dataset.data, chosen.name, epochs, dataset.num_classes or 64, shared)
+    _check_memory(expected, memory)
+    if expected.long:
+        log.tell(f"\nThis will take {expected}{f', {many} times' if many > 1 else ''}.")
+
+
+def _train(
+    reading: Reading, chosen: ModelChoice, task: str, options: TrainOptions, log: _Log
+) -> Run:
+    with log.stages.measured("training"):
+        run = train(
+            chosen.name,
+            reading.dataset,
+            task,
+            seed=options.seed,
+            epochs=options.epochs,
+            balanced=options.balanced,
+            progress=log.stages.progress,
+            **chosen.sizes,
+        )
+    log.note(*model_notes(run, bool(chosen.reason)))
+    return run
+
+
+def _assess(run: Run, log: _Log) -> Trust:
+    trust = assess(run)
+    log.tell(f"\nThe model ({run.architecture['name']}) {trust.finding}.")
+    if trust.recalls:
+        log.tell(f"  · {trust.about_recalls}")
+    if trust.about_missed:
+        log.note(trust.about_missed)
+    if trust.weak:
+        log.caution(trust.caution)
+    return trust
+
+
+def _ask(
+    session: Session, asking: AskOptions, memory: str | int | None, log: _Log
+) -> tuple[dict[str, Any], Influence, tuple[Influence, ...]]:
+    """What a method may take, every node's influence, and that by other methods."""
+    # The page asks again what each removal changes: the engine is prepared once, for both.
+    session.prepared.expect(session.num_nodes + removals_of_page(session))
+    progress = log.stages.progress
+    with log.stage("ranking"):
+        room = _room(asking.method, memory, log.stages.seconds["training"])
+        found = session.influence(asking.method, progress=progress, **room)
+        release_memory()  # full passes come next, which take most
+        scores = refined(session, found, least=asking.top, progress=progress)
+    if "auto" in scores.details:
+        log.tell(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
+    with log.stage("other methods"):
+        others = tuple(session.influence(name, progress=progress) for name in asking.also)
+    return room, scores, others
+
+
+def _repeat(
+    first: First,
+    choices: Sequence[ModelChoice],
+    training: TrainOptions,
+    top: int,
+    method: tuple[str, dict[str, Any]],
+    log: _Log,
+) -> Stability:
+    """How far the ranking holds for other seeds and architectures."""
+    many = training.repeats * len(choices)
+    log.tell(
+        f"\nTraining {many - 1} other model{'s' * (many > 2)}, to see whether the ranking holds:"
+    )
+    with log.stage("other models"):
+        stability = repeated(first, choices, training, top, method, log.stages.progress, log.tell)
+    log.tell(stability.finding)
+    if stability.caution:
+        log.caution(stability.caution)
+    return stability
 
 
 def _check_memory(expected: Forecast, memory: str | int | None) -> None:
     """Raise when a run will take more than it may, before it does."""
     if memory is not None:
-        limit, allowed = parse_bytes(memory), f"memory={memory!r} allows no more"
+        limit, allowed = parse_bytes(memory), f"{option('memory', memory)} allows no more"
     else:
         limit, allowed = (
             (available_memory() or expected.memory) + held_memory(),
@@ -327,15 +322,6 @@ def _bytes(source: Source | None) -> int:
     return path.stat().st_size if path is not None and path.is_file() else 0
 
 
-def _several(given: str | Sequence[str]) -> tuple[str, ...]:
-    """One name or several, as several.
-
-    >>> _several("bio"), _several(["bio", "url"])
-    (('bio',), ('bio', 'url'))
-    """
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
 def _about_counted(dataset: Dataset, task: str, targets: Tensor | None) -> tuple[str, ...]:
     """Which predictions count, where that is not obvious."""
     if targets is not None:
@@ -343,21 +329,19 @@ def _about_counted(dataset: Dataset, task: str, targets: Tensor | None) -> tuple
     return kinds_without_labels(dataset) if task == "node" else ()
 
 
-def _check_methods(method: str, also: Sequence[str], restricted: bool) -> None:
-    for name in (method, *also):
+def _check_methods(asking: AskOptions) -> None:
+    for name in (asking.method, *asking.also):
         bind_options(METHODS[name], {})
-        if restricted and not METHODS[name].facts.uses_targets:
+        if asking.targets is not None and not METHODS[name].facts.uses_targets:
             raise ValueError(
-                f"method {name!r} does not look at predictions, so targets= has no meaning for it; leave one "
-                "of them out"
+                f"method {name!r} does not look at predictions, so {option('targets')} has no meaning for "
+                "it; leave one of them out"
             )
         if METHODS[name].facts.labels == "required":
             raise ValueError(
                 f"method {name!r} learns from known influences, which there are none of yet; save the "
                 "run that comes of this, and see nora.tune"
             )
-    if len({method, *also}) < 1 + len(also):
-        raise ValueError("also= names a method twice, or the one that method= names")
 
 
 def _identity(role: str, source: Source) -> dict[str, Any]:
@@ -389,11 +373,13 @@ def _task(reading: Reading, task: str | None) -> str:
     labelled = int((dataset.data.y >= 0).sum())
     strangers = f". {reading.unmatched}: do the ids match?" if reading.unmatched else ""
     if not dataset.num_classes:
-        raise ValueError("to predict labels there must be some: give labels=, or task='link'")
+        raise ValueError(
+            f"to predict labels there must be some: give {option('labels')}, or {option('task', 'link')}"
+        )
     if dataset.num_classes < 2:
         raise ValueError(
             f"all labels are {(dataset.class_names or ('the same',))[0]!r}: there is nothing to tell "
-            f"apart{strangers or '.'} Give labels of at least two classes, or task='link'"
+            f"apart{strangers or '.'} Give labels of at least two classes, or {option('task', 'link')}"
         )
     if labelled < FEWEST_LABELLED:
         raise ValueError(
@@ -401,14 +387,3 @@ def _task(reading: Reading, task: str | None) -> str:
             f"{FEWEST_LABELLED} are needed to train and test{strangers}"
         )
     return task
-
-
-@contextmanager
-def _kept(cautions: list[str]) -> Iterator[None]:
-    """Keep warnings for the report, and show them all the same."""
-    with warnings.catch_warnings(record=True) as caught:
-        yield
-    for one in caught:
-        warnings.warn(one.message, one.category, stacklevel=2)
-        if issubclass(one.category, UserWarning) and str(one.message) not in cautions:
-            cautions.append(str(one.message))

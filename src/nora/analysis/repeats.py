@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nora.analysis.model_choice import ModelChoice
+from nora.analysis.options import TrainOptions
 from nora.datasets import Dataset
 from nora.machine import release_memory
 from nora.results.exactness import method_name
@@ -22,60 +25,62 @@ from nora.training.trust import Trust, assess
 FEW = 4
 
 
+@dataclass(frozen=True)
+class First:
+    """The model that others are compared with: what it was trained on, the verdict on it, its influences.
+
+    `targets` are the nodes whose predictions count; None for all.
+    """
+
+    run: Run
+    trust: Trust
+    scores: Influence
+    dataset: Dataset
+    targets: Tensor | None = None
+
+
 def repeated(
-    run: Run,
-    trust: Trust,
-    scores: Influence,
-    dataset: Dataset,
+    first: First,
     choices: Sequence[ModelChoice],
-    repeats: int,
+    training: TrainOptions,
     top: int,
-    *,
-    method: str,
-    options: dict[str, Any],
-    epochs: int,
-    balanced: bool,
-    targets: Any,
+    method: tuple[str, dict[str, Any]],
     progress: bool,
     tell: Callable[[str], None],
 ) -> Stability:
     """Train and rank again, and compare with the first model.
 
     Args:
-        run: The first model: of the first choice, with the first seed.
-        trust: The verdict on it.
-        scores: Its influences.
-        dataset: What it was trained on.
+        first: The first model: of the first choice, with the first seed.
         choices: Architectures.
-        repeats: How many seeds of each; they follow the first one.
+        training: How many seeds of each, which follow the first one, and how they are trained.
         top: How many nodes are called the first, if the graph has some more.
-        method, options: How influences are found.
-        epochs: Most passes in training.
-        balanced: Whether every class counts the same in training.
-        targets: The nodes whose predictions count; None for all.
+        method: How influences are found: a method and its options.
         progress: Show progress bars.
         tell: Called with a line about each model.
     """
-    seeds = range(run.seed, run.seed + repeats)
-    members, found = [_member(choices[0].name, run.seed, trust, scores)], [scores.scores]
+    run, scores = first.run, first.scores
+    seeds = range(run.seed, run.seed + training.repeats)
+    members, found = [_member(choices[0].name, run.seed, first.trust, scores)], [scores.scores]
     for chosen, seed in [*product(choices, seeds)][1:]:
         other = train(
             chosen.name,
-            dataset,
+            first.dataset,
             run.task.name,
             seed=seed,
-            epochs=epochs,
-            balanced=balanced,
+            epochs=training.epochs,
+            balanced=training.balanced,
             progress=progress,
             **chosen.sizes,
         )
         verdict = assess(other)
-        theirs = other.session(targets=targets).influence(method, progress=progress, **options)
+        session = other.session(targets=first.targets)
+        theirs = session.influence(method[0], progress=progress, **method[1])
         members.append(_member(chosen.name, seed, verdict, theirs))
         found.append(theirs.scores)
         weak = "; too weak to be trusted" if verdict.weak else ""
         tell(f"  · {members[-1]}: {verdict.metric.replace('_', ' ')} {verdict.value:.3f}{weak}")
-        del other, theirs
+        del other, session, theirs
         release_memory()
     k = min(top, max(1, len(scores) // FEW))
     stacked = torch.stack([one.double().cpu() for one in found])

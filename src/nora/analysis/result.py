@@ -9,11 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from nora.analysis.folder import check_results
+from nora.analysis.asking import gather
+from nora.analysis.folder import check_results, page_title
 from nora.analysis.summary import GraphSummary
 from nora.analysis.writing import write_results
 from nora.outputs import read_from
 from nora.questions.session import Session
+from nora.report.options import ReportOptions
+from nora.report.subject import Subject
 from nora.results.effect import Effect
 from nora.results.exactness import method_name
 from nora.results.influence import Influence
@@ -71,6 +74,7 @@ class Analysis:
     memory: Mapping[str, int] = field(default_factory=dict)
     computing: Mapping[str, float] = field(default_factory=dict)
     stability: Stability | None = None
+    _asked: dict[str, Subject] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         best = self.top(NAMED_IN_REPR)
@@ -90,6 +94,36 @@ class Analysis:
     def top(self, k: int = 10) -> pd.DataFrame:
         """The `k` most influential nodes, with names."""
         return self.scores.top(k)
+
+    @property
+    def asks(self) -> tuple[Session, tuple[Influence, ...]]:
+        """What further questions are about: the session, and the scores with those they are compared with."""
+        return self.session, (self.scores, *self.others)
+
+    def subject(self, progress: bool = False) -> Subject:
+        """Everything a page shows: effects, edges, fragile predictions; asked once, on first use."""
+        if "subject" not in self._asked:
+            self._asked["subject"] = gather(*self.asks, self.report_options(), progress)
+        return self._asked["subject"]
+
+    def report_options(self, folder: Path | None = None) -> ReportOptions:
+        """What the page of these results says beside the findings; `folder` is where they are."""
+        run, dataset = self.run, self.run.dataset
+        return ReportOptions(
+            names=self.scores.names,
+            class_names=dataset.class_names,
+            labels=dataset.data.y if run.task.name == "node" else None,
+            title=None if folder is None else page_title(folder),
+            metrics=run.metrics,
+            trust=self.trust,
+            notes=self.notes,
+            warnings=self.warnings,
+            seed=run.seed,
+            graph=dataset.data,
+            model_name=run.architecture["name"],
+            run=None if folder is None else str(folder / "run"),
+            stability=self.stability,
+        )
 
     def save(self, folder: str | Path, force: bool = False, progress: bool = True) -> Path:
         """Write the page, the tables, the graph for Gephi and the trained run into `folder`.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nora.ingest import Reading
+from nora.options import option
 from nora.training.runs import Run
 from nora.wording import listed
 
@@ -99,10 +100,12 @@ def model_notes(run: Run, explained: bool = False) -> list[str]:
     if run.metrics.get("still_improving"):
         found.append(
             f"training ended after {run.metrics['epochs']:,} epochs while it was still improving; more "
-            "epochs= may make a better model"
+            f"{option('epochs')} may make a better model"
         )
     if not explained and run.data.get("edge_type") is not None and "edge_type" not in takes:
-        found.append(f"{name} does not look at the types of edges; rgcn does (model='rgcn')")
+        found.append(
+            f"{name} does not look at the types of edges; rgcn does ({option('model', 'rgcn')})"
+        )
     weight = run.data.get("edge_weight")
     if weight is not None and "edge_weight" not in takes:
         found.append(f"{name} does not look at the weights of edges; gcn and gcnii do")
@@ -110,8 +113,10 @@ def model_notes(run: Run, explained: bool = False) -> list[str]:
         low, high = float(weight.min()), float(weight.max())
         found.append(
             f"the weights of edges count, as they are (from {low:g} to {high:g}); to leave them out, "
-            "name their column in ignore="
+            f"name their column in {option('ignore')}"
         )
     if run.task.name == "link" and run.dataset.class_names:
-        found.append("labels are not used: the task is to predict edges (task='link')")
+        found.append(
+            f"labels are not used: the task is to predict edges ({option('task', 'link')})"
+        )
     return found

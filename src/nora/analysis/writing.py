@@ -12,7 +12,6 @@ import networkx as nx
 import pandas as pd
 
 from nora import __version__
-from nora.analysis.asking import write_page
 from nora.analysis.folder import ABOUT, MADE_BY
 from nora.analysis.graph_in_pieces import IN_ONE_PIECE, write_graphml_in_pieces
 from nora.analysis.stages import Stages
@@ -20,6 +19,7 @@ from nora.analysis.tables import changes, effect_file, predictions, scores_table
 from nora.files import folder_written_atomically
 from nora.graph.degree import degrees
 from nora.progress import Advance
+from nora.report.page import write_page
 from nora.results.exactness import method_name
 from nora.results.export import to_networkx, write_graph
 from nora.results.influence import Influence
@@ -57,7 +57,8 @@ def write_results(analysis: Analysis, folder: Path, progress: bool) -> None:
                 save_figure(analysis.stability.plot(), new / "stability.png")
             _write_graph(analysis, table, new, advance)
         with stages.measured("writing the report"):
-            write_page(analysis, new / "report.html", folder, progress)
+            options = analysis.report_options(folder)
+            write_page(new / "report.html", analysis.subject(progress), options, progress)
         text = json_text(describe(analysis, stages))
         (new / ABOUT).write_text(text + "\n", encoding="utf-8")
 

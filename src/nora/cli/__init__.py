@@ -15,13 +15,16 @@ import typer
 
 from nora import __version__
 from nora.cli.catalogue import datasets, methods, models
+from nora.cli.certified import top
 from nora.cli.demonstration import demo
 from nora.cli.display import help_text
 from nora.cli.errors import Group
 from nora.cli.example import example
 from nora.cli.experiments import reproduce
 from nora.cli.explore import explore
+from nora.cli.flags import Command, with_flags
 from nora.cli.flipping import flip
+from nora.cli.fragility import fragile
 from nora.cli.grouping import group
 from nora.cli.prepare import prepare
 from nora.cli.ranking import merge, rank
@@ -106,6 +109,8 @@ for command in (
     train,
     prepare,
     rank,
+    top,
+    fragile,
     what_if,
     who,
     flip,
@@ -117,6 +122,6 @@ for command in (
     models,
     datasets,
 ):
-    app.command(help=help_text(command))(command)
+    app.command(cls=Command, help=help_text(command))(with_flags(command))
 
 __all__ = ["app"]

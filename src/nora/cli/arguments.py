@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nora.options import Options, setting
 from nora.registry import nearest
 
 if TYPE_CHECKING:
@@ -33,24 +35,30 @@ RunFolder = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Replace files that are there; never an input of the run.")
 ]
-Balanced = Annotated[
-    bool,
-    typer.Option("--balanced", help="Every class counts the same in training, however rare it is."),
-]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="IDS",
-        help="Count only the change of these nodes' predictions: ids or names, 'labelled', or a 0/1 "
-        "feature, e.g. kind=user; for link runs, of these positions in the list of pairs.",
-    ),
-]
+Top = Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")]
 Measure = Annotated[
     str,
     typer.Option(
         metavar="NAME", help="What to sum: change, flips, loss, accuracy, loss:test, class:NAME."
     ),
 ]
+
+
+@dataclass(frozen=True)
+class TargetOptions(Options):
+    """Which predictions count, and which engine computes them."""
+
+    targets: tuple[str, ...] = setting(
+        (),
+        "Count only the change of these nodes' predictions: ids or names, 'labelled', or a 0/1 feature, e.g. "
+        "kind=user; for link runs, of these positions in the list of pairs.",
+        metavar="IDS",
+    )
+    engine: Path | None = setting(
+        None,
+        "An engine that 'nora prepare' made; default: RUN/engine where that is there.",
+        metavar="FOLDER",
+    )
 
 
 def parse_nodes(

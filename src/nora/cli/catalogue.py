@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from nora.cli.display import Json, print_entries, print_json
@@ -54,8 +53,4 @@ def datasets(json: Json = False) -> None:
 
 
 def _show(registry: Registry[Any, Any], json: bool) -> None:
-    entries = registry.told()
-    if json:
-        print_json([{"name": e.name, "summary": e.summary, **asdict(e.facts)} for e in entries])
-    else:
-        print_entries(entries)
+    print_json(registry.listing()) if json else print_entries(registry.listing())

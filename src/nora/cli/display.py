@@ -104,11 +104,11 @@ def _print_texts(texts: pd.DataFrame, numeric: set[str]) -> None:
     _console().print(table)
 
 
-def print_entries(entries: Sequence[Any]) -> None:
-    """Print registry entries, one line each: name, summary."""
-    width = max(len(entry.name) for entry in entries)
+def print_entries(entries: Sequence[Mapping[str, Any]]) -> None:
+    """Print members of a registry, one line each: name, summary."""
+    width = max(len(entry["name"]) for entry in entries)
     for entry in entries:
-        typer.echo(f"{entry.name:<{width}}  {entry.summary}")
+        typer.echo(f"{entry['name']:<{width}}  {entry['summary']}")
 
 
 def say(text: str) -> None:

@@ -21,7 +21,7 @@ import dis
 import platform
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -29,7 +29,6 @@ import typer
 from typer.core import TyperGroup
 
 from nora import __version__
-from nora.cli.flags import flags_of, in_flags
 
 # Click's UsageError, whether typer brings its own copy of click or depends on it.
 USAGE_ERROR: Any = typer.BadParameter.__base__
@@ -39,6 +38,8 @@ EXTRAS = {
     "optuna": "tune",
     "starlette": "explore",
     "uvicorn": "explore",
+    "openpyxl": "excel",
+    "anywidget": "notebook",
     "ray": "ray",
     "anywidget": "notebook",
     "openpyxl": "excel",
@@ -56,18 +57,12 @@ class Group(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Parse the command's own arguments and run it."""
-
-        def reworded(message: str) -> str:
-            command = self.get_command(ctx, ctx.invoked_subcommand or "")
-            return in_flags(message, flags_of(command)) if command else message
-
-        debug = ctx.params.get("debug", False)
-        with _reported(debug, reworded), _warnings_in_one_line(reworded):
+        with _reported(ctx.params.get("debug", False)), _warnings_in_one_line():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _reported(debug: bool = False, reworded: Callable[[str], str] = str) -> Iterator[None]:
+def _reported(debug: bool = False) -> Iterator[None]:
     try:
         yield
     except USAGE_ERROR as error:
@@ -85,7 +80,7 @@ def _reported(debug: bool = False, reworded: Callable[[str], str] = str) -> Iter
             error.add_note(_request())  # Python shows it below the traceback
         if advice is None or debug:
             raise
-        _fail(reworded(advice), 2)
+        _fail(advice, 2)
 
 
 def _advice(error: Exception) -> str | None:
@@ -143,11 +138,11 @@ def _fail(message: str, status: int) -> NoReturn:
 
 
 @contextmanager
-def _warnings_in_one_line(reworded: Callable[[str], str]) -> Iterator[None]:
+def _warnings_in_one_line() -> Iterator[None]:
     """Warnings without file names and source lines, which mean nothing to a user."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        typer.echo("warning: " + " ".join(reworded(str(message)).split()), err=True)
+        typer.echo("warning: " + " ".join(str(message).split()), err=True)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

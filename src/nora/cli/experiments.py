@@ -122,7 +122,7 @@ def reproduce(
     if experiment == "list":
         from nora.cli.display import print_entries
 
-        print_entries(RECIPES.told())
+        print_entries(RECIPES.listing())
         return
     RECIPES.check(experiment)
     files = tuple(earlier or ())

@@ -107,7 +107,7 @@ def _demo() -> tuple[Run, None, str]:
 def _read(given: Path) -> tuple[Run, Influence | None, str]:
     """A run, and the scores beside it, where they are."""
     import nora
-    from nora.analysis.asking import page_title
+    from nora.analysis.folder import page_title
 
     folder = trained_run(given)
     trained = nora.load_run(folder)

@@ -1,54 +1,88 @@
-"""From parameters to flags: what the library calls `task='link'` is `--task link` here.
-
-Below the command line, messages name parameters, as Python users know them. Their texts are translated on
-the way out, by the names of the parameters that the running command itself has; so a message needs to know
-nothing of the command line, a new flag needs no entry in a list, and what is no flag of this command stays
-as it is. A parameter counts only where it is written as one (`labels=`, `ignore=['bio']`) outside of quotes,
-in which messages put whatever comes from the user.
-"""
+"""From options to flags: a command whose parameters are options has a flag for each of their fields."""
 
 from __future__ import annotations
 
-import ast
-import re
-import shlex
-from collections.abc import Mapping
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import Field, fields
+from typing import Annotated, Any, get_args, get_type_hints
 
-_TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
-_VALUE = rf"\[{_TEXT}(?:, {_TEXT})*\]|{_TEXT}|True\b|-?\d+(?:\.\d+)?(?:e-?\d+)?\b"
+import typer
+from typer.core import TyperCommand
+
+from nora.options import Options, in_flags, options_of, takes_options
 
 
-def flags_of(command: Any) -> dict[str, str]:
-    """The flags of a command (of click's) by the names of its parameters."""
-    return {
-        one.name: flag for one in command.params for flag in one.opts[:1] if flag.startswith("--")
+class Command(TyperCommand):
+    """A command, while which messages name flags (`--task link`) in place of parameters (`task='link'`)."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        flags = [(one.name, flag) for one in self.params for flag in one.opts[:1]]
+        with in_flags({str(name): flag for name, flag in flags if flag.startswith("--")}):
+            return super().invoke(ctx)
+
+
+def with_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """A command for typer: a flag for each field of its options."""
+    groups = options_of(command)
+    if not groups:
+        return command
+    parameters: list[inspect.Parameter] = []
+    for one in inspect.signature(command, eval_str=True).parameters.values():
+        flags = _flags(groups[one.name]) if one.name in groups else (one,)
+        parameters += [flag.replace(kind=inspect.Parameter.KEYWORD_ONLY) for flag in flags]
+    commas = {
+        one.name
+        for given in groups.values()
+        for one in fields(given)  # type: ignore[arg-type]  # options are dataclasses
+        if one.metadata.get("commas")
     }
+    made = takes_options(command)
+
+    def called(**given: Any) -> None:
+        made(**{key: _parted(value) if key in commas else value for key, value in given.items()})
+
+    called.__name__, called.__doc__ = command.__name__, command.__doc__
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {}
+    return called
 
 
-def in_flags(text: str, flags: Mapping[str, str]) -> str:
-    """A message with flags in place of parameters.
+def _parted(texts: list[str] | None) -> list[str]:
+    """Names, of which each text may hold several.
 
-    >>> flags = {"task": "--task", "labels": "--labels", "directed": "--directed"}
-    >>> in_flags("give labels=, or task='link' (see directed=True); not 'labels=3' or k=3", flags)
-    "give --labels, or --task link (see --directed); not 'labels=3' or k=3"
-    >>> in_flags("leave them out with ignore=['bio', 'last seen']", {"ignore": "--ignore"})
-    "leave them out with --ignore 'bio,last seen'"
+    >>> _parted(["gcn, sage", "gat"])
+    ['gcn', 'sage', 'gat']
     """
-    if not flags:
-        return text
-    names = "|".join(map(re.escape, flags))
-    parameter = rf"(?<![^\s(])({names})=(?:({_VALUE})|(?=[\s,.;:)]|$))"
-    return re.sub(parameter, lambda found: flags[found[1]] + _argument(found[2]), text)
+    return [part.strip() for text in texts or () for part in text.split(",") if part.strip()]
 
 
-def _argument(literal: str | None) -> str:
-    """A value as it is typed behind its flag.
+def _flags(given: Options) -> Iterator[inspect.Parameter]:
+    types = get_type_hints(type(given))
+    for one in fields(given):  # type: ignore[arg-type]  # options are dataclasses
+        if one.metadata:
+            yield _flag(one, types[one.name])
 
-    >>> _argument("'rgcn'"), _argument("['a', 'b']"), _argument("True"), _argument(None)
-    (' rgcn', ' a,b', '', '')
-    """
-    value = ast.literal_eval(literal) if literal else True
-    if value is True:
-        return ""
-    return " " + shlex.quote(",".join(value) if isinstance(value, list) else str(value))
+
+def _flag(one: Field[Any], kind: Any) -> inspect.Parameter:
+    facts = one.metadata
+    names = [f"--{one.name.replace('_', '-')}"] if kind is bool else []
+    default = one.default
+    if kind == tuple[str, ...]:
+        kind, default = list[str] | None, None
+    elif list[str] in get_args(kind):
+        kind = list[str] | None
+    elif str in get_args(kind):  # whatever else Python takes, a shell gives text
+        kind = str | None
+    about = typer.Option(
+        *names,
+        help=facts["text"],
+        metavar=facts["metavar"],
+        min=facts["least"],
+        max=facts["most"],
+        show_default=facts["shown"] or True,
+    )
+    return inspect.Parameter(
+        one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, about]
+    )

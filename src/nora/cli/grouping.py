@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import Force, Measure, RunFolder, Targets, parse_nodes, parse_targets
+from nora.cli.arguments import Force, Measure, RunFolder, TargetOptions, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
+from nora.cli.prepare import asked_session
 from nora.outputs import check_table, read_from
 from nora.wording import duration
 
@@ -20,7 +21,7 @@ def group(
         list[str] | None,
         typer.Option(metavar="IDS", help="Choose among these: ids or names, with commas."),
     ] = None,
-    targets: Targets = None,
+    counting: TargetOptions = TargetOptions(),
     measure: Measure = "change",
     recheck: Annotated[
         int,
@@ -51,8 +52,7 @@ def group(
     trained = nora.load_run(run)
     names = trained.dataset.node_names
     count = int(trained.data.num_nodes or 0)
-    counted = None if targets is None else parse_targets(targets, trained)
-    found = trained.session(targets=counted).best_group(
+    found = asked_session(trained, run, counting).best_group(
         size,
         measure=measure,
         candidates=None if candidates is None else parse_nodes(candidates, names, count),

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import Force, RunFolder
+from nora.cli.arguments import Force, RunFolder, TargetOptions, parse_targets
 from nora.cli.display import Json, print_json, say
-from nora.outputs import ENGINE
+from nora.outputs import ENGINE, remedy
 
 if TYPE_CHECKING:
     from nora import Run, Session
-
-Engine = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER", help="An engine that 'nora prepare' made; RUN/engine where that is there."
-    ),
-]
 
 
 def prepare(
@@ -52,7 +45,7 @@ def prepare(
     from nora.training.run_checksums import cover_engine
 
     folder = run / ENGINE if out is None else out
-    check_place(folder, force, "choose another out=, or add force=True to replace it")
+    check_place(folder, force, remedy())
     trained = nora.load_run(run)
     nora.prepare(trained.model, trained.data, folder, trained.task, memory=memory, replace=force)
     if folder == run / ENGINE:
@@ -68,9 +61,10 @@ def prepare(
     )
 
 
-def session_of(trained: Run, run: Path, engine: Path | None, targets: Any = None) -> Session:
+def asked_session(trained: Run, run: Path, counting: TargetOptions) -> Session:
     """A session of a run, with the engine that is kept for it, if one is."""
-    folder = run / ENGINE if engine is None else engine
-    if engine is None and not folder.exists():
-        return trained.session(targets=targets)
-    return trained.session(targets=targets, engine=folder)
+    targets = parse_targets(counting.targets, trained) if counting.targets else None
+    engine = counting.engine
+    if engine is None and (run / ENGINE).exists():
+        engine = run / ENGINE
+    return trained.session(targets=targets, engine=engine)

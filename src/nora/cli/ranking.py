@@ -2,111 +2,162 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nora.cli import certified
 from nora.cli.arguments import (
     Force,
     RunFolder,
-    Targets,
+    TargetOptions,
+    Top,
     parse_nodes,
     parse_options,
     parse_shard,
-    parse_targets,
 )
 from nora.cli.cluster import joined
 from nora.cli.display import Json, print_json, print_table, records, say
-from nora.cli.prepare import Engine, session_of
+from nora.cli.prepare import asked_session
 from nora.cli.tuning import FOLDER as TUNED
 from nora.cli.tuning import labels_file
 from nora.files import check_folder
+from nora.options import Options, setting
 from nora.outputs import check_table, read_from
 from nora.wording import duration
 
 if TYPE_CHECKING:
     from nora import EdgeInfluence, Influence, Run, Session
 
-Top = Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")]
+
+@dataclass(frozen=True)
+class ScoreOptions(Options):
+    """How `nora rank` scores."""
+
+    method: str = setting("auto", "A name from 'nora methods'.")
+    option: tuple[str, ...] = setting(
+        (), "An option of the method; repeatable.", metavar="KEY=VALUE"
+    )
+    tuned: bool = setting(False, "Use the options (and labels) 'nora tune' has found.")
+    paper: bool = setting(False, "Use the options the paper published for this method.")
+    labels: Path | None = setting(
+        None, "True influences of some nodes, for methods that learn from them."
+    )
+    budget: float | None = setting(
+        None, "Time that 'auto' or --certify may take; default: 60.", metavar="SECONDS"
+    )
+    nodes: tuple[str, ...] = setting(
+        (), "Score only these: ids or names, with commas.", metavar="IDS"
+    )
+    measure: tuple[str, ...] = setting(
+        (),
+        "What to sum: change, flips, loss, accuracy, loss:test, class:NAME; repeatable.",
+        metavar="NAME",
+    )
+    by: str | None = setting(None, "A column per group of this attribute, e.g. y.", metavar="NAME")
+
+    def check(self, edges: bool) -> None:
+        """Raise for what cannot be asked, before torch is loaded."""
+        from nora.methods import METHODS
+
+        METHODS.check(self.method)
+        if edges and (self.nodes or self.labels or self.tuned or self.paper):
+            raise ValueError(
+                "--edges is of edges, by removing them: leave out --nodes, --labels, --tuned and --paper"
+            )
+        if self.budget is not None and self.method != "auto":
+            raise ValueError(f"--budget is for --method auto or --certify, not for {self.method!r}")
+        if self.tuned and self.paper:
+            raise ValueError("--tuned and --paper both give the method's options: choose one")
+
+    def check_certify(self, edges: bool, work: WorkOptions) -> None:
+        """Raise for what is not asked of `--certify`."""
+        given = (self.nodes, self.option, self.tuned, self.paper, self.labels, work.shard)
+        if any(given) or work.checkpoint or self.method != "auto":
+            raise ValueError(
+                "--certify chooses nodes and method by itself: leave out --nodes, --shard, --checkpoint, "
+                "--method, --option, --labels, --tuned and --paper"
+            )
+        if edges or self.by or len(self.measure) > 1:
+            raise ValueError(
+                "--certify is of nodes, by one measure: leave out --edges, --by and further --measure"
+            )
+
+    def method_options(self, edges: bool) -> tuple[str, dict[str, Any]]:
+        """The method, and the options that were given for it."""
+        plain = not edges and not self.measure and self.by is None
+        auto = self.method == "auto"
+        given = parse_options(self.option, "exact" if auto and not plain else self.method)
+        # Who gives a tolerance for edges has chosen the method.
+        method = "exact" if edges and auto and "tolerance" in given else self.method
+        return method, given if self.budget is None else {**given, "budget": self.budget}
+
+
+@dataclass(frozen=True)
+class WorkOptions(Options):
+    """How the work of `nora rank` is done: the scores are the same."""
+
+    checkpoint: Path | None = setting(
+        None, "Keep finished work in this folder; the same command resumes there."
+    )
+    shard: str | None = setting(
+        None, "Only the I-th of N parts, for several processes.", metavar="I/N"
+    )
+    cluster: str | None = setting(
+        None,
+        "Share the work with a Ray cluster: its address, 'auto' for the one that is running, or 'local' to "
+        "start one here. For exact values.",
+        metavar="ADDRESS",
+    )
+    engines: str | None = setting(
+        None,
+        "How a cluster's machines get the engine: from the same path, or through Ray's store.",
+        metavar="path|store",
+    )
+
+    def check(self, out: Path | None) -> None:
+        """Raise for what cannot be done, before torch is loaded."""
+        if self.shard is not None:
+            parse_shard(self.shard)
+            if self.checkpoint is None and out is None:
+                raise ValueError(
+                    "--shard needs --checkpoint or --out: else its scores would be lost"
+                )
+        if self.checkpoint is not None:
+            check_folder(self.checkpoint)
+        if self.engines is not None and self.cluster is None:
+            raise ValueError("--engines says how the machines of a --cluster get the engine")
+
+
+@contextmanager
+def _kept(checkpoint: Path | None) -> Iterator[None]:
+    """Let an interruption report where finished work is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is None:
+            kept = "nothing was written; with --checkpoint FOLDER finished work is kept"
+        else:
+            kept = f"finished work is kept in {checkpoint}; the same command goes on from there"
+        raise KeyboardInterrupt(kept) from None
 
 
 def rank(
     run: RunFolder,
-    method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "auto",
-    top: Top = 20,
-    out: Annotated[
-        Path | None, typer.Option(help="Write all scores to this .csv or .parquet file.")
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="An option of the method; repeatable."),
-    ] = None,
-    tuned: Annotated[
-        bool, typer.Option("--tuned", help="Use the options (and labels) 'nora tune' has found.")
-    ] = False,
-    paper: Annotated[
-        bool, typer.Option("--paper", help="Use the options the paper published for this method.")
-    ] = False,
-    labels: Annotated[
-        Path | None,
-        typer.Option(help="True influences of some nodes, for methods that learn from them."),
-    ] = None,
-    certify: Annotated[
-        bool,
-        typer.Option(
-            "--certify",
-            help="Score only as many nodes as the top N needs, and say what is certain.",
-        ),
-    ] = False,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", help="Time that 'auto' or --certify may take; 60 if unsaid."
-        ),
-    ] = None,
-    nodes: Annotated[
-        list[str] | None,
-        typer.Option(metavar="IDS", help="Score only these: ids or names, with commas."),
-    ] = None,
+    scoring: ScoreOptions = ScoreOptions(),
     edges: Annotated[
         bool, typer.Option("--edges", help="Score every edge instead of every node.")
     ] = False,
-    measure: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="What to sum: change, flips, loss, accuracy, loss:test, class:NAME; repeatable.",
-        ),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A column per group of this attribute, e.g. y."),
-    ] = None,
-    targets: Targets = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Keep finished work in this folder; the same command resumes there."),
-    ] = None,
-    shard: Annotated[
-        str | None,
-        typer.Option(metavar="I/N", help="Only the I-th of N parts, for several processes."),
-    ] = None,
-    engine: Engine = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Share the work with a Ray cluster: its address, 'auto' for the one that is running, or "
-            "'local' to start one here. For exact values.",
-        ),
-    ] = None,
-    engines: Annotated[
-        str | None,
-        typer.Option(
-            metavar="path|store",
-            help="How a cluster's machines get the engine: from the same path, or through Ray's store.",
-        ),
+    certify: Annotated[bool, typer.Option("--certify", help="The same as 'nora top'.")] = False,
+    counting: TargetOptions = TargetOptions(),
+    work: WorkOptions = WorkOptions(),
+    top: Top = 20,
+    out: Annotated[
+        Path | None, typer.Option(help="Write all scores to this .csv or .parquet file.")
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -127,124 +178,46 @@ def rank(
       nora rank runs/cora-gcn --top 20 --out scores.csv
       nora rank runs/cora-gcn --method nora --option beta=4 --option k1=0.5
       nora rank runs/cora-gcn --method nora --tuned
-      nora rank runs/cora-gcn --top 100 --certify --budget 120
       nora rank runs/cora-gcn --nodes 1358,17 --targets 3,4,5
       nora rank runs/cora-gcn --edges --top 20 --out edges.csv
       nora rank runs/cora-gcn --measure flips --measure accuracy:test --by y
       nora rank runs/cora-gcn --shard 2/8 --checkpoint parts/2
       nora rank runs/cora-gcn --cluster local --checkpoint parts
     """
-    from nora.methods import METHODS
-
-    METHODS.check(method)
-    check_table(out, force, read_from(run, labels))
-    if certify and (
-        nodes or shard or checkpoint or method != "auto" or tuned or paper or option or labels
-    ):
-        raise ValueError(
-            "--certify chooses nodes and method by itself: leave out --nodes, --shard, --checkpoint, "
-            "--method, --option, --labels, --tuned and --paper"
-        )
-    if certify and (edges or by or len(measure or ()) > 1):
-        raise ValueError(
-            "--certify is of nodes, by one measure: leave out --edges, --by and further --measure"
-        )
-    if edges and (nodes or labels or tuned or paper):
-        raise ValueError(
-            "--edges is of edges, by removing them: leave out --nodes, --labels, --tuned and --paper"
-        )
-    if budget is not None and not certify and method != "auto":
-        raise ValueError(f"--budget is for --method auto or --certify, not for {method!r}")
-    part = None if shard is None else parse_shard(shard)
-    if part and checkpoint is None and out is None:
-        raise ValueError("--shard needs --checkpoint or --out: else its scores would be lost")
-    if checkpoint is not None:
-        check_folder(checkpoint)
-    if engines is not None and cluster is None:
-        raise ValueError("--engines says how the machines of a --cluster get the engine")
+    if certify:
+        scoring.check_certify(edges, work)
+        budget = certified.BUDGET if scoring.budget is None else scoring.budget
+        measure = (*scoring.measure, "change")[0]
+        certified.top(run, counting, top, budget, measure, out, force, json)
+        return
+    check_table(out, force, read_from(run, scoring.labels))
+    scoring.check(edges)
+    work.check(out)
 
     import nora
 
-    plain = not edges and not measure and by is None
-    given = parse_options(option or (), "exact" if method == "auto" and not plain else method)
-    if edges and method == "auto" and "tolerance" in given:
-        method = "exact"  # who says what to leave out has chosen
-    if budget is not None:
-        given["budget"] = budget
+    method, given = scoring.method_options(edges)
     trained = nora.load_run(run)
-    if certify:
-        seconds, what_of = 60.0 if budget is None else budget, (measure or ["change"])[0]
-        _certify(trained, run, engine, top, seconds, targets, what_of, out, force, json)
-        return
-    options = {**_settings(trained, run, method, tuned, paper), **given}
-    try:
-        counted = None if targets is None else parse_targets(targets, trained)
-        session = session_of(trained, run, engine, counted)
-        what: dict[str, Any] = {"measure": measure or "change", "by": by, "checkpoint": checkpoint}
-        scores: Influence | EdgeInfluence
-        with joined(cluster, engines, checkpoint) as executor:
-            what["executor"] = executor
+    asked: dict[str, Any] = {
+        **_settings(trained, run, scoring),
+        **given,
+        "method": method,
+        "measure": list(scoring.measure) or "change",
+        "by": scoring.by,
+        "checkpoint": work.checkpoint,
+    }
+    scores: Influence | EdgeInfluence
+    with _kept(work.checkpoint):
+        session = asked_session(trained, run, counting)
+        with joined(work.cluster, work.engines, work.checkpoint) as executor:
             if edges:
-                some = None if part is None else _share_of_edges(session, part)
-                scores = session.edge_influence(some, method=method, **what, **options)
+                some = _edges(session, work.shard)
+                scores = session.edge_influence(some, executor=executor, **asked)
             else:
-                scores = session.influence(
-                    method,
-                    labels=_labels(run, method, tuned, labels),
-                    nodes=_wanted(nodes, part, trained),
-                    **what,
-                    **options,
-                )
-    except KeyboardInterrupt:
-        if checkpoint is None:
-            raise KeyboardInterrupt(
-                "nothing was written; with --checkpoint FOLDER finished work is kept"
-            ) from None
-        raise KeyboardInterrupt(
-            f"finished work is kept in {checkpoint}; the same command goes on from there"
-        ) from None
-    _report(scores, top, out, force, json, {"run": str(run)})
-
-
-def _certify(
-    trained: Run,
-    run: Path,
-    engine: Path | None,
-    k: int,
-    budget: float,
-    targets: list[str] | None,
-    measure: str,
-    out: Path | None,
-    force: bool,
-    json: bool,
-) -> None:
-    """The top `k` with exact scores and a certificate."""
-    counted = None if targets is None else parse_targets(targets, trained)
-    session = session_of(trained, run, engine, counted)
-    found = session.top(min(k, session.num_nodes), budget=budget, measure=measure)
-    if out is not None:
-        found.save(out, replace=force)
-    if json:
-        print_json(
-            {
-                "run": str(run),
-                "measure": found.measure,
-                "certificate": found.certificate,
-                "certified": found.certified,
-                "confidence": found.confidence,
-                "refined": found.refined,
-                "num_nodes": found.num_nodes,
-                "rest": found.rest,
-                "seconds": found.seconds,
-                "out": None if out is None else str(out),
-                "top": records(found.to_frame()),
-            }
-        )
-        return
-    print_table(found.to_frame(), f"The {len(found.nodes)} most influential nodes")
-    say(f"{found.certificate[0].upper()}{found.certificate[1:]} ({duration(found.seconds)}).")
-    if out is not None:
-        say(f"Written to {out}")
+                asked["nodes"] = _nodes(scoring.nodes, work.shard, trained)
+                asked["labels"] = _labels(run, scoring)
+                scores = session.influence(executor=executor, **asked)
+    _show(scores, top, out, force, json, {"run": str(run)})
 
 
 def merge(
@@ -272,14 +245,13 @@ def merge(
     import nora
 
     scores = nora.merge_checkpoints(folders)
-    _report(scores, top, out, force, json, {"merged": [str(folder) for folder in folders]})
+    _show(scores, top, out, force, json, {"merged": [str(folder) for folder in folders]})
 
 
-def _settings(trained: Run, run: Path, method: str, tuned: bool, paper: bool) -> dict[str, Any]:
+def _settings(trained: Run, run: Path, scoring: ScoreOptions) -> Mapping[str, Any]:
     """Options found by tuning, or published by the paper; none when neither is asked for."""
-    if tuned and paper:
-        raise ValueError("--tuned and --paper both give the method's options: choose one")
-    if tuned:
+    method = scoring.method
+    if scoring.tuned:
         import nora
 
         file = run / TUNED / f"{method}.json"
@@ -287,7 +259,7 @@ def _settings(trained: Run, run: Path, method: str, tuned: bool, paper: bool) ->
         if found.method != method:
             raise ValueError(f"{file} holds settings of {found.method!r}, not of {method!r}")
         return found.options
-    if paper:
+    if scoring.paper:
         from nora.tuning.published import published_options
 
         name = trained.architecture["name"]
@@ -295,44 +267,47 @@ def _settings(trained: Run, run: Path, method: str, tuned: bool, paper: bool) ->
     return {}
 
 
-def _labels(run: Path, method: str, tuned: bool, path: Path | None) -> Influence | None:
+def _labels(run: Path, scoring: ScoreOptions) -> Influence | None:
     """The labels given, or those the method was tuned with when it learns from labels."""
     import nora
     from nora.methods import METHODS
 
-    if path is not None:
-        return nora.Influence.load(path)
-    learns = METHODS[method].facts.labels == "required"
-    return nora.Influence.load(labels_file(run, method)) if tuned and learns else None
+    if scoring.labels is not None:
+        return nora.Influence.load(scoring.labels)
+    learns = METHODS[scoring.method].facts.labels == "required"
+    file = labels_file(run, scoring.method)
+    return nora.Influence.load(file) if scoring.tuned and learns else None
 
 
-def _wanted(
-    nodes: list[str] | None, part: tuple[int, int] | None, trained: Run
-) -> list[int] | None:
+def _nodes(nodes: tuple[str, ...], shard: str | None, trained: Run) -> list[int] | None:
     """The nodes to remove: those asked for, or this shard's share of them."""
     count = int(trained.data.num_nodes or 0)
-    ids = None if nodes is None else parse_nodes(nodes, trained.dataset.node_names, count)
-    if part is None:
+    ids = parse_nodes(nodes, trained.dataset.node_names, count) if nodes else None
+    if shard is None:
         return ids
     every = list(range(count)) if ids is None else sorted(set(ids))
     # Every n-th node: ids often go with age or degree, so that blocks would differ in cost.
-    share = every[part[0] - 1 :: part[1]]
+    part, parts = parse_shard(shard)
+    share = every[part - 1 :: parts]
     if not share:
-        raise ValueError(f"--shard {part[0]}/{part[1]} is empty: there are {len(every)} nodes")
+        raise ValueError(f"--shard {shard} is empty: there are {len(every)} nodes")
     return share
 
 
-def _share_of_edges(session: Session, part: tuple[int, int]) -> dict[Any, Any]:
-    """This shard's share of all edges, by type."""
+def _edges(session: Session, shard: str | None) -> dict[Any, Any] | None:
+    """This shard's share of all edges, by type; None for all."""
+    if shard is None:
+        return None
+    part, parts = parse_shard(shard)
     every = session.edges.every()
-    share = {kind: pairs[:, part[0] - 1 :: part[1]] for kind, pairs in every.items()}
+    share = {kind: pairs[:, part - 1 :: parts] for kind, pairs in every.items()}
     if not any(pairs.size(1) for pairs in share.values()):
         count = sum(pairs.size(1) for pairs in every.values())
-        raise ValueError(f"--shard {part[0]}/{part[1]} is empty: there are {count} edges")
+        raise ValueError(f"--shard {shard} is empty: there are {count} edges")
     return share
 
 
-def _report(
+def _show(
     scores: Influence | EdgeInfluence,
     top: int,
     out: Path | None,

@@ -12,17 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.analysis.checks import (
-    check_files,
-    check_labels_matter,
-    check_models,
-    check_names,
-    check_task,
-)
+from nora.analysis.checks import check_files, check_labels_matter
 from nora.analysis.folder import ABOUT, FILES, check_results
-from nora.cli.arguments import Balanced, parse_node_targets
+from nora.analysis.options import AskOptions, ExecOptions, ReadOptions, TrainOptions
+from nora.cli.arguments import parse_node_targets
 from nora.cli.display import Json, print_json, print_table, records, say
-from nora.cli.flags import flags_of, in_flags
 from nora.outputs import read_from
 from nora.wording import duration
 
@@ -33,7 +27,6 @@ SHOWN = 5
 
 
 def run(
-    context: typer.Context,
     edges: Annotated[
         Path,
         typer.Option(
@@ -54,106 +47,13 @@ def run(
         Path | None,
         typer.Option(readable=False, help="The classes to predict: id,label; blank is unknown."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A name from 'nora models'.", show_default="auto: rgcn for typed edges, else gcn"
-        ),
-    ] = None,
-    models: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Several, with commas: the first is told of, and compared with the others.",
-        ),
-    ] = None,
-    repeats: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Train so many models of each kind, to see whether the ranking holds.",
-        ),
-    ] = 1,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            metavar="node|link",
-            help="node: predict labels. link: predict edges.",
-            show_default="node if there are labels",
-        ),
-    ] = None,
+    training: TrainOptions = TrainOptions(),
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results.", show_default="EDGES-influence")
     ] = None,
-    directed: Annotated[
-        bool, typer.Option("--directed", help="Edges go from source to target only.")
-    ] = False,
-    encoding: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Features for nodes without any: auto, degree, onehot, random, random-walk, or "
-            "several joined by +.",
-        ),
-    ] = "auto",
-    ignore: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMNS", help="Leave these columns out: names, parted by commas."),
-    ] = None,
-    label_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The column of --labels or --features, or the node attribute, to predict.",
-            show_default="label or class",
-        ),
-    ] = None,
-    source_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The column of --edges with the source; with --target-column.",
-            show_default="source",
-        ),
-    ] = None,
-    target_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="... with the target.", show_default="target"),
-    ] = None,
-    weight_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="... with the weight.", show_default="weight"),
-    ] = None,
-    type_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="... with the type of the edge.", show_default="type"),
-    ] = None,
-    targets: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="IDS",
-            help="Count only the change of these nodes' predictions: ids, 'labelled', or a 0/1 feature, "
-            "e.g. kind=user; repeatable.",
-        ),
-    ] = None,
-    balanced: Balanced = False,
-    method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "auto",
-    also: Annotated[
-        list[str] | None,
-        typer.Option(metavar="METHOD", help="Compare with this method; repeatable."),
-    ] = None,
-    top: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Write the effects of the first N nodes.")
-    ] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same results.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1, metavar="N", help="Most passes in training.")] = 200,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="The most it may take, e.g. 4GB; what needs more is refused."
-        ),
-    ] = None,
+    reading: ReadOptions = ReadOptions(),
+    asking: AskOptions = AskOptions(),
+    execution: ExecOptions = ExecOptions(),
     force: Annotated[bool, typer.Option("--force", help="Replace earlier results.")] = False,
     json: Json = False,
 ) -> None:
@@ -195,54 +95,29 @@ def run(
     # edges.csv.gz has two endings.
     name = edges.name if edges.is_dir() else edges.name.removesuffix(".gz").rsplit(".", 1)[0]
     folder = out or Path(f"{name}-influence")
-    check_task(task)
-    check_labels_matter(task, balanced, targets)
-    kinds = [name.strip() for name in (models or "").split(",") if name.strip()]
-    check_models(model, kinds)
-    for kind in (model, *kinds):
-        check_names(kind, (method, *(also or ())))
+    check_labels_matter(training.task, training.balanced, asking.targets)
     # typer, too, could ask whether files are readable (`readable=True`), but not say why they are not.
     check_files(edges, features, labels)
     check_results(folder, force, read_from(edges, features, labels))
     # From here on torch is needed, which takes seconds to load.
     import nora
 
-    flags = flags_of(context.command)
+    targets = asking.targets
+    if targets is not None:
+        asking = replace(asking, targets=partial(parse_node_targets, targets))
 
     def tell(text: str) -> None:
         if not json:
-            say(in_flags(text, flags))
+            say(text)
 
     analysis = nora.analyse(
         edges,
         features,
         labels,
-        model=model,
-        models=kinds,
-        repeats=repeats,
-        task=task,
-        directed=directed,
-        encoding=encoding,
-        ignore=[name.strip() for name in (ignore or "").split(",") if name.strip()],
-        label_column=label_column,
-        source_column=source_column,
-        target_column=target_column,
-        weight_column=weight_column,
-        type_column=type_column,
-        targets=None if targets is None else partial(parse_node_targets, targets),
-        balanced=balanced,
-        method=method,
-        also=also or (),
-        top=top,
-        seed=seed,
-        epochs=epochs,
-        memory=memory,
-        tell=tell,
-    )
-    analysis = replace(
-        analysis,
-        notes=tuple(in_flags(note, flags) for note in analysis.notes),
-        warnings=tuple(in_flags(warning, flags) for warning in analysis.warnings),
+        reading=reading,
+        training=training,
+        asking=asking,
+        execution=replace(execution, tell=tell),
     )
     tell("Writing the results …")
     analysis.save(folder, force)
@@ -286,4 +161,4 @@ def _finish(analysis: Analysis, folder: Path, as_json: bool, targets: Sequence[s
     say(f"  nora explore {place}")
     say(f"  nora what-if {place} --remove {name}")
     same = "".join(f" --targets {shlex.quote(text)}" for text in targets)
-    say(f"  nora rank {place} --top 100 --certify{same}")
+    say(f"  nora top {place} --top 100{same}")

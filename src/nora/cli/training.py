@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from nora.cli.arguments import Balanced
 from nora.cli.display import Json, print_json, say
+from nora.options import Options, setting
 from nora.outputs import RUN_FILES, check_own_folder
 from nora.wording import duration
+
+
+@dataclass(frozen=True)
+class FitOptions(Options):
+    """Sizes of a model and settings of its training."""
+
+    hidden: int | None = setting(None, "Width of the hidden layers.", metavar="N", least=1)
+    layers: int | None = setting(None, "Number of convolutions.", metavar="N", least=1)
+    dropout: float | None = setting(None, "On hidden layers.", metavar="P", least=0, most=1)
+    lr: float | None = setting(None, "Adam's learning rate.", metavar="X", least=0)
+    weight_decay: float | None = setting(None, "Adam's weight decay.", metavar="X", least=0)
+    balanced: bool = setting(False, "Every class counts the same in training, however rare it is.")
+    paper: bool = setting(False, "Sizes and settings the paper published.")
+
+    def over_published(
+        self, dataset: str, model: str, task: str
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Sizes and training settings: what was given, over the paper's if asked for."""
+        from nora.models import paper_settings
+
+        published = dict(paper_settings(model, dataset, task)) if self.paper else {}
+        sizes = {
+            "hidden_channels": self.hidden,
+            "num_layers": self.layers,
+            "dropout": self.dropout,
+        }
+        settings = {"lr": self.lr, "weight_decay": self.weight_decay}
+        return {**published.pop("sizes", {}), **_known(sizes)}, {**published, **_known(settings)}
+
+
+def _known(given: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def train(
@@ -28,25 +61,7 @@ def train(
     epochs: Annotated[
         int, typer.Option(min=1, metavar="N", help="Most passes over the data.")
     ] = 200,
-    hidden: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Width of the hidden layers.")
-    ] = None,
-    layers: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Number of convolutions.")
-    ] = None,
-    dropout: Annotated[
-        float | None, typer.Option(min=0, max=1, metavar="P", help="On hidden layers.")
-    ] = None,
-    lr: Annotated[
-        float | None, typer.Option(min=0, metavar="X", help="Adam's learning rate.")
-    ] = None,
-    weight_decay: Annotated[
-        float | None, typer.Option(min=0, metavar="X", help="Adam's weight decay.")
-    ] = None,
-    balanced: Balanced = False,
-    paper: Annotated[
-        bool, typer.Option("--paper", help="Sizes and settings the paper published.")
-    ] = False,
+    fitting: FitOptions = FitOptions(),
     force: Annotated[bool, typer.Option("--force", help="Replace a run that is there.")] = False,
     json: Json = False,
 ) -> None:
@@ -73,14 +88,7 @@ def train(
 
     import nora
 
-    sizes, settings = _settings(
-        dataset,
-        model,
-        task,
-        paper,
-        {"hidden_channels": hidden, "num_layers": layers, "dropout": dropout},
-        {"lr": lr, "weight_decay": weight_decay},
-    )
+    sizes, settings = fitting.over_published(dataset, model, task)
     trained = nora.train(
         model,
         dataset,
@@ -88,7 +96,7 @@ def train(
         cycle=cycle,
         seed=seed,
         epochs=epochs,
-        balanced=balanced,
+        balanced=fitting.balanced,
         **settings,
         **sizes,
     )
@@ -116,20 +124,3 @@ def default_folder(dataset: str, model: str, task: str, cycle: int) -> Path:
     """
     name = f"{dataset}-{model}" + ("" if task == "node" else f"-{task}")
     return Path("runs") / (name + (f"-cycle{cycle}" if cycle else ""))
-
-
-def _settings(
-    dataset: str,
-    model: str,
-    task: str,
-    paper: bool,
-    sizes: dict[str, Any],
-    settings: dict[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Sizes and training settings: what was given, over the paper's if asked for."""
-    from nora.models import paper_settings
-
-    published = dict(paper_settings(model, dataset, task)) if paper else {}
-    given_sizes = {key: value for key, value in sizes.items() if value is not None}
-    given = {key: value for key, value in settings.items() if value is not None}
-    return {**published.pop("sizes", {}), **given_sizes}, {**published, **given}

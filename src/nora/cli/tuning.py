@@ -64,7 +64,7 @@ def tune(
     # The options come last: labels without them are what an interrupted tuning has left.
     if kept.exists() and not force:
         raise FileExistsError(
-            f"{kept} exists already: {method} is tuned. Add force=True to tune it again"
+            f"{kept} exists already: {method} is tuned. Add --force to tune it again"
         )
 
     import nora

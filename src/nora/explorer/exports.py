@@ -123,8 +123,8 @@ def as_report(changes: Key, network: Network, told: str) -> bytes:
         network: What is explored.
         told: The edits and their effect in words.
     """
+    from nora.analysis.reporting import write_report
     from nora.questions.session import Session
-    from nora.report.page import write_report
 
     session = network.session
     if session.problem().by_id:

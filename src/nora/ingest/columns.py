@@ -15,6 +15,7 @@ import numpy as np
 from nora.ingest.ids import KnownIds, Named, plain
 from nora.ingest.table import Header, Table, canonical
 from nora.ingest.text import TITLED
+from nora.options import option
 from nora.registry import nearest
 
 ENDS = (
@@ -48,7 +49,7 @@ class EdgeColumns:
 
     def __post_init__(self) -> None:
         if (self.source is None) != (self.target is None):
-            raise ValueError("give both source_column= and target_column=, or neither")
+            raise ValueError(f"give both {ends_named()}, or neither")
         twice = [name for name in self.named if self.named.count(name) > 1]
         if twice:
             raise ValueError(f"the column {twice[0]!r} cannot mean two things of an edge at once")
@@ -113,7 +114,7 @@ class EdgeColumns:
             raise ValueError(
                 f"{table.name}: which columns are the two ends of an edge? It has "
                 f"{', '.join(filter(None, table.columns))}. Call them source and target, or give "
-                "source_column= and target_column="
+                f"{ends_named()}"
             )
         _check_not_nodes(table, free[0], free[1])
         one, two = (table.columns[at] for at in free[:2])
@@ -134,7 +135,7 @@ def _position(table: Table, name: str, parameter: str) -> int:
         else f"its first line is {', '.join(column.cell(0) for column in table.cells[:4])}"
     )
     raise ValueError(
-        f"no column of {table.name} is called {name!r} ({parameter}=): {there}.{nearest(name, known)}"
+        f"no column of {table.name} is called {name!r} ({option(parameter)}): {there}.{nearest(name, known)}"
     )
 
 
@@ -149,16 +150,22 @@ def _first_two(table: Table, notes: list[str]) -> tuple[int, int]:
             ". A first column without a name looks like the row numbers of pandas: "
             "to_csv(…, index=False) leaves them out"
         )
+        hint = numbered if not head[0] else TITLED if not head[1] else ""
         raise ValueError(
             f"{table.place(0)}: is {head[0]!r}, {head[1]!r} a header or an edge? Neither occurs "
-            "again. Name the columns source,target in the first line, or give source_column= and "
-            "target_column=" + (numbered if not head[0] else TITLED if not head[1] else "")
+            "again. Name the columns source,target in the first line, or give "
+            f"{ends_named()}{hint}"
         )
     notes.append(
         f"{table.name} has no header that is recognised: its first two columns are taken as "
         "source and target"
     )
     return 0, 1
+
+
+def ends_named() -> str:
+    """The options that name the two ends of an edge."""
+    return f"{option('source_column')} and {option('target_column')}"
 
 
 def _check_not_nodes(table: Table, first: int, second: int) -> None:
@@ -171,15 +178,15 @@ def _check_not_nodes(table: Table, first: int, second: int) -> None:
     if canonical(table.columns[first]) in ID or apart or fractions:
         raise ValueError(
             f"{table.name} looks like a table of nodes ({', '.join(table.columns[:4])}), not of edges: "
-            f"every {table.columns[first]!r} is there once. Give it as features=; if it is one of edges, "
-            "name its ends with source_column= and target_column="
+            f"every {table.columns[first]!r} is there once. Give it as {option('features')}; if it is one of "
+            f"edges, name its ends with {ends_named()}"
         )
 
 
 def _like_labels(name: str, columns: Iterable[str]) -> str:
     return (
-        f"{name} looks like a table of labels ({', '.join(columns)}), not of edges; give it as labels=, and "
-        "a table with the columns source and target as edges="
+        f"{name} looks like a table of labels ({', '.join(columns)}), not of edges; give it as "
+        f"{option('labels')}, and a table with the columns source and target as {option('edges')}"
     )
 
 
@@ -252,7 +259,7 @@ def label_column_of(table: Table, id_at: int, named: str | None, notes: list[str
         names = ", ".join(filter(None, table.columns)) or f"{len(table.columns)} without names"
         raise ValueError(
             f"{table.name}: which column holds the label? It has {names}. Call it 'label', or "
-            "name it with label_column="
+            f"name it with {option('label_column')}"
         )
     notes += _about_guess(table, others[0], "label", LABEL)
     return others[0]

@@ -18,6 +18,7 @@ from nora.ingest.columns import EdgeColumns
 from nora.ingest.ids import Named
 from nora.ingest.numbers import numbers, rewritten
 from nora.ingest.table import Column, Table
+from nora.options import option
 from nora.wording import count, short
 
 # What a `Type` column of Gephi says is how its edges are drawn.
@@ -118,7 +119,7 @@ def _weights(table: Table, at: int) -> np.ndarray:
     if not values.any():
         raise ValueError(
             f"{table.name}: all weights are 0, so that no edge would count; mend them, or leave them "
-            f"out with ignore={[table.columns[at]]}"
+            f"out with {option('ignore', [table.columns[at]])}"
         )
     return values
 
@@ -128,7 +129,7 @@ def _kinds(table: Table, at: int, notes: list[str]) -> tuple[np.ndarray | None, 
     if {str(name).lower() for name in column.distinct} <= DRAWN:
         notes.append(
             f"the column {table.columns[at]!r} of {table.name} says whether edges are directed: not used "
-            "(see directed=True)"
+            f"(see {option('directed', True)})"
         )
         return None, ()
     table.check_filled(at, "type")

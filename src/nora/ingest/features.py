@@ -20,6 +20,7 @@ from nora.ingest.nodes import Rows, first_rows
 from nora.ingest.numbers import UNKNOWN, numbers, rewritten, unknown
 from nora.ingest.table import Column, Table
 from nora.limits import check_fits
+from nora.options import option
 from nora.wording import count
 
 MOST_WORDS, BLOCK = 50, 64
@@ -212,8 +213,8 @@ def _too_wordy(name: str, wordy: list[tuple[str, list[str]]]) -> str:
     listed = [called for called, _ in wordy]
     return (
         f"{name}: {these} cannot become features: {each}; at most {MOST_WORDS} can. Leave "
-        f"{'it' if len(wordy) == 1 else 'them'} out with ignore={listed}, or join rare words under one"
-        + (f"; {AS_DATES}" if dates else "")
+        f"{'it' if len(wordy) == 1 else 'them'} out with {option('ignore', listed)}, or join rare words "
+        "under one" + (f"; {AS_DATES}" if dates else "")
     )
 
 
@@ -282,5 +283,5 @@ def _check_words(table: Table, at: int, rows: np.ndarray) -> None:
         raise ValueError(
             f"{table.place(int(rows[0]))}: {cell!r} in the column {title!r} looks like a "
             f"number, but cannot be read as one{rewritten(cell)}; or leave the column out with "
-            f"ignore={[title]}"
+            f"{option('ignore', [title])}"
         )

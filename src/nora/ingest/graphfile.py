@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from nora.ingest.table import Column, Table, Wanted, canonical
+from nora.options import option
 
 # What a graph in memory is called in messages.
 GRAPH = "the graph"
@@ -39,7 +40,8 @@ def graph_tables(graph: nx.Graph, name: str, wanted: Wanted) -> dict[str, Table]
         raise ValueError(f"{name} is empty: it has no edges")
     if graph.is_directed() and not wanted.directed:
         notes.append(
-            f"the edges of {name} are directed; they are read as going both ways (see directed=True)"
+            f"the edges of {name} are directed; they are read as going both ways "
+            f"(see {option('directed', True)})"
         )
     ends = [(str(source), str(target)) for source, target in graph.edges()]
     edges = _table(

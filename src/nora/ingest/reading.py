@@ -37,6 +37,7 @@ from nora.ingest.ids import KnownIds, Named, about_alike, joined
 from nora.ingest.nodes import Rows, about
 from nora.ingest.table import Table, Wanted, canonical, frame_table
 from nora.ingest.text import TITLED
+from nora.options import option
 from nora.wording import count
 
 # A column from which so many labels can be told is no feature beside them.
@@ -207,8 +208,8 @@ def _check_apart(given: dict[str, Source | None]) -> None:
     for second in ("features", "labels"):
         if "edges" in paths and paths["edges"] == paths.get(second):
             raise ValueError(
-                f"{paths['edges'].name} is given as edges= and as {second}=: an edge table is neither a "
-                "table of labels nor of features"
+                f"{paths['edges'].name} is given as {option('edges')} and as {option(second)}: an edge table "
+                "is neither a table of labels nor of features"
             )
 
 
@@ -305,7 +306,7 @@ def _own_labels(
     if other is not None:
         notes.append(
             f"{table.title(other)!r} of {table.name} is used as a feature; if it tells the "
-            f"label, leave it out with ignore={[table.title(other)]}"
+            f"label, leave it out with {option('ignore', [table.title(other)])}"
         )
     if classes is None:
         notes.append(f"{table.title(at)!r} of {table.name} holds the labels")
@@ -320,7 +321,7 @@ def _own_labels(
         notes.append(
             f"{table.title(at)!r} of {table.name} is used as a feature, though it is called like a label: "
             f"the labels are given elsewhere; if it tells them, leave it out with "
-            f"ignore={[table.title(at)]}"
+            f"{option('ignore', [table.title(at)])}"
         )
     return classes, at
 

@@ -19,6 +19,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nora.options import option
+
 # No use in a name, and of harm in a terminal; XML has no place for most of them.
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 SMALL = (np.int8, np.int16, np.float32)
@@ -310,7 +312,7 @@ def check_type(name: str, one: pa.Field) -> None:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ValueError(
             f"{name}: column {one.name!r} holds {one.type}, which is no text and no "
-            f"number; leave it out (ignore={[one.name]})"
+            f"number; leave it out ({option('ignore', [one.name])})"
         ) from None
 
 
@@ -331,6 +333,6 @@ def frame_table(frame: pd.DataFrame, name: str, ignore: Iterable[str] = ()) -> T
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             raise ValueError(
                 f"{name}: column {column!r} holds values of several types; make them text with "
-                f".astype(str), or leave it out (ignore={[column]})"
+                f".astype(str), or leave it out ({option('ignore', [column])})"
             ) from None
     return arrow_table(pa.table(columns), name, left_out)

@@ -33,6 +33,7 @@ from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts
 from nora.methods.exact import not_followed
 from nora.model import Problem
+from nora.options import option
 from nora.seeds import shuffled
 from nora.stacklevel import warn
 from nora.wording import duration
@@ -289,7 +290,7 @@ def _last_resort(problem: Problem, price: str, fits: float) -> Choice:
         few = f"about {int(fits):,} fit" if fits >= 1 else "not even one fits"
         raise ValueError(
             f"nothing fits the budget: {price}. Ask for fewer nodes (nodes=…, {few}), give it the time "
-            "(budget=…), or take method='exact', which takes what it takes"
+            f"(budget=…), or take {option('method', 'exact')}, which takes what it takes"
         )
     return Choice(
         "nora",

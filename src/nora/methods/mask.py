@@ -42,6 +42,7 @@ from nora.model import Problem
 from nora.model.message_passing import Ends, LayerInputs, message_edges, message_passing
 from nora.model.preserve import seeded
 from nora.model.task import item_change
+from nora.options import option
 
 Where = Literal["messages", "inputs"]
 Optimizer = Literal["gradient", "adam"]
@@ -228,14 +229,14 @@ def _masked_messages(problem: Problem, m: Tensor) -> Iterator[None]:
         if isinstance(given, Mapping):
             raise ValueError(
                 f"mask cannot tell the senders of {type(layer).__name__}, which takes the inputs of "
-                "all node types at once; use method='nora', 'exact' or 'brute'"
+                f"all node types at once; use {option('method', 'nora')}, 'exact' or 'brute'"
             )
         first = given[0] if isinstance(given, tuple | list) else given
         kinds = ends.of(args, kwargs)
         if kinds is None and len(ends.index.types) > 1:
             raise ValueError(
                 f"mask cannot tell whom {type(layer).__name__} passes messages between: it gets edges "
-                "that are not those of the data; use method='exact' or 'brute'"
+                f"that are not those of the data; use {option('method', 'exact')} or 'brute'"
             )
         same_type = kinds is None or kinds[0] == kinds[1]
         about[layer] = ends.senders(first, args, kwargs), same_type

@@ -38,6 +38,7 @@ from nora.graph.node_index import Graph
 from nora.methods import METHODS, MethodFacts
 from nora.model import Problem
 from nora.model.message_passing import LayerInputs, message_edges
+from nora.options import option
 
 Weighting = Literal["sum", "own"]
 
@@ -114,7 +115,7 @@ def layer_terms(problem: Problem, weighting: Weighting) -> list[Parts]:
     if not inputs:
         raise ValueError(
             f"the model {type(problem.model).__name__} ran no torch_geometric MessagePassing "
-            "layer, which nora needs; use method='brute'"
+            f"layer, which nora needs; use {option('method', 'brute')}"
         )
     with torch.enable_grad():
         if problem.targets is not None:

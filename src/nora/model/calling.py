@@ -19,6 +19,7 @@ from torch_geometric.nn import GAE
 
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction, dot_product
+from nora.options import option
 
 Forward = Callable[[nn.Module, Any], Any]
 PAIRS = "edge_label_index"
@@ -89,7 +90,7 @@ class ScoredByModel:
         """There is none to call."""
         raise ValueError(
             "the model scores pairs itself (its forward takes edge_label_index), so that there are no "
-            "rows to decode: use method='exact' or 'brute'"
+            f"rows to decode: use {option('method', 'exact')} or 'brute'"
         )
 
 

@@ -17,6 +17,7 @@ from nora.arguments import shown
 from nora.graph.node_index import Graph, NodeIndex, node_index_of
 from nora.model.measures import MEASURES, Items, Measure
 from nora.model.problem import Problem
+from nora.options import option
 from nora.registry import nearest
 
 # A name from `nora.model.measures`, a function, several of them, or functions by name.
@@ -138,7 +139,7 @@ def measures_of(asked: Asked, items: Items) -> dict[str, Measure]:
             f"got {type(asked).__name__}"
         )
     if not given:
-        raise ValueError("measure is empty: name at least one, e.g. measure='flips'")
+        raise ValueError(f"measure is empty: name at least one, e.g. {option('measure', 'flips')}")
     found: dict[str, Measure] = {}
     for name, one in given:
         if name in found:
@@ -246,7 +247,7 @@ def groups_of(
     if by is None:
         return None
     if items.predicts == "links":
-        raise ValueError("by= groups predictions of nodes; the task predicts links")
+        raise ValueError(f"{option('by')} groups predictions of nodes; the task predicts links")
     index = node_index_of(data)
     values = _values_by(by, data, index) if isinstance(by, str) else _listed(by)
     if len(values) != items.count:
@@ -285,7 +286,9 @@ def _values_by(name: str, data: Graph, index: NodeIndex) -> list[Any]:
         found += _listed(value)
     if not any_has:
         there = sorted({str(key) for store in data.node_stores for key in store.to_dict()})
-        raise ValueError(f"by={name!r} is no attribute of the nodes.{nearest(name, there)}")
+        raise ValueError(
+            f"{option('by', name)} is no attribute of the nodes.{nearest(name, there)}"
+        )
     return found
 
 

@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from nora.model.problem import Problem
+from nora.options import option
 
 # From a layer's node input `[n, F]`, and which global ids its rows are, to what it gets instead.
 Visit = Callable[[Tensor, slice], Tensor]
@@ -23,7 +24,7 @@ def message_passing(model: nn.Module) -> list[MessagePassing]:
     if not layers:
         raise ValueError(
             f"the model {type(model).__name__} has no torch_geometric MessagePassing layer, which "
-            "this method needs; use method='brute'"
+            f"this method needs; use {option('method', 'brute')}"
         )
     return layers
 
@@ -78,7 +79,7 @@ class Ends:
             return self.index.span(fitting[0])
         raise ValueError(
             "a message-passing layer gets edges that are not those of the data, so that the types "
-            "of its nodes cannot be told; use method='exact' or 'brute'"
+            f"of its nodes cannot be told; use {option('method', 'exact')} or 'brute'"
         )
 
 

@@ -23,6 +23,7 @@ from nora.model.checks import check_deterministic, check_model
 from nora.model.known_influences import Labels, label_tensor
 from nora.model.task import Task
 from nora.model.tasks.node_classification import NodeClassification
+from nora.options import option
 from nora.questions.unchanged import Stamp
 
 
@@ -147,7 +148,9 @@ class Checked:
         index = self._problem.node_index
         asked = self._problem.nodes if nodes is None else index.ids(self.ids(nodes))
         if not asked.numel():
-            raise ValueError("nodes= names no node: give some, or leave it out to ask about all")
+            raise ValueError(
+                f"{option('nodes')} names no node: give some, or leave it out to ask about all"
+            )
         known = None if labels is None else label_tensor(labels, index)
         if uses_model:
             self._check(replace(self._problem, nodes=asked), again)

@@ -22,6 +22,7 @@ from nora.model.calling import Forward
 from nora.model.known_influences import Labels
 from nora.model.measuring import Asked, By, Measuring, is_definition
 from nora.model.task import Task
+from nora.options import option
 from nora.progress import progress_bar
 from nora.questions.recomputed import check_finished
 from nora.questions.score import (
@@ -296,8 +297,8 @@ def _check_measures(entry: MethodEntry, labelled: bool) -> None:
         raise ValueError("methods that learn from labels tell the change of predictions only")
     if entry.name not in ("exact", "brute"):
         raise ValueError(
-            f"method {entry.name!r} tells the change of predictions only: for other measures and for by= use "
-            "method='exact' or 'brute'"
+            f"method {entry.name!r} tells the change of predictions only: for other measures and for "
+            f"{option('by')} use {option('method', 'exact')} or 'brute'"
         )
 
 
@@ -316,7 +317,9 @@ def _choose(
     if begun is not None:
         name, given = begun
         if name not in ("exact", "cauchy", "nora"):
-            raise ValueError(f"{checkpoint} holds scores of {name!r}: ask with method={name!r}")
+            raise ValueError(
+                f"{checkpoint} holds scores of {name!r}: ask with {option('method', name)}"
+            )
         if name != "exact" or given.get("tolerance"):
             warn(f"auto goes on with the estimate {name} {given}", UserWarning)
         given["memory"] = options["memory"]
@@ -333,7 +336,7 @@ def _check_direct(entry: MethodEntry, problem: Problem) -> None:
     if problem.direct and not (entry.facts.exact or entry.facts.chooses):
         raise ValueError(
             f"method {entry.name!r} needs an output per node, but the model scores pairs itself (its "
-            "forward takes edge_label_index): use method='exact' or 'brute', or split it into "
+            f"forward takes edge_label_index): use {option('method', 'exact')} or 'brute', or split it into "
             "encode(x, edge_index) and decode(z, pairs)"
         )
 

@@ -34,6 +34,7 @@ from nora.model.calling import Forward
 from nora.model.fingerprint import fingerprint
 from nora.model.task import Task
 from nora.model.task_arrays import task_document, task_of
+from nora.options import option
 from nora.progress import progress_bar
 from nora.questions.session import Session
 from nora.questions.unchanged import Untouched
@@ -147,7 +148,8 @@ def _check_fits(session: Session, path: Path, memory: int | None) -> None:
     if limit is not None and needs.memory > limit:
         allowed = "is free" if memory is None else "is allowed"
         raise MemoryError(
-            f"preparing needs {needs}, and {in_words(limit)} {allowed}: free some, or say more by memory="
+            f"preparing needs {needs}, and {in_words(limit)} {allowed}: free some, or say more "
+            f"by {option('memory')}"
         )
     there = next(place for place in (path, *path.absolute().parents) if place.exists())
     free = shutil.disk_usage(there).free

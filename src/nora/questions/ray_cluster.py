@@ -256,7 +256,7 @@ def _answered(
     if not (folder / MANIFEST).is_file():
         raise FileNotFoundError(
             f"{folder} is not there on {socket.gethostname()}: put the engine on a shared file system, or "
-            "say engines='store' to have it sent"
+            "have it sent (engines='store', --engines store)"
         )
     if read_json(folder / MANIFEST)["sha256"] != where["digest"]:
         raise ValueError(f"{folder} on {socket.gethostname()} is another engine than the driver's")

@@ -25,6 +25,7 @@ from nora.files import read_json
 from nora.machine import usable_cores
 from nora.methods.exact import Scored
 from nora.model import Problem
+from nora.options import option
 from nora.questions.score import Batch, Parts
 from nora.questions.session import Session
 from nora.questions.workers import Answered, Question, answer_in_pool, session_parts
@@ -169,7 +170,8 @@ class Spread:
             except BrokenExecutor as error:
                 raise RuntimeError(
                     "a worker process has ended (killed, or out of memory), and with it the executor: make a "
-                    "new one and ask again; with checkpoint= finished parts are kept"
+                    "new one and ask again; with "
+                    f"{option('checkpoint')} finished parts are kept"
                 ) from error
         return self.facts()
 
@@ -201,7 +203,7 @@ def _told(missing: Tensor, of: str, why: str) -> str:
     some = ", ".join(map(str, missing[:5].tolist())) + (" …" if len(missing) > 5 else "")
     return (
         f"{len(missing)} of the {of} are missing: the process that removes them ends every time ({why}). "
-        f"They are {some}; the others are done, and with checkpoint= they are kept"
+        f"They are {some}; the others are done, and with {option('checkpoint')} they are kept"
     )
 
 

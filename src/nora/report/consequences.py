@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
 
-from nora.model.tasks.link_prediction import LinkPrediction
-from nora.progress import progress_bar
-from nora.questions.each import Outcome, outcomes_of
-from nora.questions.session import Session
 from nora.results.effect import NOTICEABLE, Effect
+
+if TYPE_CHECKING:
+    from nora.questions.each import Outcome
 
 LISTED = 150
 # Smaller changes are listed only where there are few others.
 LISTED_CHANGE, LISTED_ANYWAY = 0.0005, 10
-# How long the page may take to find out effects, and how many it tells in any case.
-SECONDS, LEAST = 8.0, 30
-# How many go between two looks at the clock: few at first, each of which may change all predictions of a
-# large graph, then as many as take a quarter of the time.
-AT_FIRST, AT_ONCE = 8, 128
 
 
 @dataclass(frozen=True)
@@ -58,31 +51,6 @@ class Consequence:
         return np.stack([self.items["source"], self.items["target"]], axis=1).ravel()
 
 
-def consequences_of(
-    session: Session, nodes: Sequence[int], least: int = LEAST, progress: bool = False
-) -> dict[int, Consequence]:
-    """What the removal of each of these nodes changes, in their order, as far as time allows."""
-    found: dict[int, Consequence] = {}
-    pairs, at, at_once = None, 0, AT_FIRST
-    if isinstance(session.task, LinkPrediction):
-        pairs = session.task.pairs.cpu().numpy()
-    start = time.perf_counter()
-    with progress_bar("what removals change, as time allows", len(nodes), progress) as advance:
-        while at < len(nodes) and not (at >= least and time.perf_counter() - start > SECONDS):
-            begun = time.perf_counter()
-            part = list(nodes[at : at + at_once])
-            if session.task.predicts == "labels":
-                told = {node: consequence(session.what_if(node)) for node in part}
-            else:
-                told = {one.node: _of_outcome(one, pairs) for one in outcomes_of(session, part)}
-            found.update((node, told[node]) for node in part if node in told)
-            advance(len(part))
-            at += len(part)
-            each = (time.perf_counter() - begun) / len(part)
-            at_once = int(min(max(SECONDS / 4 / max(each, 1e-9), 1), AT_ONCE))
-    return found
-
-
 def consequence(effect: Effect) -> Consequence:
     """Figures of an effect."""
     frame = effect.to_frame()
@@ -99,7 +67,8 @@ def consequence(effect: Effect) -> Consequence:
     return _figures(columns, columns["flipped"], effect.total)
 
 
-def _of_outcome(outcome: Outcome, pairs: np.ndarray | None) -> Consequence:
+def consequence_of(outcome: Outcome, pairs: np.ndarray | None) -> Consequence:
+    """Figures of one removal of many; `pairs` `[2, P]` of a link task."""
     item = outcome.item.numpy()
     columns: dict[str, Any] = {"change": outcome.change.double().numpy()}
     if pairs is None:

@@ -9,32 +9,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from torch import Tensor, nn
-from torch_geometric.data import Data
-
-from nora.arguments import path_of
 from nora.files import written_atomically
-from nora.model import Transform
-from nora.model.calling import Forward
-from nora.model.task import Task
 from nora.progress import progress_bar
-from nora.questions.session import Session
 from nora.report.contents import Contents, page_contents
 from nora.report.findings import Finding
+from nora.report.options import ReportOptions
 from nora.report.provenance import provenance
 from nora.report.quality import quality, recall_by_class, trust_in
 from nora.report.stability import stability_section
-from nora.report.subject import Subject, gather
+from nora.report.subject import Subject
 from nora.results.exactness import is_exact, method_name
-from nora.results.influence import Influence
-from nora.results.stability import Stability
 from nora.templates import render
-from nora.training.trust import Trust
 from nora.wording import count, duration, number, sentence, visible
 
 LISTED = 25
@@ -42,102 +31,19 @@ LONG_NAME = 40
 TITLE = "Had this node been gone, whose prediction would change?"
 
 
-def write_report(
-    path: str | Path,
-    model: nn.Module,
-    data: Data,
-    scores: Influence | Sequence[Influence],
-    task: Task | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
-    labels: Tensor | Sequence[int] | None = None,
-    title: str | None = None,
-    metrics: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
-    warnings: Sequence[str] = (),
-    effects: int | None = None,
-    edges: int = 100,
-    forward: Forward | None = None,
-    transform: Transform | None = None,
-    seed: int = 0,
-    graph: Data | None = None,
-    model_name: str | None = None,
-    run: str | None = None,
-    session: Session | None = None,
-    trust: Trust | None = None,
-    stability: Stability | None = None,
-    progress: bool = True,
-) -> Path:
-    """Write one self-contained page: findings, ranking, the graph, and what each removal changes.
-
-    Args:
-        path: Where to write, e.g. `report.html`.
-        model: The trained model the scores are of.
-        data: The graph the model sees.
-        scores: Influences `[num_nodes]`, or several: the first is the main one, the others are
-            compared with it.
-        task: The task of the scores; node classification by default.
-        names: The nodes' names; those of the scores by default.
-        class_names: The classes' names.
-        labels: Known classes `[num_nodes]`, −1 where unknown; `data.y` by default.
-        title: What the data are called, which stands below the headline: the finding itself.
-        metrics: How good the model is, e.g. `run.metrics`; `baseline` is what could be had without a
-            model.
-        notes: Remarks for the end of the page.
-        warnings: What a reader must know first, e.g. that a surrogate model is weak.
-        effects: For how many of the first nodes the page tells what their removal would change; as many as
-            fit a page of 5 MB by default.
-        edges: How many of the most influential edges the page lists; 0 for none. Where removing each would
-            take long, those at the most influential nodes are removed, and the page says so.
-        forward: As in `nora.influence`.
-        transform: As in `nora.influence`.
-        seed: Seed of the graph's layout.
-        graph: The whole graph, where `data` has a part of its edges only, e.g. those that a model of
-            links was trained on: for degrees, PageRank, the number of edges and the drawing.
-        model_name: What the model is called, e.g. `gcn`.
-        run: The folder of the trained run, for the commands that the page suggests.
-        session: A session of this model, graph and task, so that nothing is prepared again.
-        trust: The verdict on the model (`nora.training.trust.assess(run)`); of `metrics` by default.
-        stability: Influences of other models trained on the same data: the page tells how far the ranking
-            holds for them.
-        progress: Show progress bars of what takes long.
-
-    Returns:
-        The path.
-
-    Example:
-        >>> import tempfile, nora
-        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
-        >>> scores = nora.influence(run.model, run.data, progress=False)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     page = nora.write_report(f"{folder}/report.html", run.model, run.data, scores, effects=3)
-        ...     "</html>" in page.read_text(encoding="utf-8")
-        True
-    """
-    if not isinstance(data, Data):
-        raise TypeError(
-            "a report draws one kind of node: data must be a torch_geometric.data.Data, got "
-            f"{type(data).__name__}"
-        )
-    path = path_of(path)
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"cannot write a report to {path.name!r}: use a .html name")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; name a .html file")
-    if session is None:
-        session = Session(model, data, task, forward=forward, transform=transform)
-    subject = gather(session, scores, names, class_names, labels, effects, graph, edges, progress)
+def write_page(path: Path, subject: Subject, options: ReportOptions, progress: bool = True) -> Path:
+    """Render what was found as one self-contained file."""
     with progress_bar("drawing the graph", None, progress):
-        contents = page_contents(subject, seed, run)
-    metrics = metrics or {}
-    trust = trust_in(subject, metrics) if trust is None else trust
+        contents = page_contents(subject, options.seed, options.run)
+    metrics, stability = options.metrics or {}, options.stability
+    trust = trust_in(subject, metrics) if options.trust is None else options.trust
     weak = [trust.caution] if trust is not None and trust.weak else []
     shaky = [stability.caution] if stability is not None and stability.caution else []
     # The caller may warn of the same, with other advice on parameters, which readers do not see.
-    told = dict.fromkeys(sentence(text) for text in (*warnings, *weak, *shaky))
+    cautions = dict.fromkeys(sentence(text) for text in (*options.warnings, *weak, *shaky))
     headline = _headline(subject, contents.findings)
-    title = visible(title or "")
+    title, model = visible(options.title or ""), options.model_name
+    effects = len(contents.value["effects"]["of"])
     page = render(
         "nora.report",
         "page.html",
@@ -145,8 +51,8 @@ def write_report(
         headline=headline,
         subtitle=title,
         lead=_lead(subject),
-        cautions=list(told),
-        key_figures=_key_figures(subject, contents, quality(trust, metrics), model_name),
+        cautions=list(cautions),
+        key_figures=_key_figures(subject, contents, quality(trust, metrics), model),
         findings=contents.findings,
         subject=subject,
         first_nodes=_first_nodes(subject),
@@ -154,10 +60,10 @@ def write_report(
         provenance=provenance(
             subject,
             {**metrics, **recall_by_class(trust)},
-            notes,
-            seed,
-            model_name,
-            len(contents.value["effects"]["of"]),
+            options.notes,
+            options.seed,
+            model,
+            effects,
         ),
         definition=_definition(subject),
         data={"title": title, **contents.value},

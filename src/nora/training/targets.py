@@ -16,6 +16,7 @@ from nora.datasets import Dataset
 from nora.graph.naming import Naming
 from nora.graph.node_index import Nodes
 from nora.graph.removal import node_ids
+from nora.options import option
 
 LABELLED = "labelled"
 # Nodes: ids, names, masks or groups; or a function of the dataset that gives them.
@@ -67,7 +68,9 @@ def target_ids(dataset: Dataset, targets: Targets) -> Tensor:
         given = ids
     found = node_ids(given, int(dataset.data.num_nodes or 0), "target node")
     if not len(found):
-        raise ValueError("targets= is empty: name at least one node, or leave it out for all")
+        raise ValueError(
+            f"{option('targets')} is empty: name at least one node, or leave it out for all"
+        )
     return found
 
 
@@ -83,8 +86,8 @@ def kinds_without_labels(dataset: Dataset) -> tuple[str, ...]:
         return ()
     counted = "are predicted all the same, and the change of their predictions counts"
     found = [
-        f"none of the {many:,} nodes with {name} has a label: they {counted}; targets={LABELLED!r} "
-        "counts the labelled nodes alone"
+        f"none of the {many:,} nodes with {name} has a label: they {counted}; "
+        f"{option('targets', LABELLED)} counts the labelled nodes alone"
         for name, many in _without_labels(dataset, labelled, share)
     ]
     source, target = dataset.data.edge_index
@@ -96,7 +99,7 @@ def kinds_without_labels(dataset: Dataset) -> tuple[str, ...]:
     ):
         found.append(
             "no edge joins two labelled nodes, so the others seem to be of another kind: they "
-            f"{counted}; targets={LABELLED!r} counts the labelled nodes alone"
+            f"{counted}; {option('targets', LABELLED)} counts the labelled nodes alone"
         )
     return tuple(found)
 
@@ -120,4 +123,4 @@ def _is_binary(column: Tensor) -> bool:
 def about_targets(targets: Tensor, dataset: Dataset) -> str:
     """What a restriction to targets means, in a sentence."""
     nodes = f"{len(targets):,} of {int(dataset.data.num_nodes or 0):,} nodes"
-    return f"only the change of the predictions for {nodes} counts (targets=)"
+    return f"only the change of the predictions for {nodes} counts ({option('targets')})"

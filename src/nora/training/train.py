@@ -16,6 +16,7 @@ from nora.datasets import Dataset, load_dataset
 from nora.ingest.encodings import encoded_from
 from nora.model.preserve import seeded
 from nora.models import MODELS, build_model
+from nora.options import option
 from nora.training.fits import Selection, Settings, fit_for
 from nora.training.run_split import Split
 from nora.training.runs import Run, graph_for, split_of, task_for
@@ -83,11 +84,14 @@ def train(
         raise ValueError(f"selection is {selection!r}; it must be 'eval' or 'dropout'")
     if balanced and task != "node":
         raise ValueError(
-            f"balanced=True gives every class the same weight, but task={task!r} has no classes; leave it out"
+            f"{option('balanced', True)} gives every class the same weight, but {option('task', task)} has "
+            "no classes; leave it out"
         )
     _check_kind(model, dataset)
     if task == "node" and (_labels(dataset) is None or dataset.num_classes < 2):
-        raise ValueError(f"dataset {dataset.name!r} has no labels; train with task='link'")
+        raise ValueError(
+            f"dataset {dataset.name!r} has no labels; train with {option('task', 'link')}"
+        )
     dataset, split = _fair(dataset, split or split_of(dataset, task, cycle, seed))
     data = graph_for(dataset, split)
     inputs, width = _channels(dataset, task, sizes)

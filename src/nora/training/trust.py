@@ -35,6 +35,7 @@ from torch import Tensor
 
 from nora.model.calling import calling
 from nora.model.preserve import evaluating
+from nora.options import option
 from nora.training.auc import roc_auc
 from nora.training.recall import balanced_accuracy, chance_of, recalls
 from nora.training.relational_splits import RelationalSplit
@@ -126,7 +127,7 @@ class Trust:
         return (
             f"the model is too weak for its influences to be trusted: it {self.finding}, and "
             f"{self.reason}. The ranking says what moves this model, not what matters in the data. "
-            f"Better features, more {more}, or another model= or encoding= may help"
+            f"Better features, more {more}, or another {option('model')} or {option('encoding')} may help"
         )
 
     @property
@@ -151,7 +152,7 @@ class Trust:
             return ""
         return (
             f"the model recognises {listed(missed, 5)} worse than guessing between the classes would; "
-            "balanced=True gives every class the same weight in training"
+            f"{option('balanced', True)} gives every class the same weight in training"
         )
 
 
