@@ -41,8 +41,6 @@ EXTRAS = {
     "openpyxl": "excel",
     "anywidget": "notebook",
     "ray": "ray",
-    "anywidget": "notebook",
-    "openpyxl": "excel",
 }
 RAISE = dis.opmap["RAISE_VARARGS"]
 
