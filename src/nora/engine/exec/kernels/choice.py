@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from typing import Literal
 
@@ -43,13 +44,9 @@ def pick_backend(name: BackendName, problem: Problem, removals: int) -> Backend:
     large = plain and (removals * size > COMPILE_ABOVE or size > LARGE_GRAPH)
     if name == "vectorised" or (name == "auto" and not (on_cpu and large)):
         return vectorised
-    with collector_paused():
-        missing = _why_no_numba()
-        if missing is None:
-            from nora.engine.exec.kernels import compiled
-
-            _fill_registries()
-            return compiled
+    missing = _why_no_numba()
+    if missing is None:
+        return _compiled()
     if name == "compiled":
         raise ImportError(
             f"backend='compiled' needs numba, which cannot be imported ({missing}): "
@@ -65,14 +62,26 @@ def pick_backend(name: BackendName, problem: Problem, removals: int) -> Backend:
 
 def _why_no_numba() -> str | None:
     """What its import says, which also fails where NumPy is newer than it knows; None if it is there."""
+    if sys.modules.get("numba") is not None:
+        return None
     try:
-        import numba  # noqa: F401
+        with collector_paused():
+            import numba  # noqa: F401
     except ImportError as error:
         return str(error).splitlines()[0] if str(error) else type(error).__name__
     return None
 
 
 @cache
+def _compiled() -> Backend:
+    """The compiled loops, loaded once: asked for before every small question."""
+    with collector_paused():
+        from nora.engine.exec.kernels import compiled
+
+        _fill_registries()
+        return compiled
+
+
 def _fill_registries() -> None:
     """What the first call of a compiled loop would load: here it takes half as long."""
     from numba.core.registry import cpu_target
