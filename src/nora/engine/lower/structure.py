@@ -52,6 +52,33 @@ def sorted_rows(builder: Builder, op: AlignedOp) -> None:
         builder.set(Tracked(builder.fixed(order, space), Layout(0), "id"), 1)
 
 
+@lower("sorted_entries")
+def sorted_entries(builder: Builder, op: AlignedOp) -> None:
+    """A matrix's entries in the order of their rows and columns: a space of their own."""
+    row, col = (builder[op.args[key]] for key in ("row", "col"))
+    for found in (row, col):
+        if not isinstance(found, Tracked) or found.layout != Layout(0) or found.ids != "id":
+            builder.unsupported("sorts what are no row numbers")
+    row, col = builder.static_index(row), builder.static_index(col)
+    same = builder.as_rows_of(col, row.space)
+    if same is None:
+        builder.unsupported("sorts rows and columns that belong to different edges")
+    key = ("sorted", row.value, same.value)
+    if key not in builder.named:
+        builder.named[key] = op.func(row.value.whole(), same.value.whole())
+    order: Tensor = builder.named[key][2]
+    space = builder.subspace(row.space, order, ("entries", *key), op.shapes[0][0])
+    for place, found in enumerate((row, same)):
+        builder.set(Tracked(builder.gathered(found.value, order, space), Layout(0), "id"), place)
+    builder.set(Tracked(builder.fixed(order, space), Layout(0), "id"), 2)
+
+
+@lower("row_pointers", "arg_of")
+def positions(builder: Builder, op: AlignedOp) -> None:
+    """Where the entries of each row begin, or which of them is the largest: every removal moves them."""
+    builder.unsupported_later(op, "gives positions of edges, which a removal changes")
+
+
 @lower("distinct_edges")
 def distinct_edges(builder: Builder, op: AlignedOp) -> None:
     """Every edge once: it goes with its nodes, as all that are equal to it do."""
