@@ -124,7 +124,8 @@ class Bernstein(Ends):
         self.temp, self.prop = nn.Parameter(torch.linspace(0.5, 1.5, 4)), Weighed()
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        n, temp, k = x.size(0), self.temp.relu(), len(self.temp) - 1
+        temp, k = self.temp.relu(), len(self.temp) - 1
+        n = x.size(0)
         x = self.last(self.first(x).relu())
         low, low_w = get_laplacian(edge_index, normalization="sym", num_nodes=n, dtype=x.dtype)
         high, high_w = add_self_loops(low, -low_w, fill_value=2.0, num_nodes=n)
@@ -1047,7 +1048,8 @@ class GradientGate(Ends):
         self.conv, self.gate = pyg.GCNConv(h, h), pyg.GCNConv(h, h)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        x, n = self.first(x).relu(), x.size(0)
+        n = x.size(0)
+        x = self.first(x).relu()
         for _ in range(3):
             y = self.gate(x, edge_index).relu()
             apart = torch.abs(y[edge_index[0]] - y[edge_index[1]]) ** 2

@@ -11,6 +11,7 @@ from nora.engine.ir.space import Space
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Dense, Layout, Tracked, Uniform, filled
+from nora.engine.lower.masks import pick
 from nora.engine.lower.registry import lower
 from nora.engine.trace.align import AlignedOp
 from nora.engine.trace.trace import Ref
@@ -155,6 +156,11 @@ def _by_fixed(builder: Builder, op: AlignedOp, of: Ref, dim: int, found: Dense) 
 
 def _by_mask(builder: Builder, op: AlignedOp, found: Dense, dim: int, mask: Tracked) -> None:
     """The rows that a mask picks are a space of their own."""
+    by_values = not mask.value.static and dim == 0 and isinstance(found, Tracked | Uniform)
+    if by_values and mask.space is not builder.graph:
+        rowed = builder.rowed_known(found, mask.space)
+        if rowed is not None and not rowed.ids and pick(builder, mask, rowed):
+            return
     mask = builder.static_index(mask, "a mask")
     if builder.ndim_of(mask) != 1 or not mask.layout.plain:
         builder.unsupported("picks by a mask over several axes")

@@ -117,9 +117,17 @@ class Matrix:
         return self.values.space
 
 
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """Those rows that a mask picks by values: all rows `[N, …]`, and the mask `[N]`; see `masks.py`."""
+
+    mask: Tracked
+    rows: Tracked
+
+
 # What is known of a traced tensor.
 Dense = Tensor | Tracked | Uniform
-Known = Dense | Matrix
+Known = Dense | Matrix | Picked
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.gathers import masked
 from nora.engine.lower.known import Layout, Tracked
+from nora.engine.lower.masks import pick_numbers
 from nora.engine.lower.registry import lower
 from nora.engine.trace.align import AlignedOp
 
@@ -20,6 +21,8 @@ def nonzero(builder: Builder, op: AlignedOp) -> None:
     found = builder[op.args["self"]]
     if not isinstance(found, Tracked) or found.ids or builder.ndim_of(found) != 1:
         builder.unsupported("picks by values")
+    if builder.is_mask(found) and not found.value.static and pick_numbers(builder, found):
+        return
     mask = builder.static_index(found, "a mask")
     if mask.value.at(torch.zeros(0, dtype=torch.long)).dtype != torch.bool:
         whole = builder.rows(lambda rows: rows != 0, mask.value)
@@ -65,7 +68,7 @@ def sorted_entries(builder: Builder, op: AlignedOp) -> None:
         builder.unsupported("sorts rows and columns that belong to different edges")
     key = ("sorted", row.value, same.value)
     if key not in builder.named:
-        builder.named[key] = op.func(row.value.whole(), same.value.whole())
+        builder.named[key] = op.func(row.value.base_rows(), same.value.base_rows())
     order: Tensor = builder.named[key][2]
     space = builder.subspace(row.space, order, ("entries", *key), op.shapes[0][0])
     for place, found in enumerate((row, same)):

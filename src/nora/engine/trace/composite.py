@@ -54,9 +54,7 @@ def _coalesce(edge_index, edge_attr, num_nodes, reduce, is_sorted, sort_by_row):
     several = list(edge_attr) if isinstance(edge_attr, list | tuple) else [edge_attr]
     known = all(part is None or isinstance(part, Tensor | str) for part in several)
     if type(edge_index) is not Tensor or is_sorted or not known or not _fits(edge_index, num_nodes):
-        return plain("coalesce")(
-            edge_index, edge_attr, num_nodes, reduce, is_sorted, sort_by_row
-        )
+        return plain("coalesce")(edge_index, edge_attr, num_nodes, reduce, is_sorted, sort_by_row)
     edges, group = own.distinct_edges(edge_index, sort_by_row)
     if isinstance(edge_attr, str):  # PyG's word for nothing given
         return edges
@@ -74,7 +72,9 @@ def _fits(edge_index: Tensor, num_nodes: Any) -> bool:
         return num_nodes is None or not edge_index.numel() or int(edge_index.max()) < num_nodes
 
 
-def _matrix_of(function: str, edge_index: Any, edge_attr: Any, size: Any, is_coalesced: bool) -> Any:
+def _matrix_of(
+    function: str, edge_index: Any, edge_attr: Any, size: Any, is_coalesced: bool
+) -> Any:
     """A sparse matrix of edges."""
     pair = size if isinstance(size, tuple | list) else (size, size)
     known = type(edge_index) is Tensor and (edge_attr is None or isinstance(edge_attr, Tensor))
