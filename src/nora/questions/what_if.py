@@ -123,7 +123,8 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
         for kind, changed in done.features.items()
         for node in changed.node.tolist()
     ]
-    new = new_edges(edits, session.edges, done.added_counts)
+    lookup = session.edges.with_undirected(edits.undirected)
+    new = new_edges(edits, lookup, done.added_counts)
     return Effect(
         removed=index.named(done.node.tolist()),
         before=effects.before,
@@ -133,7 +134,7 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
         pairs=problem.task.pairs if isinstance(problem.task, LinkPrediction) else None,
         names=session.names,
         classes=classes,
-        removed_edges=named_edges(session.edges.named(edits.remove_edges, edits.undirected)),
+        removed_edges=named_edges(lookup.named(edits.remove_edges)),
         added_edges=named_edges({key: pairs for key, (pairs, _) in new.items()}),
         changed_features=index.named(sorted(features)),
         added=after.added,
