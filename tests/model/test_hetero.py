@@ -178,7 +178,7 @@ class TestAsking:
 
     def test_pairs_outside_their_type_are_refused(self) -> None:
         task = nora.LinkPrediction(torch.tensor([[5], [1]]), node_types=("author", "paper"))
-        with pytest.raises(ValueError, match="pairs name node 5 of type 'author', which has 5"):
+        with pytest.raises(ValueError, match="pairs name node 5: type 'author' has 5"):
             nora.influence(network(), library(), "brute", task, progress=False)
 
     def test_targets_are_nodes_of_the_predicted_type(self) -> None:

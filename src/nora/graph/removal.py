@@ -67,6 +67,16 @@ def node_ids(
     return ids
 
 
+def check_in_range(ids: Tensor, count: int, what: str, owner: str = "the graph") -> None:
+    """Raise unless ids lie in `0 … count - 1`; `what` is what names them, for the message."""
+    if ids.numel():
+        low, high = int(ids.min()), int(ids.max())
+        if low < 0 or high >= count:
+            raise ValueError(
+                f"{what} node {low if low < 0 else high}: {owner} has {count} nodes (0 … {count - 1})"
+            )
+
+
 def kept(nodes: Tensor, num_nodes: int) -> Tensor:
     """Mask `[N]` of the nodes that stay when `nodes` go."""
     keep = torch.ones(num_nodes, dtype=torch.bool, device=nodes.device)

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import GAE
 
-from nora.arguments import shown
-from nora.graph.edge_sets import graph_edges
+from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, NodeIndex, Nodes, global_edges, node_index_of
 from nora.graph.removal import isolate_nodes, kept, node_ids, remove_nodes
 from nora.model.calling import (
@@ -25,12 +24,10 @@ from nora.model.calling import (
     decoder_modules,
     hetero_decoder,
 )
-from nora.model.checks import MISFIT, told
+from nora.model.edited import run_after
+from nora.model.graph_checks import check_graph
 from nora.model.hetero import (
     HeteroForward,
-    check_edges,
-    check_features,
-    check_hetero_data,
     end_types,
     hetero_forward,
     hetero_targets,
@@ -193,32 +190,10 @@ class Problem:
             Predictions of the surviving items, and the mask `[items]` of those items.
         """
         keep = kept(removed.to(self.device), self.num_nodes)
-        task, survivors = self.task.survivors(keep)
         if not bool(keep.any()):
-            return self.predict()[:0], survivors
-        if self.by_id:
-            output = self._run_without(removed, self.task)
-            return self.predicted(output, self.task)[survivors], survivors
-        output = self._run_without(removed, task)
-        wrong = self.wrong_rows(output, task, int(keep.sum()))
-        if wrong:
-            raise ValueError(
-                f"{wrong}: does it hold rows of its own for the nodes? Keep them in the data (e.g. data.x "
-                "or data.n_id) and look them up in forward, so that they go with a removed node"
-            )
-        return self.predicted(output, task), survivors
-
-    def _run_without(self, removed: Tensor, task: Task) -> Tensor:
-        """The model's output on `G − removed`; where it fails, that is said of it."""
-        try:
-            return self.run(self.asked(self.without(removed), task))
-        except MISFIT as error:
-            gone = self.node_index.named(removed.tolist()[:3])
-            those = ", ".join(map(str, gone)) + (" …" if len(removed) > 3 else "")
-            raise ValueError(
-                f"the model {type(self.model).__name__} cannot be run without node {those}: "
-                f"{told(error)}. What it does must be possible on every graph with a node fewer"
-            ) from error
+            return self.predict()[:0], self.task.survivors(keep)[1]
+        passed = run_after(self, EditBatch.of(removed))
+        return passed.predictions()[0], passed.survivors
 
     def wrong_rows(self, output: Tensor, task: Task, num_nodes: int) -> str:
         """What is wrong with the number of rows on a graph of so many nodes; empty if nothing is."""
@@ -285,7 +260,7 @@ def build_problem(
         raise TypeError(
             f"transform must be a function of the graph, got {type(transform).__name__}"
         )
-    _check_graph(data)
+    check_graph(data)
     index = node_index_of(data)
     device = global_edges(data, index).device
     if isinstance(task, LinkPrediction):
@@ -349,27 +324,3 @@ def _counted(
     mask = torch.zeros(num_items, dtype=torch.bool)
     mask[ids] = True
     return mask
-
-
-def _check_graph(data: Graph) -> None:
-    if isinstance(data, HeteroData):
-        check_hetero_data(data)
-    if int(data.num_nodes or 0) == 0:
-        raise ValueError("the graph is empty: it has no nodes")
-    if isinstance(data, HeteroData):
-        return
-    edge_index = graph_edges(data)
-    if edge_index is None:
-        raise ValueError("data has no edge_index; a graph needs one of shape [2, num_edges]")
-    num_nodes = int(data.num_nodes or 0)
-    check_edges(edge_index, num_nodes, num_nodes)
-    check_features(data.x, num_nodes)
-    weight = data.get("edge_weight")
-    if weight is not None and not (
-        isinstance(weight, Tensor) and weight.dim() and len(weight) == edge_index.size(1)
-    ):
-        got = list(weight.shape) if isinstance(weight, Tensor) else shown(weight)
-        raise ValueError(
-            f"data.edge_weight must be a tensor with one weight for each of the {edge_index.size(1)} "
-            f"edges, got {got}"
-        )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import nn
@@ -13,14 +12,14 @@ from nora.engine.effects import Effects, check_method
 from nora.graph.edit_resolution import new_edges
 from nora.graph.edits import Edits
 from nora.graph.node_index import Graph, Nodes
-from nora.model import Transform
-from nora.model.calling import Forward
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.session import Session
+from nora.questions.session_options import CountingOptions, takes_session_options
 from nora.results.effect import Effect
 
 
+@takes_session_options(CountingOptions)
 def what_if(
     model: nn.Module,
     data: Graph,
@@ -31,13 +30,8 @@ def what_if(
     add_edges: Any = (),
     add_nodes: Any = None,
     features: Any = None,
-    targets: Nodes | None = None,
-    forward: Forward | None = None,
-    transform: Transform | None = None,
-    strict: bool = False,
-    names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
     method: str = "exact",
+    **about: Unpack[CountingOptions],
 ) -> Effect:
     """What would happen, had these nodes and edges been removed, added or changed together?
 
@@ -53,13 +47,8 @@ def what_if(
         add_edges: Edges to add, in the same form; see `nora.Edits`.
         add_nodes: Rows of nodes to add; see `nora.Edits`.
         features: Rows of `x` that change, `{17: row}`.
-        targets: Count only the change of these predictions, as in `influence`.
-        forward: As in `influence`.
-        transform: As in `influence`.
-        strict: As in `influence`.
-        names: As in `influence`.
-        class_names: As in `influence`.
         method: `exact`, or `brute` for a full forward pass on the edited graph.
+        **about: Options of the session; see `nora.Session`.
 
     Returns:
         Who changes, by how much, towards which class.
@@ -73,18 +62,7 @@ def what_if(
         >>> nora.what_if(model, dataset.data, remove_edges=[(1, 0)], add_edges=[(0, 33)]).added_edges
         ((0, 33),)
     """
-    session = Session(
-        model,
-        data,
-        task,
-        forward=forward,
-        transform=transform,
-        strict=strict,
-        targets=targets,
-        names=names,
-        class_names=class_names,
-        once=True,
-    )
+    session = Session(model, data, task, **about, once=True)
     return session.what_if(
         remove,
         remove_edges=remove_edges,

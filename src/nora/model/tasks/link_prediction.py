@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nora.arguments import shown
+from nora.graph.removal import check_in_range
 from nora.model.return_types import (
     NotSaid,
     ReturnType,
@@ -141,14 +142,7 @@ class LinkPrediction(Task):
 
     def check_pairs(self, num_nodes: int) -> None:
         """Raise when pairs leave the graph."""
-        if self.pairs.numel():
-            low, high = int(self.pairs.min()), int(self.pairs.max())
-            if low < 0 or high >= num_nodes:
-                wrong = low if low < 0 else high
-                raise ValueError(
-                    f"pairs name node {wrong}: the graph has {num_nodes} nodes "
-                    f"(0 … {num_nodes - 1})"
-                )
+        check_in_range(self.pairs, num_nodes, "pairs name")
 
     def check_scores(self, score: Tensor, who: str) -> None:
         """Raise when there is not one score per pair, or they are of another return type.
