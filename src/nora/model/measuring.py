@@ -27,12 +27,6 @@ By = str | Sequence[Any] | Tensor | np.ndarray
 MOST_GROUPS = 100
 
 
-def is_definition(asked: Asked, by: By | None) -> bool:
-    """Whether nothing is asked but the change of all predictions."""
-    given = list(asked) if isinstance(asked, list | tuple) else [asked]
-    return by is None and len(given) == 1 and isinstance(given[0], str) and given[0] == "change"
-
-
 @dataclass(frozen=True, eq=False)
 class Groups:
     """Predictions in groups.
