@@ -1,6 +1,6 @@
 """The edges of a graph by their ends and by edge id, edge type after edge type.
 
-Users name an edge by its two nodes; the engine knows it by its *edge id*: its position among all columns of
+Users name an edge by its two nodes; the engine uses its *edge id*: its position among all columns of
 the graph's `edge_index`, the edge types one after the other. One name stands for several ids where an edge
 is there twice, and where the graph is undirected: such an edge is removed and added in both directions.
 """
@@ -251,7 +251,7 @@ class EdgeLookup:
         return found
 
     def every(self) -> dict[EdgeType, Tensor]:
-        """All edges as people name them: each once, undirected ones as (smaller id, larger id)."""
+        """All edges as users name them: each once, undirected ones as (smaller id, larger id)."""
         found = {}
         for edge_type, own in self.types.items():
             mirror = self.directions.mirrors.get(edge_type)

@@ -1,4 +1,4 @@
-"""From what a user says to what it means for one graph: ids looked up, contradictions refused."""
+"""Edits resolved against a graph: ids looked up, contradictions refused."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def _edge_attributes(
     known = edge_companions(store)
     found = {}
     for values, (source, target) in zip(given, pairs.t().tolist(), strict=True):
-        strange = set(values) - set(known)
-        if strange:
+        unknown = set(values) - set(known)
+        if unknown:
             has = f"it has {', '.join(known)}" if known else "its edges have no attributes"
-            raise ValueError(f"the graph has no {sorted(strange)[0]!r} of edges; {has}")
+            raise ValueError(f"the graph has no {sorted(unknown)[0]!r} of edges; {has}")
         missing = [key for key in known if key not in values]
         if missing:
             raise ValueError(
@@ -204,10 +204,10 @@ def node_tensors(data: Graph, kind: Kind) -> dict[str, Tensor]:
 
 def _node_rows(known: Mapping[str, Tensor], given: Any) -> dict[str, Tensor]:
     rows_of = dict(given) if isinstance(given, Mapping) else {"x": given}
-    strange = set(rows_of) - set(known)
-    if strange:
+    unknown = set(rows_of) - set(known)
+    if unknown:
         raise ValueError(
-            f"the graph has no {sorted(strange)[0]!r} of nodes; it has {', '.join(known) or 'nothing'}"
+            f"the graph has no {sorted(unknown)[0]!r} of nodes; it has {', '.join(known) or 'nothing'}"
         )
     count = None
     found = {}
@@ -247,16 +247,16 @@ def _check_ends(
     index: NodeIndex,
 ) -> None:
     """Raise when an edit adds an edge to a removed node, or changes its features."""
-    gone = {(kind, one) for kind, ids in index.by_type(removed).items() for one in ids.tolist()}
+    isolated = {(kind, one) for kind, ids in index.by_type(removed).items() for one in ids.tolist()}
     for edge_type, pairs in added.items():
         kinds = (None, None) if edge_type is None else (edge_type[0], edge_type[2])
         for pair in pairs.t().tolist():
             for kind, node in zip(kinds, pair, strict=True):
-                if (kind, node) in gone:
+                if (kind, node) in isolated:
                     raise ValueError(
                         f"edge {pair[0]}–{pair[1]} is added, but its node {node} is removed"
                     )
     for kind, (ids, _) in features.items():
         for node in ids.tolist():
-            if (kind, node) in gone:
+            if (kind, node) in isolated:
                 raise ValueError(f"node {node} gets new features, but is removed")

@@ -87,8 +87,8 @@ def kept(nodes: Tensor, num_nodes: int) -> Tensor:
 def remove_nodes(data: Data | HeteroData, nodes: int | Iterable[int] | Tensor) -> Data | HeteroData:
     """`data` without `nodes` and their edges; node- and edge-level tensors are carried along.
 
-    All edge sets lose the edges at `nodes` (see `nora.graph.edge_sets`). The remaining nodes keep their
-    order and are renumbered from 0, within their type where there are several. Self-loops and
+    All edge sets are without the edges at `nodes` (see `nora.graph.edge_sets`). The remaining nodes keep
+    their order and are renumbered from 0, within their type where there are several. Self-loops and
     duplicate edges of remaining nodes stay as they are.
 
     Args:
@@ -146,7 +146,7 @@ def disjoint_pieces(data: Data | HeteroData, pieces: Sequence[Tensor]) -> Data |
     """The disjoint union of the subgraphs that the pieces induce.
 
     Node and edge tensors and all edge sets are carried along; what belongs to the graph as a whole
-    stays as it is. The nodes of each type come piece after piece, each in the order given.
+    stays as it is. The nodes of each type are ordered by piece, and in a piece as given.
 
     Args:
         data: The graph; left untouched.

@@ -1,6 +1,6 @@
 """How a model is called by default: the conventions of PyG's models.
 
-Node classifiers are called as `model(x, edge_index)`. Models of links come in two shapes: `encode`
+Node classifiers are called as `model(x, edge_index)`. Link models have one of two shapes: `encode`
 gives a row per node and `decode` scores pairs of them; or `forward` takes `edge_label_index` and returns
 the pairs' scores itself.
 """
@@ -28,7 +28,7 @@ EXTRAS = ("edge_weight", "edge_attr", "edge_type")
 
 @dataclass(frozen=True)
 class Calling:
-    """How a question is put to a model.
+    """How a model is called for a question.
 
     Attributes:
         call: `(model, data) -> output`.
@@ -46,8 +46,8 @@ class ModelDecoder:
     """The model's own `decode(z, pairs)`.
 
     Attributes:
-        model: Whose it is.
-        options: What else it is called with.
+        model: The model.
+        options: Further arguments of `decode`.
     """
 
     model: Any
@@ -84,10 +84,10 @@ class HeteroDecoder:
 
 
 class ScoredByModel:
-    """Stands for the decoder of a model that returns the pairs' scores itself."""
+    """The placeholder decoder of a model that returns the pairs' scores itself."""
 
     def __call__(self, *_: Any) -> Tensor:
-        """There is none to call."""
+        """Raise: there is no decoder to call."""
         raise ValueError(
             "the model scores pairs itself (its forward takes edge_label_index), so that there are no "
             f"rows to decode: use {option('method', 'exact')} or 'brute'"
@@ -116,7 +116,7 @@ def parameters(function: Any) -> tuple[str, ...]:
 def calling(
     model: nn.Module, data: Data | HeteroData, task: Task, forward: Forward | None
 ) -> Calling:
-    """How this question is put to this model; `forward` where the user says how it is called."""
+    """How this model is called for this question; with `forward` as the user has given it."""
     open_link = isinstance(task, LinkPrediction) and task.leaves_decoder_open
     if isinstance(task, LinkPrediction) and (open_link or not _has_forward(model)):
         if _has(model, "encode") and _has(model, "decode"):

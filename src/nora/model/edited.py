@@ -66,23 +66,25 @@ def run_after(problem: Problem, done: EditBatch) -> Passed:
         output = problem.run(problem.asked(data, task))
     except MISFIT as error:
         raise ValueError(
-            f"the model {type(problem.model).__name__} cannot be run {_where(problem, done)}: {told(error)}. "
+            f"the model {type(problem.model).__name__} {_failure(problem, done)}: {told(error)}. "
             "Its forward must work on every edited graph, also with a node fewer"
         ) from error
     wrong = problem.wrong_rows(output, task, count)
     if wrong:
         raise ValueError(
             f"{wrong}: does it hold rows of its own for the nodes? Keep them in the data (e.g. data.x "
-            "or data.n_id) and look them up in forward, so that they go with a removed node"
+            "or data.n_id) and look them up in forward, so that they follow the nodes"
         )
     return Passed(problem, output, task, survivors, old)
 
 
-def _where(problem: Problem, done: EditBatch) -> str:
+def _failure(problem: Problem, done: EditBatch) -> str:
     if len(done.edge) or not done.only_removes:
-        return "on the edited graph"
+        return "cannot be run on the edited graph"
     removed = problem.node_index.named(done.node.tolist()[:3])
-    return f"without node {', '.join(map(str, removed))}" + (" …" if len(done.node) > 3 else "")
+    return f"cannot be run without node {', '.join(map(str, removed))}" + (
+        " …" if len(done.node) > 3 else ""
+    )
 
 
 def _old_rows(problem: Problem, done: EditBatch, count: int) -> Tensor:

@@ -83,7 +83,7 @@ def _check_edges(edge_index: Any, sources: int, targets: int, what: str) -> int:
 
 def _check_features(x: Any, num_nodes: int, what: str) -> None:
     """Raise unless node features, where there are any, are dense, finite and one row per node."""
-    if isinstance(x, list | tuple | np.ndarray):  # rows of a removed node would not go with it
+    if isinstance(x, list | tuple | np.ndarray):  # a removed node's rows would stay
         raise TypeError(f"{what} must be a tensor, got {type(x).__name__}; use torch.as_tensor(x)")
     if not isinstance(x, Tensor):
         return

@@ -1,8 +1,8 @@
-"""Questions about graphs with node and edge types (`HeteroData`), put by global ids.
+"""Questions about graphs with node and edge types (`HeteroData`), in global ids.
 
-A model of such a graph returns one output per node type. Laid one after the other, with zeros for the
+A model of such a graph returns one output per node type. Concatenated, with zeros for the
 types that no prediction is made of, they are one output `[N, D]` like any other; pairs and targets are
-moved to the same numbers. After that nothing needs to know of types.
+moved to global ids. No later step needs the types.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class HeteroForward:
                 raise ValueError(
                     f"the model returned {part.shape[0]} rows for the {count} nodes of type "
                     f"{node_type!r}: does it hold rows of its own for the nodes? Keep them in the "
-                    "data (e.g. ids in x) and look them up in forward, so that they go with a node"
+                    "data (e.g. ids in x) and look them up in forward, so that they follow their node"
                 )
             rows.append(part)
         return torch.cat(rows)
@@ -100,7 +100,7 @@ def end_types(task: LinkPrediction, index: NodeIndex) -> tuple[str, str]:
 def _only(index: NodeIndex, remedy: str) -> tuple[str, str]:
     if len(index.types) != 1:
         raise ValueError(
-            f"the graph has nodes of the types {', '.join(index.types)}: say which are predicted, "
+            f"the graph has nodes of the types {', '.join(index.types)}: name the one that is predicted, "
             f"e.g. task=nora.{remedy.format(index.types[0])}"
         )
     return index.types[0], index.types[0]

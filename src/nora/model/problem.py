@@ -1,4 +1,4 @@
-"""One question, checked before any long work: a model, a graph, a task, whom to remove."""
+"""One question, checked before any long work: a model, a graph, a task, the nodes to remove."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Problem:
         return self.predicted(self.output(), self.task)
 
     def without(self, removed: Tensor) -> Graph:
-        """`G − removed`: without these nodes, or with them isolated where weights go by node id."""
+        """`G − removed`: without these nodes, or with them isolated where weights are by node id."""
         return (isolate_nodes if self.by_id else remove_nodes)(self.data, removed)
 
     def predict_without(self, removed: Tensor) -> tuple[Tensor, Tensor]:
@@ -237,6 +237,50 @@ def build_problem(
 ) -> Problem:
     """Check the input and put it in one value; every error says what was wrong and what to do."""
     model = uncompiled(model)
+    task = _checked_task(model, data, task, forward)
+    if transform is not None and not callable(transform):
+        raise TypeError(
+            f"transform must be a function of the graph, got {type(transform).__name__}"
+        )
+    check_graph(data)
+    index = node_index_of(data)
+    device = global_edges(data, index).device
+    if isinstance(task, LinkPrediction):
+        if not task.pairs.size(1):
+            raise ValueError("the task has no pairs: give the links that are predicted, [2, P]")
+        task = task.to(device)
+    seen = data if transform is None else transformed(transform, data.clone())
+    how, ends = calling(model, seen, task, forward), None
+    call = how.call
+    if isinstance(data, HeteroData):
+        ends = end_types(task, index) if isinstance(task, LinkPrediction) else None
+        call = call if how.direct else hetero_forward(task, index, call)
+        task = with_global_ids(hetero_decoder(how.task, ends), index)
+    else:
+        kinds = getattr(task, "node_types", getattr(task, "node_type", None))
+        if kinds is not None:
+            raise ValueError(
+                f"the task is about nodes of type {kinds!r}, but data has no node types"
+            )
+        task = how.task
+    counted = _counted(task, index, targets, call)
+    return Problem(
+        model=model,
+        data=data,
+        task=task,
+        nodes=torch.arange(index.total) if nodes is None else index.ids(nodes),
+        targets=None if counted is None else counted.to(device),
+        forward=call,
+        transform=transform,
+        direct=how.direct,
+        ends=ends if how.direct else None,
+        labels=None if labels is None else label_tensor(labels, index),
+        strict=strict,
+    )
+
+
+def _checked_task(model: Any, data: Any, task: Any, forward: Forward | None) -> Task:
+    """The task, by default node classification; raises unless model, data and task are of their types."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if not isinstance(data, Data | HeteroData):
@@ -256,53 +300,7 @@ def build_problem(
             "task must be a NodeClassification, a NodeRegression or a LinkPrediction, got "
             f"{type(task).__name__}; e.g. task=nora.LinkPrediction(pairs)"
         )
-    if transform is not None and not callable(transform):
-        raise TypeError(
-            f"transform must be a function of the graph, got {type(transform).__name__}"
-        )
-    check_graph(data)
-    index = node_index_of(data)
-    device = global_edges(data, index).device
-    if isinstance(task, LinkPrediction):
-        if not task.pairs.size(1):
-            raise ValueError("the task has no pairs: give the links that are predicted, [2, P]")
-        relation = None if task.relation is None else task.relation.to(device)
-        # Not by `replace`: it would take the decoder that stands in for one that was said.
-        task = copy.copy(task)
-        object.__setattr__(task, "pairs", task.pairs.to(device))
-        object.__setattr__(task, "relation", relation)
-    seen = data if transform is None else transformed(transform, data.clone())
-    if isinstance(data, HeteroData):
-        ends = end_types(task, index) if isinstance(task, LinkPrediction) else None
-        how = calling(model, seen, task, forward)
-        call = how.call if how.direct else hetero_forward(task, index, how.call)
-        task = with_global_ids(hetero_decoder(how.task, ends), index)
-    else:
-        kinds = (
-            task.node_types
-            if isinstance(task, LinkPrediction)
-            else getattr(task, "node_type", None)
-        )
-        if kinds is not None:
-            raise ValueError(
-                f"the task is about nodes of type {kinds!r}, but data has no node types"
-            )
-        how, ends = calling(model, seen, task, forward), None
-        call, task = how.call, how.task
-    counted = _counted(task, index, targets, call)
-    return Problem(
-        model=model,
-        data=data,
-        task=task,
-        nodes=torch.arange(index.total) if nodes is None else index.ids(nodes),
-        targets=None if counted is None else counted.to(device),
-        forward=call,
-        transform=transform,
-        direct=how.direct,
-        ends=ends if how.direct else None,
-        labels=None if labels is None else label_tensor(labels, index),
-        strict=strict,
-    )
+    return task
 
 
 def _counted(
@@ -312,7 +310,7 @@ def _counted(
     num_items = task.num_items(index.total)
     wanted = forward.wanted if isinstance(forward, HeteroForward) and task.item == "node" else ()
     if targets is None:
-        # What is said of other types is no prediction.
+        # Rows of other types are not predictions.
         return index.mask(wanted[0]) if wanted and len(index.types) > 1 else None
     if wanted:
         ids = hetero_targets(task, index, wanted, targets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -37,7 +38,7 @@ def dot_product(z: Tensor, pairs: Tensor) -> Tensor:
 
 
 def default_decoder(z: Tensor, pairs: Tensor) -> Tensor:
-    """Stands for a decoder that was not said."""
+    """The decoder where none was given."""
     return dot_product(z, pairs)
 
 
@@ -159,6 +160,15 @@ class LinkPrediction(Task):
         if isinstance(self.return_type, NotSaid) and self.decoder is not dot_product:
             refuse_unit_interval(score, who, "LinkPrediction")
         check_range(self.from_scores(score), str(self.return_type))
+
+    def to(self, device: torch.device) -> LinkPrediction:
+        """The same task with its pairs on a device."""
+        # Not by `replace`: it would take the default decoder for one that was given.
+        moved = copy.copy(self)
+        object.__setattr__(moved, "pairs", self.pairs.to(device))
+        if self.relation is not None:
+            object.__setattr__(moved, "relation", self.relation.to(device))
+        return moved
 
     def num_items(self, num_nodes: int) -> int:
         """How many predictions there are: one per pair."""
