@@ -364,7 +364,7 @@ def _accuracy(found: Agreement) -> str:
 
 def _samples_rows(engine: Engine) -> bool:
     """Whether a tolerance samples rows by importance, or can only leave changes out."""
-    return bool(engine.worth.rows)
+    return bool(engine.importance.rows)
 
 
 def _sketch_seconds(engine: Engine, problem: Problem, left: float) -> float:

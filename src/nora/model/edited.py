@@ -19,6 +19,32 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
+class Changes:
+    """What an edit does to the predictions of a graph: all others stay as they were.
+
+    Attributes:
+        item: Items whose predictions change, ascending `[q]`.
+        after: Their predictions after the edit `[q, …]`.
+        removed: Items that are removed with their nodes `[g]`.
+    """
+
+    item: Tensor
+    after: Tensor
+    removed: Tensor
+
+    def predictions(self, before: Tensor) -> Tensor:
+        """All predictions after the edit `[items, …]`, NaN of removed items."""
+        after = before.clone()
+        after[self.item] = self.after
+        after[self.removed] = float("nan")
+        return after
+
+    def survivors(self, count: int) -> Tensor:
+        """Mask `[items]` of the items that remain, of so many."""
+        return kept(self.removed, count)
+
+
+@dataclass(frozen=True, eq=False)
 class Passed:
     """A full pass on an edited graph.
 

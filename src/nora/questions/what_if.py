@@ -12,6 +12,7 @@ from nora.engine.effects import Effects, check_method
 from nora.graph.edit_resolution import new_edges
 from nora.graph.edits import Edits
 from nora.graph.node_index import Graph, Nodes
+from nora.model.edited import Changes
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.session import Session
@@ -94,8 +95,7 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
     problem = replace(problem, task=problem.task.on_every_class())
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, method)
-        after = effects.after_edits(done)
-    counted = after.survivors if problem.targets is None else after.survivors & problem.targets
+        found = effects.changes_of(done)
     features = [
         index.starts[kind] + node if kind is not None else node
         for kind, changed in done.features.items()
@@ -103,11 +103,10 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
     ]
     lookup = session.edges.with_undirected(edits.undirected)
     new = new_edges(edits, lookup, done.added_counts)
-    return Effect(
+    refusal = session.prepared.refusal if method == "exact" else ""
+    about: dict[str, Any] = dict(
         removed=index.named(done.node.tolist()),
         before=effects.before,
-        after=after.predictions,
-        counted=counted,
         task=problem.task.name,
         pairs=problem.task.pairs if isinstance(problem.task, LinkPrediction) else None,
         names=session.names,
@@ -115,13 +114,21 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
         removed_edges=named_edges(lookup.named(edits.remove_edges)),
         added_edges=named_edges({key: pairs for key, (pairs, _) in new.items()}),
         changed_features=index.named(sorted(features)),
-        added=after.added,
         node_types=index.sizes(),
         predicts=problem.task.predicts,
         removal="isolated" if problem.by_id else "deleted",
         targets=problem.targets,
-        fallback=after.fallback or (session.prepared.refusal if method == "exact" else ""),
         class_names=session.class_names,
+    )
+    if isinstance(found, Changes):
+        return Effect.of_changes(found, **about, fallback=refusal)
+    counted = found.survivors if problem.targets is None else found.survivors & problem.targets
+    return Effect(
+        after=found.predictions,
+        counted=counted,
+        added=found.added,
+        fallback=found.fallback or refusal,
+        **about,
     )
 
 
