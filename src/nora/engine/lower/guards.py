@@ -48,6 +48,12 @@ def lowered_guards(tensors: Bindings, as_one: list[tuple[int, int]]) -> list[Gua
 
 
 def _guard(tensors: Bindings, one: Comparison) -> Guard | None:
+    if one.operation == "read":
+        if isinstance(tensors.known.get(one.operands[0].id), Picked):
+            raise UnsupportedError(
+                f"the model's Python reads how many rows a mask picks, at {one.line}, which depends on values"
+            )
+        return None
     if one.operation == "values":
         known = tensors.known.get(one.operands[0].id)
         if known is None:

@@ -98,7 +98,8 @@ def _dispatch(builder: Builder, op: AlignedOp) -> None:
         if number is not None:
             builder.shapes[number] = shape
     if torch.Tag.nondeterministic_seeded in op.func.tags:
-        builder.unsupported("draws random numbers")
+        builder.unsupported_later(op, "draws random numbers")
+        return
     if _deduplicated(builder, op):
         return
     operands = builder.operands(op.args)

@@ -1,7 +1,7 @@
 """Other functions in the place of those of packages, while a pass is recorded.
 
 A model may know a function under any name (`from torch_scatter import scatter_max as largest`), so its code
-is exchanged, not the name. Functions that are traced as one operation call an operation of this package's own.
+is exchanged, not the name. What is traced as one operation calls an operation of this package's own.
 """
 
 from __future__ import annotations
