@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import by_hand
 import pytest
 import torch
-from public_shapes import graph
 from torch import Tensor, nn
 from torch_geometric.utils import degree
 
+import by_hand
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels import vectorised
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 from nora.model.checks import check_model
+from public_shapes import graph
 
 
 class Written(nn.Module):

@@ -39,6 +39,7 @@ class Bindings:
         named: What lowerings have made once for all, by names of their own.
         structure: What rows or edges were picked by: where these values change, others would be picked.
         guards: Comparisons of sizes that the model's Python made.
+        counted: Guards on how many rows a mask picks, by the value that holds the comparison.
         unsure_of_edges: Why edges cannot be removed or added by themselves.
         at: The operation that is being lowered.
         result_shape: The shape of what the call returns that is being lowered.
@@ -66,6 +67,7 @@ class Bindings:
         self.named: dict[tuple[Any, ...], Any] = {}
         self.structure: list[Value] = []
         self.guards: list[Guard] = []
+        self.counted: dict[Value, tuple[str, tuple[Any, ...]]] = {}
         self.unsure_of_edges = ""
         self.at: AlignedOp | None = None
         # For operations that repeat others: the results of the first, by what was computed and by tensor.

@@ -6,13 +6,15 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import HypergraphConv
 
+from nora.engine.guards import Guard
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
-from nora.engine.lower.gathers import masked
+from nora.engine.lower.gathers import masked, numbers
 from nora.engine.lower.known import Layout, Tracked
 from nora.engine.lower.masks import pick_numbers
 from nora.engine.lower.registry import lower
-from nora.engine.trace.align import AlignedOp
+from nora.engine.trace.align import AlignedOp, Sized
+from nora.engine.trace.trace import Ref
 
 
 @lower("nonzero")
@@ -121,6 +123,10 @@ def _makes_rows_nobody_reads(builder: Builder, op: AlignedOp) -> bool:
 def as_number(builder: Builder, op: AlignedOp) -> None:
     """A value of the graph handed to Python: nobody can know what it does with it."""
     for found in builder.operands(op.args):
+        guard = builder.counted.get(found.value) if builder.is_mask(found) else None
+        if guard is not None:
+            builder.guards.append(Guard(*guard, op.line))
+            continue
         if isinstance(found, Tracked) and found.ids == "id":
             if _makes_rows_nobody_reads(builder, op):
                 continue
@@ -136,13 +142,49 @@ def as_number(builder: Builder, op: AlignedOp) -> None:
             )
 
 
-@lower("_unique2", "unique_dim", "unique_consecutive", "_unique", "bincount", "repeat_interleave")
+@lower("bincount")
+def counted(builder: Builder, op: AlignedOp) -> None:
+    """How often each row number is there, for as many rows as the model gives as the least."""
+    found, least = builder[op.args["self"]], op.args.get("minlength", 0)
+    space = builder.space_of_size(least.values) if isinstance(least, Sized) else None
+    ids = isinstance(found, Tracked) and found.ids == "id" and found.layout == Layout(0)
+    if (
+        space is None
+        or not ids
+        or op.shapes[0][0] != space.sizes
+        or op.args.get("weights") is not None
+    ):
+        sized_by_values(builder, op)
+        return
+    found = builder.static_index(found)
+    ones = torch.ones(1, dtype=torch.long).expand(found.space.size)
+    zeros = builder.fixed(torch.zeros(space.size, dtype=torch.long), space)
+    index = numbers(builder, found)
+    made = builder.scattered(builder.fixed(ones, found.space), index, zeros, "sum", True)
+    builder.set(Tracked(made, Layout(0)))
+
+
+@lower("_unique2", "unique_dim", "unique_consecutive", "_unique", "repeat_interleave")
 def sized_by_values(builder: Builder, op: AlignedOp) -> None:
     """As long as values say: a length that Python may read, and that any removal may change."""
     builder.unsupported("makes a tensor whose length depends on values of the graph")
 
 
-@lower("searchsorted", "bucketize", "histc", "as_strided", "unfold", "isin")
+@lower("searchsorted", "bucketize")
+def among_bounds(builder: Builder, op: AlignedOp) -> None:
+    """Where each entry stands among bounds of the model's own."""
+    given, bounds = op.args["self"], op.args.get("boundaries", op.args.get("sorted_sequence"))
+    found = builder[given] if isinstance(given, Ref) else None
+    own = isinstance(builder.known[bounds.id], Tensor) and builder.ndim(bounds) == 1
+    if not own or not isinstance(found, Tracked) or found.ids or op.args.get("sorter") is not None:
+        not_followed(builder, op)
+    elif found.layout.axis is None:
+        on_everything(builder, op)
+    else:
+        builder.apply(op, found.layout)
+
+
+@lower("histc", "as_strided", "unfold", "isin")
 def not_followed(builder: Builder, op: AlignedOp) -> None:
     """What makes something new of values or of the graph."""
     found = [o for o in builder.operands(op.args) if isinstance(o, Tracked) and o.ids]
