@@ -11,7 +11,7 @@ from torch import Tensor
 from nora.engine.guards import Guard
 from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space, whole_graph
-from nora.engine.lower.known import Dense, Known, Layout, Matrix, Picked, Tracked, Uniform
+from nora.engine.lower.known import Dense, Known, Layout, Matrix, Picked, Pointers, Tracked, Uniform
 from nora.engine.trace.align import AlignedOp, AlignedProgram, CoincidenceError
 from nora.engine.trace.trace import Ref
 from nora.engine.trace.trees import leaves
@@ -90,7 +90,7 @@ class Bindings:
             return tuple((n,) * self.traced.graphs for n in found.shape)
         if isinstance(found, Matrix):
             return found.rows.sizes, found.columns.sizes
-        assert not isinstance(found, Picked), "how many rows are picked is not known"
+        assert not isinstance(found, Picked | Pointers), "it has no rows of a space"
         none = torch.zeros(0, dtype=torch.long)
         rows = found.value.at(none) if isinstance(found, Tracked) else found.rows
         shape = list(found.layout.tensor(rows).shape)
@@ -129,6 +129,11 @@ class Bindings:
             self.unsupported("does something with a sparse matrix that is not followed")
         if isinstance(found, Picked):
             self.unsupported("computes with rows picked by a mask that depends on values")
+        if isinstance(found, Pointers):
+            self.unsupported(
+                "reads the pointers of a compressed sparse matrix, which is not followed (give the layer "
+                "edge_index, or the matrix as adj_t.to_sparse_coo())"
+            )
         return found
 
     def matrix(self, ref: Any) -> Matrix:

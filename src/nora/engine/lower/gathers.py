@@ -13,6 +13,7 @@ from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Dense, Layout, Tracked, Uniform, filled
 from nora.engine.lower.masks import pick
 from nora.engine.lower.registry import lower
+from nora.engine.lower.views import relocate, sizes_for
 from nora.engine.trace.align import AlignedOp
 from nora.engine.trace.trace import Ref
 
@@ -64,6 +65,11 @@ def masked_select(builder: Builder, op: AlignedOp) -> None:
 def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
     """Entries of `of` along `dim`, by numbers or by a mask."""
     found, index = builder[of], builder[by]
+    if isinstance(index, Uniform) and _is_everything(builder, op, by, index):
+        layout = relocate(builder, op, builder.layout(of))
+        shape = {"self": of, "shape": sizes_for(op, layout)}
+        builder.apply(op, layout, shape, func=torch.ops.aten.reshape.default)
+        return
     if isinstance(index, Uniform):
         _by_one_number(builder, op, found, dim, index)
         return
@@ -94,6 +100,13 @@ def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
     if index.ids != ("" if found.space.global_ else "id"):
         builder.unsupported("takes quantities for the numbers of rows")
     builder.set(_read(builder, found, dim, index))
+
+
+def _is_everything(builder: Builder, op: AlignedOp, by: Ref, index: Uniform) -> bool:
+    """Whether a mask holds everywhere, so that it only merges the axes that it covers."""
+    mask = index.rows.dtype == torch.bool and index.single is not None and bool(index.single)
+    found = builder[op.args["self"]]
+    return mask and op.name == "index" and isinstance(found, Tracked) and builder.ndim(by) > 1
 
 
 def _bare(op: AlignedOp) -> dict[str, Any]:

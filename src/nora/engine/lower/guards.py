@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nora.engine.guards import Guard, spaces_in
 from nora.engine.lower.bindings import Bindings
-from nora.engine.lower.known import Matrix, Picked, Uniform
+from nora.engine.lower.known import Matrix, Picked, Pointers, Uniform
 from nora.engine.trace.align import Sized
 from nora.engine.trace.trace import Comparison, Ref
 from nora.engine.unsupported import UnsupportedError
@@ -96,7 +96,7 @@ def _size(tensors: Bindings, ref: Ref, axis: int) -> Any:
     known = tensors.known.get(ref.id)
     if known is None or ref.id in tensors.traced.foreign:
         raise _UnknownSizeError
-    if isinstance(known, Picked):
+    if isinstance(known, Picked | Pointers):
         raise _UnknownSizeError
     if isinstance(known, Tensor):
         return known.size(axis)

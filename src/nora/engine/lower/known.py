@@ -125,9 +125,16 @@ class Picked:
     rows: Tracked
 
 
+@dataclass(frozen=True, eq=False)
+class Pointers:
+    """Where the entries of each row of a compressed matrix begin: the row of every entry stands for that."""
+
+    row: Tracked
+
+
 # What is known of a traced tensor.
 Dense = Tensor | Tracked | Uniform
-Known = Dense | Matrix | Picked
+Known = Dense | Matrix | Picked | Pointers
 
 
 @dataclass(frozen=True)

@@ -78,9 +78,9 @@ def sorted_entries(builder: Builder, op: AlignedOp) -> None:
     builder.set(Tracked(builder.fixed(order, space), Layout(0), "id"), 2)
 
 
-@lower("row_pointers", "arg_of")
+@lower("arg_of")
 def positions(builder: Builder, op: AlignedOp) -> None:
-    """Where the entries of each row begin, or which of them is the largest: every removal moves them."""
+    """Which entry of its group is the largest: every removal moves them."""
     builder.unsupported_later(op, "gives positions of edges, which a removal changes")
 
 
