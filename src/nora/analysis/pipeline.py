@@ -206,7 +206,7 @@ def _foresee(
     many: int,
     log: _Log,
 ) -> None:
-    """Tell what training will take, where it is long; raise where that is too much."""
+    """Report what training will take, where it is long; raise where it is too much."""
     if chosen.reason:
         log.note(f"model {chosen.name}: {chosen.reason}")
     dataset = reading.dataset

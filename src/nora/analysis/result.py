@@ -38,10 +38,10 @@ class Analysis:
         scores: Every node's influence, with names.
         others: Those of other methods, to compare.
         effects: What the removal of each of the first nodes changes, the first first.
-        trust: How good the model is; `trust.weak` where its influences say nothing about the data.
+        trust: How good the model is; `trust.weak` where its influences mean nothing for the data.
         notes: What was found and decided on the way, a sentence each.
         warnings: What a reader must know first.
-        options: What was asked for, with what was chosen where nothing was said.
+        options: What was asked for, with the defaults that were chosen.
         inputs: What identifies the files: role, path, size and SHA-256; of a DataFrame rows and columns.
         seconds: How long each stage took.
         memory: The most bytes held during each stage.
@@ -107,7 +107,7 @@ class Analysis:
         return self._asked["subject"]
 
     def report_options(self, folder: Path | None = None) -> ReportOptions:
-        """What the page of these results says beside the findings; `folder` is where they are."""
+        """What the page of these results shows beside the findings; `folder` is where they are."""
         run, dataset = self.run, self.run.dataset
         return ReportOptions(
             names=self.scores.names,

@@ -43,7 +43,7 @@ export function nodeColumns(page) {
       number: true,
       cell: (p) => {
         const gone = changes.has({ kind: "remove", node: p });
-        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Put back" : "Remove"} ${nameOf(p)}`, onclick: () => changes.toggle({ kind: "remove", node: p }, "ranking") }, gone ? "Put back" : "Remove");
+        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Restore" : "Remove"} ${nameOf(p)}`, onclick: () => changes.toggle({ kind: "remove", node: p }, "ranking") }, gone ? "Restore" : "Remove");
       },
     },
   ].filter(Boolean);
@@ -62,12 +62,12 @@ export function edgeColumns(page) {
     { key: "degree", title: "Degrees", number: true, cell: ({ edge }) => edge.map((end) => number(data.node.degree[end])).join(", ") },
     {
       key: "act",
-      title: "Cut",
+      title: "Remove",
       number: true,
       cell: (row) => {
         const gone = changes.has(edit(row));
         const name = row.edge.map(data.nameOf).join(" – ");
-        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Mend" : "Cut"} ${name}`, onclick: () => changes.toggle(edit(row), "ranking") }, gone ? "Mend" : "Cut");
+        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Restore" : "Remove"} ${name}`, onclick: () => changes.toggle(edit(row), "ranking") }, gone ? "Restore" : "Remove");
       },
     },
   ];
@@ -87,7 +87,7 @@ export function fragileColumns(page) {
     { key: "flips", title: "Flipped by", number: true, cell: (row) => number(row.flips) },
     {
       key: "by",
-      title: "For instance without",
+      title: "For example by",
       cell: (row) => [row.by.slice(0, NAMED).map(([other], at) => [at ? ", " : "", nodeButton(other, page, "table")]), row.flips > NAMED ? muted(` and ${number(row.flips - NAMED)} more`) : null],
     },
     {
@@ -97,7 +97,7 @@ export function fragileColumns(page) {
       cell: (row) => {
         const [other, to] = row.by[0];
         const gone = changes.has({ kind: "remove", node: other });
-        return el("button", { type: "button", class: "quiet", title: `It turns to ${data.className(to)}`, "aria-label": `${gone ? "Put back" : "Remove"} ${data.nameOf(other)}`, onclick: () => changes.toggle({ kind: "remove", node: other }, "ranking") }, gone ? "Put back" : "Remove");
+        return el("button", { type: "button", class: "quiet", title: `It flips to ${data.className(to)}`, "aria-label": `${gone ? "Restore" : "Remove"} ${data.nameOf(other)}`, onclick: () => changes.toggle({ kind: "remove", node: other }, "ranking") }, gone ? "Restore" : "Remove");
       },
     },
   ];
