@@ -76,7 +76,7 @@ def test_too_little_memory_is_one_line(
 ) -> None:
     fail_inside(error, monkeypatch)
     assert refused("rank", karate, "--method", "brute").startswith(
-        "error: there is not enough memory"
+        "error: not enough memory"
     )
 
 

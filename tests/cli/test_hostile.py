@@ -178,7 +178,7 @@ TYPED: list[tuple[str, str]] = [
     ("run", "Missing option '--edges'"),
     ("run --edges nowhere.csv", "no such file: nowhere.csv"),
     ("run --edges folder.csv", "folder.csv is a folder"),
-    ("run --edges file", "cannot tell what 'file' is"),
+    ("run --edges file", "unknown format of 'file'"),
     ("run --edges edges.csv --model gnc", "Did you mean 'gcn'?"),
     ("run --edges edges.csv --method magic", "unknown method 'magic'"),
     ("run --edges edges.csv --also degre", "Did you mean 'degree'?"),

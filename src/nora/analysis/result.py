@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 from nora.analysis.asking import gather
 from nora.analysis.folder import check_results, page_title
+from nora.analysis.stages import Stages
 from nora.analysis.summary import GraphSummary
 from nora.analysis.writing import write_results
 from nora.outputs import read_from
@@ -47,6 +48,7 @@ class Analysis:
         memory: The most bytes held during each stage.
         computing: Seconds of all cores together that each stage took.
         stability: How far the ranking holds for other seeds and architectures, where some were asked for.
+        subject: Everything a page shows: effects, edges, fragile predictions.
 
     Example:
         >>> import nora
@@ -74,7 +76,7 @@ class Analysis:
     memory: Mapping[str, int] = field(default_factory=dict)
     computing: Mapping[str, float] = field(default_factory=dict)
     stability: Stability | None = None
-    _asked: dict[str, Subject] = field(default_factory=dict, init=False)
+    subject: Subject | None = None
 
     def __repr__(self) -> str:
         best = self.top(NAMED_IN_REPR)
@@ -100,11 +102,17 @@ class Analysis:
         """What further questions are about: the session, and the scores with those they are compared with."""
         return self.session, (self.scores, *self.others)
 
-    def subject(self, progress: bool = False) -> Subject:
-        """Everything a page shows: effects, edges, fragile predictions; asked once, on first use."""
-        if "subject" not in self._asked:
-            self._asked["subject"] = gather(*self.asks, self.report_options(), progress)
-        return self._asked["subject"]
+    def with_subject(self, stages: Stages) -> Analysis:
+        """The same with everything a page shows, and the times of all stages."""
+        with stages.measured("asking for the page"):
+            subject = gather(*self.asks, self.report_options(), stages.progress)
+        return replace(
+            self,
+            subject=subject,
+            seconds=stages.seconds,
+            memory=stages.memory,
+            computing=stages.computing,
+        )
 
     def report_options(self, folder: Path | None = None) -> ReportOptions:
         """What the page of these results shows beside the findings; `folder` is where they are."""

@@ -11,6 +11,7 @@ import torch
 
 from nora.explorer.network import Network
 from nora.explorer.refusal import Refused
+from nora.model.task import item_change
 from nora.report.consequences import LISTED_CHANGE, as_columns, consequence
 from nora.results.effect import NOTICEABLE, Effect
 
@@ -20,20 +21,19 @@ FLIPS, SHIFTS = 5000, 1000
 
 def effect_columns(effect: Effect, network: Network) -> dict[str, Any]:
     """An effect as columns, flips first, then by change; `total` is `effect.total`."""
-    change = effect.change.detach().cpu()
-    total = float(change.sum())
-    if not math.isfinite(total):
-        raise Refused(
-            422, "the model's predictions are not finite with these values: choose smaller ones"
-        )
     if effect.predicts != "classes":
+        _check_finite(effect.total)
         found = as_columns(consequence(effect), np.arange(network.num_nodes))
-        return {**found, "total": total}
-    # A node may flip on classes that do not count: then every prediction is looked at.
-    looked = change > 0 if effect.classes is None else effect.counted.cpu()
-    rows = looked.nonzero().flatten()
+        return {**found, "total": effect.total}
+    rows = differing_rows(effect.before, effect.after)
+    rows = rows[effect.counted.cpu()[rows]]
+    before, after = effect.before.detach()[rows].cpu(), effect.after.detach()[rows].cpu()
+    some = slice(None) if effect.classes is None else list(effect.classes)
+    change = torch.zeros(len(effect.before), dtype=torch.promote_types(before.dtype, torch.float))
+    change[rows] = item_change(before[:, some], after[:, some])
+    total = float(change.sum())  # in the order in which `Effect.total` adds up
+    _check_finite(total)
     moved = change[rows].double().numpy()
-    before, after = effect.before.detach().cpu()[rows], effect.after.detach().cpu()[rows]
     start, end = before.argmax(dim=-1), after.argmax(dim=-1)
     flipped = (start != end).numpy()
     flips, others = np.flatnonzero(flipped), np.flatnonzero(~flipped & (moved > 0))
@@ -56,6 +56,25 @@ def effect_columns(effect: Effect, network: Network) -> dict[str, Any]:
         "from": start.tolist(),
         "to": end.tolist(),
     }
+
+
+def _check_finite(total: float) -> None:
+    if not math.isfinite(total):
+        raise Refused(
+            422, "the model's predictions are not finite with these values: choose smaller ones"
+        )
+
+
+def differing_rows(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The rows in which two matrices `[N, C]` differ, by their bits: four times as fast as `!=`.
+
+    >>> differing_rows(torch.zeros(3, 2), torch.tensor([[0.0, 0], [0, 1], [0, 0]])).tolist()
+    [1]
+    """
+    word = torch.int64 if one.size(1) * one.element_size() % 8 == 0 else torch.uint8
+    both = [part.detach().cpu().contiguous().view(word).numpy() for part in (one, other)]
+    at = np.flatnonzero((both[0] != both[1]).ravel())
+    return torch.from_numpy(np.unique(at // both[0].shape[1]))
 
 
 def no_effect(network: Network) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from nora.wording import count, duration, number, sentence, visible
 
 LISTED = 25
 LONG_NAME = 40
-TITLE = "Had this node been gone, whose prediction would change?"
+TITLE = "Without this node, which predictions would change?"
 
 
 def write_page(path: Path, subject: Subject, options: ReportOptions, progress: bool = True) -> Path:
