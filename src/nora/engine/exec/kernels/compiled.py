@@ -22,7 +22,6 @@ from nora.engine.exec.kernels import (
 from nora.engine.exec.kernels import (
     loops,
     loops_attention,
-    loops_drawn,
     loops_messages,
     loops_pairs,
     loops_sampling,
@@ -39,6 +38,7 @@ from nora.engine.exec.kernels.arrays import (
     Pairs,
     Scores,
     Scratch,
+    SlopeArrays,
     Softmax,
     SourceArrays,
     SumArrays,
@@ -274,6 +274,11 @@ def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
     return _tensors(*loops.union(_pairs(a.ptr, a.node), _pairs(b.ptr, b.node), slot))
 
 
+def _no_slopes(like: np.ndarray) -> SlopeArrays:
+    """Every target is weighed again."""
+    return SlopeArrays(np.iinfo(np.int64).max, np.empty(0, dtype=np.int64), like[:0])
+
+
 def attend(
     edges: Edges,
     edits: EditBatch,
@@ -298,18 +303,17 @@ def attend(
         _flat(base.output), _flat(base.peak), _flat(base.share), base.unit.flatten().numpy(),
         _flat(base.size),
     )  # fmt: skip
-    slope, slot = y.numpy().dtype.type(base.slope), _scratch(edges.num_nodes).slot
     if changed.weight is None or target_slopes is None:
-        loops_attention.attend(
-            edges.arrays, removed, pairs, senders, reached, old, new, slope, softmax,
-            _delta(edges, delta), edges_changed.numpy(), CANCELLATION_RATIO, out.numpy(), slot,
-        )  # fmt: skip
+        row_weight, targets = np.empty(0), _no_slopes(out.numpy())
     else:
-        loops_drawn.attend(
-            edges.arrays, removed, pairs, changed.weight.numpy(), senders, reached, old, new, slope,
-            softmax, _delta(edges, delta), edges_changed.numpy(), CANCELLATION_RATIO,
-            target_slopes.many, target_slopes.place.numpy(), _flat(target_slopes.slope), out.numpy(), slot,
-        )  # fmt: skip
+        row_weight = changed.weight.numpy()
+        place, slopes = target_slopes.place.numpy(), _flat(target_slopes.slope)
+        targets = SlopeArrays(target_slopes.many, place, slopes)
+    loops_attention.attend(
+        edges.arrays, removed, pairs, row_weight, senders, reached, old, new,
+        y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), edges_changed.numpy(),
+        CANCELLATION_RATIO, targets, out.numpy(), _scratch(edges.num_nodes).slot,
+    )  # fmt: skip
     return out.view(-1, *y.shape[1:])
 
 
