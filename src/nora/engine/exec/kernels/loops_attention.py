@@ -191,9 +191,9 @@ def attend(
 ):
     """Softmax-weighted sums of the reached nodes, where changed row `m` counts `row_weight[m]` times.
 
-    Where the target's own part of the scores is unchanged, the messages that changed are exchanged, else the
-    whole in-neighbourhood is weighed again. What each row that counts several times would change alone is then
-    added. Without weights all rows count once.
+    Where the target's own part of the scores is unchanged, the messages that changed are exchanged, else
+    the whole in-neighbourhood is weighed again. What each row that counts several times would change alone
+    is then added. Without weights all rows count once.
     """
     indptr, ptr, node = csr.in_ptr, frontier.ptr, frontier.node
     heads, width = base.alpha_src.shape[1], base.y.shape[1] // base.alpha_src.shape[1]
