@@ -34,9 +34,10 @@ from nora.graph.removal import kept
 from nora.machine import usable_cores
 from nora.model import Problem
 from nora.model.calling import decoder_modules
-from nora.model.edited import run_after
+from nora.model.edited import Changes, run_after
 from nora.model.task import item_change
 from nora.model.tasks.link_prediction import LinkPrediction
+from nora.sparse import expanded
 
 Answer = TypeVar("Answer")
 # Full passes are made one at a time: a user's code need not bear several threads.
@@ -129,11 +130,14 @@ class Engine:
         return importance_of(self.program.ops, self.program.output, importance, per_node)
 
     def _sharing_cost(self, other: Engine) -> Engine:
-        """The other engine, with the costs that are known here: they are those of the program."""
-        if "cost" in self.__dict__:
-            other.__dict__["cost"] = self.cost
-        if "importance" in self.__dict__ and other.problem is self.problem:
-            other.__dict__["importance"] = self.importance
+        """The other engine, with what is known here and is the same there."""
+        mine, its = self.problem, other.problem
+        shared = {"cost": mine.task is its.task or not isinstance(its.task, LinkPrediction)}
+        shared["incident"] = mine.task is its.task
+        shared["importance"] = other.before is self.before and its.targets is mine.targets
+        for name, same in shared.items():
+            if same and name in self.__dict__:
+                other.__dict__[name] = self.__dict__[name]
         return other
 
     def changed_output(
@@ -279,12 +283,22 @@ class Engine:
 
     def effect_of(self, removals: EditBatch) -> Tensor:
         """Predictions after one edit, `[items, …]`; removed items keep theirs."""
+        changes = self.changes_of(removals)
+        result = copied(self.before)
+        result[changes.item] = changes.after
+        return result
+
+    def changes_of(self, removals: EditBatch) -> Changes:
+        """What one edit does to predictions; nothing of the size of the graph is made."""
         with torch.no_grad():
             changed = self.changed_output(removals, exactly=True)
             _, item, after = self.changed_items(removals, changed)
-        result = copied(self.before)
-        result[item] = after
-        return result
+            item, order = item.sort()
+        removed = removals.node
+        if isinstance(self.problem.task, LinkPrediction):
+            indptr, pair = self.incident
+            removed = pair[expanded(indptr, removed)[1]].unique()
+        return Changes(item, after[order], removed)
 
     @cached_property
     def cost(self) -> Tensor:

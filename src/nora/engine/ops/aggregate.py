@@ -87,9 +87,9 @@ class Aggregate(Op):
 
     def settle(self) -> None:
         """See `Op.settle`."""
-        alpha_src = 2 if self.edges.normalise == "sym" else 1
+        degree_depth = 2 if self.edges.normalise == "sym" else 1
         deepest = self.added.depth if isinstance(self.added, Value) else -1
-        self.output.depth = max(self.inputs[0].depth + 1, alpha_src, deepest)
+        self.output.depth = max(self.inputs[0].depth + 1, degree_depth, deepest)
 
     def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
         """See `Op.hops`."""
