@@ -28,7 +28,7 @@ export function nodeColumns(page) {
     },
     { key: "degree", title: "Degree", value: (p) => node.degree[p], number: true, down: true, cell: (p) => number(node.degree[p]) },
     node.predicted && { key: "predicted", title: "Predicted", value: (p) => className(node.predicted[p]), wide: true, cell: (p) => (node.predicted[p] < 0 ? el("span", { class: "muted" }, "–") : chip(node.predicted[p])) },
-    node.predicted && { key: "confidence", title: "Sure", value: (p) => node.confidence[p], number: true, wide: true, cell: (p) => (node.predicted[p] < 0 ? "–" : percent(node.confidence[p])) },
+    node.predicted && { key: "confidence", title: "Confidence", value: (p) => node.confidence[p], number: true, wide: true, cell: (p) => (node.predicted[p] < 0 ? "–" : percent(node.confidence[p])) },
     node.label && {
       key: "label",
       title: "Label",
@@ -83,7 +83,7 @@ export function fragileColumns(page) {
     { key: "rank", title: "Rank", number: true, cell: ({ at }) => number(at + 1) },
     { key: "name", title: "Node", cell: (row) => nodeButton(row.node, page, "table") },
     { key: "predicted", title: "Predicted", wide: true, cell: (row) => chip(node.predicted[row.node]) },
-    { key: "confidence", title: "Sure", number: true, wide: true, cell: (row) => percent(node.confidence[row.node]) },
+    { key: "confidence", title: "Confidence", number: true, wide: true, cell: (row) => percent(node.confidence[row.node]) },
     { key: "flips", title: "Flipped by", number: true, cell: (row) => number(row.flips) },
     {
       key: "by",
