@@ -101,25 +101,25 @@ def _write(builder: Builder, op: AlignedOp, given: Picked) -> None:
     ):
         builder.unsupported("writes rows picked by one mask by another")
     mask = given.mask
-    own = builder.rowed_known(own, mask.space)
-    if own is None or own.layout != Layout(0) or own.ids:
+    target = builder.rowed_known(own, mask.space)
+    if target is None or target.layout != Layout(0) or target.ids:
         builder.unsupported("writes to rows by a mask of other rows")
     written: Known = builder.known[values.id] if isinstance(values, Ref) else torch.tensor(values)
     if isinstance(written, Picked):
         rows = written.rows
-        if rows.ids or builder.ndim_of(rows) != builder.ndim_of(own):
+        if rows.ids or builder.ndim_of(rows) != builder.ndim_of(target):
             builder.unsupported("writes rows of another shape")
-        made = builder.rows(_where, own.value, mask.value, rows.value, numel=8)
+        made = builder.rows(_where, target.value, mask.value, rows.value, numel=8)
     elif isinstance(written, Tensor) and written.numel() == 1:
         number = written.reshape(())
 
         def put(old: Tensor, chosen: Tensor) -> Tensor:
             return _where(old, chosen, number)
 
-        made = builder.rows(put, own.value, mask.value, numel=8)
+        made = builder.rows(put, target.value, mask.value, numel=8)
     else:
         builder.unsupported("writes other rows than its mask picks")
-    builder.set(Tracked(made, own.layout))
+    builder.set(Tracked(made, target.layout))
 
 
 def _where(old: Tensor, chosen: Tensor, new: Tensor) -> Tensor:

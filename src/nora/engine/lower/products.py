@@ -49,16 +49,16 @@ def product(builder: Builder, op: AlignedOp) -> None:
     batched = op.name in ("bmm", "baddbmm")
     first, second = builder[left], builder[right]
     size = builder.ndim(left)
-    both = [found for found in (first, second) if isinstance(found, Tracked)]
-    summed = [Layout(size - 1), Layout(size - 2)]
+    rowed = [found for found in (first, second) if isinstance(found, Tracked)]
+    meeting = [Layout(size - 1), Layout(size - 2)]
     if (
         added is None
-        and [found.layout for found in both] == summed
-        and both[0].space is both[1].space
+        and [one.layout for one in rowed] == meeting
+        and rowed[0].space is rowed[1].space
     ):
-        _sum_of_products(builder, op, *both)
+        _sum_of_products(builder, op, *rowed)
         return
-    if builder.graph in [found.space for found in both]:
+    if builder.graph in [one.space for one in rowed]:
         on_everything(builder, op)
         return
     layouts = []

@@ -123,7 +123,9 @@ def _makes_rows_nobody_reads(builder: Builder, op: AlignedOp) -> bool:
 def as_number(builder: Builder, op: AlignedOp) -> None:
     """A value of the graph handed to Python: nobody can know what it does with it."""
     for found in builder.operands(op.args):
-        guard = builder.counted.get(found.value) if builder.is_mask(found) else None
+        guard = None
+        if isinstance(found, Tracked) and builder.is_mask(found):
+            guard = builder.counted.get(found.value)
         if guard is not None:
             builder.guards.append(Guard(*guard, op.line))
             continue
@@ -173,7 +175,8 @@ def sized_by_values(builder: Builder, op: AlignedOp) -> None:
 @lower("searchsorted", "bucketize")
 def among_bounds(builder: Builder, op: AlignedOp) -> None:
     """Where each entry stands among bounds of the model's own."""
-    given, bounds = op.args["self"], op.args.get("boundaries", op.args.get("sorted_sequence"))
+    given = op.args["self"]
+    bounds = op.args["boundaries" if op.name == "bucketize" else "sorted_sequence"]
     found = builder[given] if isinstance(given, Ref) else None
     own = isinstance(builder.known[bounds.id], Tensor) and builder.ndim(bounds) == 1
     if not own or not isinstance(found, Tracked) or found.ids or op.args.get("sorter") is not None:

@@ -158,14 +158,16 @@ def _scatter_max(src, index, dim, out, dim_size):
 def _segment_sum_csr(src, indptr, out):
     if out is not None or indptr not in _ROWS:
         return plain("segment_sum_csr")(src, indptr, out)
-    return _reduced(src, *_ROWS[indptr], "sum")
+    row, size = _ROWS[indptr]
+    return _reduced(src, row, size, "sum")
 
 
 @stands_in(SEGMENTS, "segment_mean_csr")
 def _segment_mean_csr(src, indptr, out):
     if out is not None or indptr not in _ROWS:
         return plain("segment_mean_csr")(src, indptr, out)
-    return _reduced(src, *_ROWS[indptr], "mean")
+    row, size = _ROWS[indptr]
+    return _reduced(src, row, size, "mean")
 
 
 @stands_in(SEGMENTS, "gather_csr")
