@@ -39,7 +39,7 @@ WIDE = (32, 64, 8)
 # Where PyG's own transform, or the model itself, computes in single precision.
 SINGLE = ("Precomputed", "HalfPrecision")
 # Removals that are timed by full passes, and by the engine.
-PASSES, REMOVALS = 3, 256
+PASSES, REMOVALS = 3, 512
 
 
 @dataclass
