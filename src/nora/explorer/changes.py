@@ -182,7 +182,7 @@ def features_of(node: int, session: Session) -> Tensor:
 
 def edge_types(session: Session) -> list[EdgeType]:
     """The types of edges that people name: not the reverse that PyG has made of another."""
-    mirrors = session.edges.mirrors
+    mirrors = session.edges.directions.mirrors
     return [
         one
         for one in session.edges.types
