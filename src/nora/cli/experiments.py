@@ -93,13 +93,13 @@ def reproduce(
     RECIPES.check(experiment)
     files = tuple(earlier or ())
     _check_output(experiment, out, force, (*files, *([beside] if beside else ())))
+    grid.check()
     _check_accepts(experiment, method, earlier, beside)
 
     from nora.datasets import cache_folder
     from nora.experiments.custom_method import method_named
     from nora.experiments.runner import run_recipe
 
-    grid.check(experiment)
     own = tuple(dict.fromkeys(method_named(text) for text in method or ()))
     place = cache or cache_folder() / "experiments"
     check_folder(place)

@@ -54,27 +54,21 @@ class Grid(Options):
             for key in ("datasets", "models", "tasks")
         }
 
-    def check(self, experiment: str) -> None:
-        """Raise for names that do not exist, and for settings that the experiment does not take."""
+    def check(self) -> None:
+        """Raise for names that do not exist; nothing is loaded for it."""
         from nora.datasets import DATASETS
         from nora.models import MODELS
 
-        chosen = self.names(experiment)
-        for key, family in (("datasets", DATASETS), ("models", MODELS)):
-            for name in chosen[key]:
+        for text, family in ((self.datasets, DATASETS), (self.models, MODELS)):
+            for name in split_names(text):
                 family.check(name)
-        for name in chosen["tasks"]:
+        for name in split_names(self.tasks):
             if name not in ("node", "link"):
                 raise ValueError(
                     f"{option('tasks')} names {name!r}; it takes node, link or node,link"
                 )
         if not 0 < self.share < 1:
             raise ValueError(f"{option('share')} must lie between 0 and 1, got {self.share:g}")
-        if self.sample is not None and RECIPES[experiment].facts.sample is None:
-            takers = ", ".join(one.name for one in RECIPES if one.facts.sample is not None)
-            raise ValueError(
-                f"{experiment} knows the truth of all nodes; {option('sample')} is for {takers}"
-            )
 
     def lab(self, experiment: str, cache: Path, methods: Sequence[str] = ()) -> Lab:
         """Where the work is done; settings that do not go together are refused.
@@ -90,7 +84,11 @@ class Grid(Options):
         from nora.experiments.runner import only_cells
 
         profile, protocol = profile_named(self.profile), protocol_named(self.protocol)
-        self.check(experiment)
+        if self.sample is not None and RECIPES[experiment].facts.sample is None:
+            takers = ", ".join(one.name for one in RECIPES if one.facts.sample is not None)
+            raise ValueError(
+                f"{experiment} knows the truth of all nodes; {option('sample')} is for {takers}"
+            )
         names: dict[str, Any] = {**self.names(experiment)}
         lab = Lab(
             cache,
