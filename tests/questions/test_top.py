@@ -23,7 +23,7 @@ from nora.model import build_problem
 from nora.model.checks import check_model
 from nora.model.preserve import seeded
 from nora.questions import top as module
-from nora.questions.top import reach_bound
+from nora.questions.reach import reach_bound
 
 every_task = pytest.mark.parametrize("task", ["node", "link"])
 

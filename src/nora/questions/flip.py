@@ -34,7 +34,7 @@ from nora.model.edited import predict_after
 from nora.model.measuring import items_of
 from nora.model.task import Task
 from nora.progress import Advance, progress_bar
-from nora.questions.pairwise import within_reach
+from nora.questions.reach import within_reach
 from nora.questions.session import Session
 from nora.questions.session_options import SessionOptions, takes_session_options
 from nora.questions.what_if import named_edges

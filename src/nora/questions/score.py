@@ -9,7 +9,7 @@ it to the end. What decides between exact, estimate and full passes is `nora.met
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from nora.arguments import path_of
-from nora.engine.effects import check_method
+from nora.engine.effects import Moves, check_method
 from nora.engine.prepared import Prepared
 from nora.graph.edit_batch import EditBatch
 from nora.methods import METHODS, MethodEntry, Part
@@ -363,3 +363,29 @@ def asked_for(measuring: Measuring, asked: Asked, by: By | None, key: str | None
     if functions:
         told["functions"] = content_digest({"measure": functions}, key=key)
     return told
+
+
+def entries(
+    problem: Problem, chosen: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+) -> Callable[[Tensor, Moves], tuple[Tensor, Tensor, Tensor]]:
+    """For `score`: the changed predictions that count, as `removal`, `item` and a value of each.
+
+    Args:
+        problem: The question.
+        chosen: From predictions before and after `[Q, …]` to which of them to keep, and their values `[Q]`.
+    """
+
+    def kept(before: Tensor, moves: Moves) -> tuple[Tensor, Tensor, Tensor]:
+        keep, value = chosen(before[moves.item], moves.after)
+        if problem.targets is not None:
+            keep = keep & problem.targets[moves.item]
+        return moves.removal[keep].cpu(), moves.item[keep].cpu(), value[keep].cpu()
+
+    return kept
+
+
+def gathered(parts: Parts) -> tuple[Tensor, ...]:
+    """The `entries` of all parts, with what is removed by its id: three columns."""
+    none = torch.empty(0, dtype=torch.long)
+    rows = [(ids[removal], item, value) for ids, (removal, item, value), _ in parts]
+    return tuple(torch.cat(column) for column in zip((none, none, none), *rows, strict=True))
