@@ -139,7 +139,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "removing all": (lambda: nora.what_if(MODEL, DATA, range(34)), "all 34 nodes: nobody"),
     "removing nothing": (
         lambda: nora.what_if(MODEL, DATA),
-        "nothing is to be removed, added or changed",
+        "the edit is empty: give remove=",
     ),
     "removing None": (lambda: nora.what_if(MODEL, DATA, None), "e.g. 17 or [3, 17]; got None"),
     "removing half": (lambda: nora.what_if(MODEL, DATA, 1.5), "e.g. 17 or [3, 17]; got 1.5"),

@@ -60,8 +60,8 @@ def edge_influence(
     """How much would the predictions change, had each edge been removed?
 
     In a graph where every edge has its reverse, both directions are one edge: they are removed together
-    and have one score; with edge types also the reverse that PyG's `ToUndirected` has made (`rev_…`). All copies of an
-    edge are removed with it. The nodes stay, and their predictions count.
+    and have one score; with edge types also the reverse that PyG's `ToUndirected` has made (`rev_…`). All
+    copies of an edge are removed with it. The nodes stay, and their predictions count.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
@@ -131,19 +131,16 @@ def score_edges(
     method = "exact" if method == "auto" else method
     check_method(method)
     check_spread(executor, method, how.tolerance, how.workers)
-    every = session.every_edge
     batch = Batch.edges(session, _wanted(session, edges))
-    table = edge_table(every)
+    table = edge_table(session.every_edge)
     problem, measuring = measuring_of(session, session.problem(), measure, by)
     asked = asked_for(measuring, measure, by, key)
     details = _details(session)
     start = time.perf_counter()
     with problem.evaluating(), torch.no_grad(), kept_for(session, executor, key):
         if chooses:
-            tolerance, details["auto"] = _chosen(
-                session, problem, batch, budget, how, options.get("memory", "2GB"), checkpoint
-            )
-            how = replace(how, tolerance=tolerance)
+            memory = options.get("memory", "2GB")
+            how, details["auto"] = _chosen(session, problem, batch, budget, how, memory, checkpoint)
         spread, ready = None, None
         if executor is not None:
             question = Question("edges", measure, by, how.memory)
@@ -209,14 +206,14 @@ def _chosen(
     how: How,
     memory: str | float,
     checkpoint: str | Path | None,
-) -> tuple[float, dict[str, Any]]:
-    """The tolerance that fits a budget, 0 for exact, and why; a checkpoint continues with its own."""
+) -> tuple[How, dict[str, Any]]:
+    """With the tolerance that fits a budget, 0 for exact, and why; a checkpoint continues with its own."""
     begun = None if checkpoint is None else begun_with(Path(checkpoint))
     if begun is not None:
         why = {"method": "exact", "reason": "the checkpoint was begun with it"}
-        return float(begun[1].get("tolerance", 0.0)), why
+        return replace(how, tolerance=float(begun[1].get("tolerance", 0.0))), why
     choice = budget.choose(problem, session.prepared, batch.removals, memory, how.seed, how.workers)
-    return float(choice.options.get("tolerance", 0.0)), choice.facts()
+    return replace(how, tolerance=float(choice.options.get("tolerance", 0.0))), choice.facts()
 
 
 def _details(session: Session) -> dict[str, Any]:
@@ -231,7 +228,7 @@ def _details(session: Session) -> dict[str, Any]:
 
 
 def edge_table(edges: dict[EdgeType, Tensor]) -> pd.DataFrame:
-    """Edges as results name them, one row each, in the order of `edges`."""
+    """A table of edges, one row each, in the order of `edges`."""
     parts = []
     for edge_type, pairs in edges.items():
         source, target = (ends.numpy() for ends in pairs)

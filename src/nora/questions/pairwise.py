@@ -126,10 +126,10 @@ def influencers(
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph, with `x` and `edge_index`.
         node: Whose prediction it is about.
-        k: How many to tell.
+        k: How many to list.
         task: What is predicted; node classification from logits by default.
-        measure: What is told of its prediction, one of the measures of `nora.influence`. Those that may be
-            negative rank by their size.
+        measure: What is measured of its prediction, one of the measures of `nora.influence`. Those that may
+            be negative rank by their size.
         method: `exact`, or `brute` for full forward passes.
         progress: Show a progress bar.
         **about: Options of the session; see `nora.Session`.

@@ -1,4 +1,4 @@
-"""Certified top-k: screen all nodes cheaply, refine the best exactly, say what is certain.
+"""Certified top-k: screen all nodes cheaply, refine the best exactly, certify the result.
 
 No removal changes more than what it reaches. A prediction that `L` layers cannot carry a change to
 stays as it is, and one that is reached moves by at most 2 (the L1 distance of two distributions), a link
@@ -64,9 +64,9 @@ def top(
         data: The graph.
         k: How many.
         task: What is predicted; node classification from logits by default.
-        budget: Seconds for refining, at least `k` nodes; screening comes before.
+        budget: Seconds for refining, at least `k` nodes; screening is not included.
         screen: The method that orders the candidates. By default estimates with standard errors (`exact`
-            with a tolerance), which also tell how likely it is that none of the others belongs to the top
+            with a tolerance), which also show how likely it is that none of the others belongs to the top
             `k`; `cauchy` where the model has nothing to estimate by, `pagerank` where it cannot be followed.
         measure: What is summed over the predictions that change, one of those of `nora.influence`. Those that
             may be negative are ranked by size. Where a prediction's value has no bound (`loss`, a function)
@@ -117,7 +117,7 @@ def certified_top(
         ready = engine_for(problem, session.prepared, EditBatch.remove_nodes(problem.nodes))
         bound = reach_bound(problem, ready[0], largest)
         screen, screened, error, screening = _screened(session, asked, screen, ready[0], progress)
-        # What cannot matter comes last, however the screening sees it.
+        # What cannot matter is last, whatever its screening score.
         order = torch.minimum(screened.double(), bound * (1 if largest is None else torch.inf))
         order = order.nan_to_num(0.0).argsort(descending=True)
         spread = None
