@@ -64,7 +64,7 @@ class Scored(NamedTuple):
 
 
 @dataclass(frozen=True)
-class How:
+class ExactOptions:
     """How removals are computed: the options of `exact`, checked.
 
     Attributes:
@@ -84,9 +84,9 @@ class How:
     seed: int = 0
 
     @staticmethod
-    def of(options: Mapping[str, Any]) -> How:
+    def of(options: Mapping[str, Any]) -> ExactOptions:
         """Options as users give them, with memory as text or a number."""
-        return How(**{**options, "memory": parse_bytes(options.get("memory", "2GB"))})
+        return ExactOptions(**{**options, "memory": parse_bytes(options.get("memory", "2GB"))})
 
     def __post_init__(self) -> None:
         if not self.tolerance >= 0:
@@ -102,7 +102,7 @@ class How:
             raise ValueError(f"verify must not be negative, got {self.verify}")
 
 
-EXACTLY = How()
+DEFAULTS = ExactOptions()
 # The engine, or None for full passes; and why, as facts of the run.
 Ready = tuple[Engine | None, dict[str, Any]]
 
@@ -142,7 +142,7 @@ def exact(
         backend: `compiled` (numba, CPU), `vectorised` (torch, any device) or `auto`.
         seed: Seed of the verified removals, and of the samples of a tolerance.
     """
-    how = How(tolerance, parse_bytes(memory), workers, verify, backend, seed)
+    how = ExactOptions(tolerance, parse_bytes(memory), workers, verify, backend, seed)
     removals = EditBatch.remove_nodes(problem.nodes.cpu())
     ready = engine_for(problem, prepared, removals, how, quickest=True)
     if ready[0] is None and "verified" not in ready[1]:
@@ -171,7 +171,7 @@ def parts_of(
     prepared: Prepared,
     removals: EditBatch,
     measures: Measures = None,
-    how: How = EXACTLY,
+    how: ExactOptions = DEFAULTS,
     count: int | None = None,
     ready: Ready | None = None,
 ) -> Generator[Scored, None, dict[str, Any]]:
@@ -231,7 +231,7 @@ def engine_for(
     problem: Problem,
     prepared: Prepared,
     removals: EditBatch,
-    how: How = EXACTLY,
+    how: ExactOptions = DEFAULTS,
     count: int | None = None,
     quickest: bool = False,
 ) -> Ready:
@@ -265,7 +265,7 @@ def engine_for(
     return engine, dict(checked)
 
 
-def samples(engine: Engine | None, how: How, measures: Measures) -> bool:
+def samples(engine: Engine | None, how: ExactOptions, measures: Measures) -> bool:
     """Whether scores are estimates with standard errors: of the definition, by rows that are sampled."""
     if engine is None or how.tolerance == 0 or not _is_definition(measures):
         return False
@@ -304,7 +304,7 @@ def passes(problem: Problem, removals: EditBatch, measures: Measures) -> Iterato
 
 
 def _by_engine(
-    engine: Engine, removals: EditBatch, measures: Measures, how: How
+    engine: Engine, removals: EditBatch, measures: Measures, how: ExactOptions
 ) -> Generator[Scored, None, dict[str, Any]]:
     """Yield finished parts; with changed predictions as values where measures are to make values of them."""
     rough = engine.with_tolerance(how.tolerance, how.seed) if how.tolerance else engine
@@ -332,7 +332,7 @@ def _by_engine(
 
 
 def _estimated(
-    engine: Engine, rough: Engine, removals: EditBatch, how: How
+    engine: Engine, rough: Engine, removals: EditBatch, how: ExactOptions
 ) -> Generator[Scored, None, dict[str, Any]]:
     """Yield estimates with their standard errors; first some that are exact. Returns facts about these."""
     removed = f"{_removed(removals)}s"

@@ -16,10 +16,11 @@ from nora.engine.effects import check_method
 from nora.graph.edge_lookup import EdgeLookup, EdgeType
 from nora.graph.node_index import Graph
 from nora.methods.auto import Budget
-from nora.methods.exact import How, engine_for, samples
+from nora.methods.exact import ExactOptions, engine_for, samples
 from nora.model import Problem
 from nora.model.measuring import Asked, By
 from nora.model.task import Task
+from nora.questions.executors import Remote, check_remote, saved_for
 from nora.questions.score import (
     Batch,
     Checkpoint,
@@ -31,7 +32,6 @@ from nora.questions.score import (
 )
 from nora.questions.session import Session
 from nora.questions.session_options import CountingOptions, takes_session_options
-from nora.questions.spread import Spread, check_spread, kept_for
 from nora.questions.workers import Question
 from nora.results.checkpoint import STDERR, begun_with
 from nora.results.edge_influence import EdgeInfluence
@@ -89,9 +89,8 @@ def edge_influence(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> scores = nora.edge_influence(model, dataset.data, progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> scores = nora.edge_influence(run.model, run.data, progress=False)
         >>> len(scores), list(scores.top(1))
         (78, ['source', 'target', 'influence', 'rank'])
     """
@@ -130,21 +129,21 @@ def score_edges(
     budget = Budget(float(options.get("budget", 60.0)))
     method = "exact" if method == "auto" else method
     check_method(method)
-    check_spread(executor, method, how.tolerance, how.workers)
+    check_remote(executor, method, how.tolerance, how.workers)
     batch = Batch.edges(session, _wanted(session, edges))
     table = edge_table(session.every_edge)
     problem, measuring = measuring_of(session, session.problem(), measure, by)
     asked = asked_for(measuring, measure, by, key)
     details = _details(session)
     start = time.perf_counter()
-    with problem.evaluating(), torch.no_grad(), kept_for(session, executor, key):
+    with problem.evaluating(), torch.no_grad(), saved_for(session, executor, key):
         if chooses:
             memory = options.get("memory", "2GB")
             how, details["auto"] = _chosen(session, problem, batch, budget, how, memory, checkpoint)
-        spread, ready = None, None
+        remote, ready = None, None
         if executor is not None:
             question = Question("edges", measure, by, how.memory)
-            spread = Spread(session, executor, question, key)
+            remote = Remote(session, executor, question, key)
         elif method == "exact":
             ready = engine_for(problem, session.prepared, batch.removals, how)
         # Full passes, and rows that are all computed, have no error.
@@ -162,7 +161,7 @@ def score_edges(
             method=method,
             how=how,
             ready=ready,
-            spread=spread,
+            remote=remote,
             shards=shards,
             label=f"{method}: removing edges",
             progress=progress,
@@ -203,10 +202,10 @@ def _chosen(
     problem: Problem,
     batch: Batch,
     budget: Budget,
-    how: How,
+    how: ExactOptions,
     memory: str | float,
     checkpoint: str | Path | None,
-) -> tuple[How, dict[str, Any]]:
+) -> tuple[ExactOptions, dict[str, Any]]:
     """With the tolerance that fits a budget, 0 for exact, and why; a checkpoint continues with its own."""
     begun = None if checkpoint is None else begun_with(Path(checkpoint))
     if begun is not None:

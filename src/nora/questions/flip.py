@@ -81,9 +81,8 @@ def flip(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> found = nora.flip(model, dataset.data, 8, by="edges", progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> found = nora.flip(run.model, run.data, 8, by="edges", progress=False)
         >>> found.size == len(found.removed) <= 5
         True
     """

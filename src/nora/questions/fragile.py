@@ -55,9 +55,8 @@ def fragile(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> found = nora.fragile(model, dataset.data, progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> found = nora.fragile(run.model, run.data, progress=False)
         >>> int(found.counts.sum()) == len(found.flips)
         True
     """

@@ -27,7 +27,7 @@ from torch import nn
 from nora.arguments import check_whole
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
-from nora.methods.exact import How, Ready, engine_for
+from nora.methods.exact import ExactOptions, Ready, engine_for
 from nora.model import Problem
 from nora.model.measuring import Asked, Measuring
 from nora.model.task import Task
@@ -78,9 +78,8 @@ def best_group(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> group = nora.best_group(model, dataset.data, size=3, progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> group = nora.best_group(run.model, run.data, size=3, progress=False)
         >>> len(group), group.total >= group.alone
         (3, True)
     """
@@ -180,7 +179,7 @@ class _Joint:
             Batch("nodes", torch.zeros(1, dtype=torch.long), together),
             self.measuring,
             method=self.method,
-            how=How(workers=1),  # one removal has no use for threads
+            how=ExactOptions(workers=1),  # one removal has no use for threads
             ready=self.ready,
         )
         return float(part.values[0, 0].abs())

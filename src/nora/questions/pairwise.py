@@ -59,9 +59,8 @@ def influence_matrix(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> changes = nora.influence_matrix(model, dataset.data, [0, 33], progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> changes = nora.influence_matrix(run.model, run.data, [0, 33], progress=False)
         >>> list(changes)
         ['removed', 'node', 'change']
     """
@@ -140,9 +139,8 @@ def influencers(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> len(nora.influencers(model, dataset.data, 16, k=3, progress=False))
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> len(nora.influencers(run.model, run.data, 16, k=3, progress=False))
         3
     """
     session = Session(model, data, task, **about, once=True)

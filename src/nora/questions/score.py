@@ -23,7 +23,7 @@ from nora.engine.effects import Moves, check_method
 from nora.engine.prepared import Prepared
 from nora.graph.edit_batch import EditBatch
 from nora.methods import METHODS, MethodEntry, Part
-from nora.methods.exact import EXACTLY, How, Measures, Ready, Scored, parts_of, passes
+from nora.methods.exact import DEFAULTS, ExactOptions, Measures, Ready, Scored, parts_of, passes
 from nora.model import Problem
 from nora.model.content import content_digest
 from nora.model.fingerprint import fingerprint
@@ -40,8 +40,8 @@ from nora.registry import nearest
 from nora.results.checkpoint import Shards
 
 if TYPE_CHECKING:
+    from nora.questions.executors import Remote
     from nora.questions.session import Session
-    from nora.questions.spread import Spread
 
 # Finished parts; facts about the run are returned at the end.
 Parts = Generator[Scored, None, dict[str, Any]]
@@ -91,12 +91,12 @@ def score(
     measures: Measures = None,
     *,
     method: str = "exact",
-    how: How = EXACTLY,
+    how: ExactOptions = DEFAULTS,
     options: dict[str, Any] | None = None,
     count: int | None = None,
     at_once: int | None = None,
     ready: Ready | None = None,
-    spread: Spread | None = None,
+    remote: Remote | None = None,
     shards: Shards | None = None,
     label: str = "",
     progress: bool = False,
@@ -117,7 +117,7 @@ def score(
         at_once: Finish so many, in the batch's order, before the next are begun; by default the costliest go
             first.
         ready: What `engine_for` has returned, where it was called before.
-        spread: Who computes, if not this process.
+        remote: The executor that computes, if not this process.
         shards: The checkpoint that finished parts are kept in.
         label: What the progress bar shows.
         progress: Show a progress bar.
@@ -127,8 +127,8 @@ def score(
     pieces = [batch]
     if at_once is not None:
         pieces = [batch.pick(some) for some in torch.arange(len(batch)).split(at_once)]
-    if spread is not None:
-        parts = spread.answers(batch, problem, at_once)
+    if remote is not None:
+        parts = remote.answers(batch, problem, at_once)
     elif method in ("exact", "brute"):
         parts = _computed(session, problem, pieces, measures, method, how, count, ready)
     else:
@@ -145,7 +145,7 @@ def _computed(
     pieces: Sequence[Batch],
     measures: Measures,
     method: str,
-    how: How,
+    how: ExactOptions,
     count: int | None,
     ready: Ready | None,
 ) -> Parts:
@@ -299,7 +299,7 @@ class Checkpoint:
         return Shards.open(place, asked, problem, columns, self.edges, self.alone)
 
 
-def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> How:
+def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> ExactOptions:
     """Options as a question takes them, checked.
 
     Args:
@@ -313,7 +313,7 @@ def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> How:
                 f"{what} has no option {key!r}.{nearest(key, list(known))} It takes: "
                 f"{', '.join(known)}"
             )
-    return How.of({name: value for name, value in options.items() if name != "budget"})
+    return ExactOptions.of({name: value for name, value in options.items() if name != "budget"})
 
 
 def is_definition(asked: Asked, by: By | None) -> bool:

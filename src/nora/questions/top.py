@@ -28,12 +28,12 @@ from nora.methods.exact import engine_for
 from nora.model import Problem
 from nora.model.measuring import Asked
 from nora.model.task import Task
+from nora.questions.executors import Remote, saved_for
 from nora.questions.influence import bind_options
 from nora.questions.reach import reach_bound
 from nora.questions.score import Batch, collected, method_parts, one_measure, score
 from nora.questions.session import Session
 from nora.questions.session_options import CountingOptions, takes_session_options
-from nora.questions.spread import Spread, kept_for
 from nora.questions.workers import Question
 from nora.results.top import Top
 
@@ -80,9 +80,8 @@ def top(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> best = nora.top(model, dataset.data, k=3, progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> best = nora.top(run.model, run.data, k=3, progress=False)
         >>> len(best.nodes), best.certified
         (3, 3)
     """
@@ -113,17 +112,17 @@ def certified_top(
     name, what = next(iter(measuring.measures.items()))
     largest = None if measuring.definition else what.largest
     exact = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
-    with problem.evaluating(), torch.no_grad(), kept_for(session, executor):
+    with problem.evaluating(), torch.no_grad(), saved_for(session, executor):
         ready = engine_for(problem, session.prepared, EditBatch.remove_nodes(problem.nodes))
         bound = reach_bound(problem, ready[0], largest)
         screen, screened, error, screening = _screened(session, asked, screen, ready[0], progress)
         # What cannot matter is last, whatever its screening score.
         order = torch.minimum(screened.double(), bound * (1 if largest is None else torch.inf))
         order = order.nan_to_num(0.0).argsort(descending=True)
-        spread = None
+        remote = None
         if executor is not None:
-            spread = Spread(session, executor, Question("nodes", measure))
-        at_once = 1 if spread is None and ready[0] is None else AT_ONCE
+            remote = Remote(session, executor, Question("nodes", measure))
+        at_once = 1 if remote is None and ready[0] is None else AT_ONCE
         limit, done, looked = Budget(budget, k), 0, 0
         refined = score(
             session,
@@ -132,7 +131,7 @@ def certified_top(
             measuring,
             at_once=at_once,
             ready=ready,
-            spread=spread,
+            remote=remote,
             label="top: refining",
             progress=progress,
         )

@@ -56,11 +56,10 @@ def what_if(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> nora.what_if(model, dataset.data, remove=[0, 33]).removed
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> nora.what_if(run.model, run.data, remove=[0, 33]).removed
         (0, 33)
-        >>> nora.what_if(model, dataset.data, remove_edges=[(1, 0)], add_edges=[(0, 33)]).added_edges
+        >>> nora.what_if(run.model, run.data, remove_edges=[(1, 0)], add_edges=[(0, 33)]).added_edges
         ((0, 33),)
     """
     session = Session(model, data, task, **about, once=True)

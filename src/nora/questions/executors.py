@@ -85,7 +85,7 @@ def check_executor(executor: Any) -> None:
         )
 
 
-def check_spread(executor: Any, method: str, tolerance: float | None, workers: int | None) -> None:
+def check_remote(executor: Any, method: str, tolerance: float | None, workers: int | None) -> None:
     """Raise unless an executor, if there is one, can do the work: before anything is done."""
     check_executor(executor)
     if executor is None:
@@ -100,7 +100,7 @@ def check_spread(executor: Any, method: str, tolerance: float | None, workers: i
 
 
 @dataclass
-class Spread:
+class Remote:
     """A session whose questions an executor answers.
 
     Attributes:
@@ -143,7 +143,7 @@ class Spread:
         asked = _pickled(dumps, question)
         lost = cluster.lost if cluster else ()
         folder = self.session.folder
-        assert folder is not None, "see kept_for"
+        assert folder is not None, "see saved_for"
         folder = folder.absolute()
         engine = self.session.prepared.engine(problem, removals=len(ids))
         cost = engine.cost_of(batch.removals)
@@ -183,7 +183,7 @@ class Spread:
 
 
 @contextmanager
-def kept_for(session: Session, executor: Any, key: str | None = None) -> Iterator[None]:
+def saved_for(session: Session, executor: Any, key: str | None = None) -> Iterator[None]:
     """The session's engine on disk for as long as an executor is asked; as it is without one."""
     check_executor(executor)
     if executor is None or session.folder is not None:
