@@ -63,11 +63,11 @@ class FullPass:
     old: Tensor
 
     def predictions(self) -> tuple[Tensor, Tensor | None]:
-        """Predictions of the surviving items, and of added nodes (None for links)."""
+        """Predictions of the surviving items, and of added nodes (None for pairs)."""
         found = self.problem.predicted(self.output, self.task)
         if self.problem.by_id:
             return found[self.survivors], None
-        if isinstance(self.task, LinkPrediction):
+        if self.task.item != "node":
             return found, None
         old = self.old.to(found.device)
         return found[old], found[~old]
