@@ -38,7 +38,7 @@ from nora.questions.score import (
 )
 from nora.questions.session import Session
 from nora.questions.workers import Question
-from nora.registry import nearest
+from nora.registry import check_known
 from nora.results.checkpoint import STDERR, Shards, begun_with
 from nora.results.influence import Influence
 from nora.stacklevel import warn
@@ -366,17 +366,9 @@ def bind_options(entry: MethodEntry, options: dict[str, Any]) -> dict[str, Any]:
         for key, parameter in inspect.signature(entry.value).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    for key in options:
-        if key == "pruning":
-            raise TypeError(
-                "pruning is gone: tolerance=0.05 alone gives estimates, by sampling rows"
-            )
-        if key not in known:
-            takes = ", ".join(known) or "no options"
-            raise TypeError(
-                f"method {entry.name!r} has no option {key!r}.{nearest(key, list(known))} "
-                f"It takes: {takes}"
-            )
+    if "pruning" in options:
+        raise TypeError("pruning is gone: tolerance=0.05 alone gives estimates, by sampling rows")
+    check_known(f"method {entry.name!r}", options, list(known))
     # NumPy's numbers would not fit into provenance.
     given = {
         key: value.item() if hasattr(value, "item") else value for key, value in options.items()

@@ -36,7 +36,7 @@ from nora.model.measuring import (
     measures_of,
 )
 from nora.progress import progress_bar
-from nora.registry import nearest
+from nora.registry import check_known
 from nora.results.checkpoint import Shards
 
 if TYPE_CHECKING:
@@ -307,12 +307,7 @@ def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> Exact
         what: What takes them, for messages.
         known: The names it takes.
     """
-    for key in options:
-        if key not in known:
-            raise TypeError(
-                f"{what} has no option {key!r}.{nearest(key, list(known))} It takes: "
-                f"{', '.join(known)}"
-            )
+    check_known(what, options, known)
     return ExactOptions.of({name: value for name, value in options.items() if name != "budget"})
 
 
