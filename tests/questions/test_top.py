@@ -42,7 +42,7 @@ def test_no_influence_exceeds_its_bound(
     with problem.evaluating(), torch.no_grad():
         engine = Effects.prepare(problem, Prepared()).engine
         for walks in (0, 1e9):
-            monkeypatch.setattr(module, "COUNTED_WALKS", walks)
+            monkeypatch.setattr("nora.questions.reach.COUNTED_WALKS", walks)
             assert (truth <= reach_bound(problem, engine) + 1e-9).all()
 
 
