@@ -74,6 +74,7 @@ NAVIGATION = {
     ],
     "Measured": [
         "How each result was made <../results/README.md>",
+        "Every cell beside the paper <../results/cells.md>",
         "Agreement, all cells <../results/citation.md>",
         "Paper's sizes: agreement <../results/paper/citation.md>",
         "Published protocol: agreement <../results/published/citation.md>",

@@ -111,7 +111,7 @@ PLACES: list[tuple[str, str, dict[int, Figure]]] = [
 
 
 def written(text: str, after: str, columns: dict[int, Figure]) -> str:
-    """The text of a page with the figures of one table written anew."""
+    """The text of a page with the figures of one table replaced."""
     head, mark, rest = text.partition(after)
     table = re.search(r"(?<=\n\n)(\|.*\n\|[-:|]+\n)((?:\|.*\n)+)", rest)
     if not mark or table is None:
