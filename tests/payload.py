@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from nora.artefact import sha256_of
 from nora.engine.store.folder import MANIFEST, _file_digest, _manifest_digest
-from nora.outputs import sha256_of
 from nora.training.run_checksums import ABOUT, KEY, _of_settings
 
 

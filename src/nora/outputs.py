@@ -14,7 +14,6 @@ Light: no torch.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nora.artefact import sha256_of
 from nora.files import check_folder, check_regular, read_json
 from nora.options import option
 from nora.wording import listed
@@ -199,12 +199,6 @@ def check_keeps(folder: Path, inputs: Inputs) -> None:
                 f"{file} is an input of this run, and lies in {folder}, which would be replaced; choose "
                 f"another {option('out')}"
             )
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _same_file(one: Path, other: Path) -> bool:

@@ -88,7 +88,7 @@ def compile_model(problem: Problem, ledger: Ledger | None = None) -> Program:
             raise UnsupportedError(
                 f"an operation that was made of it does not run ({reason})"
             ) from error
-        if same(program.output.whole(), output):
+        if same(program.output.base_rows(), output):
             return program
         if rules:
             _warn_of_rules(problem.model)

@@ -352,7 +352,7 @@ def _told(found: Agreement) -> str:
 
 def _draws(engine: Engine) -> bool:
     """Whether a tolerance draws rows by what they are worth, or can only leave changes out."""
-    return bool(engine.worth.rows)
+    return bool(engine.importance.rows)
 
 
 def _sketch_seconds(engine: Engine, problem: Problem, left: float) -> float:

@@ -17,6 +17,32 @@ from nora.model.tasks.link_prediction import LinkPrediction
 
 
 @dataclass(frozen=True, eq=False)
+class Changes:
+    """What an edit does to the predictions of a graph: all others stay as they were.
+
+    Attributes:
+        item: Items whose predictions change, ascending `[q]`.
+        after: Their predictions after the edit `[q, …]`.
+        removed: Items that are gone with removed nodes `[g]`.
+    """
+
+    item: Tensor
+    after: Tensor
+    removed: Tensor
+
+    def predictions(self, before: Tensor) -> Tensor:
+        """All predictions after the edit `[items, …]`, NaN of items that are gone."""
+        after = before.clone()
+        after[self.item] = self.after
+        after[self.removed] = float("nan")
+        return after
+
+    def survivors(self, count: int) -> Tensor:
+        """Mask `[items]` of those that are left, of so many."""
+        return kept(self.removed, count)
+
+
+@dataclass(frozen=True, eq=False)
 class After:
     """Predictions after an edit.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -65,6 +66,7 @@ class Problem:
         labels: True influences `[N]` that are known, NaN elsewhere; None when none are.
         strict: Refuse structure that was computed beforehand, instead of warning of it.
         checked_removals: Removals of one node that checks have computed by the definition on their way.
+        predictions: Predictions on `G` that were made, with the output and the task they are of.
     """
 
     model: nn.Module
@@ -83,6 +85,9 @@ class Problem:
     passes: Passes = field(default_factory=Passes, repr=False, compare=False)
     checked_removals: dict[int, CheckedRemoval] = field(
         default_factory=dict, repr=False, compare=False
+    )
+    predictions: deque[tuple[Tensor, Task, Tensor]] = field(
+        default_factory=lambda: deque(maxlen=4), repr=False, compare=False
     )
 
     @property
@@ -179,8 +184,16 @@ class Problem:
         return self.run(self.asked(self.data, self.task))
 
     def predict(self) -> Tensor:
-        """Predictions on `G`, `[items]` or `[items, C]`."""
-        return self.predicted(self.output(), self.task)
+        """Predictions on `G`, `[items]` or `[items, C]`: made once for every task, not to be written to."""
+        if self.original is None:
+            return self.predicted(self.output(), self.task)
+        for output, task, known in self.predictions:
+            if output is self.original and task is self.task:
+                return known
+        found = self.predicted(self.original, self.task)
+        if not found.requires_grad:
+            self.predictions.append((self.original, self.task, found))
+        return found
 
     def without(self, removed: Tensor) -> Graph:
         """`G − removed`: without these nodes, or with them isolated where weights go by node id."""

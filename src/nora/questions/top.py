@@ -210,7 +210,7 @@ def _screened(
     followed = engine is not None and engine.before.dtype in FLOATS
     options: dict[str, Any] = {}
     if screen == "auto":
-        samples = engine is not None and bool(engine.worth.rows)
+        samples = engine is not None and bool(engine.importance.rows)
         screen, options = ("exact", {"tolerance": SCREENED}) if samples else ("cauchy", {})
     if not followed and METHODS[screen].facts.uses_model:
         screen, options = "pagerank", {}

@@ -15,6 +15,7 @@ from nora.graph.edits import Edits
 from nora.graph.node_index import Graph, Nodes
 from nora.model import Transform
 from nora.model.calling import Forward
+from nora.model.edited import Changes
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.session import Session
@@ -116,19 +117,17 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
     problem = replace(problem, task=problem.task.on_every_class())
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, method)
-        after = effects.after_edits(done)
-    counted = after.survivors if problem.targets is None else after.survivors & problem.targets
+        found = effects.changes_of(done)
     features = [
         index.starts[kind] + node if kind is not None else node
         for kind, changed in done.features.items()
         for node in changed.node.tolist()
     ]
     new = new_edges(edits, session.edges, done.added_counts)
-    return Effect(
+    refusal = session.prepared.refusal if method == "exact" else ""
+    about: dict[str, Any] = dict(
         removed=index.named(done.node.tolist()),
         before=effects.before,
-        after=after.predictions,
-        counted=counted,
         task=problem.task.name,
         pairs=problem.task.pairs if isinstance(problem.task, LinkPrediction) else None,
         names=session.names,
@@ -136,13 +135,21 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
         removed_edges=named_edges(session.edges.named(edits.remove_edges, edits.undirected)),
         added_edges=named_edges({key: pairs for key, (pairs, _) in new.items()}),
         changed_features=index.named(sorted(features)),
-        added=after.added,
         node_types=index.sizes(),
         predicts=problem.task.predicts,
         removal="isolated" if problem.by_id else "deleted",
         targets=problem.targets,
-        fallback=after.fallback or (session.prepared.refusal if method == "exact" else ""),
         class_names=session.class_names,
+    )
+    if isinstance(found, Changes):
+        return Effect.of_changes(found, **about, fallback=refusal)
+    counted = found.survivors if problem.targets is None else found.survivors & problem.targets
+    return Effect(
+        after=found.predictions,
+        counted=counted,
+        added=found.added,
+        fallback=found.fallback or refusal,
+        **about,
     )
 
 

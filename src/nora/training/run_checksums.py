@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nora.artefact import sha256_of
 from nora.files import read_json, written_atomically
-from nora.outputs import ENGINE, RUN_FILES, sha256_of
+from nora.outputs import ENGINE, RUN_FILES
 from nora.stacklevel import warn
 
 ABOUT, KEY = "run.json", "checksums"

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.exec.added_edges import Arrivals
+from nora.engine.exec.added_edges import AddedRows
 from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.sparse import expanded
 
@@ -99,7 +99,7 @@ class Rooms:
 
 
 def exchanged(
-    edges: Edges, delta: EdgeDelta, rooms: Rooms, arrivals: Arrivals | None, first: int
+    edges: Edges, delta: EdgeDelta, rooms: Rooms, added_rows: AddedRows | None, first: int
 ) -> Edges:
     """The edges after some are removed and others added, nothing sorted again; `edges` are used up.
 
@@ -132,9 +132,9 @@ def exchanged(
         weight=weight,
         edge_id=rooms.edge_id.appended(torch.where(added < 0, -1, added + first)),
     )
-    if arrivals is not None and edges.own_loops is not None:
+    if added_rows is not None and edges.own_loops is not None:
         ids, nodes = edges.own_loops
-        _, which, node, _, _ = edges.added(arrivals)[1]
+        _, which, node, _, _ = edges.added(added_rows)[1]
         loops = torch.cat([ids, which + first]), torch.cat([nodes, node])
         made = replace(made, own_loops=loops)
     known = added >= 0
@@ -156,9 +156,9 @@ def exchanged(
     degree = edges.degree.clone()
     degree[node] = torch.zeros(len(node), dtype=torch.double).index_add_(0, owner, ones)
     vars(made)["degree"] = degree
-    left = edges.left.clone()
-    left[node] = edges.scale(degree[node])
-    vars(made)["left"] = left
+    norm_dst = edges.norm_dst.clone()
+    norm_dst[node] = edges.scale(degree[node])
+    vars(made)["norm_dst"] = norm_dst
     return made
 
 

@@ -1,4 +1,4 @@
-"""Rows of many removals one after the other: where each removal's begin."""
+"""Rows of many edits one after the other: where each edit's begin."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def numbers(builder: Builder, index: Tracked) -> Tensor:
     """The row numbers that an index holds, `[rows]` or `[rows, …]`, the same tensor every time."""
     key = ("numbers", index.value)
     if key not in builder.named:
-        builder.named[key] = (index.value.whole().long(), index.value)
+        builder.named[key] = (index.value.base_rows().long(), index.value)
     return builder.named[key][0]
 
 
@@ -173,7 +173,7 @@ def masked(builder: Builder, mask: Tracked, sizes: tuple[int, ...]) -> tuple[Spa
     """The space of the rows that a mask picks, and their numbers."""
     key = ("mask", mask.value)
     if key not in builder.named:
-        builder.named[key] = (mask.value.whole().nonzero().flatten(), mask.value)
+        builder.named[key] = (mask.value.base_rows().nonzero().flatten(), mask.value)
     rows = builder.named[key][0]
     return builder.subspace(mask.space, rows, ("masked", mask.value), sizes), rows
 
@@ -227,7 +227,7 @@ def gathered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
     index = builder.static_index(index)
     if index.layout.axis != dim or not index.layout.plain or index.ids != "id":
         builder.unsupported("reads rows by an index that is no numbers of rows")
-    spread = index.value.whole()
+    spread = index.value.base_rows()
     own = spread.flatten(1) if spread.dim() > 1 else spread.unsqueeze(1)
     same = not own.size(1) or bool((own == own[:, :1]).all())
     if not same or isinstance(found, Uniform) or found.layout != index.layout:

@@ -73,7 +73,7 @@ def _largest_number(builder: Builder, op: AlignedOp, found: Tracked) -> None:
     if op.name not in ("max", "amax") or not found.value.static:
         builder.unsupported("takes the numbers of nodes or edges for quantities")
     builder.structure.append(found.value)
-    rows = found.value.whole()
+    rows = found.value.base_rows()
     base = rows.max().reshape(1) if rows.numel() else rows.new_zeros(1)
     builder.set(Tracked(builder.fixed(base, builder.graph), Layout(None), "id"))
 

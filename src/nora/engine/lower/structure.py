@@ -42,7 +42,7 @@ def sorted_rows(builder: Builder, op: AlignedOp) -> None:
     builder.structure.append(found.value)
     key = ("order", found.value, bool(op.args.get("descending")))
     if key not in builder.named:
-        rows = found.value.whole()
+        rows = found.value.base_rows()
         found_order = rows.sort(stable=True, descending=bool(op.args.get("descending")))
         builder.named[key] = (found_order.indices, found.value)
     order: Tensor = builder.named[key][0]
@@ -61,7 +61,7 @@ def distinct_edges(builder: Builder, op: AlignedOp) -> None:
     found = builder.static_index(found)
     key = ("distinct", found.value, bool(op.args["sort_by_row"]))
     if key not in builder.named:
-        ends = found.value.whole().t().contiguous()
+        ends = found.value.base_rows().t().contiguous()
         edges, group = op.func(ends, bool(op.args["sort_by_row"]))
         some = torch.empty(edges.size(1), dtype=torch.long)
         some[group] = torch.arange(len(group))

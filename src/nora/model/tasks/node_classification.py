@@ -89,7 +89,7 @@ class NodeClassification(NodeTask):
 
     def on_every_class(self) -> NodeClassification:
         """The same task with all classes counted."""
-        return replace(self, classes=None)
+        return self if self.classes is None else replace(self, classes=None)
 
     def largest_change(self, columns: int) -> float:
         """No removal changes a prediction of so many classes by more than this.

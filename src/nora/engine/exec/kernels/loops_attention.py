@@ -31,11 +31,11 @@ def neighbours(csr, k, c, slot, delta, into):
 
 
 @jit
-def attend_anew(here, source, base, new, slope, slot, weight, peak, total, out):
-    """One node's softmax-weighted sum over all who send to it, with its largest scores and denominators."""
-    y, near = base.y, base.near
-    y_rows, near_rows = new.y, new.near
-    heads = near.shape[1]
+def attend_in_full(here, source, base, new, slope, slot, weight, peak, total, out):
+    """One node's softmax-weighted sum over all sources of it, with its largest scores and denominators."""
+    y, alpha_src = base.y, base.alpha_src
+    y_rows, alpha_src_rows = new.y, new.alpha_src
+    heads = alpha_src.shape[1]
     width = y.shape[1] // heads
     for f in range(y.shape[1]):
         out[f] = 0
@@ -43,7 +43,7 @@ def attend_anew(here, source, base, new, slope, slot, weight, peak, total, out):
         largest = y.dtype.type(-np.inf)
         for e in range(len(source)):
             m = slot[source[e]]
-            there = near_rows[m, h] if m >= 0 else near[source[e], h]
+            there = alpha_src_rows[m, h] if m >= 0 else alpha_src[source[e], h]
             score = leaky(here[h] + there, slope)
             weight[e, h] = score
             largest = max(largest, score)
@@ -79,11 +79,11 @@ def attend_corrected(k, arriving, senders, base, new, slope, softmax, digits, to
     a sum would leave rounding errors, so such nodes are left to `attend_anew`. `total` gets the new
     denominators, still by the original's largest scores.
     """
-    y, near, far = base
-    new_y, new_near = new.y, new.near
+    y, alpha_src, alpha_dst = base
+    new_y, new_alpha_src = new.y, new.alpha_src
     source, row = senders.source, senders.row
     whole, peak, share, unit, size = softmax
-    heads = near.shape[1]
+    heads = alpha_src.shape[1]
     width = y.shape[1] // heads
     for h in range(heads):
         old = share[k, h]
@@ -93,13 +93,13 @@ def attend_corrected(k, arriving, senders, base, new, slope, softmax, digits, to
             out[f] = whole[k, f] * old
         for s in arriving:
             j, m = source[s], row[s]
-            gone = np.exp(leaky(near[j, h] + far[k, h], slope) - peak[k, h])
+            gone = np.exp(leaky(alpha_src[j, h] + alpha_dst[k, h], slope) - peak[k, h])
             rest -= gone
             mass += gone * size[j, h]
             for f in range(h * width, (h + 1) * width):
                 out[f] -= gone * y[j, f]
             if m >= 0:
-                score = leaky(new_near[m, h] + far[k, h], slope) - peak[k, h]
+                score = leaky(new_alpha_src[m, h] + alpha_dst[k, h], slope) - peak[k, h]
                 if score > 5:
                     return False
                 come = np.exp(score)
@@ -130,15 +130,15 @@ def attend(
     slope,
     softmax,
     delta,
-    tied,
+    edges_changed,
     digits,
     out,
     slot,
 ):
     """Softmax-weighted sums of the reached nodes.
 
-    Where the receiver's own part of the scores is unchanged, only the messages that changed are
-    exchanged; elsewhere the whole in-neighbourhood is weighed anew.
+    Where the target's own part of the scores is unchanged, only the messages that changed are
+    exchanged; elsewhere the whole in-neighbourhood is weighed again.
     """
     indptr = csr.in_ptr
     rem_ptr, rem_node = removed
@@ -149,10 +149,10 @@ def attend(
         longest = max(longest, indptr[k + 1] - indptr[k])
     longest += len(delta.source)
     sends = np.empty(longest, dtype=np.int64)
-    heads = base.near.shape[1]
+    heads = base.alpha_src.shape[1]
     weight = np.empty((longest, heads), dtype=base.y.dtype)
     peak, total = np.empty(heads, dtype=base.y.dtype), np.empty(heads, dtype=base.y.dtype)
-    y, whole, source, ahead = base.y, softmax.whole, senders.source, rows_ahead(base.y)
+    y, whole, source, ahead = base.y, softmax.output, senders.source, rows_ahead(base.y)
     arriving, sender, _ = by_slot(reached.slot, reached.edge_ptr, len(node), False)
     for c in range(len(rem_ptr) - 1):
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
@@ -174,15 +174,15 @@ def attend(
             mine = sender[arriving[t] : arriving[t + 1]]
             if (
                 slot[k] >= 0
-                or tied[t]
+                or edges_changed[t]
                 or not few
                 or not attend_corrected(
                     k, mine, senders, base, new, slope, softmax, digits, total, out[t]
                 )
             ):
                 n = neighbours(csr, k, c, slot, delta, sends)
-                here = new.far[slot[k]] if slot[k] >= 0 else base.far[k]
-                attend_anew(here, sends[:n], base, new, slope, slot, weight, peak, total, out[t])
+                here = new.alpha_dst[slot[k]] if slot[k] >= 0 else base.alpha_dst[k]
+                attend_in_full(here, sends[:n], base, new, slope, slot, weight, peak, total, out[t])
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
             slot[rem_node[i]] = -1
         for m in range(chg_ptr[c], chg_ptr[c + 1]):

@@ -6,29 +6,29 @@ import numpy as np
 
 from nora.engine.exec.kernels.loops import by_slot, jit
 from nora.engine.exec.kernels.loops_attention import (
-    attend_anew,
     attend_corrected,
+    attend_in_full,
     leaky,
     neighbours,
 )
 
-# Changes of a receiver's part of the scores up to this are small.
+# Changes of a target's part of the scores up to this are small.
 SMALL = 0.3
 
 
 @jit
-def exchange(here, j, m, often, base, new, slope, peak, total, out, added):
+def exchange(here, j, m, row_weight, base, new, slope, peak, total, out, added):
     """Add what one sender's change alone makes of a softmax-weighted sum, as often as it counts."""
-    y, near, new_y, new_near = base.y, base.near, new.y, new.near
-    heads = near.shape[1]
+    y, alpha_src, new_y, new_alpha_src = base.y, base.alpha_src, new.y, new.alpha_src
+    heads = alpha_src.shape[1]
     width = y.shape[1] // heads
     for h in range(heads):
-        gone = np.exp(leaky(near[j, h] + here[h], slope) - peak[h])
-        come = np.exp(leaky(new_near[m, h] + here[h], slope) - peak[h])
+        gone = np.exp(leaky(alpha_src[j, h] + here[h], slope) - peak[h])
+        come = np.exp(leaky(new_alpha_src[m, h] + here[h], slope) - peak[h])
         rest = max(total[h] - gone, y.dtype.type(0)) + come
         for f in range(h * width, (h + 1) * width):
             then = (out[f] * total[h] - gone * y[j, f] + come * new_y[m, f]) / rest
-            added[f] += often * (then - out[f])
+            added[f] += row_weight * (then - out[f])
 
 
 @jit
@@ -36,7 +36,7 @@ def attend(
     csr,
     removed,
     changed,
-    often,
+    row_weight,
     senders,
     reached,
     base,
@@ -44,7 +44,7 @@ def attend(
     slope,
     softmax,
     delta,
-    tied,
+    edges_changed,
     digits,
     many,
     place,
@@ -59,7 +59,7 @@ def attend(
     rem_ptr, rem_node = removed
     chg_ptr, chg_node = changed
     ptr, node = reached.ptr, reached.node
-    heads, longest = base.near.shape[1], np.int64(0)
+    heads, longest = base.alpha_src.shape[1], np.int64(0)
     width = base.y.shape[1] // heads
     for k in range(len(csr.in_ptr) - 1):
         longest = max(longest, csr.in_ptr[k + 1] - csr.in_ptr[k])
@@ -84,7 +84,7 @@ def attend(
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
             slot[rem_node[i]] = -2
         for m in range(chg_ptr[c], chg_ptr[c + 1]):
-            if often[m] == 1.0:
+            if row_weight[m] == 1.0:
                 slot[chg_node[m]] = m
         for i in range(delta.ptr[c], delta.ptr[c + 1]):
             if delta.place[i] >= 0:
@@ -93,46 +93,48 @@ def attend(
             k = node[t]
             mine = sender[arriving[t] : arriving[t + 1]]
             degree = csr.in_ptr[k + 1] - csr.in_ptr[k]
-            mine_once = own[t] >= 0 and often[own[t]] == 1.0 and degree <= many
-            here = new.far[own[t]] if mine_once else base.far[k]
+            mine_once = own[t] >= 0 and row_weight[own[t]] == 1.0 and degree <= many
+            here = new.alpha_dst[own[t]] if mine_once else base.alpha_dst[k]
             n = 0
             for s in mine:
-                if senders.row[s] < 0 or often[senders.row[s]] == 1.0:
+                if senders.row[s] < 0 or row_weight[senders.row[s]] == 1.0:
                     sure[n] = s
                     n += 1
-            anew = mine_once or tied[t] or 2 * n >= degree
+            anew = mine_once or edges_changed[t] or 2 * n >= degree
             if not anew:
-                peak[:], total[:], before[:] = softmax.peak[k], softmax.share[k], softmax.whole[k]
+                peak[:], total[:], before[:] = softmax.peak[k], softmax.share[k], softmax.output[k]
                 anew = n > 0 and not attend_corrected(
                     k, sure[:n], senders, base, new, slope, softmax, digits, total, before
                 )
             if anew:
                 n = neighbours(csr, k, c, slot, delta, sends)
-                attend_anew(here, sends[:n], base, new, slope, slot, weight, peak, total, before)
+                attend_in_full(here, sends[:n], base, new, slope, slot, weight, peak, total, before)
             out[t] = before
             for s in mine:
                 m = senders.row[s]
-                if m >= 0 and often[m] != 1.0:
+                if m >= 0 and row_weight[m] != 1.0:
                     exchange(
-                        here, senders.source[s], m, often[m], base, new, slope, peak, total, before,
+                        here, senders.source[s], m, row_weight[m], base, new, slope, peak, total, before,
                         out[t],
                     )  # fmt: skip
             if own[t] >= 0 and not mine_once:
                 m = own[t]
-                if degree > many and np.abs(new.far[m] - base.far[k]).max() <= SMALL:
+                if degree > many and np.abs(new.alpha_dst[m] - base.alpha_dst[k]).max() <= SMALL:
                     for f in range(len(before)):
                         h = f // width
                         out[t, f] += (
-                            often[m] * steep[place[k], f] * (new.far[m, h] - base.far[k, h])
+                            row_weight[m]
+                            * steep[place[k], f]
+                            * (new.alpha_dst[m, h] - base.alpha_dst[k, h])
                         )
                     continue
                 n = neighbours(csr, k, c, slot, delta, sends)
-                attend_anew(
-                    new.far[m], sends[:n], base, new, slope, slot, weight, spare_peak, spare_total,
+                attend_in_full(
+                    new.alpha_dst[m], sends[:n], base, new, slope, slot, weight, spare_peak, spare_total,
                     turned,
                 )  # fmt: skip
                 for f in range(len(before)):
-                    out[t, f] += often[m] * (turned[f] - before[f])
+                    out[t, f] += row_weight[m] * (turned[f] - before[f])
         for i in range(rem_ptr[c], rem_ptr[c + 1]):
             slot[rem_node[i]] = -1
         for m in range(chg_ptr[c], chg_ptr[c + 1]):

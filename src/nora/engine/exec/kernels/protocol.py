@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
-from nora.engine.ir.changed_rows import Arriving, Attention, ChangedRows, Frontier, Sums, Turning
+from nora.engine.ir.changed_rows import (
+    Attention,
+    ChangedRows,
+    Frontier,
+    SamplingBounds,
+    Sums,
+    TargetSlopes,
+)
 from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.graph.edit_batch import EditBatch
 
@@ -16,19 +23,19 @@ if TYPE_CHECKING:
 
 
 class Backend(Protocol):
-    """The index work and the sums of a chunk of removals."""
+    """The index work and the sums of a chunk of edits."""
 
     __name__: str
 
     def find_sources(
-        self, edges: Edges, removals: EditBatch, changed: ChangedRows, delta: EdgeDelta
+        self, edges: Edges, edits: EditBatch, changed: ChangedRows, delta: EdgeDelta
     ) -> tuple[Tensor, ...]:
         """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Frontier`."""
 
     def expand(
         self,
         edges: Edges,
-        removals: EditBatch,
+        edits: EditBatch,
         sources: tuple[Tensor, ...],
         also: tuple[Tensor, Tensor],
         delta: EdgeDelta,
@@ -45,7 +52,7 @@ class Backend(Protocol):
     ) -> tuple[tuple[Tensor, ...], ChangedRows]:
         """Sources and changed rows with which every message changes as often as its row counts.
 
-        With `scale` and `right` the factor of a message then and before, row `y'` becomes the `y''` of
+        With `scale` and `norm_src` the factor of a message then and before, row `y'` becomes the `y''` of
         `scale y'' − right y = weight (scale y' − right y)`.
         """
 
@@ -53,15 +60,15 @@ class Backend(Protocol):
         self,
         edges: Edges,
         reach: Frontier,
-        arrives: Arriving,
+        arrives: SamplingBounds,
         error: float,
         start: Tensor,
         bits: int,
     ) -> tuple[Frontier, Tensor, Tensor]:
         """Some of the reached rows, their chances times `2^bits` `[T]`, and which of all they are (a mask).
 
-        A row is drawn with a chance in proportion to what arrives and what that is worth. `start` is a
-        number of so many bits for every removal, from which its draws follow.
+        A row is drawn with a chance in proportion to what arrives and what that is importance. `start` is a
+        number of so many bits for every edit, from which its draws follow.
         """
 
     def propagate(
@@ -69,7 +76,7 @@ class Backend(Protocol):
         edges: Edges,
         sources: tuple[Tensor, ...],
         reach: Frontier,
-        tied: Tensor,
+        edges_changed: Tensor,
         base: Sums,
         rows: Tensor,
         plus: ChangedRows,
@@ -88,14 +95,14 @@ class Backend(Protocol):
     def attend(
         self,
         edges: Edges,
-        removals: EditBatch,
+        edits: EditBatch,
         changed: ChangedRows,
         reach: Frontier,
         base: Attention,
         rows: tuple[Tensor, Tensor, Tensor],
         delta: EdgeDelta,
-        tied: Tensor,
-        turning: Turning | None = None,
+        edges_changed: Tensor,
+        target_slopes: TargetSlopes | None = None,
     ) -> Tensor:
         """Softmax-weighted sums of the reached rows `[T, H, C]`; `tied` marks ends of edges in `delta`.
 
@@ -111,7 +118,7 @@ class Backend(Protocol):
         self,
         incident: tuple[Tensor, Tensor],
         pairs: Tensor,
-        removals: EditBatch,
+        edits: EditBatch,
         changed: ChangedRows,
     ) -> tuple[Tensor, ...]:
         """Surviving pairs with a changed end: `ptr [c+1]`, `pair [Q]`, `ends [2, Q]`.
