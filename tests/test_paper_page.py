@@ -21,7 +21,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "docs" / "pictures" / "paper.py"))
 
 
-@pytest.mark.parametrize("name", ["docs/paper.md", "docs/politicians.md", "results/README.md", "results/cells.md"])
+@pytest.mark.parametrize(
+    "name", ["docs/paper.md", "docs/politicians.md", "results/README.md", "results/cells.md"]
+)
 def test_it_is_up_to_date(name: str, made: dict[str, Any]) -> None:
     write: Callable[[], str] = made["PAGES"][name]
     assert (ROOT / name).read_text(encoding="utf-8") == write(), "python docs/pictures/paper.py"

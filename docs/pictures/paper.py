@@ -66,9 +66,7 @@ def agreement() -> Iterator[str]:
     yield ""
     yield f"{WHY['clean']} {WHY['weak']}"
     yield ""
-    yield (
-        "[Every cell beside the paper](../results/cells.md)."
-    )
+    yield ("[Every cell beside the paper](../results/cells.md).")
     yield ""
     yield f"ogbn-arxiv: **not possible here**: {WHY['ogbn-arxiv']} P50 and P_20_50: **not possible here**: {WHY['p50']}"
     yield "On PureP, and on the users of P_20_50 with two relations: see [Twitter](methods.md#relations-timme-on-twitter)."

@@ -34,7 +34,7 @@ def test_an_infinite_sum_matters_where_its_factor_changes(backend: str, turned: 
         certain = torch.zeros(len(reach.node), dtype=torch.bool)
         ones = torch.ones(300).double()
         arrives = SamplingBounds(None, size, size[:0], mass, ones, certain, torch.inf, size[:0])
-        return loops.draw(edges, reach, arrives, 0.2, torch.tensor([12345]), BITS)[1]
+        return loops.sample(edges, reach, arrives, 0.2, torch.tensor([12345]), BITS)[1]
 
     reach = loops.expand(edges, removals, sources, none, delta)
     some = reach.node[(reach.norm_dst != edges.norm_dst[reach.node]) == turned]
@@ -64,7 +64,7 @@ def test_a_row_that_decides_is_computed_for_certain(backend: str) -> None:
         size = torch.where(reach.source == 0, 1e-4, 1.0).double()
         certain = torch.zeros(len(reach.node), dtype=torch.bool)
         arrives = SamplingBounds(None, size, size[:0], 0 * ones, ones, certain, torch.inf, size[:0])
-        found, chance, _ = loops.draw(edges, reach, arrives, 0.3, torch.tensor([start]), BITS)
+        found, chance, _ = loops.sample(edges, reach, arrives, 0.3, torch.tensor([start]), BITS)
         assert int(chance[found.node == 0]) == 1 << BITS  # all but a fiftieth arrives there
         assert len(found.node) < 20
 
@@ -85,7 +85,7 @@ def test_importance_saturates_and_no_row_is_moved_too_far(backend: str) -> None:
         size = torch.linspace(0.1, 3, len(reach.source)).double()
         certain = torch.zeros(len(reach.node), dtype=torch.bool)
         arrives = SamplingBounds(None, size, size[:0], ones, ones, certain, most, least * ones)
-        return loops.draw(edges, reach, arrives, 0.5, torch.tensor([12345]), BITS)[1]
+        return loops.sample(edges, reach, arrives, 0.5, torch.tensor([12345]), BITS)[1]
 
     plain, saturated = chances(torch.inf, 0.0), chances(0.01, 0.0)
     assert len(plain) < len(chances(torch.inf, 0.5))
@@ -113,7 +113,7 @@ def test_where_few_rows_are_reached_all_are_computed(backend: str) -> None:
         arrives = SamplingBounds(
             None, size, size[:0], 0 * importance, importance, certain, torch.inf, size[:0]
         )
-        return len(loops.draw(edges, reach, arrives, error, torch.tensor([12345]), BITS)[1])
+        return len(loops.sample(edges, reach, arrives, error, torch.tensor([12345]), BITS)[1])
 
     reached = len(loops.expand(edges, removals, sources, none, ties).node)
     assert drawn(0.9 / reached) == reached

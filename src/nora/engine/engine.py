@@ -19,12 +19,12 @@ from nora.engine.exec.chunks import Chunks
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.exec.kernels.pages import copied
 from nora.engine.exec.kernels.protocol import Backend
-from nora.engine.exec.kernels.vectorised import owner_of
 from nora.engine.exec.predictions import changes, importance_of_predictions
 from nora.engine.exec.tally import EXACTLY, Tally
 from nora.engine.ir.changed_rows import ChangedRows, merged
 from nora.engine.ir.edges import csr
 from nora.engine.ir.op import EVERYWHERE, Chunk
+from nora.engine.ir.pointers import owner_of
 from nora.engine.program import Program
 from nora.engine.store.ledger import Ledger
 from nora.engine.trace.inputs import decodes
@@ -213,13 +213,11 @@ class Engine:
             return changed.edit, changed.node, task.from_scores(changed.rows)
         if self.program.output.depth >= EVERYWHERE:
             return self._all_pairs(task, removals, changed, tally)
-        ptr, pair, ends = self.backend.touched_pairs(self.incident, task.pairs, removals, changed)
+        z = self.program.output.base_rows()
+        ptr, pair, dots = self.backend.pair_dots(self.incident, task.pairs, removals, changed, z)
         if tally is not None:
             tally.bytes += 6 * pair.nbytes
-        z = self.program.output.base_rows()
-        after = task.from_scores(self.backend.dots(pair, task.pairs, ends, z, changed.rows))
-        counts = ptr[1:] - ptr[:-1]
-        return torch.arange(len(counts), device=z.device).repeat_interleave(counts), pair, after
+        return owner_of(ptr), pair, task.from_scores(dots)
 
     def _all_pairs(
         self, task: LinkPrediction, removals: EditBatch, changed: ChangedRows, tally: Tally | None

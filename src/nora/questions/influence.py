@@ -20,7 +20,7 @@ from nora.methods.exact import EXACTLY, How, engine_for
 from nora.model import Problem, Transform
 from nora.model.calling import Forward
 from nora.model.known_influences import Labels
-from nora.model.measuring import Asked, By, Measuring, is_definition
+from nora.model.measuring import Asked, By, Measuring
 from nora.model.task import Task
 from nora.options import option
 from nora.progress import progress_bar
@@ -31,6 +31,7 @@ from nora.questions.score import (
     Parts,
     asked_for,
     collected,
+    is_definition,
     measuring_of,
     score,
 )

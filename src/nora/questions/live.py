@@ -19,7 +19,7 @@ from torch_geometric.data import HeteroData
 from nora.engine.effects import Effects
 from nora.engine.exec.update import Written
 from nora.engine.rounding import tolerated
-from nora.graph.edge_lookup import Ways, as_pairs, one_by_one
+from nora.graph.edge_lookup import Directions, as_pairs, one_by_one
 from nora.graph.edge_sets import Kind, node_counts
 from nora.graph.edit_batch import EditBatch
 from nora.graph.edits import Edits
@@ -116,13 +116,13 @@ class Live:
         self._made = {"forward": forward, "transform": transform}
         self._model, self._task, self._renew_after = model, task, renew_after
         data = data.clone()  # nobody else changes it
-        self._ways: Ways | None = None
+        self._directions: Directions | None = None
         session = self._session(data)
         if session.task.item != "node":
             raise ValueError("Live keeps predictions of nodes current; the task predicts links")
         self._kind = self._predicted_kind(session)
-        self._ways = session.edges.ways  # of the first graph, whatever becomes of it
-        self._both_ways = None if isinstance(data, HeteroData) else None in self._ways.paired
+        self._directions = session.edges.directions  # of the first graph, whatever edits make of it
+        self._both_ways = None if isinstance(data, HeteroData) else None in self._directions.paired
         place = {kind: torch.arange(count) for kind, count in node_counts(data).items()}
         problem = session.problem()
         if problem.by_id:
@@ -244,8 +244,8 @@ class Live:
 
     def _session(self, data: Graph) -> Session:
         session = Session(self._model, data, self._task, **self._made)  # type: ignore[arg-type]
-        if self._ways is not None:
-            session.edges.keep(self._ways)
+        if self._directions is not None:
+            session.edges.directions = self._directions
         return session
 
     @staticmethod

@@ -43,7 +43,7 @@ from nora.engine.exec.tally import EXACTLY, INNER, LAST
 from nora.engine.ir.changed_rows import ChangedRows, Frontier, SamplingBounds
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import Op, Value
-from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.graph.edit_batch import EditBatch
 
 # Errors of inner ops are in rows of which absolute values are taken later, where they do not cancel.
@@ -291,6 +291,33 @@ def folded(changed: ChangedRows, value: Value) -> ChangedRows:
     return ChangedRows(changed.ptr, changed.node, rows)
 
 
+def weighted_messages(
+    edges: Edges, sources: tuple[Tensor, ...], rows: ChangedRows, y: Tensor
+) -> tuple[tuple[Tensor, ...], ChangedRows]:
+    """Sources and changed rows with which every message changes by its own change times its row's weight.
+
+    With `scale` and `norm_src` the factor of a message after and before, row `y'` becomes the `y''` of
+    `scale y'' − norm_src y = weight (scale y' − norm_src y)`.
+    """
+    if rows.weight is None:
+        return sources, rows
+    ptr, source, row, scale = sources
+    at = (row >= 0).nonzero().flatten()
+    at = at[rows.weight[row[at]] != 1]
+    m, weight, before = row[at], rows.weight[row[at]], edges.norm_src[source[at]]
+    # Where nothing is sent any more, the old factor can still say what `y''` must be.
+    then = torch.where(scale[at] == 0, before, scale[at])
+    known = then != 0
+    at, m, weight, before, then = at[known], m[known], weight[known], before[known], then[known]
+    of_new = (weight * scale[at] / then).to(y.dtype).unsqueeze(-1)
+    of_old = ((1 - weight) * before / then).to(y.dtype).unsqueeze(-1)
+    moved = rows.rows.clone(memory_format=torch.contiguous_format)
+    moved[m] = of_new * moved[m] + of_old * y[source[at]]
+    scale = scale.clone()
+    scale[at] = then
+    return (ptr, source, row, scale), ChangedRows(rows.ptr, rows.node, moved)
+
+
 def sample_rows(
     backend: Backend,
     edges: Edges,
@@ -302,7 +329,7 @@ def sample_rows(
 ) -> tuple[Frontier, Tensor, ChangedRows, Tensor]:
     """The reached rows that are drawn, what else is known of them, and how often each counts `[T]`."""
     rows = reach.ptr.diff()
-    reach, chance, kept = backend.draw(
+    reach, chance, kept = backend.sample(
         edges, reach, arrives, op_sampling.error, op_sampling.start, BITS
     )
     certain = torch.zeros_like(rows).index_add(0, owner_of(reach.ptr), (chance == 1 << BITS).long())
@@ -310,8 +337,7 @@ def sample_rows(
     torch.maximum(op_sampling.sampled, how, out=op_sampling.sampled)
     own = reach.also >= 0
     if len(more) and not bool(own.all()):
-        ptr = torch.zeros_like(more.ptr)
-        ptr[1:] = torch.bincount(more.edit[own], minlength=len(ptr) - 1).cumsum(0)
+        ptr = ptr_of(more.edit[own], len(more.ptr) - 1)
         more = ChangedRows(ptr, more.node[own], more.rows[own])
         reach = replace(reach, also=reach.also[own])
     return reach, edges_changed[kept], more, 2.0**BITS / chance.double()

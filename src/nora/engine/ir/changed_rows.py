@@ -9,6 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from nora.engine.ir.pointers import find_unsorted, owner_of, ptr_of
+
 # A sum of which less than this share is left after a correction is summed again.
 CANCELLATION_RATIO = 1e-2
 
@@ -63,9 +65,7 @@ class ChangedRows:
     @cached_property
     def edit(self) -> Tensor:
         """The edit of each row `[M]`."""
-        counts = self.ptr[1:] - self.ptr[:-1]
-        index = torch.arange(len(counts), device=self.ptr.device)
-        return index.repeat_interleave(counts, output_size=len(self.node))
+        return owner_of(self.ptr)
 
 
 def merged(count: int, parts: Sequence[tuple[Tensor, ChangedRows]]) -> ChangedRows:
@@ -77,8 +77,7 @@ def merged(count: int, parts: Sequence[tuple[Tensor, ChangedRows]]) -> ChangedRo
     """
     edit = torch.cat([which[changed.edit] for which, changed in parts])
     order = edit.argsort(stable=True)
-    ptr = torch.zeros(count + 1, dtype=torch.long, device=edit.device)
-    ptr[1:] = torch.bincount(edit, minlength=count).cumsum(0)
+    ptr = ptr_of(edit, count)
     # A part may have no rows, and then not their shape.
     rows = [changed.rows for _, changed in parts if len(changed)]
     node = torch.cat([changed.node for _, changed in parts])[order]
@@ -93,6 +92,23 @@ def merged(count: int, parts: Sequence[tuple[Tensor, ChangedRows]]) -> ChangedRo
             ]
         )[order]
     return ChangedRows(ptr, node, torch.cat(rows)[order] if rows else parts[0][1].rows, weight)
+
+
+def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
+    """Pairs in `a` or `b`: `ptr`, `node`, and the positions of the rows of `a` and of `b` in it.
+
+    Of every edit first those of `a`, then those of `b` alone.
+    """
+    at, known = find_unsorted(a.edit * num_nodes + a.node, b.edit * num_nodes + b.node)
+    edit = b.edit[~known]
+    alone = ptr_of(edit, len(a.ptr) - 1)
+    at_a = torch.arange(len(a), device=at.device) + alone[a.edit]
+    at_b = torch.empty_like(at)
+    at_b[known] = at_a[at[known]]
+    at_b[~known] = a.ptr[edit + 1] + torch.arange(len(edit), device=at.device)
+    node = torch.empty(len(a) + len(edit), dtype=torch.long, device=at.device)
+    node[at_a], node[at_b] = a.node, b.node
+    return a.ptr + alone, node, at_a, at_b
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.engine.store.ledger import enter, moved_all
 from nora.graph.edit_batch import EditBatch
 from nora.sparse import csr_matrix, expanded
@@ -162,8 +162,7 @@ class Edges:
         gone = owner_of(batch.ptr) * n + batch.node
         left = ~(torch.isin(edit * n + source, gone) | torch.isin(edit * n + target, gone))
         order = edit[left].argsort(stable=True)
-        ptr = torch.zeros(len(batch) + 1, dtype=torch.long, device=self.source.device)
-        ptr[1:] = torch.bincount(edit[left], minlength=len(batch)).cumsum(0)
+        ptr = ptr_of(edit[left], len(batch))
         return EdgeDelta(ptr, *(column[left][order] for column in columns))
 
     def added(self, added_rows: AddedRows) -> tuple[list[Tensor], list[Tensor]]:
@@ -372,6 +371,5 @@ def well_behaved(weight: Tensor) -> bool:
 def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     """Sort by `row`: `indptr [N+1]`, the columns, and where each stood before."""
     order = row.argsort(stable=True)
-    indptr = torch.zeros(num_nodes + 1, dtype=torch.long, device=row.device)
-    indptr[1:] = torch.bincount(row, minlength=num_nodes).cumsum(0)
+    indptr = ptr_of(row, num_nodes)
     return moved_all((indptr, column[order].contiguous(), order))

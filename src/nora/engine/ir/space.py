@@ -15,11 +15,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.vectorised import expanded
 from nora.engine.ir.edges import csr
 from nora.engine.ir.pointers import owner_of
 from nora.engine.store.ledger import enter, moved
 from nora.graph.edit_batch import EditBatch
+from nora.sparse import expanded
 
 
 @dataclass(eq=False)

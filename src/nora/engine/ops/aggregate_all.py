@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels.vectorised import (
-    expanded,
     is_removed_edge,
     with_added,
 )
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.edges import EdgeDelta, Edges
-from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.graph.edit_batch import EditBatch
+from nora.sparse import expanded
 
 
 def remaining_degree(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> Tensor:
@@ -102,6 +102,5 @@ def propagate_everywhere(
         at = torch.full((count * n,), -1, device=heard.device)
         at[place] = torch.arange(len(place), device=heard.device)
         out.index_add_(0, at[more.edit * n + more.node], more.rows - plus[more.node])
-    ptr = torch.zeros(count + 1, dtype=torch.long, device=heard.device)
-    ptr[1:] = torch.bincount(edit, minlength=count).cumsum(0)
+    ptr = ptr_of(edit, count)
     return ChangedRows(ptr, node, out)

@@ -8,16 +8,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.vectorised import expanded, find
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Chunk, Move, Op, Value
-
-
-def ptr_of(edit: Tensor, count: int) -> Tensor:
-    """Where every edit's rows begin, `[count + 1]`, for sorted `edit`."""
-    ptr = torch.zeros(count + 1, dtype=torch.long, device=edit.device)
-    ptr[1:] = torch.bincount(edit, minlength=count).cumsum(0)
-    return ptr
+from nora.engine.ir.pointers import find_unsorted, ptr_of
+from nora.sparse import expanded
 
 
 def sorted_by_removal(edit: Tensor, row: Tensor, rows: Tensor, count: int) -> ChangedRows:
@@ -173,11 +167,9 @@ def filled(value: Value, changed: ChangedRows, edit: Tensor, row: Tensor) -> Ten
     if len(changed):
         if len(row):
             size = max(size, int(row.max()) + 1, int(changed.node.max()) + 1)
-        key = changed.edit * size + changed.node
-        order = key.argsort()
-        at, there = find(key[order], edit * size + row)
+        at, there = find_unsorted(changed.edit * size + changed.node, edit * size + row)
         rows = rows.clone() if any(stride == 0 for stride in rows.stride()) else rows
-        rows[there] = changed.rows[order[at[there]]]
+        rows[there] = changed.rows[at[there]]
     return rows
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Chunk, Op, Value
-from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.pointers import owner_of, ptr_of
 
 # More than one row in so many are cheaper as one product of matrices than one by one.
 MANY = 8
@@ -177,6 +177,5 @@ def summed(chunk: Chunk, parts: Sequence[tuple[Tensor, Tensor]], like: Tensor) -
     rows = like.new_zeros(len(pairs), *like.shape[1:])
     for key, part in parts:
         rows.index_add_(0, slot[key], part)
-    ptr = torch.zeros(count + 1, dtype=torch.long, device=like.device)
-    ptr[1:] = torch.bincount(pairs // n, minlength=count).cumsum(0)
+    ptr = ptr_of(pairs // n, count)
     return ChangedRows(ptr, pairs % n, rows)

@@ -10,12 +10,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.vectorised import expanded, find
 from nora.engine.ir.changed_rows import CANCELLATION_RATIO, ChangedRows, scales
 from nora.engine.ir.op import EVERYWHERE, Chunk, Move, Op, Value
+from nora.engine.ir.pointers import find, find_unsorted, ptr_of
 from nora.engine.ir.space import Space
-from nora.engine.ops.gather import filled, ptr_of, sorted_by_removal
+from nora.engine.ops.gather import filled, sorted_by_removal
 from nora.graph.edit_batch import EditBatch
+from nora.sparse import expanded
 
 # So few rows cost no more to sum again than to correct.
 FEW = 6
@@ -284,10 +285,9 @@ def with_added(
         return rows
     edit = added_rows.edit(space)
     wanted = edit * target.size + added_rows.index(space, index, target)
-    keys, order = (pairs.edit * target.size + pairs.node).sort()
-    at, there = find(keys, wanted)
+    at, there = find_unsorted(pairs.edit * target.size + pairs.node, wanted)
     new = (torch.arange(len(wanted)) + space.size)[there]
-    owner = torch.cat([rows[0], order[at[there]]])
+    owner = torch.cat([rows[0], at[there]])
     return owner, torch.cat([rows[1], new]), torch.cat([rows[2], edit[there]])
 
 

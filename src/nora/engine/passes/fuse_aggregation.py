@@ -15,7 +15,8 @@ from torch import Tensor
 
 from nora.engine.ir.changed_rows import ChangedRows, scales
 from nora.engine.ir.op import Chunk, Op, Value
-from nora.engine.ops.gather import Gather, ptr_of
+from nora.engine.ir.pointers import ptr_of
+from nora.engine.ops.gather import Gather
 from nora.engine.ops.reduce import CANCELLATION_RATIO, FEW, Reduce
 
 

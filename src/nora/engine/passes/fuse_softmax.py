@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.vectorised import expanded
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Chunk, Move, Op, Value
-from nora.engine.ops.gather import filled, ptr_of
+from nora.engine.ir.pointers import ptr_of
+from nora.engine.ops.gather import filled
 from nora.engine.ops.reduce import Pairs, depth_after, with_added
+from nora.sparse import expanded
 
 # Edges that are worked on at once, in bytes of the widest rows.
 BLOCK_BYTES = 16 * 2**20

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.vectorised import expanded
 from nora.engine.ir.changed_rows import ChangedRows, Sums
 from nora.engine.ir.op import Chunk, Op, RowOp, Value
-from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.engine.ops.aggregate import Aggregate
 from nora.engine.ops.blend import Blend, Blended
 from nora.engine.ops.low_rank import LowRankOp, LowRankRows, Still, keys, summed
+from nora.sparse import expanded
 
 # Directions of all ops may take so much memory; behind those that would take more, all rows are computed.
 MOST_BYTES = 2**31
@@ -195,8 +195,7 @@ class Passed(LowRankOp):
         edges, edits, n = self.op.edges, chunk.edits, chunk.num_nodes
         backend, delta, base = chunk.backend, chunk.delta(edges), self._nothing
         missing = self._missing(chunk)
-        heard = torch.zeros_like(edits.ptr)
-        heard[1:] = torch.bincount(missing.pairs // n, minlength=len(edits)).cumsum(0)
+        heard = ptr_of(missing.pairs // n, len(edits))
         sources = backend.find_sources(edges, edits, mixture.apart, delta)
         reach = backend.expand(edges, edits, sources, (heard, missing.pairs % n), delta)
         sure = torch.zeros(len(reach.node), dtype=torch.bool, device=heard.device)

@@ -96,6 +96,14 @@ class Softmax(NamedTuple):
     size: np.ndarray
 
 
+class SlopeArrays(NamedTuple):
+    """The fields of `TargetSlopes`."""
+
+    many: int
+    place: np.ndarray
+    slope: np.ndarray
+
+
 class CsrEdges(NamedTuple):
     """The edges of a weighted sum, in CSR form by where they start and by where they lead."""
 

@@ -22,7 +22,6 @@ from nora.engine.exec.kernels import (
 from nora.engine.exec.kernels import (
     loops,
     loops_attention,
-    loops_drawn,
     loops_messages,
     loops_pairs,
     loops_sampling,
@@ -39,6 +38,7 @@ from nora.engine.exec.kernels.arrays import (
     Pairs,
     Scores,
     Scratch,
+    SlopeArrays,
     Softmax,
     SourceArrays,
     SumArrays,
@@ -164,40 +164,10 @@ def expand(
     return Frontier(source, row, scale, edge_ptr, slot, also_slot, ptr, node, norm_dst)
 
 
-def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor) -> Tensor:
-    """See `Backend.message_change`."""
-    _, source, row, scale = sources
-    size = torch.empty(len(source), dtype=torch.double)
-    senders = _source_arrays(source, row, scale)
-    loops_messages.message_change(
-        senders, edges.arrays.norm_src, _flat(y), _flat(rows), size.numpy()
-    )
-    return size
-
-
-def messages_that_count(
-    edges: Edges, sources: tuple[Tensor, ...], rows: ChangedRows, y: Tensor
-) -> tuple[tuple[Tensor, ...], ChangedRows]:
-    """See `Backend.messages_that_count`."""
-    if rows.weight is None:
-        return sources, rows
-    ptr, source, row, scale = sources
-    moved = rows.rows.clone(memory_format=torch.contiguous_format)
-    scale = scale.clone()
-    loops_sampling.messages_that_count(
-        _source_arrays(source, row, scale),
-        edges.arrays.norm_src,
-        rows.weight.numpy(),
-        _flat(y),
-        _flat(moved),
-    )
-    return (ptr, source, row, scale), ChangedRows(rows.ptr, rows.node, moved)
-
-
-def draw(
+def sample(
     edges: Edges, reach: Frontier, arrives: SamplingBounds, error: float, start: Tensor, bits: int
 ) -> tuple[Frontier, Tensor, Tensor]:
-    """See `Backend.draw`."""
+    """See `Backend.sample`."""
     arrays, count = _frontier_arrays(reach), len(reach.node)
     share = edges.arrays.weight if arrives.share is None else arrives.share.numpy()
     sizes, floor, chance = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
@@ -206,7 +176,7 @@ def draw(
         arrives.also.numpy(), arrives.importance.numpy(), arrives.mass.numpy(), arrives.certain.numpy(),
         arrives.most, arrives.least.numpy(), sizes, floor,
     )  # fmt: skip
-    loops_sampling.draw(arrays.ptr, sizes, floor, error, start.numpy(), bits, chance)
+    loops_sampling.sample(arrays.ptr, sizes, floor, error, start.numpy(), bits, chance)
     found = loops_sampling.compacted(
         arrays.ptr, arrays.node, arrays.norm_dst, chance, arrays.slot, arrays.also
     )
@@ -268,10 +238,9 @@ def propagate(
     return join_blocks(made)
 
 
-def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
-    """See `Backend.union`."""
-    slot = _scratch(num_nodes).slot
-    return _tensors(*loops.union(_pairs(a.ptr, a.node), _pairs(b.ptr, b.node), slot))
+def _no_slopes(like: np.ndarray) -> SlopeArrays:
+    """Every target is weighed again."""
+    return SlopeArrays(np.iinfo(np.int64).max, np.empty(0, dtype=np.int64), like[:0])
 
 
 def attend(
@@ -298,18 +267,17 @@ def attend(
         _flat(base.output), _flat(base.peak), _flat(base.share), base.unit.flatten().numpy(),
         _flat(base.size),
     )  # fmt: skip
-    slope, slot = y.numpy().dtype.type(base.slope), _scratch(edges.num_nodes).slot
     if changed.weight is None or target_slopes is None:
-        loops_attention.attend(
-            edges.arrays, removed, pairs, senders, reached, old, new, slope, softmax,
-            _delta(edges, delta), edges_changed.numpy(), CANCELLATION_RATIO, out.numpy(), slot,
-        )  # fmt: skip
+        row_weight, targets = np.empty(0), _no_slopes(out.numpy())
     else:
-        loops_drawn.attend(
-            edges.arrays, removed, pairs, changed.weight.numpy(), senders, reached, old, new, slope,
-            softmax, _delta(edges, delta), edges_changed.numpy(), CANCELLATION_RATIO,
-            target_slopes.many, target_slopes.place.numpy(), _flat(target_slopes.slope), out.numpy(), slot,
-        )  # fmt: skip
+        row_weight = changed.weight.numpy()
+        place, slopes = target_slopes.place.numpy(), _flat(target_slopes.slope)
+        targets = SlopeArrays(target_slopes.many, place, slopes)
+    loops_attention.attend(
+        edges.arrays, removed, pairs, row_weight, senders, reached, old, new,
+        y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), edges_changed.numpy(),
+        CANCELLATION_RATIO, targets, out.numpy(), _scratch(edges.num_nodes).slot,
+    )  # fmt: skip
     return out.view(-1, *y.shape[1:])
 
 
@@ -358,23 +326,23 @@ def _marks(*sizes: int) -> Marks:
     return kept
 
 
-def touched_pairs(
-    incident: tuple[Tensor, Tensor], pairs: Tensor, edits: EditBatch, changed: ChangedRows
-) -> tuple[Tensor, ...]:
-    """See `Backend.touched_pairs`."""
-    seen = np.zeros(pairs.size(1), dtype=np.bool_)
-    slot = _scratch(len(incident[0]) - 1).slot
-    removed, rows = _pairs(edits.ptr, edits.node), _pairs(changed.ptr, changed.node)
-    return _tensors(
-        *loops_pairs.touched_pairs(_pairs(*incident), pairs.numpy(), removed, rows, seen, slot)
-    )
-
-
-def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
-    """See `Backend.dots`."""
+def pair_dots(
+    incident: tuple[Tensor, Tensor],
+    pairs: Tensor,
+    edits: EditBatch,
+    changed: ChangedRows,
+    z: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See `Backend.pair_dots`."""
+    found = loops_pairs.touched_pairs(
+        _pairs(*incident), pairs.numpy(), _pairs(edits.ptr, edits.node),
+        _pairs(changed.ptr, changed.node), np.zeros(pairs.size(1), dtype=np.bool_),
+        _scratch(len(incident[0]) - 1).slot,
+    )  # fmt: skip
+    ptr, pair, ends = found
     out = torch.empty(len(pair), dtype=z.dtype)
-    loops_pairs.dots(pair.numpy(), pairs.numpy(), ends.numpy(), _flat(z), _flat(rows), out.numpy())
-    return out
+    loops_pairs.dots(pair, pairs.numpy(), ends, _flat(z), _flat(changed.rows), out.numpy())
+    return torch.from_numpy(ptr), torch.from_numpy(pair), out
 
 
 def item_change(before: Tensor, item: Tensor, after: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from nora.engine.ir.changed_rows import ChangedRows, Frontier, SamplingBounds
+from nora.engine.ir.changed_rows import Frontier, SamplingBounds
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.pointers import owner_of
 
@@ -17,10 +17,10 @@ SMALLEST = 1e-290
 DECISIVE = 1 / 3
 
 
-def draw(
+def sample(
     edges: Edges, reach: Frontier, arrives: SamplingBounds, error: float, start: Tensor, bits: int
 ) -> tuple[Frontier, Tensor, Tensor]:
-    """See `Backend.draw`."""
+    """See `Backend.sample`."""
     device, count, unit = reach.node.device, len(reach.node), 1 << bits
     counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
     owner = torch.arange(len(counts), device=device).repeat_interleave(counts)
@@ -67,30 +67,6 @@ def draw(
         norm_dst=reach.norm_dst[kept],
     )
     return found, chance[kept], kept
-
-
-def messages_that_count(
-    edges: Edges, sources: tuple[Tensor, ...], rows: ChangedRows, y: Tensor
-) -> tuple[tuple[Tensor, ...], ChangedRows]:
-    """See `Backend.messages_that_count`."""
-    if rows.weight is None:
-        return sources, rows
-    ptr, source, row, scale = sources
-    at = (row >= 0).nonzero().flatten()
-    at = at[rows.weight[row[at]] != 1]
-    m, weight, before = row[at], rows.weight[row[at]], edges.norm_src[source[at]]
-    # Where nothing is sent any more, the old factor can still say what `y''` must be.
-    then = torch.where(scale[at] == 0, before, scale[at])
-    known = then != 0
-    at, m, weight, before, then = at[known], m[known], weight[known], before[known], then[known]
-    shape = (-1, *[1] * (y.dim() - 1))
-    of_new = (weight * scale[at] / then).to(y.dtype).view(shape)
-    of_old = ((1 - weight) * before / then).to(y.dtype).view(shape)
-    moved = rows.rows.clone()
-    moved[m] = of_new * moved[m] + of_old * y[source[at]]
-    scale = scale.clone()
-    scale[at] = then
-    return (ptr, source, row, scale), ChangedRows(rows.ptr, rows.node, moved)
 
 
 def _threshold(sizes: Tensor, edit: Tensor, count: int, error: float) -> Tensor:

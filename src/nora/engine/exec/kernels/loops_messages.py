@@ -12,23 +12,6 @@ EDGES_AHEAD = 32
 
 
 @jit_sums
-def message_change(senders, norm_src, y, y_rows, size):
-    """L1 change of every source's message."""
-    source, row, scale = senders
-    for s in range(len(source)):
-        j, m = source[s], row[s]
-        total = 0.0
-        if m >= 0:
-            for f in range(y.shape[1]):
-                total += abs(scale[s] * y_rows[m, f] - norm_src[j] * y[j, f])
-        else:
-            for f in range(y.shape[1]):
-                total += abs(y[j, f])
-            total *= abs(scale[s] - norm_src[j])
-        size[s] = total
-
-
-@jit_sums
 def size_of(rows, at, unit, scale):
     """`Σ|row|` in one of two units."""
     size = rows.dtype.type(0)

@@ -80,25 +80,6 @@ def threshold(sizes, error, sums, squares):
 
 
 @jit
-def messages_that_count(senders, norm_src, weight, y, moved):
-    """Rows and factors of messages, in place, with which each changes as often as its row counts."""
-    source, row, scale = senders
-    for s in range(len(source)):
-        j, m = source[s], row[s]
-        if m < 0 or weight[m] == 1.0:
-            continue
-        # Where nothing is sent any more, the old factor can still say what the row must be.
-        then = norm_src[j] if scale[s] == 0.0 else scale[s]
-        if then == 0.0:
-            continue
-        of_new = y.dtype.type(weight[m] * scale[s] / then)
-        of_old = y.dtype.type((1.0 - weight[m]) * norm_src[j] / then)
-        for f in range(y.shape[1]):
-            moved[m, f] = of_new * moved[m, f] + of_old * y[j, f]
-        scale[s] = then
-
-
-@jit
 def arriving(
     csr, share, source, size, reached, also, importance, mass, certain, most, least, sizes, floor
 ):
@@ -134,7 +115,7 @@ def arriving(
 
 
 @jit
-def draw(ptr, sizes, floor, error, start, bits, chance):
+def sample(ptr, sizes, floor, error, start, bits, chance):
     """The inclusion probability of every row times `2^bits`, 0 for those that were not drawn."""
     unit = np.int64(1) << bits
     sums, squares = np.empty(BINS), np.empty(BINS)

@@ -42,21 +42,7 @@ class Backend(Protocol):
     ) -> Frontier:
         """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
 
-    def message_change(
-        self, edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor
-    ) -> Tensor:
-        """L1 change of each source's message `[S]`, float64."""
-
-    def messages_that_count(
-        self, edges: Edges, sources: tuple[Tensor, ...], rows: ChangedRows, y: Tensor
-    ) -> tuple[tuple[Tensor, ...], ChangedRows]:
-        """Sources and changed rows with which every message changes as often as its row counts.
-
-        With `scale` and `norm_src` the factor of a message then and before, row `y'` becomes the `y''` of
-        `scale y'' − right y = weight (scale y' − right y)`.
-        """
-
-    def draw(
+    def sample(
         self,
         edges: Edges,
         reach: Frontier,
@@ -89,9 +75,6 @@ class Backend(Protocol):
         says that edges go or come by themselves, they are summed over what is left of the neighbours.
         """
 
-    def union(self, a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
-        """Pairs in `a` or `b`: `ptr`, `node`, and where the rows of `a` and of `b` are in it."""
-
     def attend(
         self,
         edges: Edges,
@@ -114,20 +97,18 @@ class Backend(Protocol):
     ) -> ChangedRows:
         """New sums where messages or weights have changed, and what they start from has not."""
 
-    def touched_pairs(
+    def pair_dots(
         self,
         incident: tuple[Tensor, Tensor],
         pairs: Tensor,
         edits: EditBatch,
         changed: ChangedRows,
-    ) -> tuple[Tensor, ...]:
-        """Surviving pairs with a changed end: `ptr [c+1]`, `pair [Q]`, `ends [2, Q]`.
+        z: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Surviving pairs with a changed end: `ptr [c+1]`, `pair [Q]`, and dot products of their rows `[Q]`.
 
-        `ends` gives each end's changed row, −1 for an unchanged end.
+        `incident` are the pairs at every node in CSR form, `z` the original rows.
         """
-
-    def dots(self, pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
-        """Dot products of the pairs' two rows `[Q]`."""
 
     def item_change(self, before: Tensor, item: Tensor, after: Tensor) -> Tensor:
         """L1 change of some items' predictions `[Q]`; see `nora.model.task.item_change`."""

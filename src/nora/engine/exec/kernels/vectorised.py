@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.drawing import draw as draw
-from nora.engine.exec.kernels.drawing import messages_that_count as messages_that_count
+from nora.engine.exec.kernels.drawing import sample as sample
 from nora.engine.ir.changed_rows import (
     CANCELLATION_RATIO,
     Attention,
@@ -21,28 +20,14 @@ from nora.engine.ir.changed_rows import (
     TargetSlopes,
 )
 from nora.engine.ir.edges import EdgeDelta, Edges
-from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.pointers import find, find_unsorted, owner_of, ptr_of
 from nora.graph.edit_batch import EditBatch
 from nora.model import task
-from nora.sparse import expanded as expanded
+from nora.sparse import expanded
 
 if TYPE_CHECKING:
     from nora.engine.ir.op import Chunk, Then
     from nora.engine.passes.fuse_aggregation import WeightedSum
-
-
-def _ptr(owner: Tensor, count: int) -> Tensor:
-    ptr = torch.zeros(count + 1, dtype=torch.long, device=owner.device)
-    ptr[1:] = torch.bincount(owner, minlength=count).cumsum(0)
-    return ptr
-
-
-def find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Where each of `wanted` stands in sorted `keys`, and whether it is there."""
-    if keys.numel() == 0:
-        return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
-    at = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
-    return at, keys[at] == wanted
 
 
 def rescaled(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> tuple[Tensor, Tensor]:
@@ -88,7 +73,7 @@ def find_sources(
     key, all_rows, all_scales = torch.cat(keys), torch.cat(row), torch.cat(scales)
     order = (key // n).argsort(stable=True)
     key = key[order]
-    return _ptr(key // n, len(edits)), key % n, all_rows[order], all_scales[order]
+    return ptr_of(key // n, len(edits)), key % n, all_rows[order], all_scales[order]
 
 
 def expand(
@@ -117,7 +102,7 @@ def expand(
         touched, new = rescaled(edges, edits, delta)
         at, there = find(touched, distinct)
         norm_dst = torch.where(there, new[at] if len(new) else norm_dst, norm_dst)
-    ptr = _ptr(distinct // n, len(edits))
+    ptr = ptr_of(distinct // n, len(edits))
     return Frontier(source, row, scale, edge_ptr, slot, find(distinct, own)[0], ptr, node, norm_dst)
 
 
@@ -132,12 +117,6 @@ def _message_changes(
     changed = row >= 0
     change[changed] += new[changed] * (rows[row[changed]] - base[changed])
     return change
-
-
-def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor) -> Tensor:
-    """See `Backend.message_change`."""
-    _, source, row, scale = sources
-    return _message_changes(edges, source, row, scale, y, rows).double().abs().flatten(1).sum(1)
 
 
 def propagate(
@@ -202,17 +181,14 @@ def _resum(
     indptr, sender, edge = edges.by_target
     owner, position, _ = expanded(indptr, node)
     key = owner_of(sources[0]) * n + reach.source
-    order = key.argsort()
-    at, there = find(key[order], edit[owner] * n + sender[position])
-    at = order[at] if len(order) else at
+    at, there = find_unsorted(key, edit[owner] * n + sender[position])
     stays = ~there
     stays[there] = reach.row[at[there]] != -2
     stays &= ~is_removed_edge(delta, edit[owner], position)
     owner, position = owner[stays], position[stays]
     source = sender[position]
     owner, source, come = with_added(delta, edit, node, n, owner, source)
-    at, there = find(key[order], edit[owner] * n + source)
-    at = order[at] if len(order) else at
+    at, there = find_unsorted(key, edit[owner] * n + source)
     weight, row = edges.norm_src[source], torch.full_like(source, -1)
     weight[there], row[there] = reach.scale[at[there]], reach.row[at[there]]
     if edges.weight is not None:
@@ -254,19 +230,10 @@ def with_added(
     come = delta.place < 0
     if not bool(come.any()):
         return owner, source, delta.weight[:0]
-    keys, order = (edit * n + node).sort()
     wanted = owner_of(delta.ptr)[come] * n + delta.target[come]
-    at, there = find(keys, wanted)
-    owner = torch.cat([owner, order[at[there]]])
+    at, there = find_unsorted(edit * n + node, wanted)
+    owner = torch.cat([owner, at[there]])
     return owner, torch.cat([source, delta.source[come][there]]), delta.weight[come][there]
-
-
-def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
-    """See `Backend.union`."""
-    keys = torch.cat([a.edit * num_nodes + a.node, b.edit * num_nodes + b.node])
-    distinct, inverse = keys.unique(return_inverse=True)
-    ptr = _ptr(distinct // num_nodes, len(a.ptr) - 1)
-    return ptr, distinct % num_nodes, inverse[: len(a)], inverse[len(a) :]
 
 
 def attend(
@@ -360,10 +327,14 @@ def weigh(
     return total / share.unsqueeze(-1), peak, share
 
 
-def touched_pairs(
-    incident: tuple[Tensor, Tensor], pairs: Tensor, edits: EditBatch, changed: ChangedRows
-) -> tuple[Tensor, ...]:
-    """See `Backend.touched_pairs`."""
+def pair_dots(
+    incident: tuple[Tensor, Tensor],
+    pairs: Tensor,
+    edits: EditBatch,
+    changed: ChangedRows,
+    z: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See `Backend.pair_dots`."""
     indptr, edge = incident
     n, count = len(indptr) - 1, pairs.size(1)
     owner, position, _ = expanded(indptr, changed.node)
@@ -372,17 +343,10 @@ def touched_pairs(
     ends = edit * n + pairs[:, pair]
     stays = ~torch.isin(ends, owner_of(edits.ptr) * n + edits.node).any(dim=0)
     edit, pair, ends = edit[stays], pair[stays], ends[:, stays]
-    own = changed.edit * n + changed.node
-    order = own.argsort()
-    at, there = find(own[order], ends)
-    where = torch.where(there, order[at] if len(order) else at, torch.full_like(at, -1))
-    return _ptr(edit, len(edits)), pair, where
-
-
-def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
-    """See `Backend.dots`."""
-    first, second = (pick(pairs[i, pair], ends[i], z, rows) for i in (0, 1))
-    return (first * second).sum(dim=-1)
+    at, there = find_unsorted(changed.edit * n + changed.node, ends)
+    row = torch.where(there, at, torch.full_like(at, -1))
+    first, second = (pick(pairs[i, pair], row[i], z, changed.rows) for i in (0, 1))
+    return ptr_of(edit, len(edits)), pair, (first * second).sum(dim=-1)
 
 
 def pick(node: Tensor, row: Tensor, base: Tensor, rows: Tensor) -> Tensor:
