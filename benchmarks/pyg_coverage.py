@@ -372,7 +372,7 @@ def page(rows: list[Row]) -> str:
         "computed again for every removal |",
         f"| {KINDS['falls back']} | {counts['falls back']} | one full pass per removal, with a warning that "
         "gives the reason |",
-        f"| {KINDS['left out']} | {counts['left out']} | not a layer for nodes, or its packages are missing |",
+        f"| {KINDS['left out']} | {counts['left out']} | not a layer for nodes, or packages are missing |",
         "",
         "*Changes* says whose predictions a removal can change: of no node, of nearby nodes or of all.",
         "[The exact engine](exact.md) explains the words.",

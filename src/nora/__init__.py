@@ -1,4 +1,4 @@
-"""NORA: without this node, how would all other predictions change?
+"""NORA: without this node, how would every other prediction change?
 
     import nora
 
