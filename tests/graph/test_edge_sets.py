@@ -14,7 +14,7 @@ from nora.graph.edge_sets import graph_edges
 from nora.graph.edits import Edits
 from nora.graph.removal import isolate_nodes, remove_nodes
 from nora.graph.samples import disjoint_pieces
-from nora.model.checks import relabelled
+from nora.model.by_id import relabelled
 
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 2]])
 FOLLOWS = torch.tensor([[4, 0, 1], [0, 4, 3]])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nora.graph.edge_sets import graph_edges, node_counts, with_plain_edges
 from nora.model.preserve import clear
-from nora.model.reading import Reading, Source, Unwatched, Use, owner_of, tensors_in
+from nora.model.reading import REMEDY, Reading, Source, Unwatched, Use, owner_of, tensors_in
 
 if TYPE_CHECKING:
     from nora.model.problem import Problem
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 MOST_DENSE, FEWEST_EDGES = 20_000, 4
 # Which share of a tensor's pairs must be edges of the graph for it to hold them.
 MOST_OF_THEM = 0.9
-REMEDY = (
-    "Keep them in data and read them from there, e.g. "
-    "forward=lambda model, data: model(data.x, data.edge_index)"
-)
-
-
 def watched(problem: Problem) -> tuple[Any, Reading]:
     """The model's output on `G`, and what the pass has read."""
     made: list[Reading] = []

@@ -25,7 +25,7 @@ from nora.model.calling import (
     decoder_modules,
     hetero_decoder,
 )
-from nora.model.checks import MISFIT, told
+from nora.model.misfit import MISFIT, told
 from nora.model.hetero import (
     HeteroForward,
     check_edges,

@@ -31,7 +31,7 @@ from nora.graph.node_index import Graph, Nodes
 from nora.graph.removal import kept
 from nora.model import Problem, Transform
 from nora.model.calling import Forward
-from nora.model.checks import MISFIT
+from nora.model.misfit import MISFIT
 from nora.model.edited import predict_after
 from nora.model.measuring import items_of
 from nora.model.task import Task
