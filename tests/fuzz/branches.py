@@ -15,6 +15,7 @@ from fractions import Fraction as Ratio
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -227,7 +228,7 @@ SIZES: dict[str, Callable[[Tensor], Any]] = {
     "a counted mask": lambda part: int((part[0] >= 0).sum()) > 4,
     "a sum": lambda part: (part[0] >= 0).sum().item() > 4,
     "bits": lambda part: part.size(1).bit_length() > 2 or part.size(1) & 4,
-    "text by percent": lambda part: len("%*d" % (part.size(1) + 1, 1)) > 4,
+    "text by percent": lambda part: len("%s" % (10 ** part.size(1),)) > 5,  # noqa: UP031
     "divmod": lambda part: divmod(part.size(1), 3)[0] > 1 or divmod(9.5, 1 + part.size(1))[0] > 3,
     "decimal": lambda part: Decimal(part.size(1)) > 4,
     "a ratio": lambda part: Ratio(part.size(1), 3) > 1,
@@ -247,7 +248,7 @@ SIZES: dict[str, Callable[[Tensor], Any]] = {
     "a truth value": lambda part: bool(part.size(1) // 5),
     "not a size": lambda part: not part.size(1) // 5,
     "a chosen number": lambda part: (4, part.size(1))[part.size(1) > 4] > 4,
-    "attributes by name": lambda part: getattr(part, "shape")[-1] * 0.5 > 2,
+    "attributes by name": lambda part: part.shape[-1] * 0.5 > 2,
     "equal shapes": lambda part: part.shape == (2, 5) or part.shape < (2, 4),
     "a script": lambda part: _scripted(part.size(1)) > 2,
     "a scripted branch": lambda part: _scripted_branch(part) > 0,
@@ -300,6 +301,47 @@ BRANCHES = {
 }  # fmt: skip
 
 
+def _looped(keeps: Keeps, x: Tensor, *_: Any) -> Tensor:
+    h = keeps.lin(x)
+    out = h.clone()
+    for source, target in keeps.pairs:
+        out[target] = out[target] + h[source]
+    return out
+
+
+def _neighbours(keeps: Keeps, x: Tensor, *_: Any) -> Tensor:
+    h = keeps.lin(x)
+    around = [[s for s, t in keeps.pairs if t == node] for node in range(len(x))]
+    return torch.stack([h[near].sum(0) if near else h[i] for i, near in enumerate(around)])
+
+
+# Edges that are no tensors before the pass, or parameters.
+ELSEWHERE: dict[str, Callable[..., Tensor]] = {
+    "a list of pairs": lambda m, x, *_: m.conv(x, torch.tensor(m.pairs).t()),
+    "a list beside the edges": lambda m, x, edges, _: (
+        m.conv(x, edges) + 0.2 * m.conv(x, torch.tensor(m.pairs).t())
+    ),
+    "a few pairs in the code": lambda m, x, edges, _: m.conv(
+        x, torch.cat([edges, torch.tensor([[0, 1], [3, 4]])], dim=1)
+    ),
+    "an array of NumPy": lambda m, x, *_: m.conv(x, torch.from_numpy(np.array(m.pairs).T.copy())),
+    "SciPy in forward": lambda m, x, *_: m.lin(torch.from_numpy(m.scipy @ x.numpy())),
+    "a frozen parameter": lambda m, x, edges, _: m.frozen @ m.lin(x) + m.conv(x, edges),
+    "a normalised parameter": lambda m, x, edges, _: (
+        (m.frozen / m.frozen.sum(1, keepdim=True).clamp(min=1)) @ m.lin(x) + m.conv(x, edges)
+    ),
+    "a loop over pairs": _looped,
+    "lists of neighbours": _neighbours,
+    "degrees of a global": lambda m, x, edges, _: (
+        m.conv(x, edges) / m.kept["held"].sqrt().unsqueeze(1)
+    ),
+    "anchors": lambda m, x, edges, _: m.conv(x, edges) + m.lin(x[[0, 2, 3]].mean(dim=0)),
+    "a list in data, by neighbour": lambda m, x, edges, data: m.conv(
+        x, torch.tensor([[s, i] for i, near in data.around.items() for s in near]).t()
+    ),
+}
+
+
 class Keeps(nn.Module):
     """A model that holds structure of its own."""
 
@@ -313,6 +355,12 @@ class Keeps(nn.Module):
         dense[target, source] = 1.0
         self.register_buffer("adjacency", dense)
         self.matrix = self.adjacency.to_sparse_coo()
+        self.pairs = data.edge_index.t().tolist()
+        self.scipy = scipy.sparse.csr_matrix(dense.numpy())
+        if "parameter" in how:
+            self.frozen = nn.Parameter(dense.clone(), requires_grad=False)
+        if "degrees" in how:
+            self.kept["held"] = torch.bincount(target, minlength=n).clamp(min=1).double()
 
     def forward(self, data: Data) -> Tensor:
         x, edges = data.x, data.edge_index
@@ -326,6 +374,8 @@ class Keeps(nn.Module):
             return self.conv(x, edges) + self.conv(x, data.follows)
         if self.how == "an odd name in a list":
             return self.conv(x, edges) + self.conv(x, data.sets[0])
+        if self.how in ELSEWHERE:
+            return ELSEWHERE[self.how](self, x, edges, data)
         if self.how == "a cached adjacency":
             if self.cache is None:
                 ones = torch.ones(edges.size(1), dtype=x.dtype)
@@ -345,6 +395,7 @@ KEEPS = {
     "a sparse adjacency": False,
     "an odd name": False,
     "an odd name in a list": False,
+    **dict.fromkeys(ELSEWHERE, False),
     "a cached adjacency": True,
     "a cached degree": True,
 }
@@ -356,4 +407,7 @@ def with_odd_names(data: Data) -> Data:
     new = data.clone()
     new.follows = data.edge_index.flip(0).clone()
     new.sets = [data.edge_index.flip(1).clone()]
+    new.around = {node: [] for node in range(data.num_nodes)}
+    for source, target in data.edge_index.t().tolist():
+        new.around[target].append(source)
     return new

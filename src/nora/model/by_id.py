@@ -1,9 +1,9 @@
 """Whether a model knows nodes by their ids: it has weights by node id, or edges that are not in the graph.
 
-When the nodes are numbered otherwise, predictions move along with them. Where they do not, either the model has
+When the nodes are numbered otherwise, predictions move along with them. Where they do not, the model may have
 rows of its own for the nodes (an embedding): then predictions move along if these rows are moved too. Or it
-knows nodes by numbers in lists, constants or loops. Of a node that has lost all its edges no other node may hear.
-If others do, the model has edges of its own, and is refused.
+knows nodes by numbers in lists, constants or loops. If nodes then depend on each other in a graph without any
+edges, the model has edges of its own, and is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nora.model.tasks.link_prediction import LinkPrediction
 if TYPE_CHECKING:
     from nora.model.problem import Problem
 
-# Halves of the nodes whose features are changed, to see who hears of it.
+# Halves of the nodes whose features are changed, to see which predictions change.
 HALVES = 3
 
 
@@ -57,9 +57,9 @@ def by_id(problem: Problem, reading: Reading) -> str:
             where = " and ".join(dict.fromkeys(str(line) for line in reading.numbers[:3]))
             if _without_edges(problem, isolate_nodes(problem.data, _all_nodes(problem))):
                 raise ValueError(
-                    "the model reads edges that are not in data: where no edge is left, nodes still hear "
-                    f"of each other, and node ids or a matrix of nodes come from elsewhere at {where}. A "
-                    f"removal would leave them as they are. {REMEDY}"
+                    "the model reads edges that are not in data: without any edge in data, nodes still "
+                    "depend on each other, and node ids or a matrix of nodes come from elsewhere, at "
+                    f"{where}. A removal would leave them as they are. {REMEDY}"
                 )
             return f"knows nodes by their numbers, from outside of the graph's tensors at {where}"
     node = _harmless(problem)
@@ -201,7 +201,7 @@ def _all_nodes(problem: Problem) -> Tensor:
 
 
 def _in_order(problem: Problem) -> bool:
-    """Whether nodes without edges hear of each other by their order alone (`roll`, `cumsum`).
+    """Whether nodes without edges depend on each other by their order alone (`roll`, `cumsum`).
 
     A second copy of the graph is beyond all ids that a model may know, and there they do so too.
     """
@@ -214,7 +214,7 @@ def _in_order(problem: Problem) -> bool:
 
 
 def _without_edges(problem: Problem, bare: Any, nodes: slice = slice(None)) -> bool:
-    """Whether nodes hear of others in a graph without edges: some features change, rows of others do.
+    """Whether nodes depend on others in a graph without edges: some features change, rows of others do.
 
     Args:
         problem: The question.
@@ -241,9 +241,7 @@ def _without_edges(problem: Problem, bare: Any, nodes: slice = slice(None)) -> b
     return False
 
 
-def _otherwise(
-    data: Data | HeteroData, some: Tensor, dice: torch.Generator
-) -> Data | HeteroData:
+def _otherwise(data: Data | HeteroData, some: Tensor, dice: torch.Generator) -> Data | HeteroData:
     """The graph with other features at some nodes `[N]`."""
     new, passed = copy.copy(data), 0
     for kind, count in node_counts(data).items():
@@ -301,5 +299,3 @@ def follows(problem: Problem, given: Data | HeteroData | None = None) -> bool:
     if problem.output().dtype == torch.double:
         rounding = 1e-6
     return bool((found - expected).abs().max() <= rounding * expected.abs().max())
-
-

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.parameter import UninitializedParameter
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Data
 from torch_geometric.data.storage import N_KEYS
 
-from nora.graph.edge_sets import Kind, Rewriting, node_counts, rewrite
-from nora.graph.removal import isolate_nodes, kept
+from nora.graph.removal import isolate_nodes
 from nora.model.by_id import by_id
 from nora.model.foreign import check_structure, clear_caches, clear_misfits, watched
 from nora.model.hetero import HeteroForward
 from nora.model.misfit import MISFIT, advice, told
 from nora.model.precomputed import precomputed
-from nora.model.preserve import CheckedRemoval, Snapshot, another_random_state
+from nora.model.preserve import another_random_state
 from nora.model.reading import Reading
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.stacklevel import warn

@@ -25,7 +25,6 @@ from nora.model.calling import (
     decoder_modules,
     hetero_decoder,
 )
-from nora.model.misfit import MISFIT, told
 from nora.model.hetero import (
     HeteroForward,
     check_edges,
@@ -37,6 +36,7 @@ from nora.model.hetero import (
     with_global_ids,
 )
 from nora.model.known_influences import Labels, label_tensor
+from nora.model.misfit import MISFIT, told
 from nora.model.preserve import CheckedRemoval, Passes, evaluating
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction, dot_product

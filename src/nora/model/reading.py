@@ -179,7 +179,9 @@ class Reading(TorchDispatchMode):
         return out
 
     def _may_number_nodes(self, tensor: Tensor) -> bool:
-        whole = not (tensor.is_floating_point() or tensor.is_complex()) and tensor.dtype != torch.bool
+        whole = (
+            not (tensor.is_floating_point() or tensor.is_complex()) and tensor.dtype != torch.bool
+        )
         if tensor.layout != torch.strided or (whole and tensor.dim() and tensor.numel()):
             return True
         return any(size in self._counts for size in tensor.shape)

@@ -68,7 +68,9 @@ def _guard(tensors: Bindings, one: Comparison) -> Guard | None:
         return None
     if one.operation == "hash" and not one.own:
         return None
-    return Guard("plain" if one.operation in ("hash", "given") else one.operation, operands, one.line)
+    return Guard(
+        "plain" if one.operation in ("hash", "given") else one.operation, operands, one.line
+    )
 
 
 def _expression(tensors: Bindings, given: Any) -> Any:

@@ -97,7 +97,8 @@ def align(traces: list[Trace]) -> AlignedProgram:
     main, *others = traces
     if main.caught:
         raise UnsupportedError(
-            f"the model catches an error of torch at {main.caught[0]}, which may not be raised after a removal"
+            f"the model catches an error of torch at {main.caught[0]}, which may not be raised on other "
+            "graphs"
         )
     for other in others:
         for mine, its in zip(main.ops, other.ops, strict=False):

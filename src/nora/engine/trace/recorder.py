@@ -374,7 +374,13 @@ def record(
         handles.append(module.register_forward_hook(after(name), with_kwargs=True, prepend=True))
     try:
         log = SizeLog(recorder.known_number, lambda: len(trace.ops))
-        with _ONE_AT_A_TIME, torch.no_grad(), plain_operations(), sizes_noted(log) as sized, recorder:
+        with (
+            _ONE_AT_A_TIME,
+            torch.no_grad(),
+            plain_operations(),
+            sizes_noted(log) as sized,
+            recorder,
+        ):
             out = run()
         trace.comparisons = log.found
         trace.caught = sized.raised

@@ -1,4 +1,4 @@
-"""Sizes that remember where they come from, so that what a model's Python does with them can be checked again.
+"""Sizes that remember where they come from, so that what a model does with them can be checked again.
 
 A trace is true for the sizes it saw. `if e.size(1) == 0: continue` leaves no operation behind, but another
 graph may take the other branch. While a pass is recorded, sizes of tensors are handed out as `Size`, which
@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch._functorch import vmap
 
 from nora.engine.trace.plain_ops import Rewritten
 from nora.engine.trace.trace import Comparison, Ref, TooLongError
@@ -74,7 +75,7 @@ class SizeLog:
             self.enter("values", Ref(number))
 
     def note(self, operation: str, *operands: Expression, depth: int = 2) -> None:
-        """Note what the code that many frames further out does with a size, once for each place on the trace."""
+        """Note what code so many frames further out does with a size, once for each place on the trace."""
         file = sys._getframe(depth).f_code.co_filename
         if self.open and not _is_ours(file):
             self.enter(operation, *operands, own=is_own_file(file))
@@ -148,13 +149,13 @@ class _Number:
 class Size(_Number, torch.SymInt):
     """A size, or whole-number arithmetic on sizes, with its expression."""
 
-    __class__ = property(lambda _: int)  # type: ignore[assignment]
+    __class__ = property(lambda _: int)
 
 
 class Fraction(_Number, torch.SymFloat):
     """Other arithmetic on sizes, with its expression."""
 
-    __class__ = property(lambda _: float)  # type: ignore[assignment]
+    __class__ = property(lambda _: float)
 
 
 _NUMBERS = (Size, Fraction)
@@ -342,11 +343,18 @@ def _measured(sized: Any, /) -> int:
 @contextmanager
 def sizes_noted(log: SizeLog) -> Iterator[Sized]:
     """What this thread does with sizes is noted in `log`; one thread at a time (see `record`)."""
-    outer, before = getattr(_here, "log", None), builtins.len
+    outer, before, batch = (
+        getattr(_here, "log", None),
+        builtins.len,
+        vmap._validate_and_get_batch_size,
+    )
     _here.log, builtins.len = log, _measured
+    vmap._validate_and_get_batch_size = lambda *given: plain(
+        batch(*given)
+    )  # asked for by C++ alone
     try:
         with Sized(log) as mode:
             yield mode
     finally:
         log.open = False
-        _here.log, builtins.len = outer, before
+        _here.log, builtins.len, vmap._validate_and_get_batch_size = outer, before, batch

@@ -83,8 +83,8 @@ class Comparison(NamedTuple):
     """Something that a model's Python asked of a size; see `size_log.py`.
 
     Attributes:
-        operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` where something read the number itself,
-            `hash` where it became text or a key, `given` where torch was given it (the second operand is its
+        operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` where something read the number,
+            `hash` where it became text or a key, `given` where torch took it (the second operand is its
             value), `values` where the values of a tensor were read.
         operands: Expressions: a number, `("size", Ref, axis)`, or `(operation, *expressions)`.
         at: How many operations were on the trace.
