@@ -47,21 +47,25 @@ def by_id(problem: Problem, reading: Reading) -> str:
     if problem.num_nodes < 2:
         return ""
     held = _held_rows(problem)
-    if (held or reading.numbers) and not follows(problem):
+    elsewhere = reading.numbers + reading.rows
+    if (held or elsewhere) and not follows(problem):
         if held and _follow_with(problem, held):
             return (
                 "has weights by node id (it predicts otherwise when the nodes are numbered "
                 "otherwise)"
             )
-        if reading.numbers and not _in_order(problem):
-            where = " and ".join(dict.fromkeys(str(line) for line in reading.numbers[:3]))
+        if elsewhere and not _in_order(problem):
+            where = " and ".join(dict.fromkeys(str(line) for line in elsewhere[:3]))
             if _without_edges(problem, isolate_nodes(problem.data, _all_nodes(problem))):
                 raise ValueError(
                     "the model reads edges that are not in data: without any edge in data, nodes still "
                     "depend on each other, and node ids or a matrix of nodes come from elsewhere, at "
                     f"{where}. A removal would leave them as they are. {REMEDY}"
                 )
-            return f"knows nodes by their numbers, from outside of the graph's tensors at {where}"
+            if reading.numbers:
+                return (
+                    f"knows nodes by their numbers, from outside of the graph's tensors at {where}"
+                )
     node = _harmless(problem)
     if node is None:
         return ""

@@ -77,14 +77,14 @@ def _found(store: Any, name: str, value: Tensor, structure: Structure | None) ->
         return None
     found = structure.among(value.cpu())
     others = {
-        other: its.cpu()
+        other: its.cpu().double()
         for other, its in store.items()
-        if other != name and isinstance(its, Tensor) and its.is_floating_point()
+        if other not in (name, "y") and isinstance(its, Tensor) and its.is_floating_point()
         and its.shape == value.shape
     }  # fmt: skip
     if found is None and value.dim() == 2 and value.is_floating_point():
         for other, its in others.items():
-            hops = structure.hops(value.cpu(), its)
+            hops = structure.hops(value.cpu().double(), its)
             if hops:
                 return (
                     f"holds propagated features, as SIGN's do: those of {other}, {hops} times",

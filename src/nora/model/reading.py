@@ -90,7 +90,8 @@ class Reading(TorchDispatchMode):
     Attributes:
         sources: Every tensor from before the pass that was read, but parameters.
         uses: Where sources were used as node ids.
-        numbers: Where the pass met what may hold node ids or a matrix of nodes, and is not in the graph.
+        numbers: Where the pass met what may be node ids from elsewhere, in a tensor or in the code.
+        rows: Where it met another tensor from outside of the graph with rows or pairs of nodes.
     """
 
     def __init__(self, data: Data | HeteroData, model: nn.Module) -> None:
@@ -98,6 +99,7 @@ class Reading(TorchDispatchMode):
         self.sources: list[Source] = []
         self.uses: list[Use] = []
         self.numbers: list[Line] = []
+        self.rows: list[Line] = []
         # With several types, sizes of small ones say little: other things are as many.
         fewest = 1 if isinstance(data, Data) else SMALL
         self._counts = {count for count in node_counts(data).values() if count > fewest}
@@ -132,8 +134,8 @@ class Reading(TorchDispatchMode):
         bit = 1 << len(self.sources)
         self.sources.append(source)
         self._known[source.tensor] = (bit, bit)
-        if source.line is not None and self._may_number_nodes(source.tensor):
-            self.numbers.append(source.line)
+        if source.line is not None:
+            self._note_foreign(source.tensor, source.line)
         if source.tensor.layout == torch.strided and source.tensor.numel():
             self._storages.setdefault(source.tensor.untyped_storage()._cdata, bit)
         return bit, bit
@@ -178,17 +180,19 @@ class Reading(TorchDispatchMode):
                 self._known[leaf] = (made | self._known.get(leaf, (0, 0))[0], same)
         return out
 
-    def _may_number_nodes(self, tensor: Tensor) -> bool:
+    def _note_foreign(self, tensor: Tensor, line: Line) -> None:
+        """Note a tensor from elsewhere that may hold node ids, or rows or pairs of nodes."""
         whole = (
             not (tensor.is_floating_point() or tensor.is_complex()) and tensor.dtype != torch.bool
         )
-        if tensor.layout != torch.strided or (whole and tensor.dim() and tensor.numel()):
-            return True
-        return any(size in self._counts for size in tensor.shape)
+        if whole and tensor.dim() and tensor.layout == torch.strided and tensor.numel():
+            self.numbers.append(line)
+        elif tensor.layout != torch.strided or any(n in self._counts for n in tensor.shape):
+            self.rows.append(line)
 
     def _picks_by_number(self, tensor: Tensor, dim: int = 0, *numbers: int | None) -> None:
         """Note where rows of nodes are picked by numbers in the code."""
-        count = tensor.size(dim) if tensor.dim() else 0
+        count = tensor.size(0) if tensor.dim() and not dim % tensor.dim() else 0
         all_of_them = len(numbers) > 1 and not numbers[0] and (numbers[1] or count) >= count
         if count in self._counts and not all_of_them and self._of(tensor)[0] & self._graph:
             self.numbers.append(current_line())
