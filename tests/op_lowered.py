@@ -192,7 +192,7 @@ def _by_program(model: Applied, data: Data) -> list[Rows]:
     broken = engine.program.guards.broken(removals)  # these would be full passes
     if bool(broken[1:].all()):
         raise UnsupportedError("every edit needs a full pass")
-    base, found = engine.program.output.whole(), []
+    base, found = engine.program.output.base_rows(), []
     changed = _run(engine, removals)
     for at, group in enumerate(groups):
         if not bool(broken[at]):
@@ -213,7 +213,7 @@ def _edited_features(engine: Engine, model: Applied, data: Data) -> list[Rows]:
         raise NotApplicableError(str(error)) from error
     batch = EditBatch.of(features={None: (torch.tensor([1]), edited.x[1:2])})
     changed = _run(engine, batch)
-    return [Rows(_after(engine.program.output.whole(), changed, 0), truth)]
+    return [Rows(_after(engine.program.output.base_rows(), changed, 0), truth)]
 
 
 def _run(engine: Engine, removals: EditBatch) -> ChangedRows:

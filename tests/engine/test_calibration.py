@@ -151,8 +151,8 @@ def engine_of(model: nn.Module, data: Data) -> Engine:
 def test_rows_that_meet_others_after_a_draw_are_not_the_last_ones() -> None:
     """GIN adds a node's own row to a drawn sum: as the last draw it lost most of a hub's influence."""
     engine = engine_of(Network("gin"), star_like())
-    assert len(engine.worth.rows) == 3
-    assert not engine.worth.last
+    assert len(engine.importance.rows) == 3
+    assert not engine.importance.last
     removals = EditBatch.remove_nodes(torch.arange(3))
     found = engine.with_tolerance(0.2).influences(removals)
     torch.testing.assert_close(found, engine.influences(removals), rtol=0.2, atol=0)
@@ -179,10 +179,10 @@ def test_no_estimate_is_many_standard_errors_off(kind: str) -> None:
 def test_the_slope_of_attention_by_the_targets_scores_is_its_derivative() -> None:
     data = Data(x=torch.randn(300, 6).double(), edge_index=barabasi(300, 6))
     engine = engine_of(Network("gat"), data)
-    step = next(one for one in engine.program.ops if one in engine.worth.rows)
+    step = next(one for one in engine.program.ops if one in engine.importance.rows)
     place, slope = step._slopes  # type: ignore[attr-defined]
     assert int((place >= 0).sum()) > 3
-    y, near, far = (value.whole() for value in step.inputs)
-    moved = step.whole(y, near, far + 1e-6) - step.whole(y, near, far - 1e-6)
+    y, near, far = (value.base_rows() for value in step.inputs)
+    moved = step.compute(y, near, far + 1e-6) - step.compute(y, near, far - 1e-6)
     hub = place >= 0
     torch.testing.assert_close(moved[hub] / 2e-6, slope[place[hub]], rtol=1e-4, atol=1e-6)

@@ -9,7 +9,7 @@ from torch import Tensor
 from graphs import barabasi
 from nora.engine.estimate.sampling import BITS
 from nora.engine.exec.kernels import compiled, vectorised
-from nora.engine.ir.changed_rows import Arriving, ChangedRows
+from nora.engine.ir.changed_rows import ChangedRows, SamplingBounds
 from nora.engine.ir.edges import Edges
 from nora.graph.edit_batch import EditBatch
 
@@ -33,11 +33,11 @@ def test_an_infinite_sum_matters_where_its_factor_changes(backend: str, turned: 
         size = torch.linspace(0.1, 3, len(reach.source)).double()
         certain = torch.zeros(len(reach.node), dtype=torch.bool)
         ones = torch.ones(300).double()
-        arrives = Arriving(None, size, size[:0], mass, ones, certain, torch.inf, size[:0])
-        return loops.draw(edges, reach, arrives, 0.2, torch.tensor([12345]), BITS)[1]
+        arrives = SamplingBounds(None, size, size[:0], mass, ones, certain, torch.inf, size[:0])
+        return loops.sample(edges, reach, arrives, 0.2, torch.tensor([12345]), BITS)[1]
 
     reach = loops.expand(edges, removals, sources, none, delta)
-    some = reach.node[(reach.left != edges.left[reach.node]) == turned]
+    some = reach.node[(reach.norm_dst != edges.norm_dst[reach.node]) == turned]
     ones = torch.ones(300).double()
     finite, infinite = chances(ones), chances(ones.index_fill(0, some[:1], torch.inf))
     assert 0 < len(finite) < len(reach.node)
@@ -63,8 +63,8 @@ def test_a_row_that_decides_is_computed_for_certain(backend: str) -> None:
         reach = loops.expand(edges, removals, sources, none, delta)
         size = torch.where(reach.source == 0, 1e-4, 1.0).double()
         certain = torch.zeros(len(reach.node), dtype=torch.bool)
-        arrives = Arriving(None, size, size[:0], 0 * ones, ones, certain, torch.inf, size[:0])
-        found, chance, _ = loops.draw(edges, reach, arrives, 0.3, torch.tensor([start]), BITS)
+        arrives = SamplingBounds(None, size, size[:0], 0 * ones, ones, certain, torch.inf, size[:0])
+        found, chance, _ = loops.sample(edges, reach, arrives, 0.3, torch.tensor([start]), BITS)
         assert int(chance[found.node == 0]) == 1 << BITS  # all but a fiftieth arrives there
         assert len(found.node) < 20
 
@@ -84,8 +84,8 @@ def test_importance_saturates_and_no_row_is_moved_too_far(backend: str) -> None:
         reach = loops.expand(edges, removals, sources, none, delta)
         size = torch.linspace(0.1, 3, len(reach.source)).double()
         certain = torch.zeros(len(reach.node), dtype=torch.bool)
-        arrives = Arriving(None, size, size[:0], ones, ones, certain, most, least * ones)
-        return loops.draw(edges, reach, arrives, 0.5, torch.tensor([12345]), BITS)[1]
+        arrives = SamplingBounds(None, size, size[:0], ones, ones, certain, most, least * ones)
+        return loops.sample(edges, reach, arrives, 0.5, torch.tensor([12345]), BITS)[1]
 
     plain, saturated = chances(torch.inf, 0.0), chances(0.01, 0.0)
     assert len(plain) < len(chances(torch.inf, 0.5))
@@ -104,14 +104,16 @@ def test_where_few_rows_are_reached_all_are_computed(backend: str) -> None:
     sources = loops.find_sources(edges, removals, changed, ties)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
     # One leaf matters much more than others: these need not be computed for the sum of all.
-    worth = torch.ones(51).double().index_fill(0, torch.tensor([1]), 1e5)
+    importance = torch.ones(51).double().index_fill(0, torch.tensor([1]), 1e5)
 
     def drawn(error: float) -> int:
         reach = loops.expand(edges, removals, sources, none, ties)
         size = torch.ones(len(reach.source)).double()
         certain = torch.zeros(len(reach.node), dtype=torch.bool)
-        arrives = Arriving(None, size, size[:0], 0 * worth, worth, certain, torch.inf, size[:0])
-        return len(loops.draw(edges, reach, arrives, error, torch.tensor([12345]), BITS)[1])
+        arrives = SamplingBounds(
+            None, size, size[:0], 0 * importance, importance, certain, torch.inf, size[:0]
+        )
+        return len(loops.sample(edges, reach, arrives, error, torch.tensor([12345]), BITS)[1])
 
     reached = len(loops.expand(edges, removals, sources, none, ties).node)
     assert drawn(0.9 / reached) == reached

@@ -94,7 +94,7 @@ def test_signs_that_turn_are_seen() -> None:
     with torch.no_grad():
         engine.program.run(Chunk(EditBatch.remove_nodes(torch.arange(40)), 40, vectorised), seen)
     changed = seen[relu.inputs[0]]
-    turned = (changed.rows > 0) != (relu.inputs[0].whole()[changed.node] > 0)
+    turned = (changed.rows > 0) != (relu.inputs[0].base_rows()[changed.node] > 0)
     assert int(turned.any(dim=1).sum()) > 40
 
 

@@ -66,8 +66,8 @@ def prepared(model: nn.Module, data: Data, backend: str, task: Any = None) -> En
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gat"])
 def test_a_tiny_tolerance_computes_every_row(kind: str, backend: str) -> None:
     engine = prepared(Deep(kind), crowd(), backend)
-    assert len(engine.worth.rows) == 3
-    assert len(engine.worth.last) == 1
+    assert len(engine.importance.rows) == 3
+    assert len(engine.importance.last) == 1
     removals = EditBatch.remove_nodes(torch.arange(0, 300, 7))
     found = engine.with_tolerance(1e-9).influences(removals)
     torch.testing.assert_close(found, engine.influences(removals), rtol=1e-9, atol=1e-12)
@@ -83,7 +83,7 @@ def test_changes_of_a_linear_model_are_right_on_average(backend: str) -> None:
     def change(changed: Any) -> Tensor:
         rows = torch.zeros(3, 80, 4, dtype=torch.double)
         changed = folded(changed, engine.program.output)
-        rows[changed.removal, changed.node] = changed.rows - engine.before[changed.node]
+        rows[changed.edit, changed.node] = changed.rows - engine.before[changed.node]
         return rows
 
     truth = change(engine.changed_output(removals))
@@ -164,8 +164,8 @@ def test_links_are_estimated_by_inner_rows_alone() -> None:
     data = crowd()
     pairs = torch.randint(0, 300, (2, 500), generator=torch.Generator().manual_seed(0))
     engine = prepared(Deep("gcn"), data, "compiled", nora.LinkPrediction(pairs))
-    assert len(engine.worth.rows) == 2
-    assert not engine.worth.last
+    assert len(engine.importance.rows) == 2
+    assert not engine.importance.last
     removals = EditBatch.remove_nodes(torch.arange(0, 300, 7))
     truth = engine.influences(removals)
     found = engine.with_tolerance(1e-9).influences(removals)

@@ -32,24 +32,24 @@ class Heard(Op):
     def hops(self):
         return [(self.edge_index[0], self.edge_index[1])]
 
-    def whole(self, x):
+    def compute(self, x):
         source, target = self.edge_index
         return torch.zeros_like(x).index_add(0, target, x[source])
 
     def changed(self, chunk, inputs):
-        (given,), base = inputs, self.inputs[0].whole()
+        (given,), base = inputs, self.inputs[0].base_rows()
         nodes, rows, ptr = [], [], [0]
-        for at in range(len(chunk.removals)):
+        for at in range(len(chunk.edits)):
             x = base.clone()
             span = slice(int(given.ptr[at]), int(given.ptr[at + 1]))
             if span.stop > span.start:
                 x[given.node[span]] = given.rows[span]
-            gone = chunk.removals.node[chunk.removals.ptr[at] : chunk.removals.ptr[at + 1]]
+            gone = chunk.edits.node[chunk.edits.ptr[at] : chunk.edits.ptr[at + 1]]
             x[gone] = 0
             left = torch.ones(len(x), dtype=torch.bool)
             left[gone] = False
             nodes.append(left.nonzero().flatten())
-            rows.append(self.whole(x)[left])
+            rows.append(self.compute(x)[left])
             ptr.append(ptr[-1] + len(nodes[-1]))
         return ChangedRows(torch.tensor(ptr), torch.cat(nodes), torch.cat(rows))
 
@@ -57,8 +57,8 @@ class Heard(Op):
 class Deaf(Heard):
     """The same, but without a derivative."""
 
-    def whole(self, x):
-        return torch.from_numpy(super().whole(x).numpy())
+    def compute(self, x):
+        return torch.from_numpy(super().compute(x).numpy())
 
 
 class HeardConv(pyg.MessagePassing):

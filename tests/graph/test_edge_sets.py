@@ -12,8 +12,7 @@ from torch_geometric.utils import to_torch_coo_tensor, to_torch_csr_tensor
 from hetero_graphs import library
 from nora.graph.edge_sets import graph_edges
 from nora.graph.edits import Edits
-from nora.graph.removal import isolate_nodes, remove_nodes
-from nora.graph.samples import disjoint_pieces
+from nora.graph.removal import disjoint_pieces, isolate_nodes, remove_nodes
 from nora.model.by_id import relabelled
 
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 2]])

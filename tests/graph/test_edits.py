@@ -142,9 +142,7 @@ def test_the_reverse_of_an_edge_is_another_one_unless_edits_say_that_it_is_not()
     turned = Edits(remove_edges=[(0, 1)]) + Edits(add_edges=[(1, 0)])
     assert edge_set(turned.apply(path).edge_index) == [[1, 0], [1, 2], [2, 1]]
     come, go = Edits(add_edges=[(1, 0)]), Edits(remove_edges=[(0, 1)])
-    with pytest.raises(
-        ValueError, match="adds the edge 1–0 and the other removes 0–1, which is the same"
-    ):
+    with pytest.raises(ValueError, match="adds the edge 1–0 and the other removes 0–1"):
         come + go
     directed = Edits(add_edges=[(1, 0)], undirected=False) + go
     assert edge_set(directed.apply(path).edge_index) == [[1, 0], [1, 2], [2, 1]]

@@ -117,7 +117,7 @@ def test_an_estimate_that_draws_comes_before_the_sketch(
 ) -> None:
     slow(monkeypatch, {0.0: 1000.0, **dict.fromkeys(module.TOLERANCES, 1.0)})
     monkeypatch.setattr(module.Pilot, "agreement", lambda *given: Agreement(0.7, 0.9, 0.2))
-    monkeypatch.setattr(module, "_draws", lambda engine: drawn)
+    monkeypatch.setattr(module, "_samples_rows", lambda engine: drawn)
     with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
         choice = auto(with_slow_forward(problem), Prepared(), budget=15)
     assert choice.method == ("exact" if drawn else "cauchy")

@@ -158,8 +158,8 @@ class TestAsking:
         [
             (("editor", 1), "no node type 'editor'. Did you mean 'author'? It has: author, paper"),
             (("author", 9), "node 9 is out of range: the type 'author' has 5 nodes (0 … 4)"),
-            (3, "say which node is meant, e.g. ('author', 17)"),
-            ([3, 4], "say which node is meant, e.g. ('author', 17)"),
+            (3, "name the type of each node, e.g. ('author', 17)"),
+            ([3, 4], "name the type of each node, e.g. ('author', 17)"),
         ],
     )
     def test_a_node_that_is_not_there_is_refused(self, asked: object, message: str) -> None:
@@ -178,7 +178,7 @@ class TestAsking:
 
     def test_pairs_outside_their_type_are_refused(self) -> None:
         task = nora.LinkPrediction(torch.tensor([[5], [1]]), node_types=("author", "paper"))
-        with pytest.raises(ValueError, match="pairs name node 5 of type 'author', which has 5"):
+        with pytest.raises(ValueError, match="pairs name node 5: type 'author' has 5"):
             nora.influence(network(), library(), "brute", task, progress=False)
 
     def test_targets_are_nodes_of_the_predicted_type(self) -> None:

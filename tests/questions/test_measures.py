@@ -322,7 +322,7 @@ def test_measures_that_do_not_fit_the_task_are_refused(data: Data) -> None:
     with pytest.raises(ValueError, match="data has no y"):
         nora.influence(model, data, measure="loss", progress=False)
     data.y = torch.full((8,), 3)
-    with pytest.raises(ValueError, match=r"data\.y names class 3, the model tells 3 classes apart"):
+    with pytest.raises(ValueError, match=r"data\.y names class 3, the model predicts 3 classes"):
         nora.influence(model, data, measure="loss", progress=False)
     data.y = torch.full((8,), -1)
     with pytest.raises(ValueError, match="no prediction that counts has a label"):

@@ -129,7 +129,7 @@ class TestClasses:
         data = double(bridge())
         task = NodeClassification(classes=[0, 3])
         for ask in (nora.influence, lambda *args, **kw: nora.what_if(*args, 0, **kw)):
-            with pytest.raises(ValueError, match=r"class 3: the model tells 3 classes apart \(0"):
+            with pytest.raises(ValueError, match=r"class 3: the model predicts 3 classes \(0"):
                 ask(network(), data, task=task)
 
     def test_checkpoints_of_other_classes_are_not_mixed(self, tmp_path: Path) -> None:

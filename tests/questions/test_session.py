@@ -11,6 +11,8 @@ from graphs import FEATURES, double, two_camps
 from hetero_graphs import library
 from hetero_graphs import network as hetero_network
 from networks import network
+from nora.model.versions import SAMPLED
+from nora.questions import staleness
 
 
 class Passes:
@@ -163,6 +165,62 @@ def test_what_has_changed_meanwhile_is_refused(
             model.scale.fill_(3)
     with pytest.raises(RuntimeError, match=r"changed since this session was made"):
         session.what_if(1)
+
+
+def test_an_unchanged_session_is_checked_without_reading_it(
+    model: torch.nn.Module, data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = nora.Session(model, data)
+    read = []
+    digest = staleness.content_digest
+    monkeypatch.setattr(
+        staleness,
+        "content_digest",
+        lambda *given, **named: read.append(1) or digest(*given, **named),
+    )
+    session.what_if(1)
+    session.influence("exact", nodes=[1], progress=False)
+    assert not read
+    with torch.no_grad():
+        data.x += 0  # another version of the same content
+    session.what_if(1)
+    assert read
+    read.clear()
+    nora.Session(model, data, check="all").what_if(1)
+    assert len(read) > 3
+
+
+def test_one_entry_of_a_large_tensor_written_past_torch_is_seen_by_reading_all(
+    model: torch.nn.Module,
+) -> None:
+    nodes = 2 * SAMPLED
+    edges = torch.stack([torch.arange(nodes), torch.arange(nodes).roll(1)])
+    data = Data(x=torch.randn(nodes, FEATURES).double(), edge_index=edges)
+    quick, whole = nora.Session(model, data), nora.Session(model, data, check="all")
+    data.x.numpy()[1, 0] += 1
+    assert not quick._stale.changed()  # what the guide says of it
+    with pytest.raises(RuntimeError, match="the graph has changed since"):
+        whole.what_if(1)
+    data.x.numpy()[:] += 1
+    with pytest.raises(RuntimeError, match="the graph has changed since"):
+        quick.what_if(1)
+
+
+def test_an_effect_makes_whole_tensors_only_when_they_are_read(
+    model: torch.nn.Module, data: Data
+) -> None:
+    session = nora.Session(model, data)
+    session.prepared.expect(10_000)
+    effect = session.what_if(1)
+    whole = session.what_if(1, method="brute")
+    assert effect.total == pytest.approx(whole.total, rel=1e-4)
+    assert effect.top(3)["node"].tolist() == whole.top(3)["node"].tolist()
+    assert effect.noticed == whole.noticed
+    assert effect.flips()["node"].tolist() == whole.flips()["node"].tolist()
+    assert not {"after", "counted"} & set(vars(effect))
+    assert torch.allclose(effect.after, whole.after, atol=1e-5, equal_nan=True)
+    assert torch.equal(effect.counted, whole.counted)
+    assert len(effect.to_frame()) == len(whole.to_frame())
 
 
 def test_a_model_that_cannot_be_followed_is_told_of_and_tried_once(data: Data) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 import nora
-from nora.outputs import sha256_of
+from nora.artefact import sha256_of
 
 TIES = "source,target\n" + "".join(
     f"n{a},n{(a * step + 1) % 20}\n" for a in range(20) for step in (3, 7, 11)

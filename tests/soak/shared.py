@@ -31,7 +31,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import nora
-from nora.outputs import sha256_of
+from nora.artefact import sha256_of
 from nora.questions import ray_cluster
 from nora.results import checkpoint
 from soak.child import HANGS_AFTER, Child, End, ended, forked

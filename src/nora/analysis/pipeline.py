@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import logging
 import warnings
@@ -25,6 +24,7 @@ from nora.analysis.repeats import First, repeated
 from nora.analysis.result import Analysis
 from nora.analysis.stages import Stages
 from nora.analysis.summary import model_notes, summarise_graph
+from nora.artefact import sha256_of
 from nora.datasets import Dataset
 from nora.ingest import Reading, read_graph
 from nora.ingest.reading import Source
@@ -122,7 +122,7 @@ def analyse(
         for effect in effects_of_each(session, scores.top(asking.top)["node"].tolist()):
             effects.append(effect)
             advance(1)
-    return Analysis(
+    found = Analysis(
         graph=graph,
         run=run,
         session=session,
@@ -146,9 +146,8 @@ def analyse(
         },
         inputs=inputs,
         seconds=log.stages.seconds,
-        memory=log.stages.memory,
-        computing=log.stages.computing,
     )
+    return found.with_subject(log.stages)
 
 
 class _Log:
@@ -206,7 +205,7 @@ def _foresee(
     many: int,
     log: _Log,
 ) -> None:
-    """Tell what training will take, where it is long; raise where that is too much."""
+    """Report what training will take, where it is long; raise where it is too much."""
     if chosen.reason:
         log.note(f"model {chosen.name}: {chosen.reason}")
     dataset = reading.dataset
@@ -358,9 +357,12 @@ def _identity(role: str, source: Source) -> dict[str, Any]:
     path = Path(source)
     if path.is_dir():
         return {"role": role, "folder": str(path)}
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"role": role, "file": str(path), "bytes": path.stat().st_size, "sha256": digest}
+    return {
+        "role": role,
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "sha256": sha256_of(path),
+    }
 
 
 def _task(reading: Reading, task: str | None) -> str:

@@ -11,7 +11,6 @@ each file are kept beside the files (`download.json`): every later use is compar
 
 from __future__ import annotations
 
-import hashlib
 import json
 import socket
 import sys
@@ -26,6 +25,7 @@ import pandas as pd
 import torch
 from torch_geometric.utils import to_undirected
 
+from nora.artefact import sha256_of
 from nora.datasets import (
     DATASETS,
     Dataset,
@@ -119,7 +119,7 @@ def _download(target: Path) -> None:
             about: dict[str, Any] = {
                 "url": URL,
                 "bytes": archive.stat().st_size,
-                "sha256": _sha256(archive),
+                "sha256": sha256_of(archive),
             }
             extract_zip(str(archive), str(temporary))
             archive.unlink()
@@ -128,7 +128,7 @@ def _download(target: Path) -> None:
             (temporary / "arxiv").rmdir()
             if missing := _missing(temporary):
                 raise FileNotFoundError(f"the archive lacks {', '.join(missing)}")
-            about["files"] = {file: _sha256(temporary / file) for file in FILES}
+            about["files"] = {file: sha256_of(temporary / file) for file in FILES}
             text = json.dumps(about, indent=2)
             (temporary / RECORD).write_text(text + "\n", encoding="utf-8")
     finally:
@@ -140,17 +140,12 @@ def _check_unchanged(folder: Path) -> None:
     if not (folder / RECORD).exists():
         return
     recorded = json.loads((folder / RECORD).read_text(encoding="utf-8"))["files"]
-    changed = [file for file in FILES if recorded.get(file) != _sha256(folder / file)]
+    changed = [file for file in FILES if recorded.get(file) != sha256_of(folder / file)]
     if changed:
         raise DatasetUnavailableError(
             f"{', '.join(changed)} in {folder} changed since the download; remove {folder}, and it is "
             "downloaded again"
         )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _column(path: Path) -> np.ndarray:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.engine import Engine
-from nora.engine.exec.added_edges import Arrivals
+from nora.engine.exec.added_edges import AddedRows
 from nora.engine.exec.edge_templates import CannotComeError
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import Value
@@ -55,10 +55,10 @@ def cannot_gain(program: Program, done: EditBatch) -> str:
     if any(value in said for value in _made_of(program.structure)):
         return "the model picks rows or edges by what is said of nodes or edges"
     try:
-        arrivals = Arrivals(program.templates, done.added_edges, len(done))
-        if arrivals.loops and not by_rules_alone(program):
+        added_rows = AddedRows(program.templates, done.added_edges, len(done))
+        if added_rows.loops and not by_rules_alone(program):
             return "a self-loop is added, which the model may leave out"
-        arrivals.check(program)
+        added_rows.check(program)
     except CannotComeError as reason:
         return str(reason)
     return ""
@@ -176,7 +176,7 @@ def _examples(
         yield alone if not done.added_edges or cannot_gain(engine.program, done) else done
     elif kind == "features":
         for node_type, value in engine.program.features.items():
-            x = value.whole().cpu()
+            x = value.base_rows().cpu()
             ids = torch.randint(len(x), (min(COMPARED, len(x)),), generator=generator).unique()
             from_ = torch.randint(len(x), (len(ids),), generator=generator)
             rows = x[from_] + x[ids] if x.is_floating_point() else x[from_]

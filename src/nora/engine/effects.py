@@ -14,10 +14,9 @@ from nora.engine.exec.tally import Tally
 from nora.engine.prepared import Prepared
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
-from nora.graph.removal import kept
 from nora.memory import parse_bytes
 from nora.model import Problem
-from nora.model.edited import After, predict_after
+from nora.model.edited import After, Changes, predict_after
 from nora.stacklevel import warn
 
 MEMORY = parse_bytes("2GB")
@@ -87,20 +86,22 @@ class Effects:
                 return Effects(problem, engine.before, engine)
         return Effects(problem, problem.predict())
 
+    def changes_of(self, done: EditBatch) -> Changes | After:
+        """What the one edit of a batch does; all predictions after it where that takes a full pass."""
+        here = done.to(self.before.device)
+        reason = ""
+        if self.engine is not None:
+            reason = why_not(self.engine, done) or self.engine.program.guards.why(here)
+            if not reason:
+                return self.engine.changes_of(here)
+        return replace(predict_after(self.problem, self.before, done), fallback=reason)
+
     def after_edits(self, done: EditBatch) -> After:
-        """Predictions after the one edit of a batch."""
-        told = "" if self.engine is None else why_not(self.engine, done)
-        if self.engine is None or told:
-            return replace(predict_after(self.problem, self.before, done), fallback=told)
-        device = self.before.device
-        told = self.engine.program.guards.why(done.to(device))
-        if told:
-            return replace(predict_after(self.problem, self.before, done), fallback=told)
-        after = self.engine.effect_of(done.to(device))
-        keep = kept(done.node.to(device), self.problem.num_nodes)
-        _, survivors = self.problem.task.survivors(keep)
-        after[~survivors] = float("nan")
-        return After(after, survivors)
+        """All predictions after the one edit of a batch."""
+        found = self.changes_of(done)
+        if isinstance(found, After):
+            return found
+        return After(found.predictions(self.before), found.survivors(len(self.before)))
 
     def moves(
         self, removals: EditBatch, memory: int = MEMORY, workers: int | None = None

@@ -14,17 +14,17 @@ import torch
 from torch import Tensor
 
 from nora.engine.compile import compile_model
-from nora.engine.estimate.sampling import Sampling, Worth, worth_of
+from nora.engine.estimate.sampling import Importance, Sampling, importance_of
 from nora.engine.exec.chunks import Chunks
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.exec.kernels.pages import copied
 from nora.engine.exec.kernels.protocol import Backend
-from nora.engine.exec.kernels.vectorised import owner_of
-from nora.engine.exec.predictions import changes, worth_of_predictions
+from nora.engine.exec.predictions import changes, importance_of_predictions
 from nora.engine.exec.tally import EXACTLY, Tally
 from nora.engine.ir.changed_rows import ChangedRows, merged
 from nora.engine.ir.edges import csr
 from nora.engine.ir.op import EVERYWHERE, Chunk
+from nora.engine.ir.pointers import owner_of
 from nora.engine.program import Program
 from nora.engine.store.ledger import Ledger
 from nora.engine.trace.inputs import decodes
@@ -34,9 +34,10 @@ from nora.graph.removal import kept
 from nora.machine import usable_cores
 from nora.model import Problem
 from nora.model.calling import decoder_modules
-from nora.model.edited import run_after
+from nora.model.edited import Changes, run_after
 from nora.model.task import item_change
 from nora.model.tasks.link_prediction import LinkPrediction
+from nora.sparse import expanded
 
 Answer = TypeVar("Answer")
 # Full passes are made one at a time: a user's code need not bear several threads.
@@ -117,23 +118,26 @@ class Engine:
         """
         other = Engine(self.problem, self.program, self.before, self.backend)
         if tolerance > 0:
-            other.sampling = Sampling(tolerance, seed, self.worth)
+            other.sampling = Sampling(tolerance, seed, self.importance)
         return self._sharing_cost(other)
 
     @cached_property
-    def worth(self) -> Worth:
+    def importance(self) -> Importance:
         """How much rows matter for the predictions that count: what draws go by."""
         task, n = self.problem.task, self.program.num_nodes
         per_node = not isinstance(task, LinkPrediction) and self.program.output.space.size == n
-        worth = worth_of_predictions(self.problem, self.before, n)
-        return worth_of(self.program.ops, self.program.output, worth, per_node)
+        importance = importance_of_predictions(self.problem, self.before, n)
+        return importance_of(self.program.ops, self.program.output, importance, per_node)
 
     def _sharing_cost(self, other: Engine) -> Engine:
-        """The other engine, with the costs that are known here: they are those of the program."""
-        if "cost" in self.__dict__:
-            other.__dict__["cost"] = self.cost
-        if "worth" in self.__dict__ and other.problem is self.problem:
-            other.__dict__["worth"] = self.worth
+        """The other engine, with what is known here and is the same there."""
+        mine, its = self.problem, other.problem
+        shared = {"cost": mine.task is its.task or not isinstance(its.task, LinkPrediction)}
+        shared["incident"] = mine.task is its.task
+        shared["importance"] = other.before is self.before and its.targets is mine.targets
+        for name, same in shared.items():
+            if same and name in self.__dict__:
+                other.__dict__[name] = self.__dict__[name]
         return other
 
     def changed_output(
@@ -144,9 +148,9 @@ class Engine:
         broken = self.program.guards.broken(removals)
         if bool(broken.any()):
             return self._partly_by_passes(removals, broken, tally, exactly)
-        draws = None if exactly or self.sampling is None else self.sampling.of(removals)
-        tally.sampled = None if draws is None else draws.sampled
-        chunk = Chunk(removals, self.program.num_nodes, self.backend, tally, draws=draws)
+        sampling = None if exactly or self.sampling is None else self.sampling.of(removals)
+        tally.sampled = None if sampling is None else sampling.sampled
+        chunk = Chunk(removals, self.program.num_nodes, self.backend, tally, sampling=sampling)
         with torch.no_grad():
             if len(removals.node) < self.program.num_nodes * len(removals):
                 changed = self.program.run(chunk)
@@ -189,9 +193,9 @@ class Engine:
         if decodes(self.problem):
             assert isinstance(self.problem.task, LinkPrediction)
             ends = self.problem.task.pairs[:, changed.node]
-        keep = ~torch.isin(ends + changed.removal * n, gone).any(dim=0)
+        keep = ~torch.isin(ends + changed.edit * n, gone).any(dim=0)
         ptr = torch.zeros_like(removals.ptr)
-        ptr[1:] = torch.bincount(changed.removal[keep], minlength=len(removals)).cumsum(0)
+        ptr[1:] = torch.bincount(changed.edit[keep], minlength=len(removals)).cumsum(0)
         weight = None if changed.weight is None else changed.weight[keep]
         return ChangedRows(ptr, changed.node[keep], changed.rows[keep], weight)
 
@@ -204,18 +208,16 @@ class Engine:
             empty = removals.node[:0]
             return empty, empty, self.before[:0]
         if not isinstance(task, LinkPrediction):
-            return changed.removal, changed.node, task.predict(changed.rows)
+            return changed.edit, changed.node, task.predict(changed.rows)
         if decodes(self.problem):
-            return changed.removal, changed.node, task.from_scores(changed.rows)
+            return changed.edit, changed.node, task.from_scores(changed.rows)
         if self.program.output.depth >= EVERYWHERE:
             return self._all_pairs(task, removals, changed, tally)
-        ptr, pair, ends = self.backend.touched_pairs(self.incident, task.pairs, removals, changed)
+        z = self.program.output.base_rows()
+        ptr, pair, dots = self.backend.pair_dots(self.incident, task.pairs, removals, changed, z)
         if tally is not None:
             tally.bytes += 6 * pair.nbytes
-        z = self.program.output.whole()
-        after = task.from_scores(self.backend.dots(pair, task.pairs, ends, z, changed.rows))
-        counts = ptr[1:] - ptr[:-1]
-        return torch.arange(len(counts), device=z.device).repeat_interleave(counts), pair, after
+        return owner_of(ptr), pair, task.from_scores(dots)
 
     def _all_pairs(
         self, task: LinkPrediction, removals: EditBatch, changed: ChangedRows, tally: Tally | None
@@ -224,7 +226,7 @@ class Engine:
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         for at in range(len(removals)):
             span = slice(int(changed.ptr[at]), int(changed.ptr[at + 1]))
-            z = self.program.output.whole().clone()
+            z = self.program.output.base_rows().clone()
             z[changed.node[span]] = changed.rows[span]
             gone = removals.node[int(removals.ptr[at]) : int(removals.ptr[at + 1])]
             _, alive = task.survivors(kept(gone, self.program.num_nodes))
@@ -263,7 +265,7 @@ class Engine:
                 removal, item, after = self.changed_items(removals, changed, tally)
                 change = item_change(self.before[item], after).double()
             else:
-                removal, item = changed.removal, changed.node
+                removal, item = changed.edit, changed.node
                 change = changes(self.backend, self.problem.task, self.before, changed).double()
             if self.problem.targets is not None:
                 # Not a product: what does not count may be no number.
@@ -281,12 +283,22 @@ class Engine:
 
     def effect_of(self, removals: EditBatch) -> Tensor:
         """Predictions after one edit, `[items, …]`; removed items keep theirs."""
+        changes = self.changes_of(removals)
+        result = copied(self.before)
+        result[changes.item] = changes.after
+        return result
+
+    def changes_of(self, removals: EditBatch) -> Changes:
+        """What one edit does to predictions; nothing of the size of the graph is made."""
         with torch.no_grad():
             changed = self.changed_output(removals, exactly=True)
             _, item, after = self.changed_items(removals, changed)
-        result = copied(self.before)
-        result[item] = after
-        return result
+            item, order = item.sort()
+        removed = removals.node
+        if isinstance(self.problem.task, LinkPrediction):
+            indptr, pair = self.incident
+            removed = pair[expanded(indptr, removed)[1]].unique()
+        return Changes(item, after[order], removed)
 
     @cached_property
     def cost(self) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nora.engine.exec.added_edges import Arrivals
+from nora.engine.exec.added_edges import AddedRows
 from nora.engine.exec.edge_templates import Templates
 from nora.engine.exec.executor import Executor
 from nora.engine.exec.kernels import pages
@@ -65,16 +65,18 @@ class Program:
 
     def run(self, chunk: Chunk, seen: dict[Value, ChangedRows] | None = None) -> ChangedRows:
         """Changed rows of the output for a chunk of edits; of every value in `seen`."""
-        batch = chunk.removals
+        batch = chunk.edits
         edited = bool(batch.features)
         rows = {
             self.features[kind]: ChangedRows(one.ptr, one.node, one.rows)
             for kind, one in batch.features.items()
         }
         if batch.added_edges:
-            arrivals = chunk.arrivals or Arrivals(self.templates, batch.added_edges, len(batch))
-            chunk = replace(chunk, arrivals=arrivals)
-            rows |= arrivals.seeds(self.ops)
+            added_rows = chunk.added_rows or AddedRows(
+                self.templates, batch.added_edges, len(batch)
+            )
+            chunk = replace(chunk, added_rows=added_rows)
+            rows |= added_rows.seeds(self.ops)
             edited = True
         return self.executor.run(chunk, rows, edited, seen)
 

@@ -1,6 +1,6 @@
 """A node's degree, with one meaning for methods, plots, tables and reports.
 
-A graph whose edges all go both ways is undirected: each pair of directions is one edge. In any other,
+A graph whose edges all have their reverse is undirected: each pair of directions is one edge. In any other,
 every direction is an edge of its own, and a node's degree is its edges in plus its edges out. Duplicate
 edges, also of several types, are one edge, and self-loops do not count. That is what NetworkX counts on
 the graph that `nora.to_networkx` gives, apart from self-loops, which add 2 there.
@@ -35,7 +35,7 @@ def degrees(data: Graph) -> Tensor:
 
 
 def is_directed(data: Graph) -> bool:
-    """Whether some edge goes one way only, or is of another type or weight on its way back."""
+    """Whether some edge has no reverse, or one of another type or weight."""
     source, target = global_edges(data).cpu().numpy()
     about = _edge_facts(data, len(source))
     if not about:  # one number for both ends: quicker to sort

@@ -1,12 +1,13 @@
 """The edges of a graph by their ends and by edge id, edge type after edge type.
 
-Users name an edge by its two nodes; the engine knows it by its *edge id*: its position among all columns of
+Users name an edge by its two nodes; the engine uses its *edge id*: its position among all columns of
 the graph's `edge_index`, the edge types one after the other. One name stands for several ids where an edge
 is there twice, and where the graph is undirected: such an edge is removed and added in both directions.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,10 +81,18 @@ class TypedEdges:
         same = self.edge_type is None or self.edge_type[0] == self.edge_type[2]
         return same and bool(self.holds(self.edges.cpu().flip(0)).all())
 
+    def is_reverse_of(self, other: TypedEdges) -> bool:
+        """Whether these are the other's edges in the other direction."""
+        return (
+            self.edges.size(1) == other.edges.size(1)
+            and bool(self.holds(other.edges.cpu().flip(0)).all())
+            and bool(other.holds(self.edges.cpu().flip(0)).all())
+        )
+
 
 @dataclass(frozen=True)
-class Ways:
-    """Which edges of a graph are one thing with their reverse.
+class Directions:
+    """Which edges of a graph are one undirected edge with their reverse.
 
     Attributes:
         paired: Edge types whose edges all have their reverse among them.
@@ -91,7 +100,7 @@ class Ways:
     """
 
     paired: frozenset[EdgeType]
-    mirrors: dict[EdgeType, EdgeType]
+    mirrors: Mapping[EdgeType, EdgeType]
 
 
 class EdgeLookup:
@@ -124,41 +133,29 @@ class EdgeLookup:
             self.types[edge_type] = TypedEdges(edge_type, edges, sizes, start)
             start += edges.size(1)
         self.total = start
-        self._ways: Ways | None = None
-
-    @property
-    def ways(self) -> Ways:
-        """Which edges are one thing with their reverse; see `keep`."""
-        paired = frozenset(one for one in self.types if self.paired(one))
-        return Ways(paired, self.mirrors)
-
-    def keep(self, ways: Ways) -> None:
-        """Take edges for one thing with their reverse where those of another graph are.
-
-        A graph that changes may come to have every edge's reverse, and is no undirected one for that.
-        """
-        self._ways = ways
-        self.__dict__["mirrors"] = ways.mirrors
 
     @cached_property
-    def mirrors(self) -> dict[EdgeType, EdgeType]:
-        """Edge types that hold the reverse of another's edges, as PyG's `ToUndirected` makes them."""
-        found: dict[EdgeType, EdgeType] = {}
+    def directions(self) -> Directions:
+        """Which edges are undirected. May be set: a graph that an edit makes symmetric stays directed."""
+        paired = frozenset(key for key, own in self.types.items() if own.undirected)
+        mirrors: dict[EdgeType, EdgeType] = {}
         for own in self.types:
-            if own is None:
-                continue
-            other = (own[2], f"rev_{own[1]}", own[0])
-            if other in self.types and self._mirrored(self.types[own], self.types[other]):
-                found[own], found[other] = other, own
-        return found
+            if own is not None:  # as PyG's `ToUndirected` makes them
+                other = (own[2], f"rev_{own[1]}", own[0])
+                if other in self.types and self.types[own].is_reverse_of(self.types[other]):
+                    mirrors[own], mirrors[other] = other, own
+        return Directions(paired, mirrors)
 
-    @staticmethod
-    def _mirrored(one: TypedEdges, other: TypedEdges) -> bool:
-        if one.edges.size(1) != other.edges.size(1):
-            return False
-        return bool(one.holds(other.edges.cpu().flip(0)).all()) and bool(
-            other.holds(one.edges.cpu().flip(0)).all()
+    def with_undirected(self, undirected: bool | None) -> EdgeLookup:
+        """The same edges, taken as undirected (or directed) whatever the graph is; None: as it is."""
+        if undirected is None:
+            return self
+        new = copy.copy(self)
+        same = frozenset(key for key in self.types if key is None or key[0] == key[2])
+        new.directions = (
+            Directions(same, self.directions.mirrors) if undirected else Directions(frozenset(), {})
         )
+        return new
 
     def edge_type(self, given: Any) -> EdgeType:
         """The edge type that is meant: the whole triple, or the name of its relation."""
@@ -200,31 +197,22 @@ class EdgeLookup:
     def check_ids(
         self, edge_type: EdgeType, edges: Tensor, more: Mapping[Any, int] | None = None
     ) -> None:
-        """Raise unless the ends of edges `[2, k]` are nodes; `more` counts those that come."""
+        """Raise unless the ends of edges `[2, k]` are nodes; `more` counts the added nodes."""
         sizes = self.types[edge_type].sizes
         for end, (ids, size) in enumerate(zip(edges, sizes, strict=True)):
             kind = None if edge_type is None else edge_type[2 * end]
             owner = "graph" if kind is None else f"type {kind!r}"
             node_ids(ids, size + (more or {}).get(kind, 0), "node", owner)
 
-    def paired(self, edge_type: EdgeType, said: bool | None = None) -> bool:
-        """Whether an edge of this type is one thing with its reverse; `said` decides where it is given."""
-        same = edge_type is None or edge_type[0] == edge_type[2]
-        if said is not None:
-            return same and said
-        if self._ways is not None:
-            return edge_type in self._ways.paired
-        return same and self.types[edge_type].undirected
+    def paired(self, edge_type: EdgeType) -> bool:
+        """Whether an edge of this type is one edge with its reverse."""
+        return edge_type in self.directions.paired
 
-    def mirror(self, edge_type: EdgeType, said: bool | None = None) -> EdgeType:
-        """The edge type that holds the reverse of this one's edges, if one does."""
-        return None if said is False else self.mirrors.get(edge_type)
-
-    def named(self, edges: Any, said: bool | None = None) -> dict[EdgeType, Tensor]:
+    def named(self, edges: Any) -> dict[EdgeType, Tensor]:
         """Edges of the graph as given, by type: sorted, distinct, `[2, k]`; undirected ones once.
 
         Raises:
-            ValueError: When one is not there.
+            ValueError: When the graph has no such edge.
         """
         found: dict[EdgeType, Tensor] = {}
         for edge_type, given in self.by_type(edges, "remove_edges").items():
@@ -236,7 +224,7 @@ class EdgeLookup:
             there = own.holds(pairs)
             if not bool(there.all()):
                 source, target = pairs[:, ~there][:, 0].tolist()
-                dash = "–" if self.paired(edge_type, said) else "→"
+                dash = "–" if self.paired(edge_type) else "→"
                 reverse = (
                     own.sizes[0] == own.sizes[1]
                     and max(source, target) < own.sizes[0]
@@ -245,14 +233,14 @@ class EdgeLookup:
                 hint = f" ({target}→{source} is): give source and target in this order" * reverse
                 where = "the graph" if edge_type is None else f"the edges {edge_type}"
                 raise ValueError(f"edge {source}{dash}{target} is not in {where}{hint}")
-            if self.paired(edge_type, said):
+            if self.paired(edge_type):
                 pairs = torch.stack([pairs.amin(dim=0), pairs.amax(dim=0)])
             found[edge_type] = own.distinct(pairs)
         return found
 
-    def edge_ids(self, edges: Mapping[EdgeType, Tensor], said: bool | None = None) -> Tensor:
+    def edge_ids(self, edges: Mapping[EdgeType, Tensor]) -> Tensor:
         """The ids of edges as `named` gives them, all copies in all directions, `[M]` sorted."""
-        return self.units(edges, said)[1].unique()
+        return self.units(edges)[1].unique()
 
     def columns(self, ids: Tensor) -> dict[EdgeType, Tensor]:
         """Edge ids as columns of each type's `edge_index`."""
@@ -263,33 +251,31 @@ class EdgeLookup:
         return found
 
     def every(self) -> dict[EdgeType, Tensor]:
-        """All edges as people name them: each once, undirected ones as (smaller id, larger id)."""
+        """All edges as users name them: each once, undirected ones as (smaller id, larger id)."""
         found = {}
         for edge_type, own in self.types.items():
-            mirror = self.mirrors.get(edge_type)
+            mirror = self.directions.mirrors.get(edge_type)
             if mirror is not None and edge_type is not None and edge_type[1] == f"rev_{mirror[1]}":
                 continue
             edges = own.edges.cpu()
-            if own.undirected:
+            if self.paired(edge_type):
                 edges = torch.stack([edges.amin(dim=0), edges.amax(dim=0)])
             found[edge_type] = own.distinct(edges)
         return found
 
-    def units(
-        self, edges: Mapping[EdgeType, Tensor], said: bool | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def units(self, edges: Mapping[EdgeType, Tensor]) -> tuple[Tensor, Tensor]:
         """The edge ids of each named edge by itself: `ptr [k+1]`, `ids`, in the order of `edges`."""
         which, ids = [], []
         start = 0
         for edge_type, pairs in edges.items():
             own = self.types[edge_type]
-            ways = [(own, pairs)]
-            mirror = self.mirror(edge_type, said)
-            if self.paired(edge_type, said):
-                ways.append((own, pairs.flip(0)))
+            both = [(own, pairs)]
+            mirror = self.directions.mirrors.get(edge_type)
+            if self.paired(edge_type):
+                both.append((own, pairs.flip(0)))
             elif mirror is not None:
-                ways.append((self.types[mirror], pairs.flip(0)))
-            for kind, directed in ways:
+                both.append((self.types[mirror], pairs.flip(0)))
+            for kind, directed in both:
                 at, column = kind.columns(directed)
                 which.append(at + start)
                 ids.append(column + kind.start)

@@ -2,8 +2,8 @@
 
 Besides `edge_index` a graph may hold further edge sets: `edge_index2`, `edge_index_follow`,
 `edge_label_index`, each with companions (`edge_attr2`, `edge_weight_follow`, `edge_label`), and
-adjacency matrices (`adj_t`). Taking nodes away, cutting their edges, numbering them otherwise and
-copying pieces are all the same: some rows of the node tensors, and new ids for the ends of edges.
+adjacency matrices (`adj_t`). Removing nodes, removing their edges, renumbering them and copying pieces
+are all the same: some rows of the node tensors, and new ids for the ends of edges.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Rewriting:
     """What happens to the nodes of each type.
 
     Attributes:
-        rows: Which nodes there are afterwards `[n']`, old ids in their new order.
-        ids: The new id of every old node `[n]` as an end of edges, -1 where such edges go. With
+        rows: The nodes afterwards `[n']`, old ids in their new order.
+        ids: The new id of every old node `[n]` as an end of edges, -1 where its edges are removed. With
             several such maps every edge is copied by each of them.
     """
 
@@ -75,7 +75,7 @@ def rewrite(data: Data | HeteroData, change: Rewriting) -> Data | HeteroData:
 
 
 def edge_companions(store: Any) -> dict[str, Tensor]:
-    """What the graph says of each edge of `edge_index`: `edge_attr`, `edge_weight`, …, `[E, …]`.
+    """The edge attributes of `edge_index`: `edge_attr`, `edge_weight`, …, `[E, …]`.
 
     The entries of an adjacency matrix that stands alone are weights, unless they are all 1.
     """
@@ -101,33 +101,33 @@ def exchange_edges(
     data: Data | HeteroData,
     new: Data | HeteroData,
     edge_type: Any,
-    lost: Tensor,
-    gained: Tensor | None,
-    said: Mapping[str, Tensor],
+    removed: Tensor,
+    added: Tensor | None,
+    attributes: Mapping[str, Tensor],
 ) -> None:
-    """Take columns away from `edge_index` and `adj_t` of `new`, and append others.
+    """Remove columns of `edge_index` and `adj_t` of `new`, and append others.
 
     Args:
         data: The graph as it was.
         new: Its copy, which is changed.
         edge_type: Whose edges; None without types.
-        lost: The columns that go, of `edge_index` or else of the entries of `adj_t`.
-        gained: Edges that come `[2, m]`.
-        said: What is said of them, by key.
+        removed: Columns of `edge_index`, or else of the entries of `adj_t`.
+        added: Edges `[2, m]`.
+        attributes: Their edge attributes, by key.
     """
     old, store = (one._store if edge_type is None else one[edge_type] for one in (data, new))
     edges = graph_edges(old)
     assert edges is not None
     keep = torch.ones(edges.size(1), dtype=torch.bool)
-    keep[lost] = False
-    more = torch.empty(2, 0, dtype=torch.long) if gained is None else gained
+    keep[removed] = False
+    more = torch.empty(2, 0, dtype=torch.long) if added is None else added
     ends = (None, None) if edge_type is None else (edge_type[0], edge_type[2])
     counts = node_counts(new)
     sizes = (counts[ends[0]], counts[ends[1]])
     companions = edge_companions(old)
     for key, value in companions.items():
         if key in old:
-            rows = said.get(key, value[:0].cpu()).to(value.device)
+            rows = attributes.get(key, value[:0].cpu()).to(value.device)
             store[key] = torch.cat([value[keep.to(value.device)], rows])
     if old.get("edge_index") is not None:
         plain = edges.as_tensor() if isinstance(edges, EdgeIndex) else edges
@@ -135,24 +135,26 @@ def exchange_edges(
         store["edge_index"] = _like(edges, left, sizes)
     adj = old.get("adj_t")
     if adj is not None:
-        store["adj_t"] = _exchanged(adj, edges[:, ~keep.to(edges.device)], more, said, sizes)
+        store["adj_t"] = _exchanged(adj, edges[:, ~keep.to(edges.device)], more, attributes, sizes)
 
 
 def _exchanged(
-    adj: Any, lost: Tensor, gained: Tensor, said: Mapping[str, Tensor], sizes: tuple[int, int]
+    adj: Any,
+    removed: Tensor,
+    added: Tensor,
+    attributes: Mapping[str, Tensor],
+    sizes: tuple[int, int],
 ) -> Any:
     """A matrix of targets by sources without some edges, and with others."""
     entries, values = matrix_entries(adj)
     width = max(*sizes, 1)
-    keys, out = (one[0] * width + one[1] for one in (entries.flip(0), lost.to(entries.device)))
+    keys, out = (one[0] * width + one[1] for one in (entries.flip(0), removed.to(entries.device)))
     at = (~torch.isin(keys, out)).nonzero().flatten()
-    left = torch.cat([entries[:, at], gained.flip(0).to(entries.device)], dim=1)
+    edges = torch.cat([entries[:, at].flip(0), added.to(entries.device)], dim=1)
     if values is not None:
-        weight = said.get("edge_weight", torch.ones(gained.size(1))).to(values)
+        weight = attributes.get("edge_weight", torch.ones(added.size(1))).to(values)
         values = torch.cat([values[at], weight])
-    order = (left[0] * width + left[1]).argsort(stable=True)
-    left, values = left[:, order], None if values is None else values[order]
-    return _matrix_like(adj, left, values, (sizes[1], sizes[0]))
+    return _matrix_of_edges(adj, edges, values, sizes)[0]
 
 
 def edge_set_keys(store: Any) -> list[str]:
@@ -316,11 +318,17 @@ def _rewritten_adjacency(
     """A matrix of targets by sources, rewritten, and the old position of each of its entries."""
     entries, value = matrix_entries(adj)
     mapped, at = _mapped(entries.flip(0), ends, change)
-    # As compressed rows keep them, so that what is said of the edges beside goes with them.
-    order = (mapped[1] * max(sizes[0], 1) + mapped[0]).argsort(stable=True)
-    mapped, at = mapped[:, order], at[order]
-    value = None if value is None else value[at]
-    return _matrix_like(adj, mapped.flip(0), value, (sizes[1], sizes[0])), at
+    matrix, order = _matrix_of_edges(adj, mapped, None if value is None else value[at], sizes)
+    return matrix, at[order]
+
+
+def _matrix_of_edges(
+    adj: Any, edges: Tensor, values: Tensor | None, sizes: tuple[int, int]
+) -> tuple[Any, Tensor]:
+    """A matrix like `adj` of these edges `[2, E]`, and their order in it: that of compressed rows."""
+    order = (edges[1] * max(sizes[0], 1) + edges[0]).argsort(stable=True)
+    values = None if values is None else values[order]
+    return _matrix_like(adj, edges[:, order].flip(0), values, (sizes[1], sizes[0])), order
 
 
 def _matrix_like(

@@ -1,4 +1,4 @@
-"""From what a user says to what it means for one graph: ids looked up, contradictions refused."""
+"""Edits resolved against a graph: ids looked up, contradictions refused."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 def resolve(edits: Edits, data: Graph, lookup: EdgeLookup) -> EditBatch:
     """The edits in the ids of the graph; raises when they contradict it or each other."""
-    index = node_index_of(data)
+    index, lookup = node_index_of(data), lookup.with_undirected(edits.undirected)
     removed = index.ids(edits.remove)
     added = _added_nodes(edits.add_nodes, data)
     more = {kind: len(next(iter(rows.values()))) for kind, rows in added.items()}
-    removed_edges = lookup.named(edits.remove_edges, edits.undirected)
+    removed_edges = lookup.named(edits.remove_edges)
     new = new_edges(edits, lookup, more)
     for edge_type, (pairs, _) in new.items():
         _check_new(lookup, edge_type, pairs, removed_edges, edits.undirected)
-    added_edges = _in_all_directions(new, data, lookup, edits.undirected)
+    added_edges = _in_all_directions(new, data, lookup)
     features = _features(edits.features, data, index)
     _check_ends({key: pairs for key, (pairs, _) in new.items()}, features, removed, index)
-    edges = lookup.edge_ids(removed_edges, edits.undirected)
+    edges = lookup.edge_ids(removed_edges)
     return EditBatch.of(removed, edges, added_edges, added, features)
 
 
@@ -41,8 +41,8 @@ def new_edges(
     """Edges to add by type: pairs `[2, k]`, undirected ones once, and the attributes of each.
 
     Args:
-        edits: What is said of them.
-        lookup: The graph's edges.
+        edits: The edits.
+        lookup: The graph's edges, with the edits' `undirected`.
         more: How many nodes are added, by type.
     """
     found = {}
@@ -51,7 +51,7 @@ def new_edges(
         pairs = as_pairs([one[:2] for one in each])
         if pairs.numel():
             lookup.check_ids(edge_type, pairs, more)
-            if lookup.paired(edge_type, edits.undirected):
+            if lookup.paired(edge_type):
                 pairs = torch.stack([pairs.amin(dim=0), pairs.amax(dim=0)])
             found[edge_type] = pairs, [one[2] if len(one) == 3 else {} for one in each]
     return found
@@ -61,15 +61,14 @@ def _in_all_directions(
     new: Mapping[EdgeType, tuple[Tensor, list[Mapping[str, Any]]]],
     data: Graph,
     lookup: EdgeLookup,
-    undirected: bool | None,
 ) -> dict[EdgeType, tuple[Tensor, dict[str, Tensor]]]:
     """Edges to add in all directions that they have, with their attributes."""
     parts: dict[EdgeType, list[tuple[Tensor, dict[str, Tensor]]]] = {}
     for edge_type, (pairs, given) in new.items():
         values = _edge_attributes(store_of(data, edge_type), pairs, given)
         parts.setdefault(edge_type, []).append((pairs, values))
-        mirror = lookup.mirror(edge_type, undirected)
-        if lookup.paired(edge_type, undirected):
+        mirror = lookup.directions.mirrors.get(edge_type)
+        if lookup.paired(edge_type):
             # A self-loop is its own reverse.
             other = pairs[0] != pairs[1]
             reverse = {key: rows[other] for key, rows in values.items()}
@@ -94,7 +93,7 @@ def _check_new(
     undirected: bool | None,
 ) -> None:
     """Raise when an edge is there already, or is added twice without being meant to."""
-    own, dash = lookup.types[edge_type], "–" if lookup.paired(edge_type, undirected) else "→"
+    own, dash = lookup.types[edge_type], "–" if lookup.paired(edge_type) else "→"
     known = (pairs[0] < own.sizes[0]) & (pairs[1] < own.sizes[1])
     there = torch.zeros_like(known)
     there[known] = own.holds(pairs[:, known])
@@ -119,10 +118,10 @@ def _edge_attributes(
     known = edge_companions(store)
     found = {}
     for values, (source, target) in zip(given, pairs.t().tolist(), strict=True):
-        strange = set(values) - set(known)
-        if strange:
+        unknown = set(values) - set(known)
+        if unknown:
             has = f"it has {', '.join(known)}" if known else "its edges have no attributes"
-            raise ValueError(f"the graph has no {sorted(strange)[0]!r} of edges; {has}")
+            raise ValueError(f"the graph has no {sorted(unknown)[0]!r} of edges; {has}")
         missing = [key for key in known if key not in values]
         if missing:
             raise ValueError(
@@ -205,10 +204,10 @@ def node_tensors(data: Graph, kind: Kind) -> dict[str, Tensor]:
 
 def _node_rows(known: Mapping[str, Tensor], given: Any) -> dict[str, Tensor]:
     rows_of = dict(given) if isinstance(given, Mapping) else {"x": given}
-    strange = set(rows_of) - set(known)
-    if strange:
+    unknown = set(rows_of) - set(known)
+    if unknown:
         raise ValueError(
-            f"the graph has no {sorted(strange)[0]!r} of nodes; it has {', '.join(known) or 'nothing'}"
+            f"the graph has no {sorted(unknown)[0]!r} of nodes; it has {', '.join(known) or 'nothing'}"
         )
     count = None
     found = {}
@@ -248,16 +247,16 @@ def _check_ends(
     index: NodeIndex,
 ) -> None:
     """Raise when an edit adds an edge to a removed node, or changes its features."""
-    gone = {(kind, one) for kind, ids in index.by_type(removed).items() for one in ids.tolist()}
+    isolated = {(kind, one) for kind, ids in index.by_type(removed).items() for one in ids.tolist()}
     for edge_type, pairs in added.items():
         kinds = (None, None) if edge_type is None else (edge_type[0], edge_type[2])
         for pair in pairs.t().tolist():
             for kind, node in zip(kinds, pair, strict=True):
-                if (kind, node) in gone:
+                if (kind, node) in isolated:
                     raise ValueError(
                         f"edge {pair[0]}–{pair[1]} is added, but its node {node} is removed"
                     )
     for kind, (ids, _) in features.items():
         for node in ids.tolist():
-            if (kind, node) in gone:
+            if (kind, node) in isolated:
                 raise ValueError(f"node {node} gets new features, but is removed")

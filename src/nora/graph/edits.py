@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from nora.files import read_json, written_atomically
@@ -62,22 +64,20 @@ class Edits:
     undirected: bool | None = None
 
     def __post_init__(self) -> None:
-        # What can be read only once would be gone the second time.
+        # An iterator could be read only once.
         for one in ("remove", "remove_edges", "add_edges"):
             if isinstance(getattr(self, one), Iterator):
                 object.__setattr__(self, one, list(getattr(self, one)))
 
     def __bool__(self) -> bool:
         return any(
-            _is_given(getattr(self, one.name)) for one in fields(self) if one.name != "undirected"
+            is_given(getattr(self, one.name)) for one in fields(self) if one.name != "undirected"
         )
 
     def __repr__(self) -> str:
         given = {one.name: getattr(self, one.name) for one in fields(self)}
-        said = ", ".join(
-            f"{name}={_shown(value)}" for name, value in given.items() if _is_given(value)
-        )
-        return f"Edits({said})"
+        parts = (f"{name}={_shown(value)}" for name, value in given.items() if is_given(value))
+        return f"Edits({', '.join(parts)})"
 
     def resolve(self, data: Graph, lookup: EdgeLookup | None = None) -> EditBatch:
         """What the edits mean for a graph, checked: a batch of this one edit.
@@ -95,20 +95,19 @@ class Edits:
     def undo(self, data: Graph) -> Edits:
         """The edits that lead from `self.apply(data)` back to `data`.
 
-        Nodes that were removed come back with the ids after the last one: their order is another, and
-        nothing else.
+        Removed nodes are added again with the ids after the last one: only their order differs.
         """
-        from nora.graph.edit_inverse import inverse
+        from nora.graph.edit_algebra import inverse
 
         return inverse(self.resolve(data), data)
 
     def __add__(self, other: Edits) -> Edits:
-        """Both, one after the other, in the ids of the same graph; what undoes each other is left out.
+        """Both, one after the other, in the ids of the same graph; what cancels is left out.
 
-        Nodes that the second brings have the ids after those that the first brings. What the first does to
+        Nodes that the second adds have the ids after those that the first adds. What the first does to
         a node that the second removes is left out.
         """
-        from nora.graph.edit_sum import combined
+        from nora.graph.edit_algebra import combined
 
         if not isinstance(other, Edits):
             return NotImplemented
@@ -116,20 +115,17 @@ class Edits:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON keeps it; `from_dict` reads it."""
-        from nora.graph.edit_text import told
-
-        return {
-            one.name: told(getattr(self, one.name))
-            for one in fields(self)
-            if _is_given(getattr(self, one.name))
-        }
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: _to_json(value) for name, value in given.items() if is_given(value)}
 
     @staticmethod
     def from_dict(given: Mapping[str, Any]) -> Edits:
         """What `to_dict` wrote."""
-        from nora.graph.edit_text import read
-
-        return read(given)
+        known = {one.name for one in fields(Edits)}
+        unknown = sorted(set(given) - known)
+        if unknown:
+            raise ValueError(f"edits have no {unknown[0]!r}; they have {', '.join(sorted(known))}")
+        return Edits(**{key: _from_json(value) for key, value in given.items()})
 
     def save(self, path: str | Path) -> Path:
         """Write the edits to a JSON file."""
@@ -152,7 +148,8 @@ class Edits:
         return Edits.from_dict(given)
 
 
-def _is_given(value: Any) -> bool:
+def is_given(value: Any) -> bool:
+    """Whether an edit has anything here."""
     if value is None:
         return False
     if isinstance(value, Tensor):
@@ -167,3 +164,35 @@ def _shown(value: Any) -> str:
         return "{" + ", ".join(f"{key!r}: {_shown(one)}" for key, one in value.items()) + "}"
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _to_json(value: Any) -> Any:
+    """A value of an edit as JSON: tensors as lists, mappings whose keys are not text as pairs."""
+    if isinstance(value, Tensor | np.ndarray):
+        return {"tensor": value.tolist()}
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {"named": {key: _to_json(one) for key, one in value.items()}}
+        return {"pairs": [[_to_json(key), _to_json(one)] for key, one in value.items()]}
+    if isinstance(value, list | tuple):
+        return [_to_json(one) for one in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
+
+
+def _from_json(value: Any) -> Any:
+    """What `_to_json` wrote."""
+    if isinstance(value, Mapping):
+        if set(value) == {"tensor"}:
+            # In double precision, as it was written.
+            return torch.from_numpy(np.array(value["tensor"]))
+        if set(value) == {"named"}:
+            return {key: _from_json(one) for key, one in value["named"].items()}
+        if set(value) == {"pairs"}:
+            return {_from_json(key): _from_json(one) for key, one in value["pairs"]}
+        raise ValueError(f"edits hold no object with the keys {sorted(value)}")
+    if isinstance(value, list):
+        made = [_from_json(one) for one in value]
+        return tuple(made) if made and not isinstance(made[0], list | tuple) else made
+    return value

@@ -1,4 +1,4 @@
-"""A graph as arrays and plain facts, and back: what a folder of arrays can hold."""
+"""A graph as arrays and JSON, and back: what a saved engine can hold."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Give = Callable[[int], Tensor]
 
 
 def graph_document(data: Graph, keep: Keep) -> dict[str, Any]:
-    """What a graph holds, as JSON; tensors by the numbers under which they are kept.
+    """A graph as JSON; tensors by the numbers under which they are saved.
 
     Raises:
-        TypeError: When it holds something that is neither a tensor nor plain.
+        TypeError: When it has a value that is neither a tensor nor plain.
     """
     if type(data) not in (Data, HeteroData):
         raise TypeError(
-            f"data is a {type(data).__name__}: only a Data or HeteroData itself can be kept, since a class "
-            "of its own may do things that no file can hold"
+            f"data is a {type(data).__name__}: expected a Data or HeteroData itself, since the code of "
+            "a subclass cannot be saved"
         )
     stores = []
     for store in data.stores:
@@ -36,11 +36,11 @@ def graph_document(data: Graph, keep: Keep) -> dict[str, Any]:
 
 
 def graph_of(document: dict[str, Any], give: Give) -> Graph:
-    """The graph that a document tells of."""
+    """The graph that `graph_document` described."""
     data = Data() if document["kind"] == "Data" else HeteroData()
     for store in document["stores"]:
         key = tuple(store["key"]) if isinstance(store["key"], list) else store["key"]
-        # A type may be there without anything that is said of it.
+        # A type may have no attributes.
         own = data if key is None else data[key]
         for name, value in store["items"]:
             own[name] = _given(value, give)
@@ -53,7 +53,7 @@ def _kept(name: str, value: Any, keep: Keep) -> dict[str, Any]:
             return {"tensor": keep(value)}
         layout = str(value.layout).removeprefix("torch.")
         if value.layout == torch.sparse_coo:
-            # Sums what stands twice, as every product with it would.
+            # Sums duplicate entries, as every product with it would.
             value = value.coalesce()
             pieces = [value.indices(), value.values()]
         elif value.layout in (torch.sparse_csr, torch.sparse_csc):
@@ -64,7 +64,7 @@ def _kept(name: str, value: Any, keep: Keep) -> dict[str, Any]:
                 value.values(),
             ]
         else:
-            raise TypeError(f"{name} is stored as {layout}, which cannot be kept")
+            raise TypeError(f"{name} is stored as {layout}, which cannot be saved")
         return {
             "sparse": layout,
             "pieces": [keep(piece) for piece in pieces],
@@ -75,8 +75,7 @@ def _kept(name: str, value: Any, keep: Keep) -> dict[str, Any]:
     if _plain(value):
         return {"tuple" if isinstance(value, tuple) else "value": value}
     raise TypeError(
-        f"{name} is a {type(value).__name__}, which a folder of arrays cannot hold: take it out of the graph "
-        "first"
+        f"{name} is a {type(value).__name__}, which cannot be saved: delete it from the graph first"
     )
 
 

@@ -1,8 +1,8 @@
-"""Global ids: all nodes of a graph numbered in one go, whatever their types.
+"""Global ids: all nodes of a graph numbered together, whatever their types.
 
 A graph with several node types numbers the nodes of each from 0. Methods, scores and checkpoints know
-one number per node instead: the nodes of the first type come first, then those of the second, and so
-on. Types appear only where people name nodes and read results: `("author", 17)`.
+one number per node instead: first the nodes of the first type, then those of the second, and so
+on. Types appear only where users name nodes and read results: `("author", 17)`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class NodeIndex:
         if node_type is not None:
             return self._of(node_type, nodes, what)
         raise ValueError(
-            f"the graph has nodes of the types {listed(self.types)}: say which {what} is meant, "
+            f"the graph has nodes of the types {listed(self.types)}: name the type of each {what}, "
             f"e.g. ({self.types[0]!r}, 17)"
         )
 
@@ -126,7 +126,7 @@ class NodeIndex:
         return node_ids(ids, span.stop - span.start, what, owner) + span.start
 
     def named(self, ids: Iterable[int]) -> tuple[Any, ...]:
-        """Positions as people name them: with their type where there are several."""
+        """Global ids as users name nodes: with their type where there are several."""
         given = list(ids)
         return tuple(self.located(torch.tensor(given)) if self.sizes() else given)
 

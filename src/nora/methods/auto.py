@@ -2,13 +2,13 @@
 
 For removals of nodes and of edges alike. If even a full pass for every removal fits, `exact` does.
 Otherwise a small stratified sample is removed for real (`nora.engine.estimate.cost_sample`), in at most a
-tenth of the budget. That tells what all would take, and, with tolerances from fine to coarse, what
+tenth of the budget. That shows what all would take, and, with tolerances from fine to coarse, what
 estimates would take and how well they agree with `exact`: the choice is the finest that fits. When none
 does, or the engine cannot follow the model, there is for nodes the sketch (`cauchy`), and last the paper's
 approximation (`nora`), which costs a few passes; edges have no other estimate, and are scored with the
-coarsest tolerance if it agrees, or exactly. An estimate that draws rows comes before the sketch even where
+coarsest tolerance if it agrees, or exactly. An estimate that samples rows comes before the sketch even where
 it agrees a little less than usual: but for deep models it is quicker and agrees better
-(`benchmarks/sketch.py`). Whatever is chosen is said, with the reason and the measured accuracy; an estimate
+(`benchmarks/sketch.py`). The choice is reported with its reason and the measured accuracy; an estimate
 comes with a warning that names what `exact` would take.
 """
 
@@ -82,18 +82,17 @@ class Choice:
     choosing_seconds: float = 0.0
 
     def facts(self) -> dict[str, Any]:
-        """For provenance: what is not known is left out."""
-        told = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {key: value for key, value in told.items() if value == value}
+        """For provenance: unknown values are left out."""
+        return {key: value for key, value in vars(self).items() if value == value}
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds that an answer may take, from when this is made; `choose` says what to do with them.
+    """Seconds that an answer may take, from when this is made; `choose` decides how to spend them.
 
     Attributes:
-        seconds: So many.
-        least: So many removals are done whatever the time.
+        seconds: How many.
+        least: Removals that are done whatever the time.
         began: When it was made, by `time.perf_counter`.
     """
 
@@ -177,6 +176,7 @@ def _choose(
     seed: int,
     workers: int | None,
 ) -> Choice:
+    """See `Budget.choose`: full passes if they fit, else what a sample of removals shows."""
     forward, budget = _pass_seconds(problem), limit.seconds
     count, nodes = len(removals), not len(removals.edge)
     options: dict[str, Any] = {"memory": memory}
@@ -200,24 +200,37 @@ def _choose(
         reason = not_followed(engine, removals)
     except UnsupportedError as error:
         reason = str(error)
-    if reason and by_passes <= (1 + LATE) * budget:
+    if not reason:
+        # The run itself checks a few removals by brute force, each on a newly made graph.
+        options |= {"verify": VERIFIED, "seed": seed}
+        pilot = Pilot(engine, removals, parse_bytes(memory), workers, seed, CHOOSING * budget)
+        return _by_sample(limit, problem, engine, pilot, removals, options, forward)
+    if by_passes <= (1 + LATE) * budget:
         return Choice("exact", options, _late("brute force", by_passes, budget), by_passes, 1.0)
-    if reason and not nodes:
-        told = f"a full pass is taken for every edge ({reason}), and edges have no other estimate"
-        return Choice("exact", options, told, by_passes, 1.0)
-    if reason:
-        return _last_resort(
-            problem,
-            f"the engine cannot follow this model ({reason}), and brute force would take "
-            f"{duration(by_passes)}, more than the budget of {duration(budget)}",
-            budget / forward,
-        )
-    # The run itself checks a few removals by brute force, each on a graph that is cut anew.
-    options["verify"] = VERIFIED
-    options["seed"] = seed
-    again = 2 * VERIFIED * forward
-    pilot = Pilot(engine, removals, parse_bytes(memory), workers, seed, CHOOSING * budget)
-    seconds = min(pilot.seconds + again, by_passes)
+    if not nodes:
+        why = f"a full pass is taken for every edge ({reason}), and edges have no other estimate"
+        return Choice("exact", options, why, by_passes, 1.0)
+    return _last_resort(
+        problem,
+        f"the engine cannot follow this model ({reason}), and brute force would take "
+        f"{duration(by_passes)}, more than the budget of {duration(budget)}",
+        budget / forward,
+    )
+
+
+def _by_sample(
+    limit: Budget,
+    problem: Problem,
+    engine: Engine,
+    pilot: Pilot,
+    removals: EditBatch,
+    options: dict[str, Any],
+    forward: float,
+) -> Choice:
+    """Exact if the sample shows that it fits, else the finest estimate that fits and agrees."""
+    budget, count, nodes = limit.seconds, len(removals), not len(removals.edge)
+    verifying = 2 * VERIFIED * forward
+    seconds = min(pilot.seconds + verifying, count * forward)
     left = max(limit.left, AT_LEAST * budget)
     if seconds <= left:
         within = f"exact should take {duration(seconds)}, within the budget of {duration(budget)}"
@@ -227,16 +240,16 @@ def _choose(
     price = f"exact would take {duration(seconds)}"
     deadline = max(limit.began + budget, time.perf_counter() + AT_LEAST * budget) + LATE * budget
     found, agreement, fits = _tolerable(
-        engine, pilot, removals, seed, deadline - again, price, options
+        engine, pilot, removals, deadline - verifying, price, options
     )
     if not nodes:
         quicker = found.expected_seconds < seconds / 2
         if agreement.worthwhile and (fits or quicker):
             return found
-        told = f"no tolerance fits {duration(budget)} and agrees with exact, which should take "
-        return Choice("exact", options, told + duration(seconds), seconds, 1.0)
-    # What was measured, if it agrees at all, is better than what nobody knows the agreement of.
-    if fits and (agreement.enough if _draws(engine) else agreement.worthwhile):
+        why = f"no tolerance fits {duration(budget)} and agrees with exact, which should take "
+        return Choice("exact", options, why + duration(seconds), seconds, 1.0)
+    # An estimate whose agreement was measured is better than one whose agreement is unknown.
+    if fits and (agreement.enough if _samples_rows(engine) else agreement.worthwhile):
         return found
     left = deadline - time.perf_counter()
     # A backward pass takes no less than half of a forward pass; to try one takes time and memory.
@@ -247,12 +260,12 @@ def _choose(
     else:
         price += (
             f", and with tolerance {found.options['tolerance']:g}, which fits {duration(budget)}, it would "
-            f"be off too far{_told(agreement)}"
+            f"be off too far{_accuracy(agreement)}"
         )
     if sketch <= left:
         return Choice(
             "cauchy",
-            {"samples": SAMPLES, "memory": memory},
+            {"samples": SAMPLES, "memory": options["memory"]},
             f"{price}; a sketch of {SAMPLES} backward passes should take {duration(sketch)}",
             sketch,
         )
@@ -315,7 +328,6 @@ def _tolerable(
     engine: Engine,
     pilot: Pilot,
     removals: EditBatch,
-    seed: int,
     deadline: float,
     price: str,
     options: dict[str, Any],
@@ -324,7 +336,7 @@ def _tolerable(
     removed = "edges" if len(removals.edge) else "nodes"
     fits = False
     for tolerance in TOLERANCES:
-        seconds, scores = pilot.tried(engine.with_tolerance(tolerance, seed=seed))
+        seconds, scores = pilot.tried(engine.with_tolerance(tolerance, seed=options["seed"]))
         # What estimates are measured by is exact, too.
         seconds += CALIBRATED * pilot.seconds / max(len(removals), 1)
         fits = seconds <= deadline - time.perf_counter()
@@ -336,7 +348,7 @@ def _tolerable(
         "exact",
         {**options, "tolerance": tolerance},
         f"{price}; with tolerance {tolerance:g}, removals should take {duration(seconds)}{over}, and on "
-        f"{len(scores)} sampled {removed} it correlates with exact by {found.pearson:.4f}{_told(found)}",
+        f"{len(scores)} sampled {removed} it correlates with exact by {found.pearson:.4f}{_accuracy(found)}",
         seconds,
         found.pearson,
         found.spearman,
@@ -345,14 +357,14 @@ def _tolerable(
     return choice, found, fits
 
 
-def _told(found: Agreement) -> str:
+def _accuracy(found: Agreement) -> str:
     order = f"Spearman {found.spearman:.3f}, " if found.spearman == found.spearman else ""
     return f" ({order}median error {100 * found.error:.1f}%)"
 
 
-def _draws(engine: Engine) -> bool:
-    """Whether a tolerance draws rows by what they are worth, or can only leave changes out."""
-    return bool(engine.worth.rows)
+def _samples_rows(engine: Engine) -> bool:
+    """Whether a tolerance samples rows by importance, or can only leave changes out."""
+    return bool(engine.importance.rows)
 
 
 def _sketch_seconds(engine: Engine, problem: Problem, left: float) -> float:

@@ -274,7 +274,7 @@ def samples(engine: Engine | None, how: How, measures: Measures) -> bool:
     """Whether scores are estimates with standard errors: of the definition, by rows that are sampled."""
     if engine is None or how.tolerance == 0 or not _is_definition(measures):
         return False
-    return bool(engine.worth.rows)
+    return bool(engine.importance.rows)
 
 
 def _is_definition(measures: Measures) -> bool:
@@ -315,7 +315,7 @@ def _by_engine(
     rough = engine.with_tolerance(how.tolerance, how.seed) if how.tolerance else engine
     facts: dict[str, Any] = {}
     before = rough.tally.full_passes
-    if how.tolerance > 0 and not engine.worth.rows:
+    if how.tolerance > 0 and not engine.importance.rows:
         warn(
             "a tolerance saves nothing with this model: none of its layers can be estimated by rows that "
             "are drawn (sums and attention of known convolutions can), so scores will be exact",

@@ -7,9 +7,9 @@ influence off the edges,
 
     F(r) ≈ Σ_{i∈N(r)} s_r · t_i,
 
-with `N(r)` the nodes that hear from `r`. `predict-n` divides messages by the sender's degree, where
-GCN's symmetric normalisation hides it: on one cycle of Cora (GCN) that takes its Pearson from 0.55 at
-best to 0.82. Scores are cut at 0, and nodes that nobody hears get 0, as
+with `N(r)` the nodes that receive messages from `r`. `predict-n` divides messages by the sender's degree,
+where GCN's symmetric normalisation hides it: on one cycle of Cora (GCN) that takes its Pearson from 0.55 at
+best to 0.82. Scores are cut at 0, and nodes that send no messages get 0, as
 the definition has it.
 
 `as_published=True` does what the paper's scripts do: rows of features are divided by their sums, the GCN has
@@ -170,11 +170,11 @@ def divided_by_row_sums(x: Tensor) -> Tensor:
 
 
 def _normalised(problem: Problem, fitting: Fitting, dtype: torch.dtype) -> Tensor:
-    """The normalised adjacency, sparse `[N, N]`, a row per listener; with self-loops unless as published."""
+    """The normalised adjacency, sparse `[N, N]`, a row per receiver; with self-loops unless as published."""
     num_nodes, how = problem.num_nodes, fitting.normalisation
     if fitting.as_published:
         edges, weight = gcn_norm(
-            _heard(problem), None, num_nodes, add_self_loops=False, dtype=dtype
+            _to_others(problem), None, num_nodes, add_self_loops=False, dtype=dtype
         )
     elif how == "symmetric":
         edges, weight = gcn_norm(message_edges(problem), None, num_nodes, dtype=dtype)
@@ -186,33 +186,37 @@ def _normalised(problem: Problem, fitting: Fitting, dtype: torch.dtype) -> Tenso
     return sparse_matrix(edges.flip(0), weight, num_nodes)
 
 
-def _scale(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of what is known, the latter never 0."""
-    known = values[~values.isnan()]
-    spread = known.std(correction=0)
-    return known.mean(), torch.where(spread > 0, spread, torch.ones_like(spread))
-
-
-def _heard(problem: Problem) -> Tensor:
-    """Edges `[2, E]` from a node to another, which hears it."""
+def _to_others(problem: Problem) -> Tensor:
+    """Edges `[2, E]` from a node to another, which receives its messages."""
     edges = message_edges(problem)
     return edges[:, edges[0] != edges[1]]
 
 
-def _finished(problem: Problem, found: Tensor, facts: dict[str, Any]) -> Predicted:
-    heard = torch.zeros(problem.num_nodes, dtype=torch.bool, device=found.device)
-    heard[_heard(problem)[0]] = True
-    scores = torch.where(heard, found.clamp(min=0), torch.zeros_like(found))
-    yield problem.nodes, scores[problem.nodes.to(scores.device)]
-    return facts
-
-
-def _cut_at_mean(
-    problem: Problem, found: Tensor, labels: Tensor, facts: dict[str, Any]
+def _predicted(
+    problem: Problem, head: Head, width: int, how: Fitting, *, centred: bool
 ) -> Predicted:
-    """Standardised predictions cut at 0, in the labels' units: as published."""
-    mean, spread = _scale(labels)
-    scores = found.clamp(min=0) * spread + mean
+    """Yield the scores of a GCN that `fit` trains on the labels, brought to a standard deviation of 1.
+
+    Args:
+        problem: The question.
+        head: From the GCN's output to one value per node; see `fit`.
+        width: Width of the GCN's output.
+        how: Sizes and settings.
+        centred: Whether the labels' mean is subtracted, too; as published it always is.
+    """
+    labels = problem.known_influence()
+    known = labels[~labels.isnan()]
+    spread = known.std(correction=0)
+    spread = torch.where(spread > 0, spread, torch.ones_like(spread))
+    mean = known.mean() if centred or how.as_published else torch.zeros_like(spread)
+    found, facts = fit(problem, head, width, (labels - mean) / spread, how)
+    if how.as_published:  # cut at the mean
+        scores = found.clamp(min=0) * spread + mean
+    else:
+        sends = torch.zeros(problem.num_nodes, dtype=torch.bool, device=found.device)
+        sends[_to_others(problem)[0]] = True
+        scores = (found * spread + mean).clamp(min=0)
+        scores = torch.where(sends, scores, torch.zeros_like(scores))
     yield problem.nodes, scores[problem.nodes.to(scores.device)]
     return facts
 
@@ -245,7 +249,7 @@ def predict_n(
         hidden: Width of the GCN.
         layers: Depth of the GCN.
         dropout: Dropout probability.
-        normalisation: `sender` divides what a node says among those who hear it, so that hubs stand
+        normalisation: `sender` divides a node's messages by its number of receivers, so that hubs stand
             out; `symmetric` is GCN's own.
         seed: Seed of the weights and of which labels are held back.
         as_published: Do what the paper's scripts do; `patience` and `normalisation` do not count then.
@@ -262,12 +266,7 @@ def predict_n(
         seed,
         as_published,
     )
-    labels = problem.known_influence()
-    mean, spread = _scale(labels)
-    found, facts = fit(problem, lambda output: output.squeeze(-1), 1, (labels - mean) / spread, how)
-    if as_published:
-        return (yield from _cut_at_mean(problem, found, labels, facts))
-    return (yield from _finished(problem, found * spread + mean, facts))
+    return _predicted(problem, lambda output: output.squeeze(-1), 1, how, centred=True)
 
 
 @METHODS.register("predict-e", "baseline: a GCN that reads influence off a node's edges", FACTS)
@@ -298,19 +297,13 @@ def predict_e(
         seed,
         as_published,
     )
-    labels = problem.known_influence()
-    mean, spread = _scale(labels)
-    edges = _heard(problem)
-    listeners = sparse_matrix(
-        edges, torch.ones_like(edges[0], dtype=labels.dtype), problem.num_nodes
+    edges = _to_others(problem)
+    receivers = sparse_matrix(
+        edges, torch.ones_like(edges[0], dtype=problem.known_influence().dtype), problem.num_nodes
     )
 
     def head(output: Tensor) -> Tensor:
         source, target = output.chunk(2, dim=-1)
-        return (source * (listeners @ target)).sum(dim=-1)
+        return (source * (receivers @ target)).sum(dim=-1)
 
-    if as_published:
-        found, facts = fit(problem, head, 2 * hidden, (labels - mean) / spread, how)
-        return (yield from _cut_at_mean(problem, found, labels, facts))
-    found, facts = fit(problem, head, 2 * hidden, labels / spread, how)
-    return (yield from _finished(problem, found * spread, facts))
+    return _predicted(problem, head, 2 * hidden, how, centred=False)

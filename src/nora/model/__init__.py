@@ -1,4 +1,4 @@
-"""What is asked: a model, a graph, a task, whom to remove; checked before any long work."""
+"""The question: a model, a graph, a task, the nodes to remove; checked before any long work."""
 
 from nora.model.problem import Problem, Transform, build_problem
 

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
 from nora.graph.edge_sets import Kind, Rewriting, node_counts, rewrite
-from nora.graph.removal import isolate_nodes, kept
-from nora.graph.samples import disjoint_pieces
+from nora.graph.removal import disjoint_pieces, isolate_nodes, kept
 from nora.model.hetero import HeteroForward
 from nora.model.misfit import MISFIT, told
 from nora.model.preserve import CheckedRemoval, Snapshot

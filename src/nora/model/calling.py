@@ -1,6 +1,6 @@
-"""How a model is called, when nobody says: the conventions of PyG's models.
+"""How a model is called by default: the conventions of PyG's models.
 
-Node classifiers are called as `model(x, edge_index)`. Models of links come in two shapes: `encode`
+Node classifiers are called as `model(x, edge_index)`. Link models have one of two shapes: `encode`
 gives a row per node and `decode` scores pairs of them; or `forward` takes `edge_label_index` and returns
 the pairs' scores itself.
 """
@@ -28,7 +28,7 @@ EXTRAS = ("edge_weight", "edge_attr", "edge_type")
 
 @dataclass(frozen=True)
 class Calling:
-    """How a question is put to a model.
+    """How a model is called for a question.
 
     Attributes:
         call: `(model, data) -> output`.
@@ -46,8 +46,8 @@ class ModelDecoder:
     """The model's own `decode(z, pairs)`.
 
     Attributes:
-        model: Whose it is.
-        options: What else it is called with.
+        model: The model.
+        options: Further arguments of `decode`.
     """
 
     model: Any
@@ -84,10 +84,10 @@ class HeteroDecoder:
 
 
 class ScoredByModel:
-    """Stands for the decoder of a model that returns the pairs' scores itself."""
+    """The placeholder decoder of a model that returns the pairs' scores itself."""
 
     def __call__(self, *_: Any) -> Tensor:
-        """There is none to call."""
+        """Raise: there is no decoder to call."""
         raise ValueError(
             "the model scores pairs itself (its forward takes edge_label_index), so that there are no "
             f"rows to decode: use {option('method', 'exact')} or 'brute'"
@@ -103,7 +103,7 @@ def decoder_modules(task: Task) -> Iterable[Any]:
 
 
 def parameters(function: Any) -> tuple[str, ...]:
-    """Names of a function's parameters; none where they cannot be told."""
+    """Names of a function's parameters; none where they are not known."""
     schema = getattr(function, "schema", None)
     if schema is not None:  # scripted
         return tuple(argument.name for argument in schema.arguments)
@@ -116,13 +116,11 @@ def parameters(function: Any) -> tuple[str, ...]:
 def calling(
     model: nn.Module, data: Data | HeteroData, task: Task, forward: Forward | None
 ) -> Calling:
-    """How this question is put to this model; `forward` where somebody says how it is called."""
-    hetero = isinstance(data, HeteroData)
-    plain = typed_call if hetero else default_forward
+    """How this model is called for this question; with `forward` as the user has given it."""
     open_link = isinstance(task, LinkPrediction) and task.leaves_decoder_open
     if isinstance(task, LinkPrediction) and (open_link or not _has_forward(model)):
         if _has(model, "encode") and _has(model, "decode"):
-            call = plain(model, data, "encode") if forward is None else forward
+            call = default_forward(model, data, "encode") if forward is None else forward
             return Calling(call, _with_decode(model, task) if open_link else task)
         if forward is None and PAIRS in parameters(model.forward):
             if task.relation is not None:
@@ -130,10 +128,10 @@ def calling(
                     "relation is for a decoder of your own: decoder(z, pairs, relation)"
                 )
             task = replace(task, decoder=ScoredByModel())
-            return Calling(plain(model, data, "forward", (PAIRS,)), task, direct=True)
+            return Calling(default_forward(model, data, "forward", (PAIRS,)), task, direct=True)
     if isinstance(task, LinkPrediction) and task.relation is not None and open_link:
         raise ValueError("relation is for a decoder of your own: decoder(z, pairs, relation)")
-    return Calling(plain(model, data) if forward is None else forward, task)
+    return Calling(default_forward(model, data) if forward is None else forward, task)
 
 
 def _has(model: nn.Module, name: str) -> bool:
@@ -165,10 +163,11 @@ def _part(model: nn.Module, part: str) -> Callable[..., Any]:
 
 
 def default_forward(
-    model: nn.Module, data: Data, part: str = "forward", more: tuple[str, ...] = ()
+    model: nn.Module, data: Data | HeteroData, part: str = "forward", more: tuple[str, ...] = ()
 ) -> Forward:
     """PyG's calling convention: `model(x, edge_index)`, with `edge_weight`, `edge_attr` and
-    `edge_type` added where the data has them and the model's `forward` names them.
+    `edge_type` added where the data has them and the model's `forward` names them; with node types
+    `model(x_dict, edge_index_dict)`, with `edge_weight_dict` and `edge_attr_dict`.
 
     Args:
         model: The model.
@@ -176,51 +175,30 @@ def default_forward(
         part: The method that is called, `forward` or `encode`.
         more: Keys that are given too.
     """
-    if data.x is None:
+    typed = isinstance(data, HeteroData)
+    if not typed and data.x is None:
         raise ValueError(
             "data has no node features x; add them, or pass forward=lambda model, data: … that "
             "says how to call the model"
         )
-    named = _signature(model, part)
-    takes_adj = data.get("adj_t") is not None and "adj_t" in named
-    edges = "adj_t" if takes_adj or data.get("edge_index") is None else "edge_index"
-    extra = tuple(key for key in EXTRAS if key in named and data.get(key) is not None) + more
+    named, suffix = _signature(model, part), "_dict" if typed else ""
 
-    def forward(model: nn.Module, data: Data) -> Tensor:
-        given = {key: getattr(data, key) for key in extra}
-        return _part(model, part)(data.x, getattr(data, edges), **given)
+    def has(key: str) -> bool:
+        return any(store.get(key) is not None for store in data.edge_stores)
+
+    sparse = has("adj_t") and (f"adj_t{suffix}" in named or not has("edge_index"))
+    features, edges = f"x{suffix}", f"{'adj_t' if sparse else 'edge_index'}{suffix}"
+    attributes = {key: key for key in more}  # by the argument that takes them
+    for key in EXTRAS[:2] if typed else EXTRAS:
+        argument = next((name for name in (f"{key}{suffix}", key) if name in named), None)
+        if argument is not None and has(key):
+            attributes[argument] = f"{key}{suffix}"
+
+    def forward(model: nn.Module, data: Any) -> Any:
+        given = {argument: getattr(data, key) for argument, key in attributes.items()}
+        return _part(model, part)(getattr(data, features), getattr(data, edges), **given)
 
     return forward
-
-
-def typed_call(
-    model: nn.Module, data: HeteroData, part: str = "forward", more: tuple[str, ...] = ()
-) -> Forward:
-    """PyG's calling convention: `model(x_dict, edge_index_dict)`, with `edge_weight_dict` and
-    `edge_attr_dict` added where the data has them and the model's `forward` names them.
-
-    Args:
-        model: The model.
-        data: The graph; where it has `adj_t` instead of `edge_index`, these are given.
-        part: The method that is called, `forward` or `encode`.
-        more: Keys of the graph as a whole that are given too.
-    """
-    named = _signature(model, part)
-    extra = {}
-    for key in ("edge_weight", "edge_attr"):
-        argument = next((name for name in (f"{key}_dict", key) if name in named), None)
-        if argument is not None and any(key in store for store in data.edge_stores):
-            extra[argument] = f"{key}_dict"
-    sparse = any("adj_t" in store for store in data.edge_stores)
-    bare = not any("edge_index" in store for store in data.edge_stores)
-    edges = "adj_t_dict" if sparse and (bare or "adj_t_dict" in named) else "edge_index_dict"
-
-    def call(model: nn.Module, data: Any) -> Any:
-        given = {argument: getattr(data, attribute) for argument, attribute in extra.items()}
-        given |= {key: getattr(data, key) for key in more}
-        return _part(model, part)(data.x_dict, getattr(data, edges), **given)
-
-    return call
 
 
 def hetero_decoder(task: Task, ends: tuple[str, str] | None) -> Task:

@@ -130,8 +130,9 @@ def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _nested(constant)
 
 
-def _used_globals(code: types.CodeType, scope: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The global values that a function's code looks up, and what it may want of user's modules."""
+@lru_cache(maxsize=4096)
+def _global_names(code: types.CodeType) -> tuple[tuple[str, ...], set[str]]:
+    """The names of globals that a function's code looks up, and all names in it."""
     codes = list(_nested(code))
     wanted = {
         str(step.argval)
@@ -139,8 +140,15 @@ def _used_globals(code: types.CodeType, scope: dict[str, Any]) -> Iterator[tuple
         for step in dis.get_instructions(one)
         if step.opname in _GLOBAL
     }
-    names = {name for one in codes for name in one.co_names}
-    for name in sorted(wanted & scope.keys()):
+    return tuple(sorted(wanted)), {name for one in codes for name in one.co_names}
+
+
+def _used_globals(code: types.CodeType, scope: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The global values that a function's code looks up, and what it may want of user's modules."""
+    wanted, names = _global_names(code)
+    for name in wanted:
+        if name not in scope:
+            continue
         if isinstance(scope[name], types.ModuleType):
             yield from _of_module(scope[name], names, f" → {name}", set())
         else:
@@ -160,6 +168,19 @@ def _of_module(
             yield from _of_module(value, names, f"{label}.{name}", seen)
         else:
             yield f"{label}.{name}", value
+
+
+def referred(value: types.FunctionType | type) -> Iterator[Any]:
+    """The objects that a user's function or class refers to; what a library defines does not change."""
+    if any(True for _ in _in_library(value)):
+        return
+    if isinstance(value, type):
+        yield from (*vars(value).values(), *value.__bases__)
+        return
+    yield from (value.__code__, value.__defaults__, value.__kwdefaults__, *vars(value).values())
+    yield from (_cell(cell) for cell in value.__closure__ or ())
+    if not _is_library(value.__globals__.get("__name__", "")):
+        yield from (found for _, found in _used_globals(value.__code__, value.__globals__))
 
 
 @parts.register(types.ModuleType)

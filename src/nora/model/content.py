@@ -33,7 +33,10 @@ class UnknownContentError(ValueError):
 
 
 def content_digest(
-    value: Any, known: Mapping[int, str] | None = None, key: str | None = None
+    value: Any,
+    known: Mapping[int, str] | None = None,
+    key: str | None = None,
+    seen: list[Any] | None = None,
 ) -> str:
     """One digest of a value and of everything it holds.
 
@@ -41,6 +44,7 @@ def content_digest(
         value: Anything; a dictionary's keys name what its values are, for messages.
         known: What objects stand for, by their `id`, that are not to be looked into.
         key: Stands for what cannot be read; without it, that is an error.
+        seen: Filled with all objects that were looked into.
 
     Raises:
         UnknownContentError: When something cannot be read; with the way to it.
@@ -55,7 +59,7 @@ def content_digest(
     import nora.model.code_content
     import nora.model.model_content  # noqa: F401
 
-    walk = _Walk(known or {}, key)
+    walk = _Walk(known or {}, key, [] if seen is None else seen)
     try:
         return walk.digest(value, "").hex()[:32]
     except RecursionError as error:
@@ -67,12 +71,12 @@ def content_digest(
 class _Walk:
     """One walk over a value; every object is looked into once."""
 
-    def __init__(self, known: Mapping[int, str], key: str | None) -> None:
+    def __init__(self, known: Mapping[int, str], key: str | None, seen: list[Any]) -> None:
         self.key = key
         self.path = ""
         self._digests = {at: name.encode() for at, name in known.items()}
         # As long as an object lives, no other has its id.
-        self._alive: list[Any] = []
+        self._alive = seen
 
     def digest(self, value: Any, path: str) -> bytes:
         if type(value) in _PLAIN:

@@ -61,6 +61,19 @@ def _task_facts(task: Task) -> dict[str, Any]:
     return {"name": task.name, **told, **said}
 
 
+def pieces_of(problem: Problem) -> dict[str, Any]:
+    """What an answer depends on, by name: what has changed can then be named."""
+    called = {"forward": problem.forward, "transform": problem.transform}
+    return {
+        "model": {"model": problem.model, **called},
+        "graph": {"data": problem.data},
+        "task": {
+            "task": _task_facts(problem.task),
+            "called": (problem.direct, problem.ends, problem.by_id),
+        },
+    }
+
+
 def fingerprint(
     problem: Problem,
     method: str,
@@ -85,17 +98,13 @@ def fingerprint(
     def piece(**named: Any) -> str:
         return content_digest(named, key=key)
 
-    called = {"forward": problem.forward, "transform": problem.transform}
-    asked = {
-        "task": _task_facts(problem.task),
-        "called": (problem.direct, problem.ends, problem.by_id),
-    }
+    pieces = pieces_of(problem)
     return {
         "version": __version__,
-        "model": piece(model=problem.model, **called),
-        "graph": piece(data=problem.data) if graph is None else graph,
-        # A model that brings its own decoder is told of already.
-        "task": content_digest(asked, {id(problem.model): "the model"}, key),
+        "model": piece(**pieces["model"]),
+        "graph": piece(**pieces["graph"]) if graph is None else graph,
+        # A model that brings its own decoder is described already.
+        "task": content_digest(pieces["task"], {id(problem.model): "the model"}, key),
         "targets": "all" if problem.targets is None else piece(targets=problem.targets),
         "labels": "none" if problem.labels is None else piece(labels=problem.labels),
         "method": method,

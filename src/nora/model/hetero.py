@@ -1,8 +1,8 @@
-"""Questions about graphs with node and edge types (`HeteroData`), put by global ids.
+"""Questions about graphs with node and edge types (`HeteroData`), in global ids.
 
-A model of such a graph returns one output per node type. Laid one after the other, with zeros for the
+A model of such a graph returns one output per node type. Concatenated, with zeros for the
 types that no prediction is made of, they are one output `[N, D]` like any other; pairs and targets are
-moved to the same numbers. After that nothing needs to know of types.
+moved to global ids. No later step needs the types.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
-from nora.graph.edge_sets import graph_edges
 from nora.graph.node_index import NodeIndex, Nodes, node_index_of
+from nora.graph.removal import check_in_range
 from nora.model.task import NodeTask, Task
 from nora.model.tasks.link_prediction import LinkPrediction
 
@@ -55,7 +54,7 @@ class HeteroForward:
                 raise ValueError(
                     f"the model returned {part.shape[0]} rows for the {count} nodes of type "
                     f"{node_type!r}: does it hold rows of its own for the nodes? Keep them in the "
-                    "data (e.g. ids in x) and look them up in forward, so that they go with a node"
+                    "data (e.g. ids in x) and look them up in forward, so that they follow their node"
                 )
             rows.append(part)
         return torch.cat(rows)
@@ -101,7 +100,7 @@ def end_types(task: LinkPrediction, index: NodeIndex) -> tuple[str, str]:
 def _only(index: NodeIndex, remedy: str) -> tuple[str, str]:
     if len(index.types) != 1:
         raise ValueError(
-            f"the graph has nodes of the types {', '.join(index.types)}: say which are predicted, "
+            f"the graph has nodes of the types {', '.join(index.types)}: name the one that is predicted, "
             f"e.g. task=nora.{remedy.format(index.types[0])}"
         )
     return index.types[0], index.types[0]
@@ -114,14 +113,7 @@ def with_global_ids(task: Task, index: NodeIndex) -> Task:
     ends = task.node_types or (index.types[0], index.types[0])
     for row, node_type in zip(task.pairs, ends, strict=True):
         span = index.span(node_type)
-        count = span.stop - span.start
-        low, high = (int(row.min()), int(row.max())) if row.numel() else (0, 0)
-        if low < 0 or high >= max(count, 1):
-            wrong = low if low < 0 else high
-            raise ValueError(
-                f"pairs name node {wrong} of type {node_type!r}, which has {count} nodes "
-                f"(0 … {count - 1})"
-            )
+        check_in_range(row, span.stop - span.start, "pairs name", f"type {node_type!r}")
     shift = torch.tensor([[index.starts[node_type]] for node_type in ends])
     return replace(task, pairs=task.pairs + shift.to(task.pairs.device), node_types=None)
 
@@ -134,74 +126,3 @@ def hetero_targets(task: Task, index: NodeIndex, wanted: tuple[str, ...], target
         found = index.located(ids[outside][:1])[0]
         raise ValueError(f"target {found} has no prediction: the task is about {wanted[0]!r}")
     return ids
-
-
-def check_hetero_data(data: HeteroData) -> None:
-    """Raise when a graph with types is not one that a model can be asked about."""
-    if not data.node_types:
-        raise ValueError("the graph is empty: it has no node types")
-    for node_type in data.node_types:
-        store = data[node_type]
-        if store.num_nodes is None:
-            raise ValueError(
-                f"the number of {node_type!r} nodes is not known: give them x, or set "
-                f"data[{node_type!r}].num_nodes"
-            )
-        check_features(store.get("x"), int(store.num_nodes), f"data[{node_type!r}].x")
-    for edge_type in data.edge_types:
-        for end in (edge_type[0], edge_type[2]):
-            if end not in data.node_types:
-                raise ValueError(
-                    f"edges {edge_type} lead to nodes of type {end!r}, of which there are none: set "
-                    f"data[{end!r}].num_nodes or x"
-                )
-        check_edges(
-            graph_edges(data[edge_type]),
-            int(data[edge_type[0]].num_nodes or 0),
-            int(data[edge_type[2]].num_nodes or 0),
-            f"data[{edge_type!r}].edge_index",
-        )
-
-
-def check_edges(edge_index: Any, sources: int, targets: int, what: str = "edge_index") -> None:
-    """Raise unless `edge_index` is a long tensor `[2, E]` of ids in range."""
-    if not isinstance(edge_index, Tensor):
-        raise TypeError(
-            f"{what} must be a tensor, got {type(edge_index).__name__}; use torch.as_tensor(edge_index)"
-        )
-    if edge_index.dim() != 2 or edge_index.size(0) != 2:
-        raise ValueError(f"{what} must have shape [2, num_edges], got {list(edge_index.shape)}")
-    if edge_index.dtype != torch.long:
-        raise TypeError(
-            f"{what} must hold torch.long node ids, got {edge_index.dtype}; use edge_index.long()"
-        )
-    for row, count in zip(edge_index, (sources, targets), strict=True):
-        if row.numel():
-            low, high = int(row.min()), int(row.max())
-            if low < 0 or high >= count:
-                raise ValueError(
-                    f"{what} names node {low if low < 0 else high}: the graph has {count} "
-                    f"nodes (0 … {count - 1})"
-                )
-
-
-def check_features(x: Any, num_nodes: int, what: str = "x") -> None:
-    """Raise unless node features, where there are any, are dense, finite and one row per node."""
-    if isinstance(x, list | tuple | np.ndarray):  # rows of a removed node would not go with it
-        raise TypeError(f"{what} must be a tensor, got {type(x).__name__}; use torch.as_tensor(x)")
-    if not isinstance(x, Tensor):
-        return
-    if x.is_meta:
-        raise ValueError(f"{what} is on the device 'meta', where tensors hold no numbers")
-    if x.layout != torch.strided:
-        raise TypeError(f"{what} is a sparse tensor ({x.layout}); pass data with x.to_dense()")
-    if x.size(0) != num_nodes:
-        raise ValueError(f"{what} has {x.size(0)} rows but the graph has {num_nodes} nodes")
-    # The sum is finite unless an entry is not: no mask of the size of x is needed.
-    if x.is_floating_point() and not bool(x.sum().isfinite()):
-        bad = (~x.isfinite()).flatten(1).any(dim=1).nonzero()
-        if bad.numel():
-            raise ValueError(
-                f"{what} holds NaN or infinite values (first at node {int(bad[0])}); fill or drop "
-                "them first"
-            )

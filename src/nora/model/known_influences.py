@@ -1,9 +1,9 @@
-"""True influences of a few nodes: what few-shot methods learn from and tuning goes by."""
+"""True influences of a few nodes: what few-shot methods and tuning learn from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -58,45 +58,16 @@ def label_tensor(labels: Labels, index: int | NodeIndex) -> Tensor:
         labels = labels.scores
     if isinstance(labels, np.ndarray):
         labels = torch.as_tensor(labels)
-    if isinstance(labels, Tensor):
-        if labels.shape != (num_nodes,):
-            raise ValueError(
-                f"labels have shape {list(labels.shape)}; the graph has {num_nodes} nodes. For some "
-                "nodes only, give (ids, influences)"
-            )
-        known = labels.detach().cpu().clone()
-        if not known.is_floating_point():
-            known = known.to(torch.get_default_dtype())
-    else:
-        if not isinstance(labels, Mapping) and not (
-            isinstance(labels, tuple | list) and len(labels) == 2
-        ):
-            raise TypeError(
-                "labels are an Influence, a tensor [num_nodes], {node: influence} or (ids, influences); "
-                f"got {shown(labels)}"
-            )
-        ids, values = (labels.keys(), labels.values()) if isinstance(labels, Mapping) else labels
-        given = list(ids) if not isinstance(ids, Tensor) else ids
-        found = values if isinstance(values, Tensor) else torch.tensor(list(values))
-        if index.types and not isinstance(given, Tensor):
-            found_ids = [index.ids(one, "labelled node") for one in given]
-            if any(len(one) != 1 for one in found_ids):
-                raise ValueError("labels name their nodes one by one, e.g. {('author', 17): 0.5}")
-            given = [int(one) for one in found_ids]
-        where = torch.as_tensor(given)
-        if where.dtype == torch.bool:
-            raise TypeError("labels name their nodes by ids, not by a mask: use mask.nonzero()")
-        if where.dim() != 1 or found.shape != where.shape:
-            raise ValueError(
-                f"labels name {where.numel()} nodes but give {found.numel()} influences"
-            )
-        if node_ids(where, num_nodes, "labelled node").numel() < where.numel():
-            raise ValueError("labels name a node twice")
-        if bool(found.isnan().any()):
-            raise ValueError("labels hold NaN: leave nodes out whose influence is not known")
-        dtype = found.dtype if found.is_floating_point() else torch.get_default_dtype()
-        known = torch.full((num_nodes,), float("nan"), dtype=dtype)
-        known[where.long().cpu()] = found.to(dtype).cpu()
+    if not isinstance(labels, Tensor):
+        labels = _by_node(labels, index)
+    if labels.shape != (num_nodes,):
+        raise ValueError(
+            f"labels have shape {list(labels.shape)}; the graph has {num_nodes} nodes. For some "
+            "nodes only, give (ids, influences)"
+        )
+    known = labels.detach().cpu().clone()
+    if not known.is_floating_point():
+        known = known.to(torch.get_default_dtype())
     wrong = known.isinf() | (known < 0)
     if bool(wrong.any()):
         node = int(wrong.nonzero()[0])
@@ -105,4 +76,37 @@ def label_tensor(labels: Labels, index: int | NodeIndex) -> Tensor:
         )
     if bool(known.isnan().all()):
         raise ValueError("labels are empty: give the true influence of some nodes")
+    return known
+
+
+def _by_node(labels: Any, index: NodeIndex) -> Tensor:
+    """`{node: influence}` or `(ids, influences)` as a tensor `[num_nodes]`, NaN elsewhere."""
+    if isinstance(labels, Mapping):
+        ids, values = labels.keys(), labels.values()
+    elif isinstance(labels, tuple | list) and len(labels) == 2:
+        ids, values = labels
+    else:
+        raise TypeError(
+            "labels are an Influence, a tensor [num_nodes], {node: influence} or (ids, influences); "
+            f"got {shown(labels)}"
+        )
+    given = ids if isinstance(ids, Tensor) else list(ids)
+    found = values if isinstance(values, Tensor) else torch.tensor(list(values))
+    if index.types and not isinstance(given, Tensor):
+        located = [index.ids(one, "labelled node") for one in given]
+        if any(len(one) != 1 for one in located):
+            raise ValueError("labels name their nodes one by one, e.g. {('author', 17): 0.5}")
+        given = [int(one) for one in located]
+    where = torch.as_tensor(given)
+    if where.dtype == torch.bool:
+        raise TypeError("labels name their nodes by ids, not by a mask: use mask.nonzero()")
+    if where.dim() != 1 or found.shape != where.shape:
+        raise ValueError(f"labels name {where.numel()} nodes but give {found.numel()} influences")
+    if node_ids(where, index.total, "labelled node").numel() < where.numel():
+        raise ValueError("labels name a node twice")
+    if bool(found.isnan().any()):
+        raise ValueError("labels hold NaN: leave out nodes whose influence is unknown")
+    dtype = found.dtype if found.is_floating_point() else torch.get_default_dtype()
+    known = torch.full((index.total,), float("nan"), dtype=dtype)
+    known[where.long().cpu()] = found.to(dtype).cpu()
     return known

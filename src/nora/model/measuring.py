@@ -1,4 +1,4 @@
-"""From what is asked (`measure=["flips", "class:2"], by="camp"`) to sums over predictions that change."""
+"""From options (`measure=["flips", "class:2"], by="camp"`) to sums over predictions that change."""
 
 from __future__ import annotations
 
@@ -27,12 +27,6 @@ By = str | Sequence[Any] | Tensor | np.ndarray
 MOST_GROUPS = 100
 
 
-def is_definition(asked: Asked, by: By | None) -> bool:
-    """Whether nothing is asked but the change of all predictions."""
-    given = list(asked) if isinstance(asked, list | tuple) else [asked]
-    return by is None and len(given) == 1 and isinstance(given[0], str) and given[0] == "change"
-
-
 @dataclass(frozen=True, eq=False)
 class Groups:
     """Predictions in groups.
@@ -53,7 +47,7 @@ class Measuring:
     Attributes:
         measures: Each measure by the name of its column.
         counted: Mask `[items]` of the predictions that count; None for all.
-        groups: Groups whose sums are told beside the whole; None for none.
+        groups: Groups whose sums are reported, too; None for none.
         definition: Whether this is the change of all that is predicted, and nothing else.
     """
 
@@ -174,7 +168,7 @@ def items_of(
     masks: Mapping[str, Tensor] | None = None,
     class_names: Sequence[str] | None = None,
 ) -> Items:
-    """What measures know of a problem's predictions.
+    """The facts about a problem's predictions that measures use.
 
     Args:
         problem: The question, on every class.
@@ -254,14 +248,14 @@ def groups_of(
         raise ValueError(f"by has {len(values)} values for {items.count} nodes")
     named = class_names if isinstance(by, str) and by == "y" else None
     known = [value for value in dict.fromkeys(values) if not _is_unknown(value)]
-    with suppress(TypeError):  # of several kinds: in the order in which they come
+    with suppress(TypeError):  # of several types: in order of appearance
         known.sort()
     if len(known) > MOST_GROUPS:
         raise ValueError(
             f"by has {len(known):,} different values: it must be categorical, with at most {MOST_GROUPS}"
         )
     if not known:
-        raise ValueError("by tells no prediction's group: all values are unknown")
+        raise ValueError("by gives no node a group: all values are unknown")
     place = {value: at for at, value in enumerate(known)}
     group = torch.tensor([-1 if _is_unknown(value) else place[value] for value in values])
     names = tuple(
@@ -307,5 +301,5 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _is_unknown(value: Any) -> bool:
-    """Whether this says that nothing is known: None, NaN or −1."""
+    """Whether a value stands for a missing one: None, NaN or −1."""
     return value is None or value != value or (isinstance(value, int) and value == -1)

@@ -55,7 +55,7 @@ def evaluating(*models: Any) -> Iterator[None]:
     the normalisation of the first graph they saw, which would be stale on `G−r`: their caches are
     emptied, here and after every pass (`Passes`). Within a pass they stay on: a layer that is called
     twice may mean what it has kept. Compiled parts run as they were written. What a forward pass
-    sets on its module or writes into its buffers is taken back too. What is no module is passed over.
+    sets on its module or writes into its buffers is restored too. Other objects than modules are ignored.
     """
     found = Snapshot(*models)
     copies = [(buffer, buffer.detach().clone()) for buffer in found.buffers]
@@ -68,7 +68,7 @@ def evaluating(*models: Any) -> Iterator[None]:
                 caches = [key for key in vars(module) if key.startswith("_cached_")]
                 for key in caches:
                     setattr(module, key, None)
-                # What keeps things under other names cannot be emptied, only switched off.
+                # A cache under another name cannot be emptied, only switched off.
                 if not caches and isinstance(vars(module).get("cached"), bool):
                     setattr(module, "cached", False)  # noqa: B010  (not every module has it)
             yield
@@ -79,8 +79,8 @@ def evaluating(*models: Any) -> Iterator[None]:
 
 
 def _uncompiled() -> AbstractContextManager[Any]:
-    """Compiled functions run as they were written; a new graph size would compile them anew."""
-    # Its import takes seconds, and who has compiled something has imported it.
+    """Compiled functions run as they were written; a new graph size would compile them again."""
+    # Its import takes seconds, and whatever is compiled has imported it.
     compiled = "torch._dynamo" in sys.modules
     return torch.compiler.set_stance("force_eager") if compiled else nullcontext()
 
@@ -89,7 +89,7 @@ def _to_eval(model: nn.Module) -> None:
     try:
         model.eval()
     except NotImplementedError:
-        # What torch.export made has no other mode.
+        # A model made by torch.export has no other mode.
         return
 
 
@@ -106,7 +106,7 @@ _CONTAINERS = (dict, list, set)
 
 
 class Snapshot:
-    """Attributes of modules, and containers among them, as they are now, to go back to.
+    """Attributes of modules, and containers among them, as they are now, to be restored.
 
     Attributes:
         modules: All modules of the models.
@@ -132,7 +132,7 @@ class Snapshot:
     def _look(self, values: Iterable[Any], seen: set[int], tensors: dict[int, Tensor]) -> None:
         """Note containers, and tensors that are not parameters."""
         for value in values:
-            # Once per pass and attribute: most are plain, or hooks that nobody has set.
+            # Once per pass and attribute: most are plain, or empty hooks.
             if value.__class__ in _PLAIN:
                 continue
             if isinstance(value, Tensor):
@@ -140,7 +140,7 @@ class Snapshot:
             elif isinstance(value, _CONTAINERS) and id(value) not in seen:
                 seen.add(id(value))
                 self._containers.append((value, _contents(value) if value else ()))
-                # What is that long holds data, not state.
+                # A container that long holds data, not state.
                 if len(value) <= 1000:
                     self._look(value.values() if isinstance(value, dict) else value, seen, tensors)
 
@@ -166,7 +166,7 @@ def _contents(container: Any) -> Any:
 
 
 def _refill(container: Any, contents: Any) -> None:
-    """Give a container its earlier contents, where they are others by now."""
+    """Give a container its earlier contents, where they have changed."""
     now = _contents(container)
     if len(now) == len(contents):
         if isinstance(now, dict):

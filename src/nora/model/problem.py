@@ -1,8 +1,9 @@
-"""One question, checked before any long work: a model, a graph, a task, whom to remove."""
+"""One question, checked before any long work: a model, a graph, a task, the nodes to remove."""
 
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -14,8 +15,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import GAE
 
-from nora.arguments import shown
-from nora.graph.edge_sets import graph_edges
+from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, NodeIndex, Nodes, global_edges, node_index_of
 from nora.graph.removal import isolate_nodes, kept, node_ids, remove_nodes
 from nora.model.calling import (
@@ -25,18 +25,16 @@ from nora.model.calling import (
     decoder_modules,
     hetero_decoder,
 )
+from nora.model.edited import run_after
+from nora.model.graph_checks import check_graph
 from nora.model.hetero import (
     HeteroForward,
-    check_edges,
-    check_features,
-    check_hetero_data,
     end_types,
     hetero_forward,
     hetero_targets,
     with_global_ids,
 )
 from nora.model.known_influences import Labels, label_tensor
-from nora.model.misfit import MISFIT, told
 from nora.model.preserve import CheckedRemoval, Passes, evaluating
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction, dot_product
@@ -65,6 +63,7 @@ class Problem:
         labels: True influences `[N]` that are known, NaN elsewhere; None when none are.
         strict: Refuse structure that was computed beforehand, instead of warning of it.
         checked_removals: Removals of one node that checks have computed by the definition on their way.
+        predictions: Predictions on `G` that were made, with the output and the task they are of.
     """
 
     model: nn.Module
@@ -83,6 +82,9 @@ class Problem:
     passes: Passes = field(default_factory=Passes, repr=False, compare=False)
     checked_removals: dict[int, CheckedRemoval] = field(
         default_factory=dict, repr=False, compare=False
+    )
+    predictions: deque[tuple[Tensor, Task, Tensor]] = field(
+        default_factory=lambda: deque(maxlen=4), repr=False, compare=False
     )
 
     @property
@@ -179,11 +181,19 @@ class Problem:
         return self.run(self.asked(self.data, self.task))
 
     def predict(self) -> Tensor:
-        """Predictions on `G`, `[items]` or `[items, C]`."""
-        return self.predicted(self.output(), self.task)
+        """Predictions on `G`, `[items]` or `[items, C]`: made once for every task, not to be written to."""
+        if self.original is None:
+            return self.predicted(self.output(), self.task)
+        for output, task, known in self.predictions:
+            if output is self.original and task is self.task:
+                return known
+        found = self.predicted(self.original, self.task)
+        if not found.requires_grad:
+            self.predictions.append((self.original, self.task, found))
+        return found
 
     def without(self, removed: Tensor) -> Graph:
-        """`G − removed`: without these nodes, or with them isolated where weights go by node id."""
+        """`G − removed`: without these nodes, or with them isolated where weights are by node id."""
         return (isolate_nodes if self.by_id else remove_nodes)(self.data, removed)
 
     def predict_without(self, removed: Tensor) -> tuple[Tensor, Tensor]:
@@ -193,32 +203,10 @@ class Problem:
             Predictions of the surviving items, and the mask `[items]` of those items.
         """
         keep = kept(removed.to(self.device), self.num_nodes)
-        task, survivors = self.task.survivors(keep)
         if not bool(keep.any()):
-            return self.predict()[:0], survivors
-        if self.by_id:
-            output = self._run_without(removed, self.task)
-            return self.predicted(output, self.task)[survivors], survivors
-        output = self._run_without(removed, task)
-        wrong = self.wrong_rows(output, task, int(keep.sum()))
-        if wrong:
-            raise ValueError(
-                f"{wrong}: does it hold rows of its own for the nodes? Keep them in the data (e.g. data.x "
-                "or data.n_id) and look them up in forward, so that they go with a removed node"
-            )
-        return self.predicted(output, task), survivors
-
-    def _run_without(self, removed: Tensor, task: Task) -> Tensor:
-        """The model's output on `G − removed`; where it fails, that is said of it."""
-        try:
-            return self.run(self.asked(self.without(removed), task))
-        except MISFIT as error:
-            gone = self.node_index.named(removed.tolist()[:3])
-            those = ", ".join(map(str, gone)) + (" …" if len(removed) > 3 else "")
-            raise ValueError(
-                f"the model {type(self.model).__name__} cannot be run without node {those}: "
-                f"{told(error)}. What it does must be possible on every graph with a node fewer"
-            ) from error
+            return self.predict()[:0], self.task.survivors(keep)[1]
+        passed = run_after(self, EditBatch.of(removed))
+        return passed.predictions()[0], passed.survivors
 
     def wrong_rows(self, output: Tensor, task: Task, num_nodes: int) -> str:
         """What is wrong with the number of rows on a graph of so many nodes; empty if nothing is."""
@@ -262,6 +250,50 @@ def build_problem(
 ) -> Problem:
     """Check the input and put it in one value; every error says what was wrong and what to do."""
     model = uncompiled(model)
+    task = _checked_task(model, data, task, forward)
+    if transform is not None and not callable(transform):
+        raise TypeError(
+            f"transform must be a function of the graph, got {type(transform).__name__}"
+        )
+    check_graph(data)
+    index = node_index_of(data)
+    device = global_edges(data, index).device
+    if isinstance(task, LinkPrediction):
+        if not task.pairs.size(1):
+            raise ValueError("the task has no pairs: give the links that are predicted, [2, P]")
+        task = task.to(device)
+    seen = data if transform is None else transformed(transform, data.clone())
+    how, ends = calling(model, seen, task, forward), None
+    call = how.call
+    if isinstance(data, HeteroData):
+        ends = end_types(task, index) if isinstance(task, LinkPrediction) else None
+        call = call if how.direct else hetero_forward(task, index, call)
+        task = with_global_ids(hetero_decoder(how.task, ends), index)
+    else:
+        kinds = getattr(task, "node_types", getattr(task, "node_type", None))
+        if kinds is not None:
+            raise ValueError(
+                f"the task is about nodes of type {kinds!r}, but data has no node types"
+            )
+        task = how.task
+    counted = _counted(task, index, targets, call)
+    return Problem(
+        model=model,
+        data=data,
+        task=task,
+        nodes=torch.arange(index.total) if nodes is None else index.ids(nodes),
+        targets=None if counted is None else counted.to(device),
+        forward=call,
+        transform=transform,
+        direct=how.direct,
+        ends=ends if how.direct else None,
+        labels=None if labels is None else label_tensor(labels, index),
+        strict=strict,
+    )
+
+
+def _checked_task(model: Any, data: Any, task: Any, forward: Forward | None) -> Task:
+    """The task, by default node classification; raises unless model, data and task are of their types."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if not isinstance(data, Data | HeteroData):
@@ -281,53 +313,7 @@ def build_problem(
             "task must be a NodeClassification, a NodeRegression or a LinkPrediction, got "
             f"{type(task).__name__}; e.g. task=nora.LinkPrediction(pairs)"
         )
-    if transform is not None and not callable(transform):
-        raise TypeError(
-            f"transform must be a function of the graph, got {type(transform).__name__}"
-        )
-    _check_graph(data)
-    index = node_index_of(data)
-    device = global_edges(data, index).device
-    if isinstance(task, LinkPrediction):
-        if not task.pairs.size(1):
-            raise ValueError("the task has no pairs: give the links that are predicted, [2, P]")
-        relation = None if task.relation is None else task.relation.to(device)
-        # Not by `replace`: it would take the decoder that stands in for one that was said.
-        task = copy.copy(task)
-        object.__setattr__(task, "pairs", task.pairs.to(device))
-        object.__setattr__(task, "relation", relation)
-    seen = data if transform is None else transformed(transform, data.clone())
-    if isinstance(data, HeteroData):
-        ends = end_types(task, index) if isinstance(task, LinkPrediction) else None
-        how = calling(model, seen, task, forward)
-        call = how.call if how.direct else hetero_forward(task, index, how.call)
-        task = with_global_ids(hetero_decoder(how.task, ends), index)
-    else:
-        kinds = (
-            task.node_types
-            if isinstance(task, LinkPrediction)
-            else getattr(task, "node_type", None)
-        )
-        if kinds is not None:
-            raise ValueError(
-                f"the task is about nodes of type {kinds!r}, but data has no node types"
-            )
-        how, ends = calling(model, seen, task, forward), None
-        call, task = how.call, how.task
-    counted = _counted(task, index, targets, call)
-    return Problem(
-        model=model,
-        data=data,
-        task=task,
-        nodes=torch.arange(index.total) if nodes is None else index.ids(nodes),
-        targets=None if counted is None else counted.to(device),
-        forward=call,
-        transform=transform,
-        direct=how.direct,
-        ends=ends if how.direct else None,
-        labels=None if labels is None else label_tensor(labels, index),
-        strict=strict,
-    )
+    return task
 
 
 def _counted(
@@ -337,7 +323,7 @@ def _counted(
     num_items = task.num_items(index.total)
     wanted = forward.wanted if isinstance(forward, HeteroForward) and task.item == "node" else ()
     if targets is None:
-        # What is said of other types is no prediction.
+        # Rows of other types are not predictions.
         return index.mask(wanted[0]) if wanted and len(index.types) > 1 else None
     if wanted:
         ids = hetero_targets(task, index, wanted, targets)
@@ -349,27 +335,3 @@ def _counted(
     mask = torch.zeros(num_items, dtype=torch.bool)
     mask[ids] = True
     return mask
-
-
-def _check_graph(data: Graph) -> None:
-    if isinstance(data, HeteroData):
-        check_hetero_data(data)
-    if int(data.num_nodes or 0) == 0:
-        raise ValueError("the graph is empty: it has no nodes")
-    if isinstance(data, HeteroData):
-        return
-    edge_index = graph_edges(data)
-    if edge_index is None:
-        raise ValueError("data has no edge_index; a graph needs one of shape [2, num_edges]")
-    num_nodes = int(data.num_nodes or 0)
-    check_edges(edge_index, num_nodes, num_nodes)
-    check_features(data.x, num_nodes)
-    weight = data.get("edge_weight")
-    if weight is not None and not (
-        isinstance(weight, Tensor) and weight.dim() and len(weight) == edge_index.size(1)
-    ):
-        got = list(weight.shape) if isinstance(weight, Tensor) else shown(weight)
-        raise ValueError(
-            f"data.edge_weight must be a tensor with one weight for each of the {edge_index.size(1)} "
-            f"edges, got {got}"
-        )

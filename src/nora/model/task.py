@@ -24,7 +24,7 @@ class Task(ABC):
     """What is predicted.
 
     Attributes:
-        name: What results are told to be of.
+        name: How results name it.
         item: What a prediction is of: a `node`, or a `pair`.
     """
 
@@ -47,7 +47,7 @@ class Task(ABC):
         Args:
             output: The model's output.
             num_nodes: How many nodes there are.
-            rows: Mask `[N]` of the rows that say something; all by default.
+            rows: Mask `[N]` of the rows that are predictions; all by default.
         """
 
     @abstractmethod
@@ -78,11 +78,11 @@ class Task(ABC):
         """How large predictions are, beside which rounding is judged: 1 for probabilities."""
         return 1.0
 
-    def check_labels(self, labels: Tensor, output: Tensor) -> None:  # noqa: B027 (most have nothing to say)
-        """Raise when the graph's labels speak against the task."""
+    def check_labels(self, labels: Tensor, output: Tensor) -> None:  # noqa: B027 (most check nothing)
+        """Raise when the graph's labels contradict the task."""
 
     def on_every_class(self) -> Task:
-        """The same task with everything counted that a prediction tells."""
+        """The same task with all classes counted."""
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""A task as arrays and plain facts, and back."""
+"""A task as arrays and JSON, and back."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ _FIELDS = {
 
 
 def task_document(task: Task, keep: Keep) -> dict[str, Any] | None:
-    """What a task was told, as JSON; None where it has code of its own, such as a decoder."""
+    """A task as JSON; None where it has code of its own, such as a decoder."""
     kind = type(task)
     if kind not in _FIELDS:
         return None
-    told = {name: _listed(getattr(task, name)) for name in _FIELDS[kind]}
+    values = {name: _listed(getattr(task, name)) for name in _FIELDS[kind]}
     return_type = getattr(task, "return_type", None)
     if return_type is not None and not isinstance(return_type, NotSaid):
-        told["return_type"] = str(return_type)
+        values["return_type"] = str(return_type)
     if isinstance(task, LinkPrediction):
         if not task.leaves_decoder_open:
             return None
-        told["pairs"] = keep(task.pairs)
-        told["relation"] = None if task.relation is None else keep(task.relation)
-    return {"kind": kind.__name__, **told}
+        values["pairs"] = keep(task.pairs)
+        values["relation"] = None if task.relation is None else keep(task.relation)
+    return {"kind": kind.__name__, **values}
 
 
 def task_of(document: dict[str, Any], give: Give) -> Task:
-    """The task that a document tells of."""
-    told = {key: value for key, value in document.items() if key != "kind"}
+    """The task that `task_document` described."""
+    values = {key: value for key, value in document.items() if key != "kind"}
     for name in ("classes", "node_types"):
-        if told.get(name) is not None:
-            told[name] = tuple(told[name])
+        if values.get(name) is not None:
+            values[name] = tuple(values[name])
     for name in ("pairs", "relation"):
-        if told.get(name) is not None:
-            told[name] = give(told[name])
+        if values.get(name) is not None:
+            values[name] = give(values[name])
     kinds = {kind.__name__: kind for kind in _FIELDS}
-    found: Task = kinds[document["kind"]](**told)
+    found: Task = kinds[document["kind"]](**values)
     return found
 
 

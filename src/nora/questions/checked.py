@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nora.engine.prepared import Prepared
+from nora.engine.store.folder import Check
 from nora.graph.edge_lookup import EdgeLookup, EdgeType
 from nora.graph.edit_batch import EditBatch
 from nora.graph.edits import Edits
@@ -24,7 +25,7 @@ from nora.model.known_influences import Labels, label_tensor
 from nora.model.task import Task
 from nora.model.tasks.node_classification import NodeClassification
 from nora.options import option
-from nora.questions.unchanged import Stamp
+from nora.questions.staleness import Staleness, staleness_of
 
 
 class Checked:
@@ -50,6 +51,7 @@ class Checked:
         class_names: Sequence[str] | None = None,
         masks: Mapping[str, Tensor] | None = None,
         strict: bool = False,
+        check: Check = "quick",
         once: bool = False,
     ) -> None:
         self._problem = build_problem(
@@ -74,7 +76,7 @@ class Checked:
         self._checked = self._seen_again = False
         # As it was given: what is found out about it later is no change.
         self._given = self._problem
-        self._stamp: Stamp | None = None if once else Stamp(self._problem)
+        self._stale = None if once else staleness_of(self._problem, check)
 
     def __repr__(self) -> str:
         problem = self._problem
@@ -143,8 +145,8 @@ class Checked:
             again: Whether the model must have been run twice already, to see that it is deterministic; a
                 method that does so itself need not ask for it.
         """
-        if self._stamp is not None:
-            self._stamp.check()
+        if self._stale is not None:
+            self._stale.raise_if_changed("this session", "nora.Session(model, data)")
         index = self._problem.node_index
         asked = self._problem.nodes if nodes is None else index.ids(self.ids(nodes))
         if not asked.numel():
@@ -171,10 +173,10 @@ class Checked:
         """A method has run the model on the graph once more, and found the same."""
         self._seen_again = True
 
-    def adopt(self, problem: Problem, prepared: Prepared, stamp: Stamp, folder: Path) -> None:
+    def adopt(self, problem: Problem, prepared: Prepared, stale: Staleness, folder: Path) -> None:
         """Take over what was found out and prepared before, and is kept in a folder."""
         self._problem = self._given = problem
-        self.prepared, self._stamp, self.folder = prepared, stamp, folder
+        self.prepared, self._stale, self.folder = prepared, stale, folder
         self._checked = self._seen_again = True
 
     @cached_property

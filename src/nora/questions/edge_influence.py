@@ -273,7 +273,7 @@ def places_of(
     for edge_type, pairs in wanted.items():
         home = edge_type
         if edge_type not in every:  # the reverse that PyG has made: scored with the original
-            home, pairs = lookup.mirrors[edge_type], pairs.flip(0)
+            home, pairs = lookup.directions.mirrors[edge_type], pairs.flip(0)
         own = lookup.types[home]
         keys, order = own.keys(every[home]).sort()
         at = order[torch.searchsorted(keys, own.keys(pairs))]

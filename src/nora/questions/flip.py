@@ -16,9 +16,8 @@ by a full forward pass on the whole graph.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -29,8 +28,7 @@ from nora.engine.rounding import tolerated
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.graph.removal import kept
-from nora.model import Problem, Transform
-from nora.model.calling import Forward
+from nora.model import Problem
 from nora.model.edited import predict_after
 from nora.model.measuring import items_of
 from nora.model.misfit import MISFIT
@@ -38,6 +36,7 @@ from nora.model.task import Task
 from nora.progress import Advance, progress_bar
 from nora.questions.pairwise import within_reach
 from nora.questions.session import Session
+from nora.questions.session_options import SessionOptions, takes_session_options
 from nora.questions.what_if import named_edges
 from nora.results.flip import Flip, margins
 
@@ -47,6 +46,7 @@ PAIRS, AT_ONCE = 20_000, 2048
 CHECKED = 5
 
 
+@takes_session_options(SessionOptions)
 def flip(
     model: nn.Module,
     data: Graph,
@@ -57,12 +57,8 @@ def flip(
     by: str = "nodes",
     at_most: int = 5,
     pairs: int = PAIRS,
-    forward: Forward | None = None,
-    transform: Transform | None = None,
-    strict: bool = False,
-    names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
     progress: bool = True,
+    **about: Unpack[SessionOptions],
 ) -> Flip:
     """What is the smallest set of removals that changes this node's predicted class?
 
@@ -76,12 +72,8 @@ def flip(
         at_most: How many may go.
         pairs: How many pairs are tried at most; where there are more, the most likely, and nothing is
             proved of the others.
-        forward: As in `influence`.
-        transform: As in `influence`.
-        strict: As in `influence`.
-        names: As in `influence`.
-        class_names: As in `influence`.
         progress: Show a progress bar.
+        **about: Options of the session; see `nora.Session`.
 
     Returns:
         What goes, and what was tried: `size` is 0 where nothing was found, `smallest` says whether it is
@@ -95,17 +87,7 @@ def flip(
         >>> found.size == len(found.removed) <= 5
         True
     """
-    session = Session(
-        model,
-        data,
-        task,
-        forward=forward,
-        transform=transform,
-        strict=strict,
-        names=names,
-        class_names=class_names,
-        once=True,
-    )
+    session = Session(model, data, task, **about, once=True)
     return session.flip(node, to, by=by, at_most=at_most, pairs=pairs, progress=progress)
 
 

@@ -18,6 +18,7 @@ import heapq
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Unpack
 
 import torch
 from torch import nn
@@ -26,18 +27,18 @@ from nora.arguments import check_whole
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.methods.exact import How, engine_for
-from nora.model import Transform
-from nora.model.calling import Forward
 from nora.model.measuring import Asked
 from nora.model.task import Task
 from nora.progress import progress_bar
 from nora.questions.score import Batch, one_measure, score
 from nora.questions.session import Session
+from nora.questions.session_options import CountingOptions, takes_session_options
 from nora.results.group import Group
 
 Joint = Callable[[Sequence[int]], float]
 
 
+@takes_session_options(CountingOptions)
 def best_group(
     model: nn.Module,
     data: Graph,
@@ -45,16 +46,11 @@ def best_group(
     task: Task | None = None,
     *,
     candidates: Nodes | None = None,
-    targets: Nodes | None = None,
-    forward: Forward | None = None,
-    transform: Transform | None = None,
-    strict: bool = False,
-    names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
     measure: Asked = "change",
     method: str = "exact",
     recheck: int = 5,
     progress: bool = True,
+    **about: Unpack[CountingOptions],
 ) -> Group:
     """Which `size` nodes, removed together, change the other predictions most?
 
@@ -68,17 +64,12 @@ def best_group(
         size: How many nodes.
         task: What is predicted; node classification from logits by default.
         candidates: Choose among these nodes (ids or mask); all by default.
-        targets: Count only the change of these predictions, as in `influence`.
-        forward: As in `influence`.
-        transform: As in `influence`.
-        strict: As in `influence`.
-        names: As in `influence`.
-        class_names: As in `influence`.
         measure: What is summed over the predictions that change, one of those of `nora.influence`. Those that
             may be negative count by their size.
         method: `exact`, or `brute` for full forward passes.
         recheck: A node is accepted once so many in a row, next in the queue, did not beat it.
         progress: Show a progress bar.
+        **about: Options of the session; see `nora.Session`.
 
     Returns:
         The nodes in the order chosen, with the joint effect of the first, the first two, and so on.
@@ -91,18 +82,7 @@ def best_group(
         >>> len(group), group.total >= group.alone
         (3, True)
     """
-    session = Session(
-        model,
-        data,
-        task,
-        forward=forward,
-        transform=transform,
-        strict=strict,
-        targets=targets,
-        names=names,
-        class_names=class_names,
-        once=True,
-    )
+    session = Session(model, data, task, **about, once=True)
     return session.best_group(
         size,
         candidates=candidates,

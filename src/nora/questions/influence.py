@@ -20,7 +20,7 @@ from nora.methods.exact import EXACTLY, How, engine_for
 from nora.model import Problem, Transform
 from nora.model.calling import Forward
 from nora.model.known_influences import Labels
-from nora.model.measuring import Asked, By, Measuring, is_definition
+from nora.model.measuring import Asked, By, Measuring
 from nora.model.task import Task
 from nora.options import option
 from nora.progress import progress_bar
@@ -31,6 +31,7 @@ from nora.questions.score import (
     Parts,
     asked_for,
     collected,
+    is_definition,
     measuring_of,
     score,
 )
@@ -209,6 +210,10 @@ def score_nodes(
         with torch.set_grad_enabled(torch.is_grad_enabled() and not entry.facts.exact):
             table, details = collected(parts, problem.num_nodes, len(columns))
         table = table if shards is None else shards.values()
+    if shards is not None or not entry.facts.exact:  # else nothing but what was asked is there
+        unasked = torch.ones(len(table), dtype=torch.bool)
+        unasked[problem.nodes] = False
+        table = table.masked_fill(unasked.unsqueeze(1), float("nan"))
     return _influence(
         session,
         problem,
@@ -270,9 +275,6 @@ def _influence(
     **about: Any,
 ) -> Influence:
     """The result: the first column are the scores, the others further measures or standard errors."""
-    unasked = torch.ones(len(table), dtype=torch.bool)
-    unasked[problem.nodes] = False
-    table = table.masked_fill(unasked.unsqueeze(1), float("nan"))
     if session.task.counted_classes is not None:
         details = {**details, "classes": list(session.task.counted_classes)}
     if problem.by_id:

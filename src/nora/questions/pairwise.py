@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 import torch
@@ -16,31 +15,31 @@ from nora.engine.ir.op import EVERYWHERE
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.methods.exact import engine_for
-from nora.model import Problem, Transform
-from nora.model.calling import Forward
+from nora.model import Problem
 from nora.model.measuring import Asked
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.score import Batch, collected, one_measure, score
 from nora.questions.session import Session
+from nora.questions.session_options import (
+    CountingOptions,
+    SessionOptions,
+    takes_session_options,
+)
 from nora.results.influence import Influence
 from nora.results.tables import split_node_ids, with_names
 
 
+@takes_session_options(CountingOptions)
 def influence_matrix(
     model: nn.Module,
     data: Graph,
     nodes: Nodes,
     task: Task | None = None,
     *,
-    targets: Nodes | None = None,
-    forward: Forward | None = None,
-    transform: Transform | None = None,
-    strict: bool = False,
-    names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
     method: str = "exact",
     progress: bool = True,
+    **about: Unpack[CountingOptions],
 ) -> pd.DataFrame:
     """By how much does the removal of each of these nodes change each prediction?
 
@@ -53,14 +52,9 @@ def influence_matrix(
         nodes: The nodes to remove, one at a time (ids or mask). Mind the size of the table: hubs
             reach thousands of nodes each.
         task: What is predicted; node classification from logits by default.
-        targets: Tell only the change of these predictions, as in `influence`.
-        forward: As in `influence`.
-        transform: As in `influence`.
-        strict: As in `influence`.
-        names: As in `influence`.
-        class_names: As in `influence`.
         method: `exact`, or `brute` for full forward passes (whose rounding shows as tiny changes).
         progress: Show a progress bar.
+        **about: Options of the session; see `nora.Session`.
 
     Returns:
         One row per change: `removed`, `node`, `change`; of links `removed`, `pair` (its position
@@ -74,18 +68,7 @@ def influence_matrix(
         >>> list(changes)
         ['removed', 'node', 'change']
     """
-    session = Session(
-        model,
-        data,
-        task,
-        forward=forward,
-        transform=transform,
-        strict=strict,
-        targets=targets,
-        names=names,
-        class_names=class_names,
-        once=True,
-    )
+    session = Session(model, data, task, **about, once=True)
     return session.influence_matrix(nodes, method=method, progress=progress)
 
 
@@ -125,6 +108,7 @@ def changes_of(session: Session, nodes: Nodes, method: str, progress: bool) -> p
     return split_node_ids(with_names(frame, session.names), problem.node_index.sizes())
 
 
+@takes_session_options(SessionOptions)
 def influencers(
     model: nn.Module,
     data: Graph,
@@ -132,14 +116,10 @@ def influencers(
     k: int = 10,
     task: Task | None = None,
     *,
-    forward: Forward | None = None,
-    transform: Transform | None = None,
-    strict: bool = False,
-    names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
     measure: Asked = "change",
     method: str = "exact",
     progress: bool = True,
+    **about: Unpack[SessionOptions],
 ) -> pd.DataFrame:
     """Whose removal changes *this* node's prediction most?
 
@@ -152,15 +132,11 @@ def influencers(
         node: Whose prediction it is about.
         k: How many to tell.
         task: What is predicted; node classification from logits by default.
-        forward: As in `influence`.
-        transform: As in `influence`.
-        strict: As in `influence`.
-        names: As in `influence`.
-        class_names: As in `influence`.
         measure: What is told of its prediction, one of the measures of `nora.influence`. Those that may be
             negative rank by their size.
         method: `exact`, or `brute` for full forward passes.
         progress: Show a progress bar.
+        **about: Options of the session; see `nora.Session`.
 
     Returns:
         At most `k` rows, the most influential first: `node`, `influence`, `rank`. Nodes without
@@ -173,17 +149,7 @@ def influencers(
         >>> len(nora.influencers(model, dataset.data, 16, k=3, progress=False))
         3
     """
-    session = Session(
-        model,
-        data,
-        task,
-        forward=forward,
-        transform=transform,
-        strict=strict,
-        names=names,
-        class_names=class_names,
-        once=True,
-    )
+    session = Session(model, data, task, **about, once=True)
     return session.influencers(node, k, measure=measure, method=method, progress=progress)
 
 

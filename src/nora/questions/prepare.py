@@ -37,7 +37,7 @@ from nora.model.task_arrays import task_document, task_of
 from nora.options import option
 from nora.progress import progress_bar
 from nora.questions.session import Session
-from nora.questions.unchanged import Untouched
+from nora.questions.staleness import staleness_of
 from nora.wording import listed, short
 
 # Graphs of fewer edges are prepared before a forecast would be made.
@@ -256,7 +256,7 @@ def opened(
             if verify:
                 compare_with(engine, truth, verify)
         facts = {name: abs(value) for name, value in manifest["verified"].items()}
-    session.adopt(problem, Prepared(engine, facts), Untouched(problem), path)
+    session.adopt(problem, Prepared(engine, facts), staleness_of(problem, mapped=True), path)
     return session
 
 

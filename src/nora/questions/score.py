@@ -32,7 +32,6 @@ from nora.model.measuring import (
     By,
     Measuring,
     groups_of,
-    is_definition,
     items_of,
     measures_of,
 )
@@ -315,6 +314,12 @@ def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> How:
                 f"{', '.join(known)}"
             )
     return How.of({name: value for name, value in options.items() if name != "budget"})
+
+
+def is_definition(asked: Asked, by: By | None) -> bool:
+    """Whether only the change of all predictions is asked for."""
+    given = list(asked) if isinstance(asked, list | tuple) else [asked]
+    return by is None and len(given) == 1 and isinstance(given[0], str) and given[0] == "change"
 
 
 def measuring_of(

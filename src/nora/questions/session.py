@@ -46,7 +46,10 @@ class Session(Checked):
             those that `data` has as `test_mask`.
         strict: Refuse structure in `data` that was recognised as computed beforehand (normalised weights,
             positional encodings, degrees), instead of warning of it; see `transform`.
-        once: For one question only: nobody need look whether model and graph have changed since.
+        check: Before every question it is checked that model, graph and task are still those that were
+            prepared: `quick` by versions and identities, which takes no longer on a large graph (see
+            the guide to own models for what that cannot see); `all` reads everything.
+        once: For one question only: nothing is checked again.
 
     Example:
         >>> import nora

@@ -10,9 +10,8 @@ until no node that is left could enter the top `k`, or the budget ends.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -24,18 +23,18 @@ from nora.engine.engine import Engine
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.ir.op import EVERYWHERE
 from nora.graph.edit_batch import EditBatch
-from nora.graph.node_index import Graph, Nodes
+from nora.graph.node_index import Graph
 from nora.methods import METHODS
 from nora.methods.auto import Budget
 from nora.methods.exact import engine_for
-from nora.model import Problem, Transform
-from nora.model.calling import Forward
+from nora.model import Problem
 from nora.model.measuring import Asked
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.influence import bind_options
 from nora.questions.score import Batch, collected, method_parts, one_measure, score
 from nora.questions.session import Session
+from nora.questions.session_options import CountingOptions, takes_session_options
 from nora.questions.spread import Spread, kept_for
 from nora.questions.workers import Question
 from nora.results.top import Top
@@ -48,6 +47,7 @@ SCREENED, TAILS = 0.05, 5
 COUNTED_WALKS = 2e7
 
 
+@takes_session_options(CountingOptions)
 def top(
     model: nn.Module,
     data: Graph,
@@ -55,16 +55,11 @@ def top(
     task: Task | None = None,
     *,
     budget: float = 60.0,
-    targets: Nodes | None = None,
-    forward: Forward | None = None,
-    transform: Transform | None = None,
-    strict: bool = False,
-    names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
     screen: str = "auto",
     measure: Asked = "change",
     executor: Any = None,
     progress: bool = True,
+    **about: Unpack[CountingOptions],
 ) -> Top:
     """The `k` most influential nodes with exact scores, and a certificate.
 
@@ -74,12 +69,6 @@ def top(
         k: How many.
         task: What is predicted; node classification from logits by default.
         budget: Seconds for refining, at least `k` nodes; screening comes before.
-        targets: Count only the change of these predictions, as in `influence`.
-        forward: As in `influence`.
-        transform: As in `influence`.
-        strict: As in `influence`.
-        names: As in `influence`.
-        class_names: As in `influence`.
         screen: The method that orders the candidates. By default estimates with standard errors (`exact`
             with a tolerance), which also tell how likely it is that none of the others belongs to the top
             `k`; `cauchy` where the model has nothing to estimate by, `pagerank` where it cannot be followed.
@@ -88,6 +77,7 @@ def top(
             nothing is certain before all nodes are scored.
         executor: Who does the refining, as in `influence`; screening is done here.
         progress: Show progress bars.
+        **about: Options of the session; see `nora.Session`.
 
     Returns:
         The nodes, their scores, and how many of them are certain.
@@ -100,18 +90,7 @@ def top(
         >>> len(best.nodes), best.certified
         (3, 3)
     """
-    session = Session(
-        model,
-        data,
-        task,
-        forward=forward,
-        transform=transform,
-        strict=strict,
-        targets=targets,
-        names=names,
-        class_names=class_names,
-        once=True,
-    )
+    session = Session(model, data, task, **about, once=True)
     return session.top(
         k, budget=budget, screen=screen, measure=measure, executor=executor, progress=progress
     )
@@ -210,7 +189,7 @@ def _screened(
     followed = engine is not None and engine.before.dtype in FLOATS
     options: dict[str, Any] = {}
     if screen == "auto":
-        samples = engine is not None and bool(engine.worth.rows)
+        samples = engine is not None and bool(engine.importance.rows)
         screen, options = ("exact", {"tolerance": SCREENED}) if samples else ("cauchy", {})
     if not followed and METHODS[screen].facts.uses_model:
         screen, options = "pagerank", {}

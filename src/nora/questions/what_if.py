@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import nn
@@ -13,14 +12,15 @@ from nora.engine.effects import Effects, check_method
 from nora.graph.edit_resolution import new_edges
 from nora.graph.edits import Edits
 from nora.graph.node_index import Graph, Nodes
-from nora.model import Transform
-from nora.model.calling import Forward
+from nora.model.edited import Changes
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.session import Session
+from nora.questions.session_options import CountingOptions, takes_session_options
 from nora.results.effect import Effect
 
 
+@takes_session_options(CountingOptions)
 def what_if(
     model: nn.Module,
     data: Graph,
@@ -31,13 +31,8 @@ def what_if(
     add_edges: Any = (),
     add_nodes: Any = None,
     features: Any = None,
-    targets: Nodes | None = None,
-    forward: Forward | None = None,
-    transform: Transform | None = None,
-    strict: bool = False,
-    names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
     method: str = "exact",
+    **about: Unpack[CountingOptions],
 ) -> Effect:
     """What would happen, had these nodes and edges been removed, added or changed together?
 
@@ -53,13 +48,8 @@ def what_if(
         add_edges: Edges to add, in the same form; see `nora.Edits`.
         add_nodes: Rows of nodes to add; see `nora.Edits`.
         features: Rows of `x` that change, `{17: row}`.
-        targets: Count only the change of these predictions, as in `influence`.
-        forward: As in `influence`.
-        transform: As in `influence`.
-        strict: As in `influence`.
-        names: As in `influence`.
-        class_names: As in `influence`.
         method: `exact`, or `brute` for a full forward pass on the edited graph.
+        **about: Options of the session; see `nora.Session`.
 
     Returns:
         Who changes, by how much, towards which class.
@@ -73,18 +63,7 @@ def what_if(
         >>> nora.what_if(model, dataset.data, remove_edges=[(1, 0)], add_edges=[(0, 33)]).added_edges
         ((0, 33),)
     """
-    session = Session(
-        model,
-        data,
-        task,
-        forward=forward,
-        transform=transform,
-        strict=strict,
-        targets=targets,
-        names=names,
-        class_names=class_names,
-        once=True,
-    )
+    session = Session(model, data, task, **about, once=True)
     return session.what_if(
         remove,
         remove_edges=remove_edges,
@@ -116,33 +95,40 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
     problem = replace(problem, task=problem.task.on_every_class())
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, method)
-        after = effects.after_edits(done)
-    counted = after.survivors if problem.targets is None else after.survivors & problem.targets
+        found = effects.changes_of(done)
     features = [
         index.starts[kind] + node if kind is not None else node
         for kind, changed in done.features.items()
         for node in changed.node.tolist()
     ]
-    new = new_edges(edits, session.edges, done.added_counts)
-    return Effect(
+    lookup = session.edges.with_undirected(edits.undirected)
+    new = new_edges(edits, lookup, done.added_counts)
+    refusal = session.prepared.refusal if method == "exact" else ""
+    about: dict[str, Any] = dict(
         removed=index.named(done.node.tolist()),
         before=effects.before,
-        after=after.predictions,
-        counted=counted,
         task=problem.task.name,
         pairs=problem.task.pairs if isinstance(problem.task, LinkPrediction) else None,
         names=session.names,
         classes=classes,
-        removed_edges=named_edges(session.edges.named(edits.remove_edges, edits.undirected)),
+        removed_edges=named_edges(lookup.named(edits.remove_edges)),
         added_edges=named_edges({key: pairs for key, (pairs, _) in new.items()}),
         changed_features=index.named(sorted(features)),
-        added=after.added,
         node_types=index.sizes(),
         predicts=problem.task.predicts,
         removal="isolated" if problem.by_id else "deleted",
         targets=problem.targets,
-        fallback=after.fallback or (session.prepared.refusal if method == "exact" else ""),
         class_names=session.class_names,
+    )
+    if isinstance(found, Changes):
+        return Effect.of_changes(found, **about, fallback=refusal)
+    counted = found.survivors if problem.targets is None else found.survivors & problem.targets
+    return Effect(
+        after=found.predictions,
+        counted=counted,
+        added=found.added,
+        fallback=found.fallback or refusal,
+        **about,
     )
 
 

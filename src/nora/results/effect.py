@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from nora.arguments import check_whole, path_of
 from nora.graph.naming import Naming
+from nora.model.edited import Changes
 from nora.model.measures import Items
 from nora.model.task import Predicts, item_change
 from nora.results.tables import (
@@ -102,6 +104,69 @@ class Effect:
         if not self.predicts:
             object.__setattr__(self, "predicts", "classes" if self.pairs is None else "links")
 
+    @staticmethod
+    def of_changes(changes: Changes, before: Tensor | Callable[[], Tensor], **about: Any) -> Effect:
+        """An effect that holds what changes: whole tensors are made when they are read.
+
+        Args:
+            changes: What changes.
+            before: Predictions on `G`, or what makes them.
+            **about: As for `Effect`.
+        """
+        none = torch.empty(0)
+        effect = Effect(before=none, after=none, counted=none, **about)
+        for name in ("before", "after", "counted"):
+            del vars(effect)[name]
+        vars(effect).update(_changes=changes, _make_before=before)
+        if isinstance(before, Tensor):
+            vars(effect)["before"] = before
+        return effect
+
+    def __getattr__(self, name: str) -> Any:
+        changes: Changes | None = vars(self).get("_changes")
+        if changes is None or name not in ("before", "after", "counted"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name == "before":
+            made = vars(self)["_make_before"]()
+        elif name == "after":
+            made = changes.predictions(self.before)
+        else:
+            made = changes.survivors(len(self.before))
+            made = made if self.targets is None else made & self.targets
+        vars(self)[name] = made
+        return made
+
+    @cached_property
+    def changed(self) -> Tensor:
+        """The counted items whose predictions are not what they were, ascending `[q]`."""
+        changes: Changes | None = vars(self).get("_changes")
+        if changes is None:
+            return (self.change != 0).nonzero().flatten()
+        item = changes.item
+        item = item if self.targets is None else item[self.targets[item]]
+        return item[self._change(item) != 0]
+
+    def _rows(self, items: Tensor) -> tuple[Tensor, Tensor]:
+        """Predictions of some counted items before and after the edit."""
+        changes: Changes | None = vars(self).get("_changes")
+        if changes is None or "after" in vars(self):
+            return self.before[items], self.after[items]
+        at = torch.searchsorted(changes.item, items).clamp(max=max(len(changes.item) - 1, 0))
+        moved = changes.item[at] == items if len(changes.item) else items < 0
+        if changes.before is not None and bool(moved.all()):
+            return changes.before[at], changes.after[at]
+        before = self.before[items]
+        after = before.clone()
+        after[moved] = changes.after[at[moved]]
+        return before, after
+
+    def _change(self, items: Tensor) -> Tensor:
+        """L1 change of some counted items on the classes that count."""
+        before, after = self._rows(items)
+        if self.classes is not None:
+            before, after = before[:, list(self.classes)], after[:, list(self.classes)]
+        return item_change(before, after)
+
     @property
     def item(self) -> str:
         """What a prediction is of: a `node`, or a `pair`."""
@@ -128,16 +193,17 @@ class Effect:
         Probabilities have changed when they move by at least `NOTICEABLE`, 0.01 added up over the classes
         that count; numbers when they move by more than rounding can.
         """
+        change = self._change(self.changed)
         if self.predicts != "values":
-            return int((self.change >= NOTICEABLE).sum())
+            return int((change >= NOTICEABLE).sum())
         known = self.before[self.counted]
         largest = float(known.abs().max()) if known.numel() else 0.0
-        return int((self.change > ROUNDING * torch.finfo(known.dtype).eps * largest).sum())
+        return int((change > ROUNDING * torch.finfo(known.dtype).eps * largest).sum())
 
     @property
     def total(self) -> float:
         """`F(removed)`: the summed change."""
-        return float(self.change.sum())
+        return float(self._change(self.changed).sum())
 
     def measured(
         self,
@@ -212,8 +278,11 @@ class Effect:
         `before`, `after`, and with several of them `output` (the one that moves most). Where nodes or
         classes have names, these stand beside them: `name`, `from_class_name`.
         """
-        items = self.counted.nonzero().flatten()
-        before, after = self.before[items], self.after[items]
+        return self._frame(self.counted.nonzero().flatten())
+
+    def _frame(self, items: Tensor) -> pd.DataFrame:
+        """The rows of `to_frame` of some counted items."""
+        before, after = self._rows(items)
         # NumPy has no bfloat16, and half precision is hard to read.
         if before.element_size() < 4:
             before, after = before.float(), after.float()
@@ -235,7 +304,7 @@ class Effect:
             source, target = self.pairs[:, items]
             columns = {"source": source, "target": target}
             rest = {"before": before, "after": after, "flipped": (before > 0.5) != (after > 0.5)}
-        columns = {**columns, "change": self.change[items], **rest}
+        columns = {**columns, "change": self._change(items), **rest}
         frame = pd.DataFrame({key: value.cpu().numpy() for key, value in columns.items()})
         frame = with_names(frame, self.names, self.class_names)
         return split_node_ids(frame, self.node_types)
@@ -258,12 +327,15 @@ class Effect:
     def top(self, k: int = 10) -> pd.DataFrame:
         """The `k` items that change most."""
         check_whole("k", k, 1)
-        frame = self.to_frame().sort_values("change", ascending=False, kind="stable")
+        items = self.changed
+        if len(items) < k:  # some that do not change follow
+            items = self.counted.nonzero().flatten()
+        frame = self._frame(items).sort_values("change", ascending=False, kind="stable")
         return frame.head(k).reset_index(drop=True)
 
     def flips(self) -> pd.DataFrame:
         """The items whose predicted class (or link decision) changes, largest change first."""
-        frame = self.to_frame()
+        frame = self._frame(self.changed)
         flipped = frame["flipped"] if "flipped" in frame else pd.Series(False, frame.index)
         frame = frame[flipped].sort_values("change", ascending=False, kind="stable")
         return frame.reset_index(drop=True)

@@ -21,8 +21,9 @@ import pandas as pd
 from torch import Tensor
 
 from nora.arguments import path_of
+from nora.artefact import sha256_of
 from nora.files import check_regular, write_tensors, written_atomically
-from nora.outputs import meta_beside, predictions_beside, sha256_of
+from nora.outputs import meta_beside, predictions_beside
 from nora.results.spreadsheet import unescaped, write_csv
 
 if TYPE_CHECKING:

@@ -54,10 +54,10 @@ FIRST, WAITING = 20, 60
 DISAGREES = 1.5
 
 
-def exactly(engine: Engine, removals: EditBatch, memory: int, workers: int | None) -> Tensor:
+def exactly(engine: Engine, edits: EditBatch, memory: int, workers: int | None) -> Tensor:
     """The influences of some removals `[n]`, in double precision."""
-    found = torch.zeros(len(removals), dtype=torch.double)
-    for at, values in engine.in_chunks(engine.influences, removals, memory, workers):
+    found = torch.zeros(len(edits), dtype=torch.double)
+    for at, values in engine.in_chunks(engine.influences, edits, memory, workers):
         found[at] = values.cpu().double()
     return found
 
@@ -65,7 +65,7 @@ def exactly(engine: Engine, removals: EditBatch, memory: int, workers: int | Non
 def estimated(
     engine: Engine,
     pruned: Engine,
-    removals: EditBatch,
+    edits: EditBatch,
     memory: int,
     workers: int | None,
     removed: str = "nodes",
@@ -82,24 +82,24 @@ def estimated(
         workers: Threads.
         removed: What removals are of, in messages.
     """
-    calibration = Calibration.of(engine, pruned, removals, memory, workers)
+    calibration = Calibration.of(engine, pruned, edits, memory, workers)
     if disagreement := calibration.disagreement(removed):
         warn(disagreement, UserWarning)
     truth = calibration.truth
     yield calibration.which, truth, torch.zeros_like(truth)
-    other = torch.ones(len(removals), dtype=torch.bool)
+    other = torch.ones(len(edits), dtype=torch.bool)
     other[calibration.which] = False
     rest = other.nonzero().flatten()
     waiting = rest[:0], truth[:0], truth[:0]
-    for at, found in pruned.in_chunks(pruned.estimates, removals.pick(rest), memory, workers):
+    for at, found in pruned.in_chunks(pruned.estimates, edits.pick(rest), memory, workers):
         which = rest[at.cpu()]
-        some = calibration.scored(found, engine, removals.pick(which), memory, workers)
+        some = calibration.scored(found, engine, edits.pick(which), memory, workers)
         parts = [torch.cat(both) for both in zip(waiting, (which, *some), strict=True)]
         order = parts[1].argsort(descending=True, stable=True)
         yield _picked(parts, order[WAITING:])
         waiting = _picked(parts, order[:WAITING])
     which, scores, errors = waiting
-    count = min(FIRST, len(removals) // ONE_IN)
+    count = min(FIRST, len(edits) // ONE_IN)
     while True:
         every = torch.cat([scores, truth])
         first = every.argsort(descending=True, stable=True)[:count]
@@ -107,7 +107,7 @@ def estimated(
         first = first[errors[first] > 0]
         if not len(first):
             break
-        found = exactly(engine, removals.pick(which[first]), memory, workers)
+        found = exactly(engine, edits.pick(which[first]), memory, workers)
         scores[first], errors[first] = found.to(scores.dtype), 0.0
     yield which, scores, errors
     return calibration.facts(removed)
@@ -138,20 +138,20 @@ class Calibration:
 
     @staticmethod
     def of(
-        engine: Engine, pruned: Engine, removals: EditBatch, memory: int, workers: int | None
+        engine: Engine, pruned: Engine, edits: EditBatch, memory: int, workers: int | None
     ) -> Calibration:
         """Do some of the removals both ways; see `estimated`."""
         assert pruned.sampling is not None
         seed, tolerance = pruned.sampling.seed, pruned.sampling.tolerance
 
         def of_seed(seed: int, which: Tensor) -> Tensor:
-            one, some = engine.with_tolerance(tolerance, seed=seed), removals.pick(which)
+            one, some = engine.with_tolerance(tolerance, seed=seed), edits.pick(which)
             found = torch.zeros(len(which), 3, dtype=torch.double)
             for at, values in one.in_chunks(one.estimates, some, memory, workers):
                 found[at] = values.cpu()
             return found
 
-        strata = _strata(engine.cost_of(removals), seed)
+        strata = _strata(engine.cost_of(edits), seed)
         tried = torch.cat([which for which, _ in strata])
         first = of_seed(seed, tried)
         parts = first.split([len(which) for which, _ in strata])
@@ -165,7 +165,7 @@ class Calibration:
         at = {int(one): i for i, one in enumerate(tried)}
         own = first[[at[int(one)] for one in chosen]]
         found = [own, *(of_seed(seed + more, chosen) for more in range(1, SEEDS))]
-        truth = exactly(engine, removals.pick(chosen), memory, workers)
+        truth = exactly(engine, edits.pick(chosen), memory, workers)
         dtype = summed_in(engine.before.dtype)
         return Calibration(chosen, truth.to(dtype), torch.stack(found), tolerance, dtype)
 
@@ -226,7 +226,7 @@ class Calibration:
         return found[:, 0] / torch.where(drawn, bias, 1.0), torch.where(drawn, errors, 0.0)
 
     def scored(
-        self, found: Tensor, engine: Engine, removals: EditBatch, memory: int, workers: int | None
+        self, found: Tensor, engine: Engine, edits: EditBatch, memory: int, workers: int | None
     ) -> tuple[Tensor, Tensor]:
         """Scores and their standard errors `[n]` each.
 
@@ -243,7 +243,7 @@ class Calibration:
         scores, errors = (part.to(self.dtype) for part in self._unbiased(found.cpu()))
         lost = (~(scores.isfinite() & errors.isfinite())).nonzero().flatten()
         if len(lost):
-            truth = exactly(engine, removals.pick(lost), memory, workers)
+            truth = exactly(engine, edits.pick(lost), memory, workers)
             scores[lost], errors[lost] = truth.to(self.dtype), 0.0
         return scores, errors
 

@@ -76,15 +76,15 @@ class Pilot:
     def __init__(
         self,
         engine: Engine,
-        removals: EditBatch,
+        edits: EditBatch,
         memory: int,
         workers: int | None = None,
         seed: int = 0,
         seconds: float = float("inf"),
     ) -> None:
-        self._removals, self._memory, self._workers = removals, memory, workers
+        self._removals, self._memory, self._workers = edits, memory, workers
         self._enough = min(ENOUGH_SECONDS, ENOUGH_SHARE * seconds)
-        order = engine.cost_of(removals).argsort(descending=True, stable=True)
+        order = engine.cost_of(edits).argsort(descending=True, stable=True)
         self._strata: list[Tensor] = []
         most: list[int] = []
         for low, high, count in STRATA:

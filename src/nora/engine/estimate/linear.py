@@ -1,7 +1,7 @@
 """A program linearised: what every removal does to first order, seen through random projections.
 
 A removal changes each message-passing op in two ways: *directly*, because messages are missing and
-weights are normalised anew, and through rows that earlier ops have changed. The direct change of
+weights are normalised again, and through rows that earlier ops have changed. The direct change of
 each op is computed exactly by its own rule, and so is what the row-wise maps after it (activations,
 linear maps, the softmax of the last layer) make of it. Only then, where changed rows enter the next
 message-passing op, a gradient takes over:
@@ -92,7 +92,7 @@ class Linearised:
         engine, rows = self.engine, dict[Value, Tensor]()
         with torch.enable_grad():
             for at, op in enumerate(self.ops):
-                given = [rows[v] if v in rows else v.whole() for v in op.inputs]
+                given = [rows[v] if v in rows else v.base_rows() for v in op.inputs]
                 if not op.rowwise:
                     # A view of its own per use: its gradient then is that of this use alone.
                     given = [_leaf(g) for g in given]
@@ -134,11 +134,11 @@ class Linearised:
             {at: next(stacked) for at in self._outputs},
         )
 
-    def projections(self, removals: EditBatch, gradients: Gradients, tally: Tally) -> Tensor:
+    def projections(self, edits: EditBatch, gradients: Gradients, tally: Tally) -> Tensor:
         """First-order `c·δ(r)` of every removal and projection, `[c, k]`, float64."""
         count = gradients.cotangent.size(1)
-        total = torch.zeros(len(removals), count, dtype=torch.double, device=self.prediction.device)
-        chunk = Chunk(removals, self.engine.program.num_nodes, self.engine.backend, tally=tally)
+        total = torch.zeros(len(edits), count, dtype=torch.double, device=self.prediction.device)
+        chunk = Chunk(edits, self.engine.program.num_nodes, self.engine.backend, tally=tally)
         with torch.no_grad():
             for at, op in enumerate(self.ops):
                 if not op.rowwise and not op.output.static:
@@ -148,7 +148,7 @@ class Linearised:
 
     def _terms(self, at: int, op: Op, chunk: Chunk, gradients: Gradients) -> Iterator[Tensor]:
         """What the direct change of one op contributes, `[c, k]` each."""
-        removals = chunk.removals
+        edits = chunk.edits
         nothing = chunk.nothing()
         direct = op.changed(chunk, [nothing] * len(op.inputs))
         chunk.tally.bytes += direct.rows.nbytes + 4 * direct.node.nbytes
@@ -163,33 +163,31 @@ class Linearised:
                 continue
             for place, (value, c) in enumerate(zip(after.inputs, changed, strict=True)):
                 if len(c) and (later, place) in gradients.inputs:
-                    delta = c.rows - value.whole()[c.node]
+                    delta = c.rows - value.base_rows()[c.node]
                     chunk.tally.bytes += delta.nbytes + 16 * delta.numel()  # and as a sparse matrix
                     gradient = gradients.inputs[later, place]
-                    yield _dots(gradient, c.removal, c.node, delta, len(removals))
+                    yield _dots(gradient, c.edit, c.node, delta, len(edits))
                     if place == 0:
-                        yield from self._returning(later, after, removals, c, delta, gradients)
+                        yield from self._returning(later, after, edits, c, delta, gradients)
         if self.engine.program.output in rows:
             engine = self.engine
-            removal, item, new = engine.changed_items(
-                removals, rows[engine.program.output], chunk.tally
-            )
+            edit, item, new = engine.changed_items(edits, rows[engine.program.output], chunk.tally)
             change = new - engine.before[item]
-            yield _dots(gradients.cotangent, removal, item, change, len(removals))
+            yield _dots(gradients.cotangent, edit, item, change, len(edits))
 
     def _returning(
         self,
         at: int,
         op: Op,
-        removals: EditBatch,
+        edits: EditBatch,
         changed: ChangedRows,
         delta: Tensor,
         gradients: Gradients,
     ) -> Iterator[Tensor]:
         """Take back what would return to the removed node itself (single removals)."""
-        if at not in gradients.outputs or not removals.one_node_each:
+        if at not in gradients.outputs or not edits.one_node_each:
             return
-        gone = removals.node[changed.removal]
+        gone = edits.node[changed.edit]
         share = op.share(changed.node, gone)
         if share is None:
             return
@@ -198,14 +196,14 @@ class Linearised:
         if len(back):
             weight = share[back].to(delta.dtype)
             weight = weight.view(*weight.shape, *[1] * (delta.dim() - weight.dim()))
-            removal, lost = changed.removal[back], delta[back] * weight
-            yield -_dots(gradients.outputs[at], removal, gone[back], lost, len(removals))
+            edit, lost = changed.edit[back], delta[back] * weight
+            yield -_dots(gradients.outputs[at], edit, gone[back], lost, len(edits))
 
 
 def _differentiable(op: Op, inputs: list[Tensor]) -> Tensor:
     """All output rows of an operation, with a derivative by its inputs."""
     try:
-        return op.whole(*inputs)
+        return op.compute(*inputs)
     except RuntimeError as error:  # an operation without a derivative
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UnsupportedError(
@@ -221,7 +219,7 @@ def _leaf(rows: Tensor) -> Tensor:
     return rows.view_as(rows)
 
 
-def _dots(gradient: Tensor, removal: Tensor, rows: Tensor, delta: Tensor, count: int) -> Tensor:
+def _dots(gradient: Tensor, edit: Tensor, rows: Tensor, delta: Tensor, count: int) -> Tensor:
     """`Σ ⟨gradient at the row, delta⟩` over the rows of each removal, `[count, k]`.
 
     Args:
@@ -238,9 +236,9 @@ def _dots(gradient: Tensor, removal: Tensor, rows: Tensor, delta: Tensor, count:
     nodes = gradient.size(0) // width
     if len(rows) * DENSE_ABOVE >= count * nodes:
         dense = delta.new_zeros(count, nodes, width)
-        dense.index_put_((removal, rows), delta, accumulate=True)  # rows may repeat
+        dense.index_put_((edit, rows), delta, accumulate=True)  # rows may repeat
         return dense.flatten(1) @ gradient
     column = rows.unsqueeze(1) * width + torch.arange(width, device=rows.device)
     ptr = torch.zeros(count + 1, dtype=torch.long, device=rows.device)
-    ptr[1:] = width * torch.bincount(removal, minlength=count).cumsum(0)
+    ptr[1:] = width * torch.bincount(edit, minlength=count).cumsum(0)
     return csr_matrix(ptr, column.flatten(), delta.flatten(), gradient.size(0)) @ gradient

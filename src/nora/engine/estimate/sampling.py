@@ -40,10 +40,10 @@ from torch import Tensor
 
 from nora.engine.exec.kernels.protocol import Backend
 from nora.engine.exec.tally import EXACTLY, INNER, LAST
-from nora.engine.ir.changed_rows import Arriving, ChangedRows, Frontier
+from nora.engine.ir.changed_rows import ChangedRows, Frontier, SamplingBounds
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import Op, Value
-from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.graph.edit_batch import EditBatch
 
 # Errors of inner ops are in rows of which absolute values are taken later, where they do not cancel.
@@ -67,17 +67,17 @@ def _mixed(values: np.ndarray) -> np.ndarray:
     return values ^ (values >> np.uint64(31))
 
 
-def removal_keys(removals: EditBatch) -> np.ndarray:
+def edit_keys(edits: EditBatch) -> np.ndarray:
     """A number per removal that follows from what it removes, `[c]`."""
-    keys = np.zeros(len(removals), dtype=np.uint64)
+    keys = np.zeros(len(edits), dtype=np.uint64)
     np.add.at(
         keys,
-        owner_of(removals.ptr.cpu()).numpy(),
-        _mixed(removals.node.cpu().numpy().astype(np.uint64)),
+        owner_of(edits.ptr.cpu()).numpy(),
+        _mixed(edits.node.cpu().numpy().astype(np.uint64)),
     )
-    if len(removals.edge):
-        edges = removals.edge.cpu().numpy().astype(np.uint64) ^ np.uint64(0x5851F42D4C957F2D)
-        np.add.at(keys, owner_of(removals.edge_ptr.cpu()).numpy(), _mixed(edges))
+    if len(edits.edge):
+        edges = edits.edge.cpu().numpy().astype(np.uint64) ^ np.uint64(0x5851F42D4C957F2D)
+        np.add.at(keys, owner_of(edits.edge_ptr.cpu()).numpy(), _mixed(edges))
     return keys
 
 
@@ -93,16 +93,16 @@ class Sampling:
 
     tolerance: float
     seed: int
-    worth: Worth
+    importance: Importance
 
-    def of(self, removals: EditBatch) -> Draws:
+    def of(self, edits: EditBatch) -> ChunkSampling:
         """The draws of a chunk of removals."""
-        keys = removal_keys(removals)
-        return Draws(self, keys, torch.full([len(keys)], EXACTLY))
+        keys = edit_keys(edits)
+        return ChunkSampling(self, keys, torch.full([len(keys)], EXACTLY))
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class ChunkSampling:
     """The draws of one chunk.
 
     Attributes:
@@ -127,22 +127,27 @@ class Draws:
         """Receivers with more neighbours follow small changes of their own scores to first order."""
         return max(int(MANY / max(self.sampling.tolerance, 1e-9) ** 2), FEW)
 
-    def of(self, op: Op) -> Drawing | None:
+    def of(self, op: Op) -> OpSampling | None:
         """How a step's rows are drawn; None where all are computed."""
-        worth = self.sampling.worth
-        if op not in worth.rows:
+        importance = self.sampling.importance
+        if op not in importance.rows:
             return None
-        number = list(worth.rows).index(op)
-        last = op in worth.last
-        error = self.sampling.tolerance * (1.0 if op in worth.final else INNER_ERROR)
+        number = list(importance.rows).index(op)
+        last = op in importance.last
+        error = self.sampling.tolerance * (1.0 if op in importance.final else INNER_ERROR)
         key = op
-        return Drawing(
-            worth.rows[key], error, self.start(number), last, *worth.limits[key], self.sampled
+        return OpSampling(
+            importance.rows[key],
+            error,
+            self.start(number),
+            last,
+            *importance.limits[key],
+            self.sampled,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Drawing:
+class OpSampling:
     """How one step's rows are drawn.
 
     Attributes:
@@ -154,7 +159,7 @@ class Drawing:
         sampled: See `Draws`.
     """
 
-    worth: Tensor
+    importance: Tensor
     error: float
     start: Tensor
     last: bool
@@ -164,13 +169,15 @@ class Drawing:
 
     def arriving(
         self, share: Tensor | None, size: Tensor, also: Tensor, mass: Tensor, certain: Tensor
-    ) -> Arriving:
+    ) -> SamplingBounds:
         """What the step's rows are drawn by; see `Arriving`."""
-        return Arriving(share, size, also, mass, self.worth, certain, self.most, self.least)
+        return SamplingBounds(
+            share, size, also, mass, self.importance, certain, self.most, self.least
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Worth:
+class Importance:
     """How much a change of a row matters for the predictions that count: its importance.
 
     Attributes:
@@ -186,7 +193,9 @@ class Worth:
     limits: dict[Op, tuple[float, Tensor]]
 
 
-def worth_of(ops: Sequence[Op], output: Value, worth: Tensor, sampled_last: bool) -> Worth:
+def importance_of(
+    ops: Sequence[Op], output: Value, importance: Tensor, sampled_last: bool
+) -> Importance:
     """How much a change of every row matters, for each op whose rows can be drawn.
 
     From the predictions backwards: a row matters as much as the rows that hear it, each by its share. Of
@@ -198,7 +207,7 @@ def worth_of(ops: Sequence[Op], output: Value, worth: Tensor, sampled_last: bool
         worth: How much each node's prediction matters `[N]`.
         sampled_last: Whether rows may be drawn that only row-wise maps follow.
     """
-    known: dict[Value, Tensor] = {output: worth}
+    known: dict[Value, Tensor] = {output: importance}
     direct, joined = {output}, _joined(ops)
     sent, mixed = (
         set[Value](),
@@ -217,7 +226,7 @@ def worth_of(ops: Sequence[Op], output: Value, worth: Tensor, sampled_last: bool
             sent |= inputs
         if key in mixed or key in joined:
             mixed |= inputs
-        nodes = op.output.space.size == len(worth)
+        nodes = op.output.space.size == len(importance)
         if op.samples and op.drawn and nodes and (sampled_last or key not in direct):
             rows[op] = mine
             limits[op] = _limits(op)
@@ -226,10 +235,10 @@ def worth_of(ops: Sequence[Op], output: Value, worth: Tensor, sampled_last: bool
                 if key not in mixed:
                     last.add(op)
         told = nodes and (op.rowwise or op.samples)
-        parts = op.worths(mine) if told else [torch.ones_like(worth)] * len(op.inputs)
+        parts = op.importances(mine) if told else [torch.ones_like(importance)] * len(op.inputs)
         for value, part in zip(op.inputs, parts, strict=True):
             known[value] = known[value] + part if value in known else part
-    return Worth(rows, frozenset(final), frozenset(last), limits)
+    return Importance(rows, frozenset(final), frozenset(last), limits)
 
 
 def _joined(ops: Sequence[Op]) -> set[Value]:
@@ -246,14 +255,14 @@ def _joined(ops: Sequence[Op]) -> set[Value]:
 
 def _limits(op: Op) -> tuple[float, Tensor]:
     """`most` and `least` of `Arriving` for a step's rows, from the original ones."""
-    size = op.output.whole().flatten(1).abs().sum(1, dtype=torch.double)
+    size = op.output.base_rows().flatten(1).abs().sum(1, dtype=torch.double)
     typical = float(size.nanmedian()) or float(size.nansum() / len(size))
     if not 0 < typical < torch.inf:
         return torch.inf, size[:0]
     return typical, 1 / (FARTHEST * size.clamp(min=SMALLEST_ROW * typical))
 
 
-def weighted_alike(
+def equally_weighted(
     op: Op, inputs: Sequence[ChangedRows]
 ) -> tuple[Sequence[ChangedRows], Tensor | None]:
     """Inputs of which the same rows count equally often, and how often; else every change counts once."""
@@ -265,7 +274,7 @@ def weighted_alike(
 
 def unweighted(op: Op, inputs: Sequence[ChangedRows]) -> Sequence[ChangedRows]:
     """Inputs for an operation without weights: a row-wise one keeps them, if all are the same."""
-    found, weight = weighted_alike(op, inputs)
+    found, weight = equally_weighted(op, inputs)
     if op.rowwise or weight is None:
         return found
     return [folded(c, value) for c, value in zip(inputs, op.inputs, strict=True)]
@@ -282,25 +291,53 @@ def folded(changed: ChangedRows, value: Value) -> ChangedRows:
     return ChangedRows(changed.ptr, changed.node, rows)
 
 
-def thinned(
+def weighted_messages(
+    edges: Edges, sources: tuple[Tensor, ...], rows: ChangedRows, y: Tensor
+) -> tuple[tuple[Tensor, ...], ChangedRows]:
+    """Sources and changed rows with which every message changes by its own change times its row's weight.
+
+    With `scale` and `norm_src` the factor of a message after and before, row `y'` becomes the `y''` of
+    `scale y'' − norm_src y = weight (scale y' − norm_src y)`.
+    """
+    if rows.weight is None:
+        return sources, rows
+    ptr, source, row, scale = sources
+    at = (row >= 0).nonzero().flatten()
+    at = at[rows.weight[row[at]] != 1]
+    m, weight, before = row[at], rows.weight[row[at]], edges.norm_src[source[at]]
+    # Where nothing is sent any more, the old factor can still say what `y''` must be.
+    then = torch.where(scale[at] == 0, before, scale[at])
+    known = then != 0
+    at, m, weight, before, then = at[known], m[known], weight[known], before[known], then[known]
+    of_new = (weight * scale[at] / then).to(y.dtype).unsqueeze(-1)
+    of_old = ((1 - weight) * before / then).to(y.dtype).unsqueeze(-1)
+    moved = rows.rows.clone(memory_format=torch.contiguous_format)
+    moved[m] = of_new * moved[m] + of_old * y[source[at]]
+    scale = scale.clone()
+    scale[at] = then
+    return (ptr, source, row, scale), ChangedRows(rows.ptr, rows.node, moved)
+
+
+def sample_rows(
     backend: Backend,
     edges: Edges,
     reach: Frontier,
-    tied: Tensor,
+    edges_changed: Tensor,
     more: ChangedRows,
-    arrives: Arriving,
-    drawing: Drawing,
+    arrives: SamplingBounds,
+    op_sampling: OpSampling,
 ) -> tuple[Frontier, Tensor, ChangedRows, Tensor]:
     """The reached rows that are drawn, what else is known of them, and how often each counts `[T]`."""
     rows = reach.ptr.diff()
-    reach, chance, kept = backend.draw(edges, reach, arrives, drawing.error, drawing.start, BITS)
+    reach, chance, kept = backend.sample(
+        edges, reach, arrives, op_sampling.error, op_sampling.start, BITS
+    )
     certain = torch.zeros_like(rows).index_add(0, owner_of(reach.ptr), (chance == 1 << BITS).long())
-    how = torch.where(certain < rows, LAST if drawing.last else INNER, EXACTLY).cpu()
-    torch.maximum(drawing.sampled, how, out=drawing.sampled)
+    how = torch.where(certain < rows, LAST if op_sampling.last else INNER, EXACTLY).cpu()
+    torch.maximum(op_sampling.sampled, how, out=op_sampling.sampled)
     own = reach.also >= 0
     if len(more) and not bool(own.all()):
-        ptr = torch.zeros_like(more.ptr)
-        ptr[1:] = torch.bincount(more.removal[own], minlength=len(ptr) - 1).cumsum(0)
+        ptr = ptr_of(more.edit[own], len(more.ptr) - 1)
         more = ChangedRows(ptr, more.node[own], more.rows[own])
         reach = replace(reach, also=reach.also[own])
-    return reach, tied[kept], more, 2.0**BITS / chance.double()
+    return reach, edges_changed[kept], more, 2.0**BITS / chance.double()

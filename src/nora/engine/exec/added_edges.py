@@ -54,7 +54,7 @@ class Slot(NamedTuple):
     new: Tensor
 
 
-class Arrivals:
+class AddedRows:
     """The edges that the edits of a chunk add, in every space.
 
     Args:
@@ -71,7 +71,7 @@ class Arrivals:
     def __init__(
         self, templates: Templates, added: Mapping[EdgeType, AddedEdges], count: int
     ) -> None:
-        self.templates, self.added, self.count = templates, added, count
+        self.templates, self.added, self.num_edits = templates, added, count
         self.which: dict[EdgeType, Tensor] = {}
         start = 0
         for key, one in added.items():
@@ -80,7 +80,7 @@ class Arrivals:
             start += len(one)
         parts = [one.edge_index + templates.shift(key) for key, one in added.items()]
         self.ends = torch.cat(parts, dim=1)
-        self.edit = torch.cat([owner_of(one.ptr) for one in added.values()])
+        self.edit_of = torch.cat([owner_of(one.ptr) for one in added.values()])
         self._slots: dict[Space, tuple[list[Slot], Space]] = {}
         self._index: dict[tuple[Space, Tensor, Space], tuple[Tensor, Any]] = {}
         self._values: dict[Value, tuple[Tensor, Value]] = {}
@@ -104,13 +104,13 @@ class Arrivals:
 
     def edges(self, space: Space) -> Tensor:
         """Which of all added edges each new row of a space is `[rows]`."""
-        return torch.cat([self.edit[:0], *(slot.which for slot in self.slots(space))])
+        return torch.cat([self.ends[0, :0], *(slot.which for slot in self.slots(space))])
 
-    def removal(self, space: Space) -> Tensor:
+    def edit(self, space: Space) -> Tensor:
         """The edit of each new row of a space `[rows]`."""
-        return self.edit[self.edges(space)]
+        return self.edit_of[self.edges(space)]
 
-    def more(self, space: Space) -> int:
+    def count(self, space: Space) -> int:
         """How many rows are new."""
         return 0 if space.origin is None else sum(len(slot.new) for slot in self.slots(space))
 
@@ -135,7 +135,7 @@ class Arrivals:
 
     def at(self, space: Space, index: Tensor, target: Space, rows: Tensor) -> Tensor:
         """`index[rows]`, new rows included."""
-        more = self.more(space)
+        more = self.count(space)
         if not more:
             return index[rows]
         new = rows >= space.size
@@ -152,9 +152,9 @@ class Arrivals:
                 rows = slot.rows + start
                 mine += [o.new for o in whole if o.key == slot.key and torch.equal(o.rows, rows)]
             found.append(torch.cat(mine))
-            if len(found[-1]) != self.more(part.space):
+            if len(found[-1]) != self.count(part.space):
                 raise CannotComeError("new edges are put together with others in an unknown order")
-        if sum(map(len, found)) != self.more(op.output.space):
+        if sum(map(len, found)) != self.count(op.output.space):
             raise CannotComeError("new edges are put together with others in an unknown order")
         return found
 
@@ -175,15 +175,15 @@ class Arrivals:
                 ((value.base == first) | ((value.base != value.base) & (first != first))).all()
             ):
                 raise CannotComeError(f"the model has numbers of its own for the {space.label}")
-            return first.expand(self.more(space), *first.shape[1:])
+            return first.expand(self.count(space), *first.shape[1:])
         if isinstance(op, RowOp):
-            if not self.more(space):
+            if not self.count(space):
                 return value.at(torch.zeros(0, dtype=torch.long))
             return op.function(*(self.rows(one) for one in op.inputs))
         if isinstance(op, Gather):
             source = op.inputs[0]
             index = self.index(space, op.index, source.space)
-            if not self.more(source.space):
+            if not self.count(source.space):
                 if not source.static:
                     raise CannotComeError("attributes of new edges depend on what changes")
                 return source.at(index)
@@ -217,7 +217,7 @@ class Arrivals:
         weight = torch.ones_like(which, dtype=torch.double)
         if rule.weight is not None:
             weight = self._beside(rule.weight, rule.space).reshape(-1).double()
-        columns = (self.edit[which], which, source, target, weight)
+        columns = (self.edit_of[which], which, source, target, weight)
         if rule.kind is None:
             return columns
         value, wanted = rule.kind
@@ -243,10 +243,10 @@ class Arrivals:
         found = {}
         for op in ops:
             for value in op.inputs:
-                if value.op is None and self.more(value.space) and value not in found:
-                    every = torch.arange(self.more(value.space)) + value.space.size
+                if value.op is None and self.count(value.space) and value not in found:
+                    every = torch.arange(self.count(value.space)) + value.space.size
                     found[value] = sorted_by_removal(
-                        self.removal(value.space), every, self.rows(value), self.count
+                        self.edit(value.space), every, self.rows(value), self.num_edits
                     )
         return found
 
@@ -265,15 +265,15 @@ class Arrivals:
                 self._check_gather(op.gather)
                 self._check_scatter(op.scatter)
             elif isinstance(op, Grouped):
-                if self.more(op.nodes):
+                if self.count(op.nodes):
                     raise CannotComeError("edges are made of other edges")
                 self._check_into(op.edges, op.index, op.nodes)
             elif isinstance(op, Concat):
                 self.concat(op)
-            elif isinstance(op, WholeGraphOp) and op.extremum and not self.more(op.output.space):
+            elif isinstance(op, WholeGraphOp) and op.extremum and not self.count(op.output.space):
                 continue  # in whichever order
             elif not isinstance(op, RowOp) and any(
-                self.more(value.space) for value in (*op.inputs, op.output)
+                self.count(value.space) for value in (*op.inputs, op.output)
             ):
                 raise CannotComeError("an operation takes all edges at once")
             edges = getattr(op, "edges", None)
@@ -296,16 +296,16 @@ class Arrivals:
             raise CannotComeError("weights whose sums cancel are summed again")
 
     def _check_gather(self, op: Gather) -> None:
-        if self.more(op.output.space):
+        if self.count(op.output.space):
             self.index(op.output.space, op.index, op.inputs[0].space)
 
     def _check_scatter(self, op: Reduce) -> None:
-        if op.reduce == "last" and self.more(op.inputs[0].space):
+        if op.reduce == "last" and self.count(op.inputs[0].space):
             raise CannotComeError("the last of several edges decides")
         self._check_into(op.inputs[0].space, op.index, op.output.space)
 
     def _check_into(self, space: Space, index: Tensor, target: Space) -> None:
-        if self.more(target) and self.more(space):
+        if self.count(target) and self.count(space):
             raise CannotComeError("edges are made of other edges")
-        if self.more(space):
+        if self.count(space):
             self.index(space, index, target)

@@ -60,7 +60,7 @@ class Templates:
         """The values that an edge attribute takes."""
         known = ("distinct", value)
         if known not in self._found:
-            self._found[known] = (value.whole().unique(), value)
+            self._found[known] = (value.base_rows().unique(), value)
         return self._found[known][0]
 
     def slots(self, space: Space, key: Any) -> list[Tensor]:

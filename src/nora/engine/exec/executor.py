@@ -107,7 +107,7 @@ def _made(
     chunk: Chunk, op: Op, inputs: Sequence[ChangedRows], then: Epilogue | None
 ) -> tuple[Sequence[Value], Sequence[ChangedRows]]:
     """What an operation makes, or what follows it makes of that: the values, and their changed rows."""
-    if chunk.draws is not None and not op.samples:
+    if chunk.sampling is not None and not op.samples:
         inputs = list(unweighted(op, inputs))
     if then is None:
         values: Sequence[Value] = (op.output,)

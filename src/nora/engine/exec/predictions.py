@@ -13,7 +13,7 @@ from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction
 
 # What a sure prediction is worth, beside one between two classes (0.5).
-LEAST_WORTH = 0.05
+LEAST_IMPORTANCE = 0.05
 
 
 def changes(backend: Backend, task: Task, before: Tensor, changed: ChangedRows) -> Tensor:
@@ -39,15 +39,15 @@ def changes(backend: Backend, task: Task, before: Tensor, changed: ChangedRows) 
     return torch.cat(parts)
 
 
-def worth_of_predictions(problem: Problem, before: Tensor, num_nodes: int) -> Tensor:
+def importance_of_predictions(problem: Problem, before: Tensor, num_nodes: int) -> Tensor:
     """How much a change of each node's output matters for the predictions that count `[N]`, float64."""
     task, targets = problem.task, problem.targets
     if isinstance(task, LinkPrediction):
         pairs = task.pairs if targets is None else task.pairs[:, targets]
         return torch.bincount(pairs.flatten(), minlength=num_nodes).double()
-    worth = torch.ones(num_nodes, dtype=torch.double, device=before.device)
+    importance = torch.ones(num_nodes, dtype=torch.double, device=before.device)
     if task.predicts in ("classes", "labels") and before.dim() == 2:
         # A sure prediction moves less than an unsure one; but a large change may still turn it.
         sure = before.double()
-        worth = (sure * (1 - sure)).sum(dim=1) + LEAST_WORTH
-    return worth if targets is None else worth * targets
+        importance = (sure * (1 - sure)).sum(dim=1) + LEAST_IMPORTANCE
+    return importance if targets is None else importance * targets

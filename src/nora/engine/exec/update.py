@@ -16,11 +16,11 @@ from torch import Tensor
 
 from nora.engine.edits import by_rules_alone, edges_of
 from nora.engine.engine import Engine
-from nora.engine.exec.added_edges import Arrivals
+from nora.engine.exec.added_edges import AddedRows
 from nora.engine.exec.edge_arrays import Rooms, exchanged
 from nora.engine.exec.edge_templates import CannotComeError
 from nora.engine.exec.kernels.vectorised import weigh
-from nora.engine.ir.changed_rows import LOST_DIGITS, ChangedRows
+from nora.engine.ir.changed_rows import CANCELLATION_RATIO, ChangedRows
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import EVERYWHERE, Chunk, Op, RowOp, Value
 from nora.engine.ops.aggregate import Aggregate, Attend
@@ -92,7 +92,7 @@ class Written:
         """Why rows do not tell what becomes of an edit; empty if they do."""
         try:
             if batch.added_edges:
-                Arrivals(self.program.templates, batch.added_edges, len(batch)).check(self.program)
+                AddedRows(self.program.templates, batch.added_edges, len(batch)).check(self.program)
         except CannotComeError as reason:
             return str(reason)
         return ""
@@ -111,10 +111,10 @@ class Written:
             batch: The edit, alone; it adds and removes no nodes, and names edges as `edge_ids` does.
             write: Whether it is made for good.
         """
-        arrivals = None
+        added_rows = None
         if batch.added_edges:
-            arrivals = Arrivals(self.program.templates, batch.added_edges, len(batch))
-        chunk = Chunk(batch, self.program.num_nodes, self.engine.backend, arrivals=arrivals)
+            added_rows = AddedRows(self.program.templates, batch.added_edges, len(batch))
+        chunk = Chunk(batch, self.program.num_nodes, self.engine.backend, added_rows=added_rows)
         seen: dict[Value, ChangedRows] = {}
         with torch.no_grad():
             changed = self.program.run(chunk, seen)
@@ -133,14 +133,14 @@ class Written:
         for edges in edges_of(self.program):
             reverse = edges.for_added is not None and edges.for_added.reverse
             for (indptr, other, _), out in ((edges.by_source, True), (edges.by_target, False)):
-                there = other[int(indptr[node]) : int(indptr[node + 1])]
+                there = other[int(indptr[node]) : int(indptr[node + 1])].long()
                 here = torch.full_like(there, node)
                 pair = torch.stack([here, there] if out != reverse else [there, here])
                 found.append(pair)
         return torch.cat(found, dim=1).unique(dim=1) if found else torch.empty(2, 0).long()
 
     def _write(self, chunk: Chunk, seen: dict[Value, ChangedRows]) -> None:
-        for kind, changed in chunk.removals.features.items():
+        for kind, changed in chunk.edits.features.items():
             _put(self.program.features[kind], changed)
         for op in self.program.ops:
             new = seen.get(op.output)
@@ -158,7 +158,7 @@ class Written:
                 self._sum(op, new)
             else:
                 y = seen.get(op.inputs[0])
-                self._weigh_anew(op, new.node, None if y is None else y.node)
+                self._reweigh(op, new.node, None if y is None else y.node)
 
     def _exchanged(self, chunk: Chunk) -> dict[Edges, Edges]:
         """The edges of all convolutions after an edit, by the id of those before."""
@@ -168,10 +168,10 @@ class Written:
             delta = chunk.delta(edges)
             if len(delta):
                 rooms = self.rooms.pop(edges, None) or Rooms(edges)
-                new = exchanged(edges, delta, rooms, chunk.arrivals, self.count)
+                new = exchanged(edges, delta, rooms, chunk.added_rows, self.count)
                 made[edges], self.rooms[new] = new, rooms
-        self.removed.update(chunk.removals.edge.tolist())
-        for added in chunk.removals.added_edges.values():
+        self.removed.update(chunk.edits.edge.tolist())
+        for added in chunk.edits.added_edges.values():
             for pair in zip(added.source.tolist(), added.target.tolist(), strict=True):
                 self.added.setdefault(pair, []).append(self.count)
                 self.count += 1
@@ -184,31 +184,31 @@ class Written:
         digits; a short one costs nothing.
         """
         node, edges, unit = new.node, op.edges, op.unit.t()
-        plus = op.inputs[1].whole()[node] if isinstance(op.added, Value) else op.added
-        left = edges.left[node]
+        plus = op.inputs[1].base_rows()[node] if isinstance(op.added, Value) else op.added
+        norm_dst = edges.norm_dst[node]
         rest = new.rows - plus if len(plus) else new.rows
-        total = rest / left.to(rest.dtype).unsqueeze(-1)
+        total = rest / norm_dst.to(rest.dtype).unsqueeze(-1)
         size = total.abs() @ unit
         times = self.corrected.setdefault(op, torch.zeros(edges.num_nodes, dtype=torch.uint8))
         times[node] += 1
         few = edges.by_target[0][node + 1] - edges.by_target[0][node] <= FEW
         sure = (times[node] < CORRECTIONS) & ~few & size.isfinite().all(dim=1)
-        sure &= (size >= LOST_DIGITS * op.size[node]).all(dim=1)
+        sure &= (size >= CANCELLATION_RATIO * op.size[node]).all(dim=1)
         if len(plus):
-            sure &= (rest.abs() @ unit >= LOST_DIGITS * (plus.abs() @ unit)).all(dim=1)
+            sure &= (rest.abs() @ unit >= CANCELLATION_RATIO * (plus.abs() @ unit)).all(dim=1)
         size = torch.maximum(size, op.size[node])
         anew = (~sure).nonzero().flatten()
-        total[anew] = _sum_anew(op, node[anew])
+        total[anew] = _resum(op, node[anew])
         size[anew] = total[anew].abs() @ unit
         times[node[anew]] = 0
         op.total[node], op.size[node] = total, size
 
-    def _weigh_anew(self, op: Attend, node: Tensor, sent: Tensor | None) -> None:
+    def _reweigh(self, op: Attend, node: Tensor, sent: Tensor | None) -> None:
         """The largest score and the denominator of the nodes that hear something else."""
         base = op.base
         indptr, sender, _ = op.edges.by_target
         owner, position, _ = expanded(indptr, node)
-        score = base.near[sender[position]] + base.far[node][owner]
+        score = base.alpha_src[sender[position].long()] + base.alpha_dst[node][owner]
         nothing = score.new_zeros(len(score), score.size(1), 0)
         _, peak, share = weigh(score, nothing, owner, len(node), base.slope)
         base.peak[node], base.share[node] = peak, share
@@ -217,9 +217,15 @@ class Written:
 
     @staticmethod
     def _set_attention(op: Attend, peak: Tensor, share: Tensor) -> None:
-        y, near, far = (value.whole() for value in op.inputs)
+        y, alpha_src, alpha_dst = (value.base_rows() for value in op.inputs)
         op.base = replace(
-            op.base, y=y, near=near, far=far, whole=op.output.whole(), peak=peak, share=share
+            op.base,
+            y=y,
+            alpha_src=alpha_src,
+            alpha_dst=alpha_dst,
+            output=op.output.base_rows(),
+            peak=peak,
+            share=share,
         )
 
 
@@ -228,14 +234,14 @@ def _put(value: Value, changed: ChangedRows | ChangedFeatures) -> None:
         value.base[changed.node] = changed.rows
 
 
-def _sum_anew(op: Aggregate, node: Tensor) -> Tensor:
+def _resum(op: Aggregate, node: Tensor) -> Tensor:
     """Some sums from scratch `[q, F]`."""
-    edges, y = op.edges, op.inputs[0].whole()
+    edges, y = op.edges, op.inputs[0].base_rows()
     indptr, sender, edge = edges.by_target
     owner, position, _ = expanded(indptr, node)
-    source = sender[position]
-    factor = edges.right[source]
+    source = sender[position].long()
+    factor = edges.norm_src[source]
     if edges.weight is not None:
-        factor = factor * edges.weight[edge[position]].double()
+        factor = factor * edges.weight[edge[position].long()].double()
     sent = y[source] * factor.to(y.dtype).unsqueeze(-1)
     return y.new_zeros(len(node), y.size(1)).index_add_(0, owner, sent)

@@ -1,4 +1,4 @@
-"""Rows that changed, for a chunk of removals at once."""
+"""Rows that changed, for a chunk of edits at once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-# A sum of which less than this share is left after a correction is summed anew.
-LOST_DIGITS = 1e-2
+from nora.engine.ir.pointers import find_unsorted, owner_of, ptr_of
+
+# A sum of which less than this share is left after a correction is summed again.
+CANCELLATION_RATIO = 1e-2
 
 
 def units(sent: Tensor) -> Tensor:
@@ -42,11 +44,11 @@ def scales(sent: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class ChangedRows:
-    """The changed rows of one value: pairs (removal, node) with their new rows.
+    """The changed rows of one value: pairs (edit, node) with their new rows.
 
     Attributes:
-        ptr: `[c+1]`; the rows of removal `i` are `ptr[i]:ptr[i+1]`.
-        node: The node of each row `[M]`, distinct within a removal, never a removed one.
+        ptr: `[c+1]`; the rows of edit `i` are `ptr[i]:ptr[i+1]`.
+        node: The node of each row `[M]`, distinct within an edit, never a removed one.
         rows: New rows `[M, …]`.
         weight: How often each row's change counts `[M]`, float64, where rows were drawn (see `sampling.py`);
             None: once.
@@ -61,24 +63,21 @@ class ChangedRows:
         return len(self.node)
 
     @cached_property
-    def removal(self) -> Tensor:
-        """The removal of each row `[M]`."""
-        counts = self.ptr[1:] - self.ptr[:-1]
-        index = torch.arange(len(counts), device=self.ptr.device)
-        return index.repeat_interleave(counts, output_size=len(self.node))
+    def edit(self) -> Tensor:
+        """The edit of each row `[M]`."""
+        return owner_of(self.ptr)
 
 
 def merged(count: int, parts: Sequence[tuple[Tensor, ChangedRows]]) -> ChangedRows:
-    """The changed rows of `count` removals from those of some of them each.
+    """The changed rows of `count` edits from those of some of them each.
 
     Args:
-        count: How many removals there are.
-        parts: Which removals each part is of, and their changed rows.
+        count: How many edits there are.
+        parts: Which edits each part is of, and their changed rows.
     """
-    removal = torch.cat([which[changed.removal] for which, changed in parts])
-    order = removal.argsort(stable=True)
-    ptr = torch.zeros(count + 1, dtype=torch.long, device=removal.device)
-    ptr[1:] = torch.bincount(removal, minlength=count).cumsum(0)
+    edit = torch.cat([which[changed.edit] for which, changed in parts])
+    order = edit.argsort(stable=True)
+    ptr = ptr_of(edit, count)
     # A part may have no rows, and then not their shape.
     rows = [changed.rows for _, changed in parts if len(changed)]
     node = torch.cat([changed.node for _, changed in parts])[order]
@@ -86,7 +85,7 @@ def merged(count: int, parts: Sequence[tuple[Tensor, ChangedRows]]) -> ChangedRo
     if any(changed.weight is not None for _, changed in parts):
         weight = torch.cat(
             [
-                torch.ones(len(changed), dtype=torch.double, device=removal.device)
+                torch.ones(len(changed), dtype=torch.double, device=edit.device)
                 if changed.weight is None
                 else changed.weight
                 for _, changed in parts
@@ -95,19 +94,36 @@ def merged(count: int, parts: Sequence[tuple[Tensor, ChangedRows]]) -> ChangedRo
     return ChangedRows(ptr, node, torch.cat(rows)[order] if rows else parts[0][1].rows, weight)
 
 
+def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
+    """Pairs in `a` or `b`: `ptr`, `node`, and the positions of the rows of `a` and of `b` in it.
+
+    Of every edit first those of `a`, then those of `b` alone.
+    """
+    at, known = find_unsorted(a.edit * num_nodes + a.node, b.edit * num_nodes + b.node)
+    edit = b.edit[~known]
+    alone = ptr_of(edit, len(a.ptr) - 1)
+    at_a = torch.arange(len(a), device=at.device) + alone[a.edit]
+    at_b = torch.empty_like(at)
+    at_b[known] = at_a[at[known]]
+    at_b[~known] = a.ptr[edit + 1] + torch.arange(len(edit), device=at.device)
+    node = torch.empty(len(a) + len(edit), dtype=torch.long, device=at.device)
+    node[at_a], node[at_b] = a.node, b.node
+    return a.ptr + alone, node, at_a, at_b
+
+
 @dataclass(frozen=True, eq=False)
 class Frontier:
     """Where the change of some rows arrives in one hop.
 
     Attributes:
-        source: Nodes whose messages change `[S]`: changed rows first, per removal; removed ones too.
+        source: Nodes whose messages change `[S]`: changed rows first, per edit; removed ones too.
         row: For each source, its changed row, −1 if only its normalisation changed, −2 if removed.
-        scale: The `right` factor of each source after the removal `[S]`, float64.
+        scale: The `norm_src` factor of each source after the edit `[S]`, float64.
         edge_ptr: `[S+1]`; the out-edges of source `s` land in `slot[edge_ptr[s]:edge_ptr[s+1]]`.
         slot: For each out-edge, the target row it adds to, −1 for removed targets.
         also: The row of every pair that was to be reached in any case.
         ptr, node: The reached rows, as in `ChangedRows`.
-        left: The `left` factor of each reached row after the removal `[T]`, float64.
+        norm_dst: The `norm_dst` factor of each reached row after the edit `[T]`, float64.
     """
 
     source: Tensor
@@ -118,19 +134,19 @@ class Frontier:
     also: Tensor
     ptr: Tensor
     node: Tensor
-    left: Tensor
+    norm_dst: Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Arriving:
+class SamplingBounds:
     """What rows are drawn by: how much may arrive at each, and how much it matters there.
 
     Attributes:
         share: How much of a message arrives along each edge, in the order of `Edges.by_source`; None: all.
         size: Size of the change of each source's message `[S]`, float64.
         also: Size of what changes at the rows `Frontier.also` beside messages.
-        mass: Size of each node's sum, which a new `left` changes as a whole `[N]`, float64.
-        worth: How much a change of each node's row matters `[N]`, float64.
+        mass: Size of each node's sum, which a new `norm_dst` changes as a whole `[N]`, float64.
+        importance: How much a change of each node's row matters `[N]`, float64.
         certain: The reached rows that are computed in any case `[T]`, a mask.
         most: What arrives counts for no more than this: predictions saturate.
         least: Inclusion probability that a row has at least, per size of what arrives `[N]`; empty: none.
@@ -140,23 +156,23 @@ class Arriving:
     size: Tensor
     also: Tensor
     mass: Tensor
-    worth: Tensor
+    importance: Tensor
     certain: Tensor
     most: float
     least: Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Turning:
-    """Attention: what a change of the receiver's own part of the scores does to its output.
+class TargetSlopes:
+    """Attention: what a change of the target's own part of the scores does to its output.
 
     That turns the weights of all its neighbours. Where there are more than `many`, a small change is followed
-    to first order, by derivatives that are the same for all removals.
+    to first order, by derivatives that are the same for all edits.
 
     Attributes:
         many: Receivers with no more neighbours are always weighed again.
         place: Where each node's derivative is, −1 for those without `[N]`.
-        slope: Derivatives of outputs by the receiver's part of the scores `[hubs, H, C]`.
+        slope: Derivatives of outputs by the target's part of the scores `[hubs, H, C]`.
     """
 
     many: int
@@ -166,15 +182,15 @@ class Turning:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """A op of sums on the whole graph.
+    """An op of sums on the whole graph.
 
     Attributes:
         y: What nodes send `[N, F]`.
-        total: The sums without `left` `[N, F]`.
+        total: The sums without `norm_dst` `[N, F]`.
         unit: By what rows are measured, `[2, F]`; see `scales`.
         size: `Σ|total|` of each node by that, `[N, 2]`.
         plus: What is added: `[N, F]`, one row `[1, F]` for all, or none `[0, F]`.
-        whole: The step's output `[N, F]`.
+        output: The operation's output `[N, F]`.
     """
 
     y: Tensor
@@ -182,7 +198,7 @@ class Sums:
     unit: Tensor
     size: Tensor
     plus: Tensor
-    whole: Tensor
+    output: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,17 +207,17 @@ class Attention:
 
     Attributes:
         y: What nodes send `[N, H, C]`.
-        near, far: The sender's and the receiver's part of the scores `[N, H]`.
+        near, far: The sender's and the target's part of the scores `[N, H]`.
         slope: LeakyReLU's negative slope.
-        whole: The step's output `[N, H, C]`.
+        output: The operation's output `[N, H, C]`.
         peak, share: Each node's largest score and softmax denominator `[N, H]`.
     """
 
     y: Tensor
-    near: Tensor
-    far: Tensor
+    alpha_src: Tensor
+    alpha_dst: Tensor
     slope: float
-    whole: Tensor
+    output: Tensor
     peak: Tensor
     share: Tensor
 

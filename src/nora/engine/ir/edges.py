@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.engine.store.ledger import enter, moved_all
 from nora.graph.edit_batch import EditBatch
 from nora.sparse import csr_matrix, expanded
 
 if TYPE_CHECKING:
-    from nora.engine.exec.added_edges import Arrivals
+    from nora.engine.exec.added_edges import AddedRows
     from nora.engine.ir.op import Value
     from nora.engine.ir.space import Space
 
@@ -31,8 +31,8 @@ class Arrays(NamedTuple):
     weight: np.ndarray
     degree: np.ndarray
     arriving: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
+    norm_dst: np.ndarray
+    norm_src: np.ndarray
     in_ptr: np.ndarray
     in_source: np.ndarray
     in_weight: np.ndarray
@@ -100,12 +100,12 @@ class AddedEdgeRule:
 class Edges:
     """Edges of one convolution, including the self-loops it adds.
 
-    The convolution computes `out_k = left_k Σ_{j→k} weight_jk · right_j · y_j`, where `left` and
-    `right` follow from the degrees `D_k = Σ_{j→k} weight_jk`:
+    The convolution computes `out_k = norm_dst_k Σ_{j→k} weight_jk · norm_src_j · y_j`, where `norm_dst` and
+    `norm_src` follow from the degrees `D_k = Σ_{j→k} weight_jk`:
 
-        none  left = right = 1
-        mean  left_k = 1 / max(number of edges into k, 1), right = 1
-        sym   left_k = D_k^(−1/2), right_j = D_j^(−1/2), 0 where the degree is 0
+        none  norm_dst = norm_src = 1
+        mean  norm_dst_k = 1 / max(number of edges into k, 1), right = 1
+        sym   norm_dst_k = D_k^(−1/2), norm_src_j = D_j^(−1/2), 0 where the degree is 0
 
     Attributes:
         source, target: `[E]`.
@@ -142,14 +142,14 @@ class Edges:
         count = int(self.edge_id.max()) + 1 if len(self.edge_id) else 0
         return csr(self.edge_id[own], own, max(count, 0))[:2]
 
-    def delta(self, batch: EditBatch, arrivals: Arrivals | None = None) -> EdgeDelta:
+    def delta(self, batch: EditBatch, added_rows: AddedRows | None = None) -> EdgeDelta:
         """The edges that a batch of edits removes and adds, those at removed nodes apart."""
         parts, loops = [], []
         if len(batch.edge):
             parts.append(self._removed(batch))
             loops += [self._loops_removed(batch)] if self.own_loops is not None else []
-        if arrivals is not None and self.for_added is not None:
-            (edit, which, source, target, weight), own = self.added(arrivals)
+        if added_rows is not None and self.for_added is not None:
+            (edit, which, source, target, weight), own = self.added(added_rows)
             ends = (target, source) if self.for_added.reverse else (source, target)
             parts.append(self._gained(edit, *ends, weight, which))
             loops.append((own[0], own[2], own[4]))
@@ -162,18 +162,17 @@ class Edges:
         gone = owner_of(batch.ptr) * n + batch.node
         left = ~(torch.isin(edit * n + source, gone) | torch.isin(edit * n + target, gone))
         order = edit[left].argsort(stable=True)
-        ptr = torch.zeros(len(batch) + 1, dtype=torch.long, device=self.source.device)
-        ptr[1:] = torch.bincount(edit[left], minlength=len(batch)).cumsum(0)
+        ptr = ptr_of(edit[left], len(batch))
         return EdgeDelta(ptr, *(column[left][order] for column in columns))
 
-    def added(self, arrivals: Arrivals) -> tuple[list[Tensor], list[Tensor]]:
+    def added(self, added_rows: AddedRows) -> tuple[list[Tensor], list[Tensor]]:
         """Added edges, and added self-loops whose weight replaces that of another.
 
         Both as `edit`, `which` of the batch's added edges, `source`, `target`, `weight`.
         """
         rule = self.for_added
         assert rule is not None
-        columns = arrivals.of_convolution(rule)
+        columns = added_rows.of_convolution(rule)
         loop = columns[2] == columns[3]
         loop &= rule.loops is not None
         own = loop & (rule.own_loops and rule.weight is not None)
@@ -263,6 +262,11 @@ class Edges:
         return None if self.weight is None else self.weight[self.by_source[2]].contiguous()
 
     @cached_property
+    def weight_by_target(self) -> Tensor | None:
+        """Edge weights in the order of `by_target`."""
+        return None if self.weight is None else self.weight[self.by_target[2]].contiguous()
+
+    @cached_property
     def degree(self) -> Tensor:
         """What the normalisation divides by: summed weights (sym) or the edge count, in float64."""
         if self.normalise == "sym" and self.weight is not None:
@@ -279,7 +283,7 @@ class Edges:
         return indptr[1:] - indptr[:-1]
 
     def scale(self, degree: Tensor) -> Tensor:
-        """The `left` factor for given degrees."""
+        """The `norm_dst` factor for given degrees."""
         if self.normalise == "sym":
             root = degree.pow(-0.5)
             return torch.where(degree == 0, torch.zeros_like(root), root)
@@ -288,14 +292,14 @@ class Edges:
         return torch.ones_like(degree)
 
     @cached_property
-    def left(self) -> Tensor:
-        """`left` on the whole graph `[N]`, float64."""
+    def norm_dst(self) -> Tensor:
+        """`norm_dst` on the whole graph `[N]`, float64."""
         return self.scale(self.degree)
 
     @cached_property
-    def right(self) -> Tensor:
-        """`right` on the whole graph `[N]`, float64."""
-        return self.left if self.normalise == "sym" else torch.ones_like(self.left)
+    def norm_src(self) -> Tensor:
+        """`norm_src` on the whole graph `[N]`, float64."""
+        return self.norm_dst if self.normalise == "sym" else torch.ones_like(self.norm_dst)
 
     @cached_property
     def _ids(self) -> tuple[Tensor, Tensor]:
@@ -307,8 +311,7 @@ class Edges:
     def arrays(self) -> Arrays:
         """What the compiled loops read, as NumPy arrays on the CPU."""
         indptr, (target, in_source) = self.by_source[0], self._ids
-        weight = self.weight_by_source
-        in_ptr, _, in_edge = self.by_target
+        weight, in_weight = self.weight_by_source, self.weight_by_target
         none = np.empty(0, dtype=np.float32)
         return Arrays(
             indptr=indptr.numpy(),
@@ -316,11 +319,11 @@ class Edges:
             weight=none if weight is None else weight.numpy(),
             degree=self.degree.numpy(),
             arriving=self.count.numpy(),
-            left=self.left.numpy(),
-            right=self.right.numpy(),
-            in_ptr=in_ptr.numpy(),
+            norm_dst=self.norm_dst.numpy(),
+            norm_src=self.norm_src.numpy(),
+            in_ptr=self.by_target[0].numpy(),
             in_source=in_source.numpy(),
-            in_weight=none if self.weight is None else self.weight[in_edge].contiguous().numpy(),
+            in_weight=none if in_weight is None else in_weight.numpy(),
         )
 
     @cached_property
@@ -341,12 +344,12 @@ class Edges:
         return torch.where(key[at] == wanted, weight[at], torch.zeros_like(weight[at]))
 
     def total(self, y: Tensor) -> Tensor:
-        """`Σ_{j→k} weight_jk right_j y_j` on the whole graph `[N, F]`, without `left`."""
-        y = y * self.right.to(y.dtype).unsqueeze(-1) if self.normalise == "sym" else y
+        """`Σ_{j→k} weight_jk norm_src_j y_j` on the whole graph `[N, F]`, without `norm_dst`."""
+        y = y * self.norm_src.to(y.dtype).unsqueeze(-1) if self.normalise == "sym" else y
         return self.matrix(y.dtype) @ y
 
     def matrix(self, dtype: torch.dtype) -> Tensor:
-        """`weight_jk` as a sparse matrix `[N, N]`, a row per receiver."""
+        """`weight_jk` as a sparse matrix `[N, N]`, a row per target."""
         if dtype not in self._matrices:
             indptr, source, edge = self.by_target
             if self.weight is None:
@@ -372,6 +375,5 @@ def well_behaved(weight: Tensor) -> bool:
 def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     """Sort by `row`: `indptr [N+1]`, the columns, and where each stood before."""
     order = row.argsort(stable=True)
-    indptr = torch.zeros(num_nodes + 1, dtype=torch.long, device=row.device)
-    indptr[1:] = torch.bincount(row, minlength=num_nodes).cumsum(0)
+    indptr = ptr_of(row, num_nodes)
     return moved_all((indptr, column[order].contiguous(), order))

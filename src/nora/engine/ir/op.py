@@ -13,15 +13,15 @@ from torch import Tensor
 
 from nora.engine.exec.kernels.protocol import Backend
 from nora.engine.exec.tally import Tally
-from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.changed_rows import ChangedRows, union
 from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.space import Space
 from nora.engine.store.ledger import enter, moved
 from nora.graph.edit_batch import EditBatch
 
 if TYPE_CHECKING:
-    from nora.engine.estimate.sampling import Draws
-    from nora.engine.exec.added_edges import Arrivals
+    from nora.engine.estimate.sampling import ChunkSampling
+    from nora.engine.exec.added_edges import AddedRows
 
 # A block of rows should stay in a core's own cache while it goes through a map.
 BLOCK_BYTES = 2**19
@@ -43,7 +43,7 @@ class Value:
             or more: all of them do.
         base: Original rows `[size, …]`, once they are computed and as long as they are needed.
         op: What makes them; None for what was given.
-        stored: Whether all rows are kept where any are needed; else they are made anew where asked for.
+        stored: Whether all rows are kept where any are needed; else they are made again where asked for.
         kept: The same rows from disk, for when they are asked for.
         like: No rows, but their shape `[0, …]` and type, once these are known.
     """
@@ -63,7 +63,7 @@ class Value:
 
     @property
     def static(self) -> bool:
-        """Whether no removal changes any row that is left."""
+        """Whether no edit changes any row that is left."""
         return self.depth < 0
 
     @property
@@ -73,14 +73,14 @@ class Value:
             self.like = self.at(torch.zeros(min(1, self.space.size), dtype=torch.long))[:0].clone()
         return math.prod(self.like.shape[1:]) if self.space.size else 0
 
-    def whole(self) -> Tensor:
+    def base_rows(self) -> Tensor:
         """All original rows."""
         if self.base is None:
             self.base = self.kept
         if self.base is not None:
             return self.base
         assert self.op is not None, "given rows are never freed"
-        found = self.op.whole(*(value.whole() for value in self.op.inputs))
+        found = self.op.compute(*(value.base_rows() for value in self.op.inputs))
         self.like = found.new_empty(0, *found.shape[1:])
         if self.stored:
             self.base = found = moved(found)
@@ -93,45 +93,45 @@ class Value:
         if self.like is not None and not rows.numel():
             return self.like
         if self.stored:
-            return self.whole()[rows]
+            return self.base_rows()[rows]
         assert self.op is not None
         return self.op.at(rows)
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """One chunk of removals on its way through the program."""
+    """One chunk of edits on its way through the program."""
 
-    removals: EditBatch
+    edits: EditBatch
     num_nodes: int
     backend: Backend
     tally: Tally = field(default_factory=Tally)
     gone: dict[Space, tuple[Tensor, Tensor]] = field(default_factory=dict)
     deltas: dict[Edges, EdgeDelta] = field(default_factory=dict)
-    arrivals: Arrivals | None = None
-    draws: Draws | None = None
+    added_rows: AddedRows | None = None
+    sampling: ChunkSampling | None = None
 
-    def more(self, space: Space) -> int:
+    def num_added(self, space: Space) -> int:
         """How many rows of a space come."""
-        return 0 if self.arrivals is None else self.arrivals.more(space)
+        return 0 if self.added_rows is None else self.added_rows.count(space)
 
     def original(self, value: Value, rows: Tensor) -> Tensor:
         """Original rows; anything for those that come, which have all changed."""
-        if self.more(value.space):
+        if self.num_added(value.space):
             rows = rows.clamp(max=value.space.size - 1)
         return value.at(rows)
 
     def nothing(self) -> ChangedRows:
         """No changed rows."""
-        removals = self.removals
-        return ChangedRows(torch.zeros_like(removals.ptr), removals.node[:0], torch.empty(0))
+        edits = self.edits
+        return ChangedRows(torch.zeros_like(edits.ptr), edits.node[:0], torch.empty(0))
 
     def sources(self, edges: Edges, changed: ChangedRows) -> tuple[Tensor, ...]:
         """Whose messages change."""
-        return self.backend.find_sources(edges, self.removals, changed, self.delta(edges))
+        return self.backend.find_sources(edges, self.edits, changed, self.delta(edges))
 
     def receivers(self, sources: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """The changed nodes among the sources (`ptr`, `node`): what they hear must be weighed anew."""
+        """The changed nodes among the sources (`ptr`, `node`): what they hear must be weighed again."""
         ptr, source, row, _ = sources
         changed = row >= 0
         return _passed(changed)[ptr], source[changed]
@@ -139,23 +139,23 @@ class Chunk:
     def delta(self, edges: Edges) -> EdgeDelta:
         """What the edge list of a convolution loses and gains."""
         if edges not in self.deltas:
-            self.deltas[edges] = edges.delta(self.removals, self.arrivals)
+            self.deltas[edges] = edges.delta(self.edits, self.added_rows)
         return self.deltas[edges]
 
     def lost(self, space: Space) -> tuple[Tensor, Tensor]:
-        """The rows of a space that every removal takes away: `removal`, `row`."""
+        """The rows of a space that every edit takes away: `edit`, `row`."""
         if space not in self.gone:
-            self.gone[space] = space.lost(self.removals)
+            self.gone[space] = space.lost(self.edits)
         return self.gone[space]
 
     def align(self, values: Sequence[Value], changed: Sequence[ChangedRows]) -> list[ChangedRows]:
         """All inputs on the same pairs: rows that did not change are filled in from the original."""
         if not any(len(c) for c in changed):
-            none = torch.zeros(0, dtype=torch.long, device=self.removals.node.device)
+            none = torch.zeros(0, dtype=torch.long, device=self.edits.node.device)
             return [
                 ChangedRows(c.ptr, c.node, v.at(none)) for c, v in zip(changed, values, strict=True)
             ]
-        size = values[0].space.size + self.more(values[0].space)
+        size = values[0].space.size + self.num_added(values[0].space)
         joined = next(c for c in changed if len(c))
         places: dict[Tensor, Tensor | None] = {joined.node: None}
         for other in changed:
@@ -163,7 +163,7 @@ class Chunk:
                 if _same_pairs(other, joined):
                     places[other.node] = None
                     continue
-                ptr, node, at, at_other = self.backend.union(joined, other, size)
+                ptr, node, at, at_other = union(joined, other, size)
                 places = {key: at if old is None else at[old] for key, old in places.items()}
                 places[other.node] = at_other
                 joined = ChangedRows(ptr, node, other.rows)
@@ -256,12 +256,12 @@ class Op(ABC):
         return [replace(changed, rows=rows) for rows in then(changed.rows)]
 
     @abstractmethod
-    def whole(self, *inputs: Tensor) -> Tensor:
+    def compute(self, *inputs: Tensor) -> Tensor:
         """All output rows from all input rows, on the whole graph; differentiable."""
 
     def at(self, rows: Tensor) -> Tensor:
         """Some original output rows."""
-        return self.output.whole()[rows]
+        return self.output.base_rows()[rows]
 
     def share(self, source: Tensor, target: Tensor) -> Tensor | None:
         """How much of each source's row of the first input arrives at its target, `[M]` or `[M, H]`.
@@ -270,9 +270,9 @@ class Op(ABC):
         """
         return None
 
-    def worths(self, worth: Tensor) -> Sequence[Tensor]:
+    def importances(self, importance: Tensor) -> Sequence[Tensor]:
         """How much rows of each input matter, where those of the output matter so much `[N]`."""
-        return [worth if self.rowwise else torch.ones_like(worth) for _ in self.inputs]
+        return [importance if self.rowwise else torch.ones_like(importance) for _ in self.inputs]
 
     def settle(self) -> None:
         """Tell the output's depth by the inputs'; called where it may change at all."""
@@ -295,7 +295,7 @@ class Op(ABC):
 
         Asked of ops that move rows along these edges or are row-wise.
         """
-        return self.whole(*inputs)
+        return self.compute(*inputs)
 
     def absorbed(self, inner: Op) -> Op | None:
         """This op with `inner` in place of the input it makes, where both can be done as one."""
@@ -342,8 +342,8 @@ class RowOp(Op):
             rows = torch.cat([self.function(*block) for block in blocks])
         return ChangedRows(first.ptr, first.node, rows, weight)
 
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Op.whole`."""
+    def compute(self, *inputs: Tensor) -> Tensor:
+        """See `Op.compute`."""
         return self.function(*inputs)
 
     def at(self, rows: Tensor) -> Tensor:

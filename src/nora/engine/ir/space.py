@@ -1,6 +1,6 @@
 """Where rows live: nodes of a type, edges of an edge set, or the graph as a whole.
 
-A removal takes a row away when it takes away one of the row's *ends*: a node row has itself for its end,
+An edit takes a row away when it takes away one of the row's *ends*: a node row has itself for its end,
 an edge row its two nodes, the self-loop that a layer adds its one node. Whatever a model makes of its
 edges (masks, loops, both directions, another order), its rows keep their ends, so that it is known which
 of them vanish. They keep their *origin*, too, the edge of the graph that they come from: an edge may be
@@ -15,11 +15,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.vectorised import expanded
 from nora.engine.ir.edges import csr
 from nora.engine.ir.pointers import owner_of
 from nora.engine.store.ledger import enter, moved
 from nora.graph.edit_batch import EditBatch
+from nora.sparse import expanded
 
 
 @dataclass(eq=False)
@@ -29,10 +29,10 @@ class Space:
     Attributes:
         label: What they are, for messages.
         sizes: How many there are on every graph the model was recorded on, the asked one first.
-        ends: Global ids of the nodes whose removal takes each row away, `[k, size]`; a node may stand
+        ends: Global ids of the nodes whose edit takes each row away, `[k, size]`; a node may stand
             there twice.
         num_nodes: Number of nodes of all types.
-        global_: Whether its rows are about the graph, so that any removal may change them.
+        global_: Whether its rows are about the graph, so that any edit may change them.
         origin: The number of the edge of the graph that each row goes with `[size]`, −1 for none; None
             where no row goes with an edge.
     """
@@ -68,7 +68,7 @@ class Space:
 
     @cached_property
     def lost_at(self) -> Tensor:
-        """How many rows the removal of each node alone takes away `[num_nodes]`."""
+        """How many rows the edit of each node alone takes away `[num_nodes]`."""
         ends = self.ends
         if ends.size(0) > 1:  # a node counts once for each row
             ends = ends.sort(dim=0).values
@@ -101,7 +101,7 @@ class Space:
 
     @cached_property
     def everlasting(self) -> bool:
-        """Whether no removal takes any row away."""
+        """Whether no edit takes any row away."""
         return self.ends.size(0) == 0 or self.size == 0
 
     def sorted_by(self, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,47 +120,47 @@ class Space:
             self._sorted[id(index)] = indptr, place, index
         return self._sorted[id(index)][:2]
 
-    def lost(self, removals: EditBatch) -> tuple[Tensor, Tensor]:
-        """The rows every removal takes away: `removal [K]`, sorted, and `row [K]`, each once."""
+    def lost(self, edits: EditBatch) -> tuple[Tensor, Tensor]:
+        """The rows every edit takes away: `edit [K]`, sorted, and `row [K]`, each once."""
         if self.everlasting:
-            return removals.node[:0], removals.node[:0]
+            return edits.node[:0], edits.node[:0]
         indptr, row = self.by_end
-        owner, position, _ = expanded(indptr, removals.node)
-        removal, gone = owner_of(removals.ptr)[owner], row[position]
-        with_edges = self._lost_with_edges(removals)
+        owner, position, _ = expanded(indptr, edits.node)
+        edit, gone = owner_of(edits.ptr)[owner], row[position]
+        with_edges = self._lost_with_edges(edits)
         if with_edges is not None:
-            removal = torch.cat([removal, with_edges[0]])
+            edit = torch.cat([edit, with_edges[0]])
             gone = torch.cat([gone, with_edges[1]])
         elif self.one_end and self.ends.size(0) == 1:
-            return removal, gone
-        keys = (removal * self.size + gone).unique()
+            return edit, gone
+        keys = (edit * self.size + gone).unique()
         return keys // self.size, keys % self.size
 
-    def _lost_with_edges(self, removals: EditBatch) -> tuple[Tensor, Tensor] | None:
+    def _lost_with_edges(self, edits: EditBatch) -> tuple[Tensor, Tensor] | None:
         """The rows that go with edges that are removed by themselves; None where there are none."""
-        if not len(removals.edge) or self.origin is None:
+        if not len(edits.edge) or self.origin is None:
             return None
         indptr, row = self.by_origin
-        known = removals.edge < len(indptr) - 1
-        owner, position, _ = expanded(indptr, removals.edge[known])
-        return owner_of(removals.edge_ptr)[known][owner], row[position]
+        known = edits.edge < len(indptr) - 1
+        owner, position, _ = expanded(indptr, edits.edge[known])
+        return owner_of(edits.edge_ptr)[known][owner], row[position]
 
-    def survive(self, removals: EditBatch, removal: Tensor, row: Tensor) -> Tensor:
-        """Which of the pairs (removal, row) are left, `[M]`."""
+    def survive(self, edits: EditBatch, edit: Tensor, row: Tensor) -> Tensor:
+        """Which of the pairs (edit, row) are left, `[M]`."""
         if self.everlasting:
             return torch.ones_like(row, dtype=torch.bool)
         ends = self.ends[:, row]
-        if removals.one_node_each:
-            left = (ends != removals.node[removal]).all(dim=0)
+        if edits.one_node_each:
+            left = (ends != edits.node[edit]).all(dim=0)
         else:
-            gone = owner_of(removals.ptr) * self.num_nodes + removals.node
-            left = ~torch.isin(ends + removal * self.num_nodes, gone).any(dim=0)
-        if not len(removals.edge) or self.origin is None:
+            gone = owner_of(edits.ptr) * self.num_nodes + edits.node
+            left = ~torch.isin(ends + edit * self.num_nodes, gone).any(dim=0)
+        if not len(edits.edge) or self.origin is None:
             return left
         origin = self.origin[row]
-        count = int(max(self.origin.max(), removals.edge.max())) + 1
-        gone = owner_of(removals.edge_ptr) * count + removals.edge
-        return left & ~((origin >= 0) & torch.isin(removal * count + origin, gone))
+        count = int(max(self.origin.max(), edits.edge.max())) + 1
+        gone = owner_of(edits.edge_ptr) * count + edits.edge
+        return left & ~((origin >= 0) & torch.isin(edit * count + origin, gone))
 
     def covers(self, index: Tensor, other: Space) -> bool:
         """Whether row `i` never outlives row `index[i]` of the other space."""
@@ -194,7 +194,7 @@ class Space:
         return not index.numel() or _goes_with(self.origin, slice(None), theirs)
 
     def equally_lost(self, other: Space) -> bool:
-        """Whether every removal takes as many rows away from both."""
+        """Whether every edit takes as many rows away from both."""
         if self is other or self.ends is other.ends:
             return True
         return bool(torch.equal(self._by_ends, other._by_ends))

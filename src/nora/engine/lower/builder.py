@@ -20,7 +20,7 @@ from nora.engine.ir.pointers import owner_of
 from nora.engine.ir.space import Space, joined
 from nora.engine.lower.bindings import Bindings
 from nora.engine.lower.conv_edges import ConvEdges, Recipe
-from nora.engine.lower.known import Ids, Layout, Tracked, Uniform
+from nora.engine.lower.known import Ids, Known, Layout, Tracked, Uniform
 from nora.engine.lower.row_call import Slot, form_of, row_call, width_of
 from nora.engine.ops.aggregate import Aggregate, Attend
 from nora.engine.ops.blend import Blend
@@ -58,6 +58,12 @@ class Builder(Bindings):
         if key not in self.named:
             self.named[key] = torch.arange(start, start + space.size)
         return Tracked(self.gathered(found.value, self.named[key], space), found.layout, found.ids)
+
+    def rowed_known(self, found: Known, space: Space) -> Tracked | None:
+        """Rows of a space, of a tensor that has them or repeats one row; None else."""
+        if isinstance(found, Uniform) and found.sizes == space.sizes:
+            return Tracked(self.repeated(found, space), found.layout)
+        return self.as_rows_of(found, space) if isinstance(found, Tracked) else None
 
     def as_rows_of(self, found: Tracked, space: Space) -> Tracked | None:
         """The same rows as rows of another space, where both are the same in all but name."""
@@ -162,7 +168,7 @@ class Builder(Bindings):
     def propagate(
         self, y: Value, edges: Edges, plus: Value | Tensor | None = None, *, drawn: bool = True
     ) -> Value:
-        """`left_k Σ_{j→k} weight_jk right_j y_j + plus_k`; see `Edges`.
+        """`norm_dst_k Σ_{j→k} weight_jk norm_src_j y_j + plus_k`; see `Edges`.
 
         Args:
             y: What nodes send, `[N, F]`.
@@ -173,12 +179,14 @@ class Builder(Bindings):
         """
 
         def summed() -> tuple[Tensor, Tensor]:
-            total = edges.total(y.whole())
+            total = edges.total(y.base_rows())
             whole = total
             if edges.normalise != "none":
-                whole = total * edges.left.to(total.dtype).unsqueeze(-1)
+                whole = total * edges.norm_dst.to(total.dtype).unsqueeze(-1)
             if plus is not None:
-                whole = whole + (plus.whole() if isinstance(plus, Value) else plus.reshape(1, -1))
+                whole = whole + (
+                    plus.base_rows() if isinstance(plus, Value) else plus.reshape(1, -1)
+                )
             return total, whole
 
         total, whole = made_once("sum", summed)
@@ -201,12 +209,14 @@ class Builder(Bindings):
         def weighed() -> tuple[Tensor, Tensor, Tensor]:
             indptr, source, _ = edges.by_target
             target = owner_of(indptr)
-            score = near.whole()[source] + far.whole()[target]
-            return weigh(score, y.whole()[source], target, self.num_nodes, slope)
+            score = near.base_rows()[source] + far.base_rows()[target]
+            return weigh(score, y.base_rows()[source], target, self.num_nodes, slope)
 
         whole, peak, share = made_once("attention", weighed)
         output = Value(self.all_nodes, 0, whole)
-        base = Attention(y.whole(), near.whole(), far.whole(), slope, whole, peak, share)
+        base = Attention(
+            y.base_rows(), near.base_rows(), far.base_rows(), slope, whole, peak, share
+        )
         return self.add(Attend(edges, [y, near, far], base, output))
 
     def blend(self, weights: Callable[[Tensor], Tensor], *values: Value) -> Value:

@@ -13,7 +13,7 @@ from torch_geometric.nn import MessagePassing
 from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space
 from nora.engine.lower.builder import Builder
-from nora.engine.lower.known import Known, Layout, Matrix, Tracked, Uniform
+from nora.engine.lower.known import Known, Layout, Matrix, Picked, Pointers, Tracked, Uniform
 from nora.engine.lower.program import lower_program
 from nora.engine.lower.registry import Lowering, is_ours, lowering_of
 from nora.engine.lower.structure import SIZED_BY_LARGEST
@@ -202,6 +202,8 @@ class _ConvArguments:
             return found
         if isinstance(found, Matrix):
             return self._adjacency(found)
+        if isinstance(found, Picked | Pointers):
+            raise _NotApplicableError
         if isinstance(found, Uniform):
             space = builder.space_of_size(found.sizes)
             if space is None or found.layout != Layout(0):
@@ -222,7 +224,7 @@ class _ConvArguments:
             raise _NotApplicableError
         self._attributes.append(found)
         # It is read once: where it is made of features, it is not edited with them.
-        rows = found.value.whole()
+        rows = found.value.base_rows()
         builder.conv_edges.values[rows] = found.value
         return rows
 
@@ -264,7 +266,7 @@ class _ConvArguments:
             builder.conv_edges.spaces[builder.named[key]] = found.values.space
         self._edges.append(found.space)
         self._loops = self._loops or bool((found.row == found.column).any())
-        weight = found.values.whole()
+        weight = found.values.base_rows()
         builder.conv_edges.values[weight] = found.values
         self._weight = None if bool((weight == 1).all()) else weight
         return builder.named[key]
@@ -274,7 +276,7 @@ class _ConvArguments:
         self._edges.append(found.space)
         builder, key = self.builder, ("edges of all nodes", found.value)
         if key not in builder.named:
-            rows = found.value.whole()
+            rows = found.value.base_rows()
             if found.layout.axis != 1 or rows.dim() != 2 or rows.size(1) != 2:
                 raise _NotApplicableError
             ends = found.space.ends
@@ -331,7 +333,7 @@ def lowered_map(
     space = values[0].space
     counts = (space.size, max(1, space.size // 2), space.size + min(3, space.size))
     rowed = Space(space.label, counts, space.ends, space.num_nodes)
-    twins = [Value(rowed, v.depth, v.whole()) for v in values]
+    twins = [Value(rowed, v.depth, v.base_rows()) for v in values]
     given: dict[str, Known] = {str(k): Tracked(t, Layout(0)) for k, t in enumerate(twins)}
     traced = align(_map_traces(function, values, counts))
     inner = Builder(traced, given, rowed, [rowed], [], space.num_nodes)
@@ -357,7 +359,7 @@ def _map_traces(
     """The traces of a map on so many rows, the first of which are all there are."""
 
     def traced(count: int) -> Trace:
-        rows = [value.whole() for value in values]
+        rows = [value.base_rows() for value in values]
         rows = [torch.cat([row, row[: max(count - len(row), 0)]])[:count] for row in rows]
         return record(partial(function, *rows), {str(k): row for k, row in enumerate(rows)})
 

@@ -11,7 +11,9 @@ from nora.engine.ir.space import Space
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Dense, Layout, Tracked, Uniform, filled
+from nora.engine.lower.masks import pick
 from nora.engine.lower.registry import lower
+from nora.engine.lower.views import relocate, sizes_for
 from nora.engine.trace.align import AlignedOp
 from nora.engine.trace.trace import Ref
 
@@ -63,6 +65,11 @@ def masked_select(builder: Builder, op: AlignedOp) -> None:
 def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
     """Entries of `of` along `dim`, by numbers or by a mask."""
     found, index = builder[of], builder[by]
+    if isinstance(index, Uniform) and _is_everything(builder, op, by, index):
+        layout = relocate(builder, op, builder.layout(of))
+        shape = {"self": of, "shape": sizes_for(op, layout)}
+        builder.apply(op, layout, shape, func=torch.ops.aten.reshape.default)
+        return
     if isinstance(index, Uniform):
         _by_one_number(builder, op, found, dim, index)
         return
@@ -95,6 +102,13 @@ def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
     builder.set(_read(builder, found, dim, index))
 
 
+def _is_everything(builder: Builder, op: AlignedOp, by: Ref, index: Uniform) -> bool:
+    """Whether a mask holds everywhere, so that it only merges the axes that it covers."""
+    mask = index.rows.dtype == torch.bool and index.single is not None and bool(index.single)
+    found = builder[op.args["self"]]
+    return mask and op.name == "index" and isinstance(found, Tracked) and builder.ndim(by) > 1
+
+
 def _bare(op: AlignedOp) -> dict[str, Any]:
     return dict(op.args)
 
@@ -107,7 +121,7 @@ def numbers(builder: Builder, index: Tracked) -> Tensor:
     """The row numbers that an index holds, `[rows]` or `[rows, …]`, the same tensor every time."""
     key = ("numbers", index.value)
     if key not in builder.named:
-        builder.named[key] = (index.value.whole().long(), index.value)
+        builder.named[key] = (index.value.base_rows().long(), index.value)
     return builder.named[key][0]
 
 
@@ -155,6 +169,11 @@ def _by_fixed(builder: Builder, op: AlignedOp, of: Ref, dim: int, found: Dense) 
 
 def _by_mask(builder: Builder, op: AlignedOp, found: Dense, dim: int, mask: Tracked) -> None:
     """The rows that a mask picks are a space of their own."""
+    by_values = not mask.value.static and dim == 0 and isinstance(found, Tracked | Uniform)
+    if by_values and mask.space is not builder.graph:
+        rowed = builder.rowed_known(found, mask.space)
+        if rowed is not None and not rowed.ids and pick(builder, mask, rowed):
+            return
     mask = builder.static_index(mask, "a mask")
     if builder.ndim_of(mask) != 1 or not mask.layout.plain:
         builder.unsupported("picks by a mask over several axes")
@@ -173,7 +192,7 @@ def masked(builder: Builder, mask: Tracked, sizes: tuple[int, ...]) -> tuple[Spa
     """The space of the rows that a mask picks, and their numbers."""
     key = ("mask", mask.value)
     if key not in builder.named:
-        builder.named[key] = (mask.value.whole().nonzero().flatten(), mask.value)
+        builder.named[key] = (mask.value.base_rows().nonzero().flatten(), mask.value)
     rows = builder.named[key][0]
     return builder.subspace(mask.space, rows, ("masked", mask.value), sizes), rows
 
@@ -227,7 +246,7 @@ def gathered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
     index = builder.static_index(index)
     if index.layout.axis != dim or not index.layout.plain or index.ids != "id":
         builder.unsupported("reads rows by an index that is no numbers of rows")
-    spread = index.value.whole()
+    spread = index.value.base_rows()
     own = spread.flatten(1) if spread.dim() > 1 else spread.unsqueeze(1)
     same = not own.size(1) or bool((own == own[:, :1]).all())
     if not same or isinstance(found, Uniform) or found.layout != index.layout:

@@ -45,7 +45,7 @@ def by_group(
     if space is None or not plain or not fits or x.space is not index.space:
         return None
     builder.structure.append(index.value)
-    which = index.value.whole()
+    which = index.value.base_rows()
     if not x.space.covers(which, space):
         return None
 

@@ -53,7 +53,7 @@ def _narrowed(builder: Builder, index: Tracked, dim: int) -> Tracked:
     index = builder.static_index(index)
     if index.layout.axis != dim or not index.layout.plain:
         builder.unsupported("reduces by an index with merged axes")
-    spread = index.value.whole()
+    spread = index.value.base_rows()
     if spread.dim() == 1:
         return index
     key = ("narrowed", index.value)

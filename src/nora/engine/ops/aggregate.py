@@ -9,9 +9,15 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nora.engine.estimate.sampling import FEW, folded, thinned, weighted_alike
+from nora.engine.estimate.sampling import (
+    FEW,
+    equally_weighted,
+    folded,
+    sample_rows,
+    weighted_messages,
+)
 from nora.engine.exec.kernels.vectorised import weigh
-from nora.engine.ir.changed_rows import Attention, ChangedRows, Frontier, Sums, Turning, scales
+from nora.engine.ir.changed_rows import Attention, ChangedRows, Frontier, Sums, TargetSlopes, scales
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import BLOCK_BYTES, EVERYWHERE, Chunk, Op, Then, Value
 from nora.engine.ir.pointers import owner_of
@@ -29,18 +35,18 @@ def _reached(
     """Where changes arrive, and which of these rows edges lead to that go or come by themselves `[T]`."""
     delta = chunk.delta(edges)
     if not len(delta):
-        reach = chunk.backend.expand(edges, chunk.removals, sources, also, delta)
+        reach = chunk.backend.expand(edges, chunk.edits, sources, also, delta)
         return reach, torch.zeros(len(reach.node), dtype=torch.bool, device=reach.node.device)
     ptr, node = also
-    removal = torch.cat([owner_of(ptr), owner_of(delta.ptr)])
-    order = removal.argsort(stable=True)
+    edit = torch.cat([owner_of(ptr), owner_of(delta.ptr)])
+    order = edit.argsort(stable=True)
     both = torch.cat([node, delta.target])[order]
-    reach = chunk.backend.expand(edges, chunk.removals, sources, (ptr + delta.ptr, both), delta)
+    reach = chunk.backend.expand(edges, chunk.edits, sources, (ptr + delta.ptr, both), delta)
     slot = torch.empty_like(reach.also)
     slot[order] = reach.also
-    tied = torch.zeros(len(reach.node), dtype=torch.bool, device=slot.device)
-    tied[slot[len(node) :]] = True
-    return replace(reach, also=slot[: len(node)]), tied
+    edges_changed = torch.zeros(len(reach.node), dtype=torch.bool, device=slot.device)
+    edges_changed[slot[len(node) :]] = True
+    return replace(reach, also=slot[: len(node)]), edges_changed
 
 
 def _sizes(y: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,12 +56,12 @@ def _sizes(y: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Aggregate(Op):
-    """`out_k = left_k Σ_{j→k} weight_jk right_j y_j + plus_k`: corrected, never summed anew.
+    """`out_k = norm_dst_k Σ_{j→k} weight_jk norm_src_j y_j + plus_k`: corrected, never summed again.
 
     Args:
         edges: Which messages pass, and how they are scaled.
         y: What nodes send, `[N, F]`.
-        total: The sums without `left`, `[N, F]`.
+        total: The sums without `norm_dst`, `[N, F]`.
         plus: What is added: a value, one row `[1, F]` for all nodes, or no rows `[0, F]`.
         output: The value it computes.
     """
@@ -77,20 +83,20 @@ class Aggregate(Op):
         self.edges = edges
         self.total = total
         self.added = plus
-        self.unit, self.size = made_once("sizes", lambda: _sizes(y.whole(), total))
+        self.unit, self.size = made_once("sizes", lambda: _sizes(y.base_rows(), total))
 
     def settle(self) -> None:
         """See `Op.settle`."""
-        near = 2 if self.edges.normalise == "sym" else 1
+        degree_depth = 2 if self.edges.normalise == "sym" else 1
         deepest = self.added.depth if isinstance(self.added, Value) else -1
-        self.output.depth = max(self.inputs[0].depth + 1, near, deepest)
+        self.output.depth = max(self.inputs[0].depth + 1, degree_depth, deepest)
 
     def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
         """See `Op.hops`."""
         return [(self.edges.source, self.edges.target)]
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """Add the changes of messages to the original outputs, and scale anew where needed."""
+        """Add the changes of messages to the original outputs, and scale again where needed."""
         return self.passed_on(chunk, inputs, None)[0]
 
     def passed_on(
@@ -98,79 +104,109 @@ class Aggregate(Op):
     ) -> Sequence[ChangedRows]:
         """See `Op.passed_on`."""
         rows = inputs[0]
-        y, whole = self.inputs[0].whole(), self.output.whole()
-        plus = self.added.whole() if isinstance(self.added, Value) else self.added
+        y, whole = self.inputs[0].base_rows(), self.output.base_rows()
+        plus = self.added.base_rows() if isinstance(self.added, Value) else self.added
         if not len(rows):
             rows = ChangedRows(rows.ptr, rows.node, y[:0])
         more = inputs[-1] if len(inputs) > 1 else rows
         if len(inputs) == 1 or not len(more):
             more = ChangedRows(torch.zeros_like(more.ptr), more.node[:0], y[:0])
-        everybody = len(chunk.removals) * chunk.num_nodes - len(chunk.removals.node)
+        everybody = len(chunk.edits) * chunk.num_nodes - len(chunk.edits.node)
         if self.inputs[0].depth >= EVERYWHERE and len(rows) == everybody:
             chunk.tally.bytes += 4 * rows.rows.nbytes
             delta = chunk.delta(self.edges)
             return passed(
-                propagate_everywhere(self.edges, chunk.removals, rows, plus, more, delta), then
+                propagate_everywhere(self.edges, chunk.edits, rows, plus, more, delta), then
             )
-        if chunk.draws is not None and isinstance(self.added, Value):
+        if chunk.sampling is not None and isinstance(self.added, Value):
             more = folded(more, self.added)
         sources = chunk.sources(self.edges, rows)
-        sources, rows = chunk.backend.messages_that_count(self.edges, sources, rows, y)
-        reach, tied = _reached(chunk, self.edges, sources, (more.ptr, more.node))
+        sources, rows = weighted_messages(self.edges, sources, rows, y)
+        reach, edges_changed = _reached(chunk, self.edges, sources, (more.ptr, more.node))
         weight = None
-        if chunk.draws is not None:
-            reach, tied, more, weight = self._drawn(chunk, sources, reach, tied, rows, more)
+        if chunk.sampling is not None:
+            reach, edges_changed, more, weight = self._sampled(
+                chunk, sources, reach, edges_changed, rows, more
+            )
         chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
         if then is not None and not len(reach.node):
             return []
         base = Sums(y, self.total, self.unit, self.size, plus, whole)
         made = chunk.backend.propagate(
-            self.edges, sources, reach, tied, base, rows.rows, more, chunk.delta(self.edges), then
+            self.edges,
+            sources,
+            reach,
+            edges_changed,
+            base,
+            rows.rows,
+            more,
+            chunk.delta(self.edges),
+            then,
         )
         return [ChangedRows(reach.ptr, reach.node, rows, weight) for rows in made]
 
-    def _drawn(
+    def _sampled(
         self,
         chunk: Chunk,
         sources: tuple[Tensor, ...],
         reach: Frontier,
-        tied: Tensor,
+        edges_changed: Tensor,
         rows: ChangedRows,
         more: ChangedRows,
     ) -> tuple[Frontier, Tensor, ChangedRows, Tensor | None]:
         """Some of the reached rows, drawn by how much may arrive there, and how often each counts."""
-        assert chunk.draws is not None
-        drawing = chunk.draws.of(self)
-        if drawing is None or not len(reach.node):
-            return reach, tied, more, None
-        size = chunk.backend.message_change(self.edges, sources, self.inputs[0].whole(), rows.rows)
+        assert chunk.sampling is not None
+        op_sampling = chunk.sampling.of(self)
+        if op_sampling is None or not len(reach.node):
+            return reach, edges_changed, more, None
+        size = self._message_change(sources, rows.rows)
         own_size = torch.zeros(len(more), dtype=torch.double, device=size.device)
         if len(more) and isinstance(self.added, Value):
-            apart = more.rows - self.added.whole()[more.node]
+            apart = more.rows - self.added.base_rows()[more.node]
             own_size = apart.abs().sum(1, dtype=torch.double)
         share = self.edges.weight_by_source
-        arrives = drawing.arriving(share, size, own_size, self.mass, tied)
-        return thinned(chunk.backend, self.edges, reach, tied, more, arrives, drawing)
+        arrives = op_sampling.arriving(share, size, own_size, self.mass, edges_changed)
+        return sample_rows(
+            chunk.backend, self.edges, reach, edges_changed, more, arrives, op_sampling
+        )
+
+    def _message_change(self, sources: tuple[Tensor, ...], rows: Tensor) -> Tensor:
+        """L1 change of each source's message `[S]`, float64."""
+        _, source, row, scale = sources
+        y, before = self.inputs[0].base_rows(), self.edges.norm_src[source]
+        size = (scale - before).abs() * self.message_size[source]
+        own = (row >= 0).nonzero().flatten()
+        new, old = (part[own].to(y.dtype).unsqueeze(-1) for part in (scale, before))
+        change = new * rows[row[own]] - old * y[source[own]]
+        size[own] = change.abs_().sum(1, dtype=torch.double)
+        return size
+
+    @cached_property
+    def message_size(self) -> Tensor:
+        """`Σ|y|` of each node `[N]`, float64."""
+        return self.inputs[0].base_rows().abs().sum(1, dtype=torch.double)
 
     @cached_property
     def mass(self) -> Tensor:
         """`Σ|total|` of each node `[N]`, float64."""
         return self.total.abs().sum(1, dtype=torch.double)
 
-    def worths(self, worth: Tensor) -> Sequence[Tensor]:
+    def importances(self, importance: Tensor) -> Sequence[Tensor]:
         """See `Op.worths`: by the share that arrives."""
         edges = self.edges
-        sent = worth * edges.left.abs()
+        sent = importance * edges.norm_dst.abs()
         weight = edges.weight
         heard = sent[edges.target] if weight is None else sent[edges.target] * weight.double().abs()
-        first = torch.zeros_like(worth).index_add(0, edges.source, heard) * edges.right.abs()
-        return [first, worth][: len(self.inputs)]
+        first = (
+            torch.zeros_like(importance).index_add(0, edges.source, heard) * edges.norm_src.abs()
+        )
+        return [first, importance][: len(self.inputs)]
 
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Op.whole`."""
+    def compute(self, *inputs: Tensor) -> Tensor:
+        """See `Op.compute`."""
         total = self.edges.total(inputs[0])
         if self.edges.normalise != "none":
-            total = total * self.edges.left.to(total.dtype).unsqueeze(-1)
+            total = total * self.edges.norm_dst.to(total.dtype).unsqueeze(-1)
         if isinstance(self.added, Value):
             return total + inputs[1]
         return total + self.added if len(self.added) else total
@@ -178,7 +214,7 @@ class Aggregate(Op):
     def share(self, source: Tensor, target: Tensor) -> Tensor:
         """See `Op.share`."""
         edges = self.edges
-        return edges.between(source, target) * edges.right[source] * edges.left[target]
+        return edges.between(source, target) * edges.norm_src[source] * edges.norm_dst[target]
 
     def needs(self) -> Sequence[Value]:
         """Everything it reads, its own output included."""
@@ -206,105 +242,109 @@ class Attend(Op):
         return [(self.edges.source, self.edges.target)]
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """Weigh what the reached nodes hear anew."""
-        often = None
-        if chunk.draws is not None:
-            inputs, often = weighted_alike(self, inputs)
+        """Weigh what the reached nodes hear again."""
+        row_weight = None
+        if chunk.sampling is not None:
+            inputs, row_weight = equally_weighted(self, inputs)
         inputs = chunk.align(self.inputs, inputs)
         sources = chunk.sources(self.edges, inputs[0])
-        reach, tied = _reached(chunk, self.edges, sources, chunk.receivers(sources))
+        reach, edges_changed = _reached(chunk, self.edges, sources, chunk.receivers(sources))
         weight = None
-        if chunk.draws is not None:
-            reach, tied, weight = self._drawn(chunk, sources, reach, tied, inputs, often)
+        if chunk.sampling is not None:
+            reach, edges_changed, weight = self._sampled(
+                chunk, sources, reach, edges_changed, inputs, row_weight
+            )
         chunk.tally.bytes += 4 * reach.slot.nbytes
-        y, near, far = (c.rows for c in inputs)
-        delta, changed = chunk.delta(self.edges), replace(inputs[0], weight=often)
+        y, alpha_src, alpha_dst = (c.rows for c in inputs)
+        delta, changed = chunk.delta(self.edges), replace(inputs[0], weight=row_weight)
         out = chunk.backend.attend(
             self.edges,
-            chunk.removals,
+            chunk.edits,
             changed,
             reach,
             self.base,
-            (y, near, far),
+            (y, alpha_src, alpha_dst),
             delta,
-            tied,
-            None if often is None or chunk.draws is None else self.turning(chunk.draws.many),
+            edges_changed,
+            None
+            if row_weight is None or chunk.sampling is None
+            else self.target_slopes(chunk.sampling.many),
         )
         return ChangedRows(reach.ptr, reach.node, out, weight)
 
-    def _drawn(
+    def _sampled(
         self,
         chunk: Chunk,
         sources: tuple[Tensor, ...],
         reach: Frontier,
-        tied: Tensor,
+        edges_changed: Tensor,
         inputs: Sequence[ChangedRows],
-        often: Tensor | None,
+        row_weight: Tensor | None,
     ) -> tuple[Frontier, Tensor, Tensor | None]:
         """Some of the reached rows, drawn by how much may arrive there, and how often each counts."""
-        assert chunk.draws is not None
-        drawing = chunk.draws.of(self)
-        if drawing is None or not len(reach.node):
-            return reach, tied, None
+        assert chunk.sampling is not None
+        op_sampling = chunk.sampling.of(self)
+        if op_sampling is None or not len(reach.node):
+            return reach, edges_changed, None
         base, node = self.base, inputs[0].node
         ptr, source, row, _ = sources
-        y, near, far = (c.rows for c in inputs)
-        loud = self.loudness
+        y, alpha_src, alpha_dst = (c.rows for c in inputs)
+        loud = self.message_size
         # A higher score takes weight from all other neighbours: its own grows by the exponential.
-        grown = (near - base.near[node]).clamp(max=LARGEST_RISE).exp()
+        grown = (alpha_src - base.alpha_src[node]).clamp(max=LARGEST_RISE).exp()
         moved = (
             grown.clamp(min=1) * (y - base.y[node]).abs().sum(-1) + (grown - 1).abs() * loud[node]
         )
-        turned = (far - base.far[node]).abs() * self.turns[node]
+        turned = (alpha_dst - base.alpha_dst[node]).abs() * self.target_sensitivity[node]
         size, also = 2 * loud[source].sum(-1).double(), turned.sum(-1).double()
         own = row >= 0
         size[own] = moved.sum(-1).double()[row[own]]
-        if often is not None:
-            size[own] *= often[row[own]]
-            also = also * often
-        # The receivers are the changed rows among the sources, in their order.
-        none = torch.zeros_like(drawing.worth)
-        arrives = drawing.arriving(self.shares, size, also[row[own]], none, tied)
+        if row_weight is not None:
+            size[own] *= row_weight[row[own]]
+            also = also * row_weight
+        # The targets are the changed rows among the sources, in their order.
+        none = torch.zeros_like(op_sampling.importance)
+        arrives = op_sampling.arriving(self.shares, size, also[row[own]], none, edges_changed)
         no_rows = ChangedRows(torch.zeros_like(ptr), node[:0], y[:0])
-        reach, tied, _, weight = thinned(
-            chunk.backend, self.edges, reach, tied, no_rows, arrives, drawing
+        reach, edges_changed, _, weight = sample_rows(
+            chunk.backend, self.edges, reach, edges_changed, no_rows, arrives, op_sampling
         )
-        return reach, tied, weight
+        return reach, edges_changed, weight
 
-    def turning(self, many: int) -> Turning:
-        """What changes of receivers' own scores do, where they have more than `many` neighbours."""
-        return Turning(many, *self._slopes)
+    def target_slopes(self, many: int) -> TargetSlopes:
+        """What changes of targets' own scores do, where they have more than `many` neighbours."""
+        return TargetSlopes(many, *self._slopes)
 
     @cached_property
     def _slopes(self) -> tuple[Tensor, Tensor]:
-        """`∂out_k / ∂far_k = Σ_j a_j LeakyReLU'_j (y_j − out_k)` of receivers with many neighbours."""
+        """`∂out_k / ∂far_k = Σ_j a_j LeakyReLU'_j (y_j − out_k)` of targets with many neighbours."""
         base, (indptr, source, _) = self.base, self.edges.by_target
         degree = indptr[1:] - indptr[:-1]
         hubs = (degree > FEW).nonzero().flatten()
         place = torch.full_like(degree, -1)
         place[hubs] = torch.arange(len(hubs), device=hubs.device)
-        slope = torch.zeros_like(base.whole[hubs])
+        slope = torch.zeros_like(base.output[hubs])
         target = owner_of(indptr)
         edge = (place[target] >= 0).nonzero().flatten()
         for some in edge.split(max(1, BLOCK_BYTES // max(base.y[:1].nbytes, 1))):
             j, k = source[some], target[some]
-            score = base.near[j] + base.far[k]
+            score = base.alpha_src[j] + base.alpha_dst[k]
             steep = torch.where(score < 0, base.slope, 1.0).to(score.dtype)
             score = torch.where(score < 0, score * base.slope, score)
             weight = (score - base.peak[k]).exp() / base.share[k] * steep
-            slope.index_add_(0, place[k], weight.unsqueeze(-1) * (base.y[j] - base.whole[k]))
+            slope.index_add_(0, place[k], weight.unsqueeze(-1) * (base.y[j] - base.output[k]))
         return place, slope
 
     @cached_property
-    def turns(self) -> Tensor:
+    def target_sensitivity(self) -> Tensor:
         """How much outputs change by the target's part of the scores, at most or to first order `[N, H]`."""
         place, slope = self._slopes
-        found, hub = self.base.whole.abs().sum(-1), place >= 0
+        found, hub = self.base.output.abs().sum(-1), place >= 0
         found[hub] = slope[place[hub]].abs().sum(-1)
         return found
 
     @cached_property
-    def loudness(self) -> Tensor:
+    def message_size(self) -> Tensor:
         """`Σ|y|` of every node and head `[N, H]`."""
         return self.base.y.abs().sum(dim=-1)
 
@@ -313,29 +353,29 @@ class Attend(Op):
         """Every edge's attention weight, the mean of all heads, in the order of `Edges.by_source`."""
         indptr, target, _ = self.edges.by_source
         base = self.base
-        score = base.near[owner_of(indptr)] + base.far[target]
+        score = base.alpha_src[owner_of(indptr)] + base.alpha_dst[target]
         score = torch.where(score < 0, score * base.slope, score)
         return ((score - base.peak[target]).exp() / base.share[target]).mean(dim=-1)
 
-    def worths(self, worth: Tensor) -> Sequence[Tensor]:
+    def importances(self, importance: Tensor) -> Sequence[Tensor]:
         """See `Op.worths`: by the share that arrives."""
         indptr, target, _ = self.edges.by_source
-        heard = self.shares.double() * worth[target]
-        sent = torch.zeros_like(worth).index_add(0, owner_of(indptr), heard)
-        return [sent, sent, worth]
+        heard = self.shares.double() * importance[target]
+        sent = torch.zeros_like(importance).index_add(0, owner_of(indptr), heard)
+        return [sent, sent, importance]
 
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Op.whole`."""
-        y, near, far = inputs
+    def compute(self, *inputs: Tensor) -> Tensor:
+        """See `Op.compute`."""
+        y, alpha_src, alpha_dst = inputs
         indptr, source, _ = self.edges.by_target
         target = owner_of(indptr)
-        score = near[source] + far[target]
+        score = alpha_src[source] + alpha_dst[target]
         return weigh(score, y[source], target, self.edges.num_nodes, self.base.slope)[0]
 
     def share(self, source: Tensor, target: Tensor) -> Tensor:
         """See `Op.share`: the attention weight of every head."""
         base = self.base
-        score = base.near[source] + base.far[target]
+        score = base.alpha_src[source] + base.alpha_dst[target]
         score = torch.where(score < 0, score * base.slope, score)
         weight = (score - base.peak[target]).exp() / base.share[target]
         edges = self.edges.between(source, target).to(weight.dtype).unsqueeze(-1)

@@ -1,7 +1,7 @@
 """Sums over neighbours where every node's message has changed: nothing is gained by following edges.
 
-Behind an operation that changes everybody (`blend`), a whole chunk of removals is one product of the graph's
-sparse matrix with the new messages of all removals side by side.
+Behind an operation that changes everybody (`blend`), a whole chunk of edits is one product of the graph's
+sparse matrix with the new messages of all edits side by side.
 """
 
 from __future__ import annotations
@@ -10,58 +10,58 @@ import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels.vectorised import (
-    expanded,
-    gone_by_themselves,
-    with_those_that_come,
+    is_removed_edge,
+    with_added,
 )
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.edges import EdgeDelta, Edges
-from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.graph.edit_batch import EditBatch
+from nora.sparse import expanded
 
 
-def remaining_degree(edges: Edges, removals: EditBatch, delta: EdgeDelta) -> Tensor:
-    """What the normalisation divides by after each removal, `[c, N]`, float64."""
+def remaining_degree(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> Tensor:
+    """What the normalisation divides by after each edit, `[c, N]`, float64."""
     indptr, target, edge = edges.by_source
-    owner, position, _ = expanded(indptr, removals.node)
-    removal = owner_of(removals.ptr)[owner]
-    lost = torch.zeros(len(removals), edges.num_nodes, dtype=torch.double, device=target.device)
+    owner, position, _ = expanded(indptr, edits.node)
+    edit = owner_of(edits.ptr)[owner]
+    lost = torch.zeros(len(edits), edges.num_nodes, dtype=torch.double, device=target.device)
     gone = lost.clone()
     ones = torch.ones_like(position, dtype=torch.double)
-    gone.index_put_((removal, target[position]), ones, accumulate=True)
+    gone.index_put_((edit, target[position]), ones, accumulate=True)
     if edges.normalise == "sym" and edges.weight is not None:
         weight = edges.weight[edge[position]].double()
-        lost.index_put_((removal, target[position]), weight, accumulate=True)
+        lost.index_put_((edit, target[position]), weight, accumulate=True)
     else:
         lost = gone.clone()
-    tied = (owner_of(delta.ptr), delta.target)
-    lost.index_put_(tied, delta.loss, accumulate=True)
-    gone.index_put_(tied, delta.lost.double(), accumulate=True)
+    edges_changed = (owner_of(delta.ptr), delta.target)
+    lost.index_put_(edges_changed, delta.loss, accumulate=True)
+    gone.index_put_(edges_changed, delta.lost.double(), accumulate=True)
     # Differences of sums are not exactly 0 where nothing is left.
     return torch.where(gone == edges.count, torch.zeros_like(lost), edges.degree - lost)
 
 
-def _hear_anew(edges: Edges, delta: EdgeDelta, messages: Tensor, heard: Tensor) -> None:
-    """Sum anew what edges lead to that go or come: taking away what is all there was leaves no zero."""
+def _resum(edges: Edges, delta: EdgeDelta, messages: Tensor, heard: Tensor) -> None:
+    """Sum again what edges lead to that go or come: taking away what is all there was leaves no zero."""
     n = edges.num_nodes
     pairs = (owner_of(delta.ptr) * n + delta.target).unique()
-    removal, node = pairs // n, pairs % n
+    edit, node = pairs // n, pairs % n
     indptr, sender, edge = edges.by_target
     owner, position, _ = expanded(indptr, node)
-    left = ~gone_by_themselves(delta, removal[owner], position)
+    left = ~is_removed_edge(delta, edit[owner], position)
     owner, position = owner[left], position[left]
-    owner, source, come = with_those_that_come(delta, removal, node, n, owner, sender[position])
-    sent = messages[source, removal[owner]]
+    owner, source, come = with_added(delta, edit, node, n, owner, sender[position])
+    sent = messages[source, edit[owner]]
     if edges.weight is not None:
         weight = torch.cat([edges.weight[edge[position]].double(), come])
         sent = sent * weight.to(sent.dtype).unsqueeze(-1)
     total = sent.new_zeros(len(node), sent.size(1)).index_add_(0, owner, sent)
-    heard[node, removal] = total
+    heard[node, edit] = total
 
 
 def propagate_everywhere(
     edges: Edges,
-    removals: EditBatch,
+    edits: EditBatch,
     rows: ChangedRows,
     plus: Tensor,
     more: ChangedRows,
@@ -71,37 +71,36 @@ def propagate_everywhere(
 
     Args:
         edges: Which messages pass, and how they are scaled.
-        removals: The removals.
+        edits: The edits.
         rows: The new messages of every remaining node.
         plus: What is added on the whole graph `[N, F]`, one row `[1, F]`, or no rows.
         more: The rows of `plus` that have changed.
         delta: Removed and added edges.
     """
-    n, count, width = edges.num_nodes, len(removals), rows.rows.size(1)
+    n, count, width = edges.num_nodes, len(edits), rows.rows.size(1)
     dtype = rows.rows.dtype
-    degree = remaining_degree(edges, removals, delta) if edges.normalise != "none" else None
+    degree = remaining_degree(edges, edits, delta) if edges.normalise != "none" else None
     sent = rows.rows
     if degree is not None and edges.normalise == "sym":
-        sent = sent * edges.scale(degree)[rows.removal, rows.node].to(dtype).unsqueeze(-1)
+        sent = sent * edges.scale(degree)[rows.edit, rows.node].to(dtype).unsqueeze(-1)
     messages = sent.new_zeros(n, count, width)
-    messages[rows.node, rows.removal] = sent
+    messages[rows.node, rows.edit] = sent
     heard = edges.matrix(dtype) @ messages.view(n, count * width)
     if len(delta):
-        _hear_anew(edges, delta, messages, heard.view(n, count, width))
-    # One row per removal and node, the removed left out.
+        _resum(edges, delta, messages, heard.view(n, count, width))
+    # One row per edit and node, the removed left out.
     keep = torch.ones(count * n, dtype=torch.bool, device=heard.device)
-    keep[owner_of(removals.ptr) * n + removals.node] = False
+    keep[owner_of(edits.ptr) * n + edits.node] = False
     place = keep.nonzero().flatten()
-    removal, node = place // n, place % n
-    out = heard.view(n, count, width)[node, removal]
+    edit, node = place // n, place % n
+    out = heard.view(n, count, width)[node, edit]
     if degree is not None:
-        out = out * edges.scale(degree)[removal, node].to(dtype).unsqueeze(-1)
+        out = out * edges.scale(degree)[edit, node].to(dtype).unsqueeze(-1)
     if len(plus):
         out = out + (plus[node] if len(plus) > 1 else plus)
     if len(more):
         at = torch.full((count * n,), -1, device=heard.device)
         at[place] = torch.arange(len(place), device=heard.device)
-        out.index_add_(0, at[more.removal * n + more.node], more.rows - plus[more.node])
-    ptr = torch.zeros(count + 1, dtype=torch.long, device=heard.device)
-    ptr[1:] = torch.bincount(removal, minlength=count).cumsum(0)
+        out.index_add_(0, at[more.edit * n + more.node], more.rows - plus[more.node])
+    ptr = ptr_of(edit, count)
     return ChangedRows(ptr, node, out)

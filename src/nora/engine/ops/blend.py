@@ -1,4 +1,4 @@
-"""Values mixed by weights that depend on the whole graph: a removal changes every node a little.
+"""Values mixed by weights that depend on the whole graph: an edit changes every node a little.
 
 The weights follow from each value's mean over all nodes. The means are corrected for the rows that
 changed and for those that went; every row then is the same sum with new weights.
@@ -23,7 +23,7 @@ Weights = Callable[[Tensor], Tensor]
 
 
 def _sums(values: Sequence[Value]) -> Tensor:
-    return torch.stack([value.whole().sum(dim=0, dtype=torch.double) for value in values])
+    return torch.stack([value.base_rows().sum(dim=0, dtype=torch.double) for value in values])
 
 
 class Blend(Op):
@@ -36,7 +36,9 @@ class Blend(Op):
 
     def __init__(self, weights: Weights, inputs: Sequence[Value]) -> None:
         self.weights = weights
-        (whole,) = made_once("blend", lambda: (self.whole(*(value.whole() for value in inputs)),))
+        (whole,) = made_once(
+            "blend", lambda: (self.compute(*(value.base_rows() for value in inputs)),)
+        )
         output = Value(inputs[0].space, EVERYWHERE, whole)
         super().__init__(inputs, output)
         # Sums over all nodes lose digits that single rows would show.
@@ -45,8 +47,8 @@ class Blend(Op):
     def settle(self) -> None:
         """All rows change, wherever it begins."""
 
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Op.whole`."""
+    def compute(self, *inputs: Tensor) -> Tensor:
+        """See `Op.compute`."""
         stacked = torch.stack(inputs)
         return torch.einsum("knf,k->nf", stacked, self.weights(stacked.mean(dim=1)))
 
@@ -72,7 +74,7 @@ class Blended(LowRankOp):
     @cached_property
     def _kept(self) -> list[Tensor]:
         # Nothing is copied: these are the inputs' own.
-        own = [value.whole().unsqueeze(0) for value in self.op.inputs]
+        own = [value.base_rows().unsqueeze(0) for value in self.op.inputs]
         return own + [block for one in self.inputs for block in one.kept]
 
     @cached_property
@@ -86,16 +88,16 @@ class Blended(LowRankOp):
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
         """New weights from corrected means; what lies apart is mixed by them."""
-        op, removals, n = self.op, chunk.removals, chunk.num_nodes
-        like = self.value.whole()
-        gone = owner_of(removals.ptr)
-        left = n - (removals.ptr[1:] - removals.ptr[:-1])
-        sums = op.sums.expand(len(removals), -1, -1).clone()
+        op, edits, n = self.op, chunk.edits, chunk.num_nodes
+        like = self.value.base_rows()
+        gone = owner_of(edits.ptr)
+        left = n - (edits.ptr[1:] - edits.ptr[:-1])
+        sums = op.sums.expand(len(edits), -1, -1).clone()
         for k, (mixture, along) in enumerate(zip(inputs, self._sums, strict=True)):
             apart = mixture.apart
             sums[:, k] += mixture.shift @ along
-            sums[:, k].index_add_(0, gone, -mixture.at(gone, removals.node).double())
-            sums[:, k].index_add_(0, apart.removal, apart.rows.double())
+            sums[:, k].index_add_(0, gone, -mixture.at(gone, edits.node).double())
+            sums[:, k].index_add_(0, apart.edit, apart.rows.double())
         weight = op.weights(sums / left.clamp(min=1).view(-1, 1, 1))
         moved = [weight - op.weights(op.sums / n)]
         parts = []
@@ -103,7 +105,7 @@ class Blended(LowRankOp):
             apart, mine = mixture.apart, weight[:, k : k + 1]
             moved.append(mine * mixture.shift)
             if len(apart):
-                rows = apart.rows * mine[apart.removal].to(like.dtype)
+                rows = apart.rows * mine[apart.edit].to(like.dtype)
                 parts.append((keys(apart, n), rows))
         chunk.tally.bytes += sum(rows.nbytes for _, rows in parts)
         return LowRankRows(self, torch.cat(moved, dim=1), summed(chunk, parts, like[:0]))

@@ -8,22 +8,16 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.vectorised import expanded, find
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Chunk, Move, Op, Value
+from nora.engine.ir.pointers import find_unsorted, ptr_of
+from nora.sparse import expanded
 
 
-def ptr_of(removal: Tensor, count: int) -> Tensor:
-    """Where every removal's rows begin, `[count + 1]`, for sorted `removal`."""
-    ptr = torch.zeros(count + 1, dtype=torch.long, device=removal.device)
-    ptr[1:] = torch.bincount(removal, minlength=count).cumsum(0)
-    return ptr
-
-
-def sorted_by_removal(removal: Tensor, row: Tensor, rows: Tensor, count: int) -> ChangedRows:
-    """Changed rows in the order of their removals."""
-    order = removal.argsort(stable=True)
-    return ChangedRows(ptr_of(removal, count), row[order], rows[order])
+def sorted_by_removal(edit: Tensor, row: Tensor, rows: Tensor, count: int) -> ChangedRows:
+    """Changed rows in the order of their edits."""
+    order = edit.argsort(stable=True)
+    return ChangedRows(ptr_of(edit, count), row[order], rows[order])
 
 
 class Gather(Op):
@@ -47,54 +41,52 @@ class Gather(Op):
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
         """Every reader that is left of every changed row."""
         changed, space = inputs[0], self.output.space
-        if chunk.more(space) or chunk.more(self.inputs[0].space):
-            return self._with_those_that_come(chunk, changed)
+        if chunk.num_added(space) or chunk.num_added(self.inputs[0].space):
+            return self._with_added(chunk, changed)
         if not len(changed):
             return chunk.nothing()
-        removal, row, rows = self._read(chunk, changed.removal, changed.node, changed.rows)
-        return ChangedRows(ptr_of(removal, len(chunk.removals)), row, rows)
+        edit, row, rows = self._read(chunk, changed.edit, changed.node, changed.rows)
+        return ChangedRows(ptr_of(edit, len(chunk.edits)), row, rows)
 
     def _read(
-        self, chunk: Chunk, removal: Tensor, node: Tensor, rows: Tensor
+        self, chunk: Chunk, edit: Tensor, node: Tensor, rows: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Who reads changed rows: `removal`, `row` and what they read."""
+        """Who reads changed rows: `edit`, `row` and what they read."""
         indptr, reader = self.readers
         owner, position, _ = expanded(indptr, node)
-        removal, row = removal[owner], reader[position]
-        left = self.output.space.survive(chunk.removals, removal, row)
+        edit, row = edit[owner], reader[position]
+        left = self.output.space.survive(chunk.edits, edit, row)
         if not bool(left.all()):
-            owner, removal, row = owner[left], removal[left], row[left]
+            owner, edit, row = owner[left], edit[left], row[left]
         chunk.tally.bytes += rows[:1].nbytes * len(owner) + 4 * owner.nbytes
-        return removal, row, rows[owner]
+        return edit, row, rows[owner]
 
-    def _with_those_that_come(self, chunk: Chunk, changed: ChangedRows) -> ChangedRows:
+    def _with_added(self, chunk: Chunk, changed: ChangedRows) -> ChangedRows:
         """The same, and what rows read that come."""
-        arrivals, source, space = chunk.arrivals, self.inputs[0], self.output.space
-        assert arrivals is not None
+        added_rows, source, space = chunk.added_rows, self.inputs[0], self.output.space
+        assert added_rows is not None
         parts = []
         old = changed.node < source.space.size
         if bool(old.any()):
-            parts.append(
-                self._read(chunk, changed.removal[old], changed.node[old], changed.rows[old])
+            parts.append(self._read(chunk, changed.edit[old], changed.node[old], changed.rows[old]))
+        if added_rows.count(space):
+            edit, index = (
+                added_rows.edit(space),
+                added_rows.index(space, self.index, source.space),
             )
-        if arrivals.more(space):
-            removal, index = (
-                arrivals.removal(space),
-                arrivals.index(space, self.index, source.space),
-            )
-            rows = filled(source, changed, removal, index)
-            parts.append((removal, torch.arange(len(index)) + space.size, rows))
+            rows = filled(source, changed, edit, index)
+            parts.append((edit, torch.arange(len(index)) + space.size, rows))
         if not parts:
             return chunk.nothing()
-        removal, row, rows = (torch.cat(column) for column in zip(*parts, strict=True))
-        return sorted_by_removal(removal, row, rows, len(chunk.removals))
+        edit, row, rows = (torch.cat(column) for column in zip(*parts, strict=True))
+        return sorted_by_removal(edit, row, rows, len(chunk.edits))
 
     def move(self) -> Move:
         """See `Op.move`."""
         return Move(self.output.space, self.inputs[0].space, self.index, reduces=False)
 
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Op.whole`."""
+    def compute(self, *inputs: Tensor) -> Tensor:
+        """See `Op.compute`."""
         return inputs[0][self.index]
 
     def within(self, owner: Tensor, *inputs: Tensor) -> Tensor:
@@ -122,8 +114,8 @@ class Concat(Op):
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
         """All changed rows, moved to where their part begins."""
-        arrivals = chunk.arrivals
-        new = [None] * len(self.inputs) if arrivals is None else arrivals.concat(self)
+        added_rows = chunk.added_rows
+        new = [None] * len(self.inputs) if added_rows is None else added_rows.concat(self)
         there = [
             (c, self._moved(c.node, part.space.size, start, come))
             for c, part, start, come in zip(inputs, self.inputs, self.starts, new, strict=False)
@@ -132,10 +124,10 @@ class Concat(Op):
         if not there:
             return chunk.nothing()
         return sorted_by_removal(
-            torch.cat([c.removal for c, _ in there]),
+            torch.cat([c.edit for c, _ in there]),
             torch.cat([node for _, node in there]),
             torch.cat([c.rows for c, _ in there]),
-            len(chunk.removals),
+            len(chunk.edits),
         )
 
     @staticmethod
@@ -147,8 +139,8 @@ class Concat(Op):
             moved[new] = come[node[new] - size]
         return moved
 
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Op.whole`."""
+    def compute(self, *inputs: Tensor) -> Tensor:
+        """See `Op.compute`."""
         return torch.cat(inputs)
 
     def at(self, rows: Tensor) -> Tensor:
@@ -168,18 +160,16 @@ class Concat(Op):
         return ()
 
 
-def filled(value: Value, changed: ChangedRows, removal: Tensor, row: Tensor) -> Tensor:
+def filled(value: Value, changed: ChangedRows, edit: Tensor, row: Tensor) -> Tensor:
     """A value's rows at some pairs: the changed ones where they have changed."""
     size = value.space.size
     rows = value.at(row if not size else row.clamp(max=size - 1))
     if len(changed):
         if len(row):
             size = max(size, int(row.max()) + 1, int(changed.node.max()) + 1)
-        key = changed.removal * size + changed.node
-        order = key.argsort()
-        at, there = find(key[order], removal * size + row)
+        at, there = find_unsorted(changed.edit * size + changed.node, edit * size + row)
         rows = rows.clone() if any(stride == 0 for stride in rows.stride()) else rows
-        rows[there] = changed.rows[order[at[there]]]
+        rows[there] = changed.rows[at[there]]
     return rows
 
 
@@ -191,4 +181,4 @@ def really_changed(value: Value, changed: ChangedRows) -> ChangedRows:
     if bool(keep.all()):
         return changed
     count = len(changed.ptr) - 1
-    return ChangedRows(ptr_of(changed.removal[keep], count), changed.node[keep], changed.rows[keep])
+    return ChangedRows(ptr_of(changed.edit[keep], count), changed.node[keep], changed.rows[keep])

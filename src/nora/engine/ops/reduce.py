@@ -10,14 +10,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.vectorised import expanded, find
-from nora.engine.ir.changed_rows import LOST_DIGITS, ChangedRows, scales
+from nora.engine.ir.changed_rows import CANCELLATION_RATIO, ChangedRows, scales
 from nora.engine.ir.op import EVERYWHERE, Chunk, Move, Op, Value
+from nora.engine.ir.pointers import find, find_unsorted, ptr_of
 from nora.engine.ir.space import Space
-from nora.engine.ops.gather import filled, ptr_of, sorted_by_removal
+from nora.engine.ops.gather import filled, sorted_by_removal
 from nora.graph.edit_batch import EditBatch
+from nora.sparse import expanded
 
-# So few rows cost no more to sum anew than to correct.
+# So few rows cost no more to sum again than to correct.
 FEW = 6
 
 Reduction = Literal["sum", "prod", "amax", "amin", "mean", "last"]
@@ -26,8 +27,8 @@ Reduction = Literal["sum", "prod", "amax", "amin", "mean", "last"]
 class Reduce(Op):
     """`out_k = reduce(start_k, {source_i : index_i = k})`: what nodes make of their edges.
 
-    Sums are corrected by what has changed and what was lost, and summed anew where that would lose
-    digits; everything else is reduced anew wherever something has changed.
+    Sums are corrected by what has changed and what was lost, and summed again where that would lose
+    digits; everything else is reduced again wherever something has changed.
 
     Args:
         source: The value that is reduced.
@@ -79,8 +80,8 @@ class Reduce(Op):
         """See `Op.move`."""
         return Move(self._source.space, self.output.space, self.index, reduces=True)
 
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Op.whole`."""
+    def compute(self, *inputs: Tensor) -> Tensor:
+        """See `Op.compute`."""
         return self.reduced(inputs[0], self.index, inputs[1])
 
     def within(self, owner: Tensor, *inputs: Tensor) -> Tensor:
@@ -111,50 +112,48 @@ class Reduce(Op):
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
         """New rows wherever something arrives otherwise than before."""
-        if chunk.more(self.output.space):
-            return self._beside_those_that_come(chunk, *inputs)
+        if chunk.num_added(self.output.space):
+            return self._beside_added(chunk, *inputs)
         source, start = inputs
-        count, space = len(chunk.removals), self.output.space
+        count, space = len(chunk.edits), self.output.space
         lost_removal, lost = chunk.lost(self._source.space)
-        removal = torch.cat([source.removal, lost_removal])
+        edit = torch.cat([source.edit, lost_removal])
         row = torch.cat([source.node, lost])
-        keys = removal * space.size + self._index_at(chunk, row)
-        also = start.removal * space.size + start.node
+        keys = edit * space.size + self._index_at(chunk, row)
+        also = start.edit * space.size + start.node
         distinct = torch.cat([keys, also]).unique()
         reached, node = distinct // space.size, distinct % space.size
-        left = space.survive(chunk.removals, reached, node)
+        left = space.survive(chunk.edits, reached, node)
         if not bool(left.all()):
             distinct, reached, node = distinct[left], reached[left], node[left]
         if not len(distinct):
             return chunk.nothing()
-        pairs = Pairs(chunk.removals, reached, node)
+        pairs = Pairs(chunk.edits, reached, node)
         if self.reduce == "sum" and self._floating:
             rows = self._corrected(chunk, pairs, distinct, source, (keys, row), inputs[1])
         else:
-            rows = self._anew(chunk, pairs, source, start)
+            rows = self._recomputed(chunk, pairs, source, start)
         chunk.tally.bytes += 3 * rows.nbytes + 6 * keys.nbytes
         return ChangedRows(ptr_of(reached, count), node, rows)
 
-    def _beside_those_that_come(
-        self, chunk: Chunk, source: ChangedRows, start: ChangedRows
-    ) -> ChangedRows:
+    def _beside_added(self, chunk: Chunk, source: ChangedRows, start: ChangedRows) -> ChangedRows:
         """Rows of the output that come, to which nothing goes, are what they start from."""
-        count, old = len(chunk.removals), start.node < self.output.space.size
-        before = ChangedRows(ptr_of(start.removal[old], count), start.node[old], start.rows[old])
-        found = self.changed(replace(chunk, arrivals=None), [source, before])
+        count, old = len(chunk.edits), start.node < self.output.space.size
+        before = ChangedRows(ptr_of(start.edit[old], count), start.node[old], start.rows[old])
+        found = self.changed(replace(chunk, added_rows=None), [source, before])
         parts = [
-            (c.removal[which], c.node[which], c.rows[which])
+            (c.edit[which], c.node[which], c.rows[which])
             for c, which in ((found, slice(None)), (start, ~old))
             if len(c)
         ]
-        removal, node, rows = (torch.cat(one) for one in zip(*parts, strict=True))
-        return sorted_by_removal(removal, node, rows, count)
+        edit, node, rows = (torch.cat(one) for one in zip(*parts, strict=True))
+        return sorted_by_removal(edit, node, rows, count)
 
     def _index_at(self, chunk: Chunk, row: Tensor) -> Tensor:
         """The output row that rows of the source go to."""
-        if chunk.arrivals is None:
+        if chunk.added_rows is None:
             return self.index[row]
-        return chunk.arrivals.at(self._source.space, self.index, self.output.space, row)
+        return chunk.added_rows.at(self._source.space, self.index, self.output.space, row)
 
     def _corrected(
         self,
@@ -165,7 +164,7 @@ class Reduce(Op):
         touched: tuple[Tensor, Tensor],
         start: ChangedRows,
     ) -> Tensor:
-        """The old sums plus what has changed, and anew where little is left of what they were."""
+        """The old sums plus what has changed, and again where little is left of what they were."""
         keys, row = touched
         at, there = find(distinct, keys)
         slot, row = at[there], row[there]
@@ -179,17 +178,17 @@ class Reduce(Op):
         mass = size.new_zeros(len(rows), size.size(1)).index_add(0, slot, size)
         rows = rows.index_add(0, slot, delta)
         if len(start):
-            at, there = find(distinct, start.removal * self.output.space.size + start.node)
+            at, there = find(distinct, start.edit * self.output.space.size + start.node)
             shift = start.rows[there] - self.inputs[1].at(start.node[there])
             rows = rows.index_add(0, at[there], shift)
         left = self._sizes(rows)
-        # Few are summed anew at once, in the order in which the model sums them.
+        # Few are summed again at once, in the order in which the model sums them.
         indptr = self.senders[0]
         few = indptr[pairs.node + 1] - indptr[pairs.node] <= FEW
-        doubtful = few | ~(left >= LOST_DIGITS * mass).all(dim=1)
+        doubtful = few | ~(left >= CANCELLATION_RATIO * mass).all(dim=1)
         if bool(doubtful.any()):
             which = doubtful.nonzero().flatten()
-            rows[which] = self._anew(chunk, pairs.picked(which), source, start)
+            rows[which] = self._recomputed(chunk, pairs.picked(which), source, start)
         return rows
 
     def _sizes(self, rows: Tensor) -> Tensor:
@@ -202,28 +201,30 @@ class Reduce(Op):
         size = self._source.space.size
         return scales(_flat(self._source.at(torch.arange(0, size, max(1, size // 1000)))))
 
-    def _anew(self, chunk: Chunk, pairs: Pairs, source: ChangedRows, start: ChangedRows) -> Tensor:
+    def _recomputed(
+        self, chunk: Chunk, pairs: Pairs, source: ChangedRows, start: ChangedRows
+    ) -> Tensor:
         """Everything that goes to the given rows, reduced from scratch."""
         indptr, sender = self.senders
         owner, position, _ = expanded(indptr, pairs.node)
-        row, removal = sender[position], pairs.removal[owner]
-        left = self._source.space.survive(pairs.removals, removal, row)
-        owner, row, removal = owner[left], row[left], removal[left]
-        owner, row, removal = with_those_that_come(
-            chunk, pairs, self._source.space, self.index, self.output.space, (owner, row, removal)
+        row, edit = sender[position], pairs.edit[owner]
+        left = self._source.space.survive(pairs.edits, edit, row)
+        owner, row, edit = owner[left], row[left], edit[left]
+        owner, row, edit = with_added(
+            chunk, pairs, self._source.space, self.index, self.output.space, (owner, row, edit)
         )
-        rows = filled(self._source, source, removal, row)
-        begin = filled(self.inputs[1], start, pairs.removal, pairs.node)
+        rows = filled(self._source, source, edit, row)
+        begin = filled(self.inputs[1], start, pairs.edit, pairs.node)
         chunk.tally.bytes += rows.nbytes + 4 * owner.nbytes
         return self.reduced(rows, owner, begin)
 
     def needs(self) -> Sequence[Value]:
-        """What is subtracted or reduced anew, and the sums that are corrected."""
+        """What is subtracted or reduced again, and the sums that are corrected."""
         return [*self.inputs, self.output] if self.reduce == "sum" else self.inputs
 
 
 class GroupBy(Reduce):
-    """`out_k = function({source_i : index_i = k})`, done anew wherever something has changed.
+    """`out_k = function({source_i : index_i = k})`, done again wherever something has changed.
 
     Args:
         source: The value that is reduced.
@@ -260,17 +261,17 @@ def _flat(rows: Tensor) -> Tensor:
 
 
 class Pairs:
-    """Some pairs (removal, row)."""
+    """Some pairs (edit, row)."""
 
-    def __init__(self, removals: EditBatch, removal: Tensor, node: Tensor) -> None:
-        self.removals, self.removal, self.node = removals, removal, node
+    def __init__(self, edits: EditBatch, edit: Tensor, node: Tensor) -> None:
+        self.edits, self.edit, self.node = edits, edit, node
 
     def picked(self, which: Tensor | slice) -> Pairs:
         """Some of them."""
-        return Pairs(self.removals, self.removal[which], self.node[which])
+        return Pairs(self.edits, self.edit[which], self.node[which])
 
 
-def with_those_that_come(
+def with_added(
     chunk: Chunk,
     pairs: Pairs,
     space: Space,
@@ -278,17 +279,16 @@ def with_those_that_come(
     target: Space,
     rows: tuple[Tensor, Tensor, Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What goes to some pairs by an index (`owner`, `row`, `removal`), with the rows that come."""
-    arrivals = chunk.arrivals
-    if arrivals is None or not arrivals.more(space):
+    """What goes to some pairs by an index (`owner`, `row`, `edit`), with the rows that come."""
+    added_rows = chunk.added_rows
+    if added_rows is None or not added_rows.count(space):
         return rows
-    removal = arrivals.removal(space)
-    wanted = removal * target.size + arrivals.index(space, index, target)
-    keys, order = (pairs.removal * target.size + pairs.node).sort()
-    at, there = find(keys, wanted)
+    edit = added_rows.edit(space)
+    wanted = edit * target.size + added_rows.index(space, index, target)
+    at, there = find_unsorted(pairs.edit * target.size + pairs.node, wanted)
     new = (torch.arange(len(wanted)) + space.size)[there]
-    owner = torch.cat([rows[0], order[at[there]]])
-    return owner, torch.cat([rows[1], new]), torch.cat([rows[2], removal[there]])
+    owner = torch.cat([rows[0], at[there]])
+    return owner, torch.cat([rows[1], new]), torch.cat([rows[2], edit[there]])
 
 
 def depth_after(source: Value, start: Value, output: Space) -> int:

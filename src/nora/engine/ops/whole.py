@@ -1,7 +1,7 @@
-"""An operation that mixes all rows: done on everything that is left, anew for every removal.
+"""An operation that mixes all rows: done on everything that is left, again for every edit.
 
-Statistics over all nodes, a softmax or an order over nodes: a removal changes them everywhere. This op
-gives the operation exactly what it gets on the reduced graph, one removal after the other. It costs as
+Statistics over all nodes, a softmax or an order over nodes: an edit changes them everywhere. This op
+gives the operation exactly what it gets on the reduced graph, one edit after the other. It costs as
 much as the operation itself costs in a full pass, and everything behind it changes at every node.
 """
 
@@ -18,13 +18,13 @@ from nora.engine.ir.op import Chunk, Op, Value
 
 
 class WholeGraphOp(Op):
-    """`out = function(all rows of every input)`, for every removal by itself.
+    """`out = function(all rows of every input)`, for every edit by itself.
 
     Args:
         function: From all rows that are left of every input to all rows of the output.
         inputs: Values of any spaces.
         output: A value of a node or edge space, or of the whole graph.
-        extremum: Whether it is the largest or smallest of one input, which only few removals change.
+        extremum: Whether it is the largest or smallest of one input, which only few edits change.
     """
 
     def __init__(
@@ -41,17 +41,17 @@ class WholeGraphOp(Op):
     def settle(self) -> None:
         """All rows change, wherever it begins."""
 
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Op.whole`."""
+    def compute(self, *inputs: Tensor) -> Tensor:
+        """See `Op.compute`."""
         return self.function(*inputs)
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """The operation on the rows that are left, removal by removal."""
-        bases = [value.whole() for value in self.inputs]
+        """The operation on the rows that are left, edit by edit."""
+        bases = [value.base_rows() for value in self.inputs]
         space = self.output.space
         ptr, nodes, parts = [0], [], []
         concerned = self._concerned(chunk, inputs[0]) if self.extremum else None
-        for at in range(len(chunk.removals)):
+        for at in range(len(chunk.edits)):
             given = []
             touched = False
             if concerned is not None and not concerned[at]:
@@ -61,7 +61,7 @@ class WholeGraphOp(Op):
                 rows = base
                 span = slice(int(changed.ptr[at]), int(changed.ptr[at + 1]))
                 old: Tensor | slice = span
-                if chunk.more(value.space):  # new rows have the last numbers
+                if chunk.num_added(value.space):  # new rows have the last numbers
                     come = int((changed.node[span] >= value.space.size).sum())
                     order = changed.node[span].argsort() + span.start
                     old, new = order[: len(order) - come], order[len(order) - come :]
@@ -73,7 +73,7 @@ class WholeGraphOp(Op):
                 if keep is not None:
                     rows = rows[keep]
                     touched = True
-                if chunk.more(value.space):
+                if chunk.num_added(value.space):
                     rows = torch.cat([rows, changed.rows[new]])
                 given.append(rows)
             if touched:
@@ -82,7 +82,7 @@ class WholeGraphOp(Op):
                 every = torch.arange(space.size, device=parts[-1].device)
                 nodes.append(every if left is None else every[left])
             ptr.append(ptr[-1] + (len(nodes[-1]) if touched else 0))
-        device = chunk.removals.node.device
+        device = chunk.edits.node.device
         if not parts:
             return chunk.nothing()
         rows = torch.cat(parts)
@@ -90,24 +90,24 @@ class WholeGraphOp(Op):
         return ChangedRows(torch.tensor(ptr, device=device), torch.cat(nodes), rows)
 
     def _concerned(self, chunk: Chunk, changed: ChangedRows) -> list[bool]:
-        """Which removals may change the extremum: what it was has gone or changed, or is exceeded."""
+        """Which edits may change the extremum: what it was has gone or changed, or is exceeded."""
         value, sign = self.inputs[0], 1 if self.extremum == "max" else -1
-        removal, row = chunk.lost(value.space)
+        edit, row = chunk.lost(value.space)
         old = torch.cat([value.at(row), chunk.original(value, changed.node)]) * sign
-        found = torch.zeros(len(chunk.removals), dtype=torch.bool, device=row.device)
-        best = self.output.whole()[0] * sign
+        found = torch.zeros(len(chunk.edits), dtype=torch.bool, device=row.device)
+        best = self.output.base_rows()[0] * sign
         best = best.reshape(old.shape[1:]) if best.numel() == old[:1].numel() else best.min()
-        whose = torch.cat([removal, changed.removal])
-        # What is no number compares to nothing: such removals are looked at.
+        whose = torch.cat([edit, changed.edit])
+        # What is no number compares to nothing: such edits are looked at.
         found[whose[_any(~(old < best))]] = True
         if len(changed):
-            found[changed.removal[_any(~(changed.rows * sign < best))]] = True
+            found[changed.edit[_any(~(changed.rows * sign < best))]] = True
         return found.tolist()
 
     def _left(self, chunk: Chunk, value: Value, at: int) -> Tensor | None:
-        """Mask of the rows that removal `at` leaves; None for all."""
-        removal, row = chunk.lost(value.space)
-        gone = row[removal == at]
+        """Mask of the rows that edit `at` leaves; None for all."""
+        edit, row = chunk.lost(value.space)
+        gone = row[edit == at]
         if not len(gone):
             return None
         keep = torch.ones(value.space.size, dtype=torch.bool, device=row.device)

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from nora.engine.ir.changed_rows import ChangedRows, scales
 from nora.engine.ir.op import Chunk, Op, Value
-from nora.engine.ops.gather import Gather, ptr_of
-from nora.engine.ops.reduce import FEW, LOST_DIGITS, Reduce
+from nora.engine.ir.pointers import ptr_of
+from nora.engine.ops.gather import Gather
+from nora.engine.ops.reduce import CANCELLATION_RATIO, FEW, Reduce
 
 
 class WeightedSum(Op):
@@ -38,7 +39,7 @@ class WeightedSum(Op):
         """At once where that is plain, else one by one."""
         y, start = inputs[0], inputs[1]
         weights = inputs[2] if self.weight is not None else None
-        if not len(start) and self._plain() and not chunk.more(self.gather.output.space):
+        if not len(start) and self._plain() and not chunk.num_added(self.gather.output.space):
             return chunk.backend.weighted_sum(self, chunk, y, weights)
         return self.one_by_one(chunk, y, weights, start)
 
@@ -60,22 +61,22 @@ class WeightedSum(Op):
     @cached_property
     def units(self) -> tuple[Tensor, Tensor]:
         """By what rows are measured, and the size of each row that is read by that."""
-        y = self.inputs[0].whole().flatten(1)
+        y = self.inputs[0].base_rows().flatten(1)
         unit = scales(y)
         return unit, y.abs() @ unit.t()
 
     def _plain(self) -> bool:
-        rows = self.output.whole()
+        rows = self.output.base_rows()
         return rows.dim() >= 2 and rows.dtype in (torch.float32, torch.float64)
 
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Op.whole`."""
+    def compute(self, *inputs: Tensor) -> Tensor:
+        """See `Op.compute`."""
         y, start = inputs[0], inputs[1]
-        rows = self.gather.whole(y)
+        rows = self.gather.compute(y)
         if self.product is not None:
             sides = {self.gather.output: rows, self.weight: inputs[-1]}
-            rows = self.product.whole(*(sides[v] for v in self.product.inputs))
-        return self.scatter.whole(rows, start)
+            rows = self.product.compute(*(sides[v] for v in self.product.inputs))
+        return self.scatter.compute(rows, start)
 
     def settle(self) -> None:
         """See `Op.settle`."""
@@ -96,24 +97,24 @@ class WeightedSum(Op):
         self, chunk: Chunk, y: ChangedRows, weights: ChangedRows | None
     ) -> dict[str, tuple[Tensor, Tensor]]:
         """What the compiled loops read of a chunk."""
-        removal, edge = chunk.lost(self.gather.output.space)
+        edit, edge = chunk.lost(self.gather.output.space)
         gone_removal, gone = chunk.lost(self.output.space)
-        count = len(chunk.removals)
+        count = len(chunk.edits)
         none = torch.zeros(count + 1, dtype=torch.long)
         changed = weights is not None and len(weights) > 0
         assert weights is None or isinstance(weights, ChangedRows)
         return {
-            "lost": (ptr_of(removal, count), edge),
+            "lost": (ptr_of(edit, count), edge),
             "gone": (ptr_of(gone_removal, count), gone),
             "w": (weights.ptr, weights.node) if changed and weights else (none, none[:0]),
             "y": (y.ptr, y.node) if len(y) else (none, none[:0]),
         }
 
-    few, digits = FEW, LOST_DIGITS
+    few, digits = FEW, CANCELLATION_RATIO
 
 
 def fuse_aggregation(ops: list[Op], output: Value) -> list[Op]:
-    """The ops with the pattern as one op, wherever nobody else reads what is in between."""
+    """The ops with the pattern as one op, wherever nothing else reads what is in between."""
     readers: dict[Value, int] = {output: 2}
     for op in ops:
         for key in set(op.inputs):

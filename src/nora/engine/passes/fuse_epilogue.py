@@ -64,7 +64,7 @@ def fuse_epilogue(ops: Sequence[Op], output: Value) -> dict[Op, Epilogue]:
 
 
 def _behind(start: Value, readers: dict[Value, list[Op]], output: Value) -> list[RowOp]:
-    """Row-wise maps of a value that nobody else reads, and those of what they make."""
+    """Row-wise maps of a value that nothing else reads, and those of what they make."""
     mine = readers.get(start, [])
     if start is output or not mine or not all(_alone(op, start) for op in mine):
         return []

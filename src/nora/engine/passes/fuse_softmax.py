@@ -2,7 +2,7 @@
 
 An attention layer takes the largest score of the edges into a node, subtracts it, sums, divides, weighs and
 sums again. All of this happens among the edges into one node: where one of them changes, all of it is done
-anew for that node, at once, and a change has gone one hop and not three.
+again for that node, at once, and a change has gone one hop and not three.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.vectorised import expanded
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Chunk, Move, Op, Value
-from nora.engine.ops.gather import filled, ptr_of
-from nora.engine.ops.reduce import Pairs, depth_after, with_those_that_come
+from nora.engine.ir.pointers import ptr_of
+from nora.engine.ops.gather import filled
+from nora.engine.ops.reduce import Pairs, depth_after, with_added
+from nora.sparse import expanded
 
 # Edges that are worked on at once, in bytes of the widest rows.
 BLOCK_BYTES = 16 * 2**20
@@ -50,8 +51,8 @@ class Grouped(Op):
         """See `Op.hops`."""
         return self.members[-1].hops()
 
-    def whole(self, *inputs: Tensor) -> Tensor:
-        """See `Op.whole`."""
+    def compute(self, *inputs: Tensor) -> Tensor:
+        """See `Op.compute`."""
         return self._run(inputs, self.index)
 
     def _run(self, inputs: Sequence[Tensor], owner: Tensor) -> Tensor:
@@ -62,34 +63,34 @@ class Grouped(Op):
         return rows[self.output]
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """Everything anew for each node that an edge leads to otherwise than before."""
+        """Everything again for each node that an edge leads to otherwise than before."""
         space, index = self.output.space, self.index
-        removal, lost = chunk.lost(self.edges)
-        keys = [removal * space.size + index[lost]]
+        edit, lost = chunk.lost(self.edges)
+        keys = [edit * space.size + index[lost]]
         for value, changed in zip(self.inputs, inputs, strict=True):
             node = changed.node
             if value.space is self.edges:
-                arrivals = chunk.arrivals
+                added_rows = chunk.added_rows
                 node = (
                     index[node]
-                    if arrivals is None
-                    else arrivals.at(self.edges, index, self.nodes, node)
+                    if added_rows is None
+                    else added_rows.at(self.edges, index, self.nodes, node)
                 )
-            keys.append(changed.removal * space.size + node)
-        if chunk.arrivals is not None and chunk.more(self.edges):
-            come = chunk.arrivals.index(self.edges, index, self.nodes)
-            keys.append(chunk.arrivals.removal(self.edges) * space.size + come)
+            keys.append(changed.edit * space.size + node)
+        if chunk.added_rows is not None and chunk.num_added(self.edges):
+            come = chunk.added_rows.index(self.edges, index, self.nodes)
+            keys.append(chunk.added_rows.edit(self.edges) * space.size + come)
         distinct = torch.cat(keys).unique()
-        pairs = Pairs(chunk.removals, distinct // space.size, distinct % space.size)
-        left = space.survive(chunk.removals, pairs.removal, pairs.node)
+        pairs = Pairs(chunk.edits, distinct // space.size, distinct % space.size)
+        left = space.survive(chunk.edits, pairs.edit, pairs.node)
         if not bool(left.all()):
             pairs = pairs.picked(left)
         if not len(pairs.node):
             return chunk.nothing()
-        parts = [self._anew(chunk, inputs, part) for part in self._blocks(pairs)]
+        parts = [self._recomputed(chunk, inputs, part) for part in self._blocks(pairs)]
         rows = parts[0] if len(parts) == 1 else torch.cat(parts)
         chunk.tally.bytes += 3 * rows.nbytes + 6 * distinct.nbytes
-        return ChangedRows(ptr_of(pairs.removal, len(chunk.removals)), pairs.node, rows)
+        return ChangedRows(ptr_of(pairs.edit, len(chunk.edits)), pairs.node, rows)
 
     def _blocks(self, pairs: Pairs) -> Iterator[Pairs]:
         """Some pairs at a time, so that their edges stay in cache."""
@@ -103,23 +104,23 @@ class Grouped(Op):
             yield pairs.picked(slice(start, start + size))
             start += size
 
-    def _anew(self, chunk: Chunk, inputs: Sequence[ChangedRows], pairs: Pairs) -> Tensor:
+    def _recomputed(self, chunk: Chunk, inputs: Sequence[ChangedRows], pairs: Pairs) -> Tensor:
         indptr, sender = self.nodes.sorted_by(self.index)
         owner, position, _ = expanded(indptr, pairs.node)
-        row, removal = sender[position], pairs.removal[owner]
-        left = self.edges.survive(chunk.removals, removal, row)
-        owner, row, removal = with_those_that_come(
+        row, edit = sender[position], pairs.edit[owner]
+        left = self.edges.survive(chunk.edits, edit, row)
+        owner, row, edit = with_added(
             chunk,
             pairs,
             self.edges,
             self.index,
             self.nodes,
-            (owner[left], row[left], removal[left]),
+            (owner[left], row[left], edit[left]),
         )
         given = [
-            filled(value, changed, removal, row)
+            filled(value, changed, edit, row)
             if value.space is self.edges
-            else filled(value, changed, pairs.removal, pairs.node)
+            else filled(value, changed, pairs.edit, pairs.node)
             for value, changed in zip(self.inputs, inputs, strict=True)
         ]
         chunk.tally.bytes += sum(rows.nbytes for rows in given) + 4 * owner.nbytes
@@ -164,7 +165,7 @@ class _Group:
 
 
 def fuse_softmax(ops: list[Op], output: Value) -> list[Op]:
-    """The ops with the pattern as one op, wherever nobody else reads what is in between."""
+    """The ops with the pattern as one op, wherever nothing else reads what is in between."""
     found: list[_Group] = []
     behind: dict[Value, set[_Group]] = {}  # of each value: the groups it comes after
     inside: dict[Value, _Group] = {}  # of each value: the group that makes it
@@ -217,9 +218,9 @@ def _alone(members: Sequence[Op], ops: Sequence[Op], output: Value) -> bool:
 
 
 def _weights_stay(members: Sequence[Op]) -> bool:
-    """Whether weights that change near a removal scale rows that change far from it.
+    """Whether weights that change near an edit scale rows that change far from it.
 
-    A sum is then better corrected by the rows that change than done anew.
+    A sum is then better corrected by the rows that change than done again.
     """
     product = members[-1].inputs[0].op
     if product is None or product.scales is None:

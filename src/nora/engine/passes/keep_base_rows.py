@@ -7,12 +7,12 @@ from nora.engine.ir.op import Op, Value
 
 def keep_base_rows(ops: list[Op], output: Value) -> None:
     """Compute what the operations will read of original rows; forget the rest."""
-    output.whole()
+    output.base_rows()
     needed = dict.fromkeys(value for op in ops for value in op.needs())
     needed[output] = None
     for value in needed:
         if value.stored:
-            value.whole()
+            value.base_rows()
     # What is not stored is made of what it comes from, whenever it is asked for.
     waiting = [value for value in needed if not value.stored]
     while waiting:
@@ -21,7 +21,7 @@ def keep_base_rows(ops: list[Op], output: Value) -> None:
             if source not in needed:
                 needed[source] = None
                 if source.stored:
-                    source.whole()
+                    source.base_rows()
                 else:
                     waiting.append(source)
     for op in ops:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.vectorised import expanded
 from nora.engine.ir.changed_rows import ChangedRows, Sums
 from nora.engine.ir.op import Chunk, Op, RowOp, Value
-from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.engine.ops.aggregate import Aggregate
 from nora.engine.ops.blend import Blend, Blended
 from nora.engine.ops.low_rank import LowRankOp, LowRankRows, Still, keys, summed
+from nora.sparse import expanded
 
 # Directions of all ops may take so much memory; behind those that would take more, all rows are computed.
 MOST_BYTES = 2**31
@@ -37,12 +37,12 @@ class Rectified(LowRankOp):
 
     @cached_property
     def _positive(self) -> Tensor:
-        return self.op.inputs[0].whole() > 0
+        return self.op.inputs[0].base_rows() > 0
 
     @cached_property
     def _reach(self) -> Tensor:
         """How far each entry moves, per unit of shift, `[N, F]`."""
-        square = torch.zeros_like(self.op.inputs[0].whole())
+        square = torch.zeros_like(self.op.inputs[0].base_rows())
         for block in self.inputs[0].kept:
             for direction in block:
                 square.addcmul_(direction, direction)
@@ -51,7 +51,7 @@ class Rectified(LowRankOp):
     @cached_property
     def _nearest(self) -> tuple[Tensor, Tensor]:
         """The least shift that may turn a sign in each row, ascending, and the rows."""
-        before = self.op.inputs[0].whole().abs() / self._reach  # 0 / 0: it never moves
+        before = self.op.inputs[0].base_rows().abs() / self._reach  # 0 / 0: it never moves
         before = torch.where(self._reach > 0, before, torch.inf)
         nearest = before.flatten(1).amin(dim=1).double()
         return nearest.sort()
@@ -61,9 +61,9 @@ class Rectified(LowRankOp):
         for block in self.inputs[0].blocks():
             yield block * self._positive
 
-    def at(self, mixture: LowRankRows, removal: Tensor, node: Tensor) -> Tensor:
+    def at(self, mixture: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
         """See `LowRankOp.at`."""
-        return mixture.of[0].at(removal, node) * self._positive[node]
+        return mixture.of[0].at(edit, node) * self._positive[node]
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
         """Rows in which a sign turns lie apart, and those that did before."""
@@ -72,20 +72,20 @@ class Rectified(LowRankOp):
         size = mixture.shift.norm(dim=1) * SURELY
         parts = [(keys(apart, n), self._those_apart(mixture, size))] if len(apart) else []
         parts += self._turned(chunk, mixture, size)
-        apart = summed(chunk, parts, self.op.inputs[0].whole()[:0])
+        apart = summed(chunk, parts, self.op.inputs[0].base_rows()[:0])
         return LowRankRows(self, mixture.shift, apart, tuple(inputs))
 
     def _those_apart(self, mixture: LowRankRows, size: Tensor) -> Tensor:
         """What lay apart, rectified."""
         apart = mixture.apart
-        original, positive = self.op.inputs[0].whole()[apart.node], self._positive[apart.node]
+        original, positive = self.op.inputs[0].base_rows()[apart.node], self._positive[apart.node]
         new = original + apart.rows
-        far = self._reach[apart.node] * size[apart.removal].to(new.dtype).unsqueeze(-1)
+        far = self._reach[apart.node] * size[apart.edit].to(new.dtype).unsqueeze(-1)
         sure = (torch.where(positive, new, -new) >= far).all(dim=1)
         rows = apart.rows * positive
         which = (~sure).nonzero().flatten()
         for some in which.split(PAIRS):
-            moved = mixture.at(apart.removal[some], apart.node[some])
+            moved = mixture.at(apart.edit[some], apart.node[some])
             rows[some] = (moved + apart.rows[some]).relu() - moved * positive[some]
         return rows
 
@@ -93,17 +93,17 @@ class Rectified(LowRankOp):
         self, chunk: Chunk, mixture: LowRankRows, size: Tensor
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Rows of others in which a sign turns: pairs, and how far they lie apart."""
-        n, removals = chunk.num_nodes, chunk.removals
+        n, edits = chunk.num_nodes, chunk.edits
         nearest, order = self._nearest
         counts = torch.searchsorted(nearest, size, right=True)
         counts[size == 0] = 0
-        removal = torch.arange(len(counts), device=order.device).repeat_interleave(counts)
+        edit = torch.arange(len(counts), device=order.device).repeat_interleave(counts)
         start = counts.cumsum(0) - counts
-        node = order[torch.arange(len(removal), device=order.device) - start[removal]]
-        known = torch.zeros(len(removals) * n, dtype=torch.bool, device=order.device)
+        node = order[torch.arange(len(edit), device=order.device) - start[edit]]
+        known = torch.zeros(len(edits) * n, dtype=torch.bool, device=order.device)
         known[keys(mixture.apart, n)] = True
-        known[owner_of(removals.ptr) * n + removals.node] = True
-        key = removal * n + node
+        known[owner_of(edits.ptr) * n + edits.node] = True
+        key = edit * n + node
         key = key[~known[key]]
         for some in key.split(PAIRS):
             node = some % n
@@ -141,9 +141,9 @@ class Mapped(LowRankOp):
             for block in one.blocks():
                 yield block @ matrix
 
-    def at(self, mixture: LowRankRows, removal: Tensor, node: Tensor) -> Tensor:
+    def at(self, mixture: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
         """See `LowRankOp.at`."""
-        return self.op.function(*(one.at(removal, node) for one in mixture.of))
+        return self.op.function(*(one.at(edit, node) for one in mixture.of))
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
         """What lies apart is mapped, too."""
@@ -173,7 +173,7 @@ class Passed(LowRankOp):
     @cached_property
     def _nothing(self) -> Sums:
         """The same sums where all send nothing: what lies apart is added to that."""
-        zeros = torch.zeros_like(self.value.whole())
+        zeros = torch.zeros_like(self.value.base_rows())
         size = zeros.new_zeros(len(zeros), 2)
         return Sums(zeros, zeros, torch.ones_like(self.op.unit), size, zeros[:0], zeros)
 
@@ -184,7 +184,7 @@ class Passed(LowRankOp):
     def blocks(self) -> Iterator[Tensor]:
         """See `LowRankOp.blocks`."""
         edges = self.op.edges
-        left = edges.left.to(self.value.whole().dtype).unsqueeze(-1)
+        left = edges.norm_dst.to(self.value.base_rows().dtype).unsqueeze(-1)
         for block in self.inputs[0].blocks():
             for direction in block:
                 yield (edges.total(direction) * left).unsqueeze(0)
@@ -192,13 +192,12 @@ class Passed(LowRankOp):
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
         """See `Passed`."""
         (mixture,) = inputs
-        edges, removals, n = self.op.edges, chunk.removals, chunk.num_nodes
+        edges, edits, n = self.op.edges, chunk.edits, chunk.num_nodes
         backend, delta, base = chunk.backend, chunk.delta(edges), self._nothing
         missing = self._missing(chunk)
-        heard = torch.zeros_like(removals.ptr)
-        heard[1:] = torch.bincount(missing.pairs // n, minlength=len(removals)).cumsum(0)
-        sources = backend.find_sources(edges, removals, mixture.apart, delta)
-        reach = backend.expand(edges, removals, sources, (heard, missing.pairs % n), delta)
+        heard = ptr_of(missing.pairs // n, len(edits))
+        sources = backend.find_sources(edges, edits, mixture.apart, delta)
+        reach = backend.expand(edges, edits, sources, (heard, missing.pairs % n), delta)
         sure = torch.zeros(len(reach.node), dtype=torch.bool, device=heard.device)
         none = ChangedRows(torch.zeros_like(heard), heard[:0], base.y[:0])
         (rows,) = backend.propagate(
@@ -206,13 +205,13 @@ class Passed(LowRankOp):
         )
         made = LowRankRows(self, mixture.shift, ChangedRows(reach.ptr, reach.node, rows))
         # Who heard a removed node no longer does, and is divided by less.
-        sent = mixture.at(owner_of(removals.ptr), removals.node)[missing.sender]
+        sent = mixture.at(owner_of(edits.ptr), edits.node)[missing.sender]
         if edges.weight_by_source is not None:
             weight = edges.weight_by_source[missing.edge]
             sent = sent * weight.to(sent.dtype).unsqueeze(-1)
         lost = rows.new_zeros(len(missing.pairs), rows.size(1)).index_add_(0, missing.to, sent)
-        left = reach.left[reach.also]
-        grown = (left / edges.left[missing.pairs % n] - 1).to(rows.dtype).unsqueeze(-1)
+        left = reach.norm_dst[reach.also]
+        grown = (left / edges.norm_dst[missing.pairs % n] - 1).to(rows.dtype).unsqueeze(-1)
         change = grown * made.at(missing.pairs // n, missing.pairs % n)
         rows.index_add_(0, reach.also, change - lost * left.to(rows.dtype).unsqueeze(-1))
         chunk.tally.bytes += 4 * reach.slot.nbytes + rows.nbytes
@@ -220,13 +219,13 @@ class Passed(LowRankOp):
 
     def _missing(self, chunk: Chunk) -> _Missing:
         """The edges from removed nodes to those who are left."""
-        removals, n = chunk.removals, chunk.num_nodes
+        edits, n = chunk.edits, chunk.num_nodes
         indptr, target, _ = self.op.edges.by_source
-        removal = owner_of(removals.ptr)
-        sender, edge, _ = expanded(indptr, removals.node)
-        gone = torch.zeros(len(removals) * n, dtype=torch.bool, device=target.device)
-        gone[removal * n + removals.node] = True
-        key = removal[sender] * n + target[edge]
+        edit = owner_of(edits.ptr)
+        sender, edge, _ = expanded(indptr, edits.node)
+        gone = torch.zeros(len(edits) * n, dtype=torch.bool, device=target.device)
+        gone[edit * n + edits.node] = True
+        key = edit[sender] * n + target[edge]
         stays = ~gone[key]
         pairs, to = key[stays].unique(return_inverse=True)
         return _Missing(sender[stays], edge[stays], pairs, to)
@@ -234,7 +233,7 @@ class Passed(LowRankOp):
 
 class _Missing(NamedTuple):
     """Edges that are missing: the place of the removed node each comes from, the edge's place in `by_source`;
-    the pairs (removal, node) they lead to, as `keys`, and the place of each edge's among these."""
+    the pairs (edit, node) they lead to, as `keys`, and the place of each edge's among these."""
 
     sender: Tensor
     edge: Tensor

@@ -15,8 +15,7 @@ from torch_geometric.data import Data, HeteroData
 
 from nora.graph.edge_sets import edge_set_keys, graph_edges
 from nora.graph.node_index import Graph, node_index_of
-from nora.graph.removal import isolate_nodes, remove_nodes
-from nora.graph.samples import disjoint_pieces
+from nora.graph.removal import disjoint_pieces, isolate_nodes, remove_nodes
 from nora.model import Problem
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction

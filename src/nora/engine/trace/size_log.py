@@ -66,6 +66,7 @@ class SizeLog:
         number = self._number(tensor)
         if number is None:
             return value
+        self.enter("read", Ref(number))
         return Size(value, ("size", Ref(number), axis % max(tensor.dim(), 1)), self)
 
     def values(self, tensor: Tensor) -> None:

@@ -85,7 +85,7 @@ class Comparison(NamedTuple):
     Attributes:
         operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` where something read the number,
             `hash` where it became text or a key, `given` where torch took it (the second operand is its
-            value), `values` where the values of a tensor were read.
+            value), `values` where the values of a tensor were read, `read` for its size.
         operands: Expressions: a number, `("size", Ref, axis)`, or `(operation, *expressions)`.
         at: How many operations were on the trace.
         line: Where.

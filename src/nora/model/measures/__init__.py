@@ -1,8 +1,8 @@
-"""What of the changed predictions is summed: one file per measure.
+"""Measures of changed predictions: one file per measure.
 
 A measure gives every prediction that changes a number, and an influence is the sum of these numbers. It is
-made for the predictions at hand, by a function `(items, argument) -> Measure`: `argument` is what stands
-behind the colon of `class:2` or `loss:test`, empty where nothing does.
+made for the predictions at hand, by a function `(items, argument) -> Measure`: `argument` is the
+part after the colon of `class:2` or `loss:test`, or empty.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Value = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """What is known of the predictions that are measured.
+    """Facts about the predictions that are measured.
 
     Attributes:
-        predicts: What a prediction tells.
+        predicts: What a prediction is.
         count: How many there are.
         columns: How many numbers a prediction has; 0 where it is one number without an axis.
         counted: Mask `[count]` of those that count; None for all.
@@ -51,7 +51,7 @@ class Items:
         """Mask `[count]` of the items whose truth is known, that count, and that `mask` names.
 
         Args:
-            measure: Whose sake it is for, for messages.
+            measure: The measure that needs them, for messages.
             mask: `test` for `data.test_mask`; empty for all.
         """
         labels = self.labels
@@ -92,23 +92,23 @@ class Items:
         largest = int(labels[known].max())
         if largest >= self.columns:
             raise ValueError(
-                f"measure {measure!r}: data.y names class {largest}, the model tells {self.columns} "
-                "classes apart"
+                f"measure {measure!r}: data.y names class {largest}, the model predicts {self.columns} "
+                "classes"
             )
         return labels.long(), known
 
-    def class_id(self, said: str, measure: str = "class") -> int:
+    def class_id(self, name: str, measure: str = "class") -> int:
         """A class by its number or name."""
         names = self.class_names or ()
-        if said in names:
-            return names.index(said)
-        if said.isdecimal() and int(said) < self.columns:
-            return int(said)
+        if name in names:
+            return names.index(name)
+        if name.isdecimal() and int(name) < self.columns:
+            return int(name)
         known = (
             f"{', '.join(names)} or 0 … {self.columns - 1}" if names else f"0 … {self.columns - 1}"
         )
-        hint = nearest(said, list(names)) if names else ""
-        raise ValueError(f"{measure} {said!r} is not a class of this model.{hint} It has: {known}")
+        hint = nearest(name, list(names)) if names else ""
+        raise ValueError(f"{measure} {name!r} is not a class of this model.{hint} It has: {known}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class Measure:
     Attributes:
         value: `(before, after, items) -> value of each item`.
         largest: No prediction's value is larger than this, whatever changes.
-        signed: Whether values may be negative: then the largest in size come first.
+        signed: Whether values may be negative: then they are ranked by size.
     """
 
     value: Value
@@ -132,7 +132,7 @@ MEASURES: Registry[Callable[[Items, str], Measure], NoFacts] = Registry(
 
 
 def takes_no_argument(name: str, argument: str) -> None:
-    """Raise when something stands behind the colon of a measure that takes nothing."""
+    """Raise when a measure without an argument has one."""
     if argument:
         raise ValueError(f"measure {name!r} stands alone, got '{name}:{argument}'")
 
@@ -143,7 +143,7 @@ def in_full(values: Tensor) -> Tensor:
 
 
 def flipped(predicts: Predicts, before: Tensor, after: Tensor) -> Tensor:
-    """Which predictions tell another class, other labels or another link `[Q]`."""
+    """Which predictions name another class, other labels or another link `[Q]`."""
     if predicts == "classes":
         return before.argmax(dim=-1) != after.argmax(dim=-1)
     crosses = (before > 0.5) != (after > 0.5)

@@ -1,4 +1,4 @@
-"""Whether predictions get wrong: the share of right ones, against `data.y`."""
+"""Whether predictions become wrong: the share of right ones, against `data.y`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nora.model.measures import MEASURES, Items, Measure
 
 @MEASURES.register("accuracy", "accuracy:MASK, the change of the share of right predictions")
 def accuracy(items: Items, argument: str) -> Measure:
-    """Each prediction's part in the change of the accuracy; negative where a right one gets wrong.
+    """Each prediction's part in the change of the accuracy; negative where a right one becomes wrong.
 
     The share is of all labelled predictions that count (and are in the mask): of one class each, or of
     labels each by itself.

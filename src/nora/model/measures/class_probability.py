@@ -1,4 +1,4 @@
-"""What happens to one class: whose predictions move towards it, and whose away."""
+"""The change of one class's probability: towards it or away from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many predictions change their mind."""
+"""How many predictions flip."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 from nora.model.measures import MEASURES, Items, Measure, flipped, takes_no_argument
 
 
-@MEASURES.register("flips", "how many predictions go to another class (a link: across 0.5)")
+@MEASURES.register("flips", "how many predictions flip to another class (a link: across 0.5)")
 def flips(items: Items, argument: str) -> Measure:
     """1 where another class, other labels or another link is predicted."""
     takes_no_argument("flips", argument)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nora.arguments import shown
+from nora.graph.removal import check_in_range
 from nora.model.return_types import (
     NotSaid,
     ReturnType,
@@ -36,7 +38,7 @@ def dot_product(z: Tensor, pairs: Tensor) -> Tensor:
 
 
 def default_decoder(z: Tensor, pairs: Tensor) -> Tensor:
-    """Stands for a decoder that was not said."""
+    """The decoder where none was given."""
     return dot_product(z, pairs)
 
 
@@ -141,14 +143,7 @@ class LinkPrediction(Task):
 
     def check_pairs(self, num_nodes: int) -> None:
         """Raise when pairs leave the graph."""
-        if self.pairs.numel():
-            low, high = int(self.pairs.min()), int(self.pairs.max())
-            if low < 0 or high >= num_nodes:
-                wrong = low if low < 0 else high
-                raise ValueError(
-                    f"pairs name node {wrong}: the graph has {num_nodes} nodes "
-                    f"(0 … {num_nodes - 1})"
-                )
+        check_in_range(self.pairs, num_nodes, "pairs name")
 
     def check_scores(self, score: Tensor, who: str) -> None:
         """Raise when there is not one score per pair, or they are of another return type.
@@ -165,6 +160,15 @@ class LinkPrediction(Task):
         if isinstance(self.return_type, NotSaid) and self.decoder is not dot_product:
             refuse_unit_interval(score, who, "LinkPrediction")
         check_range(self.from_scores(score), str(self.return_type))
+
+    def to(self, device: torch.device) -> LinkPrediction:
+        """The same task with its pairs on a device."""
+        # Not by `replace`: it would take the default decoder for one that was given.
+        moved = copy.copy(self)
+        object.__setattr__(moved, "pairs", self.pairs.to(device))
+        if self.relation is not None:
+            object.__setattr__(moved, "relation", self.relation.to(device))
+        return moved
 
     def num_items(self, num_nodes: int) -> int:
         """How many predictions there are: one per pair."""

@@ -89,7 +89,7 @@ class NodeClassification(NodeTask):
 
     def on_every_class(self) -> NodeClassification:
         """The same task with all classes counted."""
-        return replace(self, classes=None)
+        return self if self.classes is None else replace(self, classes=None)
 
     def largest_change(self, columns: int) -> float:
         """No removal changes a prediction of so many classes by more than this.
@@ -105,19 +105,19 @@ class NodeClassification(NodeTask):
         classes = self.probabilities(output[:1]).size(1)
         if self.classes is not None and self.classes[-1] >= classes:
             raise ValueError(
-                f"classes name class {self.classes[-1]}: the model tells {classes} classes "
-                f"apart (0 … {classes - 1})"
+                f"classes name class {self.classes[-1]}: the model predicts {classes} classes "
+                f"(0 … {classes - 1})"
             )
-        told = output if rows is None else output[rows]
+        counted = output if rows is None else output[rows]
         if isinstance(self.return_type, NotSaid):
             if _one_number(output) or self.mode == "multilabel":
-                refuse_unit_interval(told, "the model", "NodeClassification")
+                refuse_unit_interval(counted, "the model", "NodeClassification")
             else:
-                refuse_rows_that_sum_to_one(told)
-        check_range(self.probabilities(told), str(self.return_type))
+                refuse_rows_that_sum_to_one(counted)
+        check_range(self.probabilities(counted), str(self.return_type))
 
     def check_labels(self, labels: Tensor, output: Tensor) -> None:
-        """Raise when the labels `[N, C]` say that a node may have several, and the task does not."""
+        """Raise when the labels `[N, C]` give nodes several classes, and the task does not."""
         if self.mode is not None or output.dim() != 2 or labels.dim() != 2:
             return
         if labels.size(1) != output.size(1) or labels.size(1) < 2:

@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Pairs(NamedTuple):
-    """Pairs (removal, row): those of removal `c` are `node[ptr[c]:ptr[c + 1]]`."""
+    """Pairs (edit, row): those of edit `c` are `node[ptr[c]:ptr[c + 1]]`."""
 
     ptr: np.ndarray
     node: np.ndarray
@@ -25,7 +25,7 @@ class Scratch(NamedTuple):
     lost: np.ndarray
 
 
-class Senders(NamedTuple):
+class SourceArrays(NamedTuple):
     """Whose messages change: `source`, `row` and `scale` of `Frontier`."""
 
     source: np.ndarray
@@ -33,7 +33,7 @@ class Senders(NamedTuple):
     scale: np.ndarray
 
 
-class Reached(NamedTuple):
+class FrontierArrays(NamedTuple):
     """Where they arrive: the same fields of `Frontier`."""
 
     edge_ptr: np.ndarray
@@ -41,7 +41,7 @@ class Reached(NamedTuple):
     also: np.ndarray
     ptr: np.ndarray
     node: np.ndarray
-    left: np.ndarray
+    norm_dst: np.ndarray
 
 
 class SumArrays(NamedTuple):
@@ -52,10 +52,10 @@ class SumArrays(NamedTuple):
     unit: np.ndarray
     size: np.ndarray
     plus: np.ndarray
-    whole: np.ndarray
+    output: np.ndarray
 
 
-class TieArrays(NamedTuple):
+class DeltaArrays(NamedTuple):
     """The fields of `EdgeDelta`, and marks for every place in `by_target`, clean on entry and on return."""
 
     ptr: np.ndarray
@@ -79,8 +79,8 @@ class Scores(NamedTuple):
     """What neighbours send and both parts of its score, on the whole graph or where they changed."""
 
     y: np.ndarray
-    near: np.ndarray
-    far: np.ndarray
+    alpha_src: np.ndarray
+    alpha_dst: np.ndarray
 
 
 class Softmax(NamedTuple):
@@ -89,14 +89,22 @@ class Softmax(NamedTuple):
     `unit` is one over the usual size of each column, `size` how large what nodes send is by that.
     """
 
-    whole: np.ndarray
+    output: np.ndarray
     peak: np.ndarray
     share: np.ndarray
     unit: np.ndarray
     size: np.ndarray
 
 
-class Ways(NamedTuple):
+class SlopeArrays(NamedTuple):
+    """The fields of `TargetSlopes`."""
+
+    many: int
+    place: np.ndarray
+    slope: np.ndarray
+
+
+class CsrEdges(NamedTuple):
     """The edges of a weighted sum, in CSR form by where they start and by where they lead."""
 
     out_ptr: np.ndarray
@@ -107,7 +115,7 @@ class Ways(NamedTuple):
     target: np.ndarray
 
 
-class News(NamedTuple):
+class Changes(NamedTuple):
     """What a chunk changes: rows `y` and weights `w`, and which edges and which sums it takes away."""
 
     y: Pairs

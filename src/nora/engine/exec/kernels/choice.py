@@ -24,7 +24,7 @@ LARGE_GRAPH = 1_000_000
 FLOATS = (torch.float32, torch.float64)
 
 
-def pick_backend(name: BackendName, problem: Problem, removals: int) -> Backend:
+def pick_backend(name: BackendName, problem: Problem, edits: int) -> Backend:
     """The compiled loops on the CPU when there is enough to do, else plain torch.
 
     Raises:
@@ -41,7 +41,7 @@ def pick_backend(name: BackendName, problem: Problem, removals: int) -> Backend:
         x.dtype in FLOATS for x in features if isinstance(x, Tensor) and x.is_floating_point()
     )
     size = edge_index.size(1) + problem.num_nodes
-    large = plain and (removals * size > COMPILE_ABOVE or size > LARGE_GRAPH)
+    large = plain and (edits * size > COMPILE_ABOVE or size > LARGE_GRAPH)
     if name == "vectorised" or (name == "auto" and not (on_cpu and large)):
         return vectorised
     missing = _why_no_numba()

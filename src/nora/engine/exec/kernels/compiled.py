@@ -1,23 +1,27 @@
 """The index work and the sums of the engine as compiled loops (CPU, `numba`).
 
-Each function works on a chunk of removals, one removal after the other, with scratch arrays of the
+Each function works on a chunk of edits, one edit after the other, with scratch arrays of the
 size of the graph. They release the GIL: chunks run on several threads. `vectorised.py` has the same
 functions in plain torch, for other devices and small graphs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels import (
+    arrays as array_tuples,
+)
+from nora.engine.exec.kernels import (
     loops,
     loops_attention,
-    loops_drawn,
     loops_messages,
     loops_pairs,
     loops_sampling,
@@ -25,30 +29,32 @@ from nora.engine.exec.kernels import (
     vectorised,
 )
 from nora.engine.exec.kernels.arrays import (
+    Changes,
+    CsrEdges,
+    DeltaArrays,
+    FrontierArrays,
     Marks,
     NewRows,
-    News,
     Pairs,
-    Reached,
     Scores,
     Scratch,
-    Senders,
+    SlopeArrays,
     Softmax,
+    SourceArrays,
     SumArrays,
     Terms,
-    TieArrays,
-    Ways,
 )
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.exec.kernels.pages import room
+from nora.engine.ir import edges as ir_edges
 from nora.engine.ir.changed_rows import (
-    LOST_DIGITS,
-    Arriving,
+    CANCELLATION_RATIO,
     Attention,
     ChangedRows,
     Frontier,
+    SamplingBounds,
     Sums,
-    Turning,
+    TargetSlopes,
 )
 from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.op import BLOCK_BYTES, Chunk, Then
@@ -60,6 +66,21 @@ _CODES = {"none": loops.NONE, "mean": loops.MEAN, "sym": loops.SYM}
 # Rows no wider than this are added to where they stand; wider ones are put together one after the other.
 NARROW_BYTES = 256
 _local = threading.local()
+
+
+def _drop_stale_cache(folder: Path) -> None:
+    """Delete compiled loops that are older than the named tuples they read.
+
+    Numba compares a cached loop with its own source file only, and fails where a tuple's class is gone.
+    """
+    changed = max(Path(str(m.__file__)).stat().st_ctime for m in (array_tuples, ir_edges))
+    for cached in folder.glob("loops*.nb?"):
+        with contextlib.suppress(OSError):
+            if cached.stat().st_mtime < changed:
+                cached.unlink()
+
+
+_drop_stale_cache(Path(loops.expand.stats.cache_path))
 
 
 def _scratch(num_nodes: int) -> Scratch:
@@ -82,12 +103,12 @@ def _pairs(ptr: Tensor, node: Tensor) -> Pairs:
     return Pairs(ptr.numpy(), node.numpy())
 
 
-def _senders(source: Tensor, row: Tensor, scale: Tensor) -> Senders:
-    return Senders(source.numpy(), row.numpy(), scale.numpy())
+def _source_arrays(source: Tensor, row: Tensor, scale: Tensor) -> SourceArrays:
+    return SourceArrays(source.numpy(), row.numpy(), scale.numpy())
 
 
-def _reached(reach: Frontier) -> Reached:
-    return Reached(*(getattr(reach, name).numpy() for name in Reached._fields))
+def _frontier_arrays(reach: Frontier) -> FrontierArrays:
+    return FrontierArrays(*(getattr(reach, name).numpy() for name in FrontierArrays._fields))
 
 
 def _sums(base: Sums) -> SumArrays:
@@ -97,7 +118,7 @@ def _sums(base: Sums) -> SumArrays:
         base.unit.numpy(),
         base.size.numpy(),
         _flat(base.plus),
-        _flat(base.whole),
+        _flat(base.output),
     )
 
 
@@ -105,30 +126,31 @@ def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
     return tuple(torch.from_numpy(array) for array in arrays)
 
 
-def _delta(edges: Edges, delta: EdgeDelta) -> TieArrays:
+def _delta(edges: Edges, delta: EdgeDelta) -> DeltaArrays:
     """With this thread's marks of edges, kept clean."""
     count = edges.source.numel()
     if getattr(_local, "edges", -1) < count:
-        _local.edges, _local.gone = count, np.zeros(count, dtype=np.bool_)
-    return TieArrays(
+        _local.edges = count + count // 8  # more may be added one by one
+        _local.gone = np.zeros(_local.edges, dtype=np.bool_)
+    return DeltaArrays(
         delta.ptr.numpy(), delta.source.numpy(), delta.target.numpy(), delta.loss.numpy(),
         delta.lost.numpy(), delta.place.numpy(), delta.weight.numpy(), _local.gone,
     )  # fmt: skip
 
 
 def find_sources(
-    edges: Edges, removals: EditBatch, changed: ChangedRows, delta: EdgeDelta
+    edges: Edges, edits: EditBatch, changed: ChangedRows, delta: EdgeDelta
 ) -> tuple[Tensor, ...]:
     """See `Backend.find_sources`."""
-    removed, rows = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
+    removed, rows = _pairs(edits.ptr, edits.node), _pairs(changed.ptr, changed.node)
     code, scratch = _CODES[edges.normalise], _scratch(edges.num_nodes)
-    tied = _delta(edges, delta)
-    return _tensors(*loops.find_sources(edges.arrays, removed, rows, tied, code, scratch))
+    edges_changed = _delta(edges, delta)
+    return _tensors(*loops.find_sources(edges.arrays, removed, rows, edges_changed, code, scratch))
 
 
 def expand(
     edges: Edges,
-    removals: EditBatch,
+    edits: EditBatch,
     sources: tuple[Tensor, ...],
     also: tuple[Tensor, Tensor],
     delta: EdgeDelta,
@@ -136,59 +158,31 @@ def expand(
     """See `Backend.expand`."""
     src_ptr, source, row, scale = sources
     arrays = loops.expand(
-        edges.arrays, _pairs(removals.ptr, removals.node), _pairs(src_ptr, source), _pairs(*also),
+        edges.arrays, _pairs(edits.ptr, edits.node), _pairs(src_ptr, source), _pairs(*also),
         _delta(edges, delta), _CODES[edges.normalise], _scratch(edges.num_nodes),
     )  # fmt: skip
-    edge_ptr, slot, also_slot, ptr, node, left = _tensors(*arrays)
-    return Frontier(source, row, scale, edge_ptr, slot, also_slot, ptr, node, left)
+    edge_ptr, slot, also_slot, ptr, node, norm_dst = _tensors(*arrays)
+    return Frontier(source, row, scale, edge_ptr, slot, also_slot, ptr, node, norm_dst)
 
 
-def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor) -> Tensor:
-    """See `Backend.message_change`."""
-    _, source, row, scale = sources
-    size = torch.empty(len(source), dtype=torch.double)
-    senders = _senders(source, row, scale)
-    loops_messages.message_change(senders, edges.arrays.right, _flat(y), _flat(rows), size.numpy())
-    return size
-
-
-def messages_that_count(
-    edges: Edges, sources: tuple[Tensor, ...], rows: ChangedRows, y: Tensor
-) -> tuple[tuple[Tensor, ...], ChangedRows]:
-    """See `Backend.messages_that_count`."""
-    if rows.weight is None:
-        return sources, rows
-    ptr, source, row, scale = sources
-    moved = rows.rows.clone(memory_format=torch.contiguous_format)
-    scale = scale.clone()
-    loops_sampling.messages_that_count(
-        _senders(source, row, scale),
-        edges.arrays.right,
-        rows.weight.numpy(),
-        _flat(y),
-        _flat(moved),
-    )
-    return (ptr, source, row, scale), ChangedRows(rows.ptr, rows.node, moved)
-
-
-def draw(
-    edges: Edges, reach: Frontier, arrives: Arriving, error: float, start: Tensor, bits: int
+def sample(
+    edges: Edges, reach: Frontier, arrives: SamplingBounds, error: float, start: Tensor, bits: int
 ) -> tuple[Frontier, Tensor, Tensor]:
-    """See `Backend.draw`."""
-    arrays, count = _reached(reach), len(reach.node)
+    """See `Backend.sample`."""
+    arrays, count = _frontier_arrays(reach), len(reach.node)
     share = edges.arrays.weight if arrives.share is None else arrives.share.numpy()
     sizes, floor, chance = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
     loops_sampling.arriving(
         edges.arrays, share, reach.source.numpy(), arrives.size.numpy(), arrays,
-        arrives.also.numpy(), arrives.worth.numpy(), arrives.mass.numpy(), arrives.certain.numpy(),
+        arrives.also.numpy(), arrives.importance.numpy(), arrives.mass.numpy(), arrives.certain.numpy(),
         arrives.most, arrives.least.numpy(), sizes, floor,
     )  # fmt: skip
-    loops_sampling.draw(arrays.ptr, sizes, floor, error, start.numpy(), bits, chance)
+    loops_sampling.sample(arrays.ptr, sizes, floor, error, start.numpy(), bits, chance)
     found = loops_sampling.compacted(
-        arrays.ptr, arrays.node, arrays.left, chance, arrays.slot, arrays.also
+        arrays.ptr, arrays.node, arrays.norm_dst, chance, arrays.slot, arrays.also
     )
-    ptr, node, left, drawn = _tensors(*found)
-    reach = replace(reach, ptr=ptr, node=node, left=left)
+    ptr, node, norm_dst, drawn = _tensors(*found)
+    reach = replace(reach, ptr=ptr, node=node, norm_dst=norm_dst)
     return reach, drawn, torch.from_numpy(chance) > 0
 
 
@@ -196,7 +190,7 @@ def propagate(
     edges: Edges,
     sources: tuple[Tensor, ...],
     reach: Frontier,
-    tied: Tensor,
+    edges_changed: Tensor,
     base: Sums,
     rows: Tensor,
     plus: ChangedRows,
@@ -207,11 +201,11 @@ def propagate(
     count, width, dtype = len(reach.node), base.y.size(1), base.y.dtype
     change = room(len(reach.source), width, dtype=dtype).numpy()
     sizes = torch.empty(len(reach.source), 2, dtype=dtype).numpy()
-    senders, arrays, reached = _senders(*sources[1:]), _sums(base), _reached(reach)
+    senders, arrays, reached = _source_arrays(*sources[1:]), _sums(base), _frontier_arrays(reach)
     y_rows, more = _flat(rows), NewRows(plus.node.numpy(), _flat(plus.rows))
-    csr, unit, doubtful = edges.arrays, arrays.unit, tied.clone().numpy()
+    csr, unit, doubtful = edges.arrays, arrays.unit, edges_changed.clone().numpy()
     own = loops.places(reached.also[: len(plus)], count)
-    loops_messages.message_changes(senders, csr.right, arrays.y, y_rows, unit, change, sizes)
+    loops_messages.message_changes(senders, csr.norm_src, arrays.y, y_rows, unit, change, sizes)
 
     narrow = width * dtype.itemsize <= NARROW_BYTES
     size = count if narrow or then is None else max(64, BLOCK_BYTES // (width * dtype.itemsize))
@@ -231,10 +225,10 @@ def propagate(
                 csr, senders.source, arriving, change, sizes, block, out, masses
             )  # fmt: skip
         unsure = loops_messages.exchange(
-            csr, reached, arrays, more, own, LOST_DIGITS, block, masses, out, doubtful
+            csr, reached, arrays, more, own, CANCELLATION_RATIO, block, masses, out, doubtful
         )
         if unsure:
-            loops_messages.sum_anew(
+            loops_messages.resum(
                 csr, sources[0].numpy(), senders, reached, doubtful, arrays, y_rows, more, own,
                 _delta(edges, delta), block, out, _scratch(edges.num_nodes).slot,
             )  # fmt: skip
@@ -245,45 +239,46 @@ def propagate(
     return join_blocks(made)
 
 
-def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
-    """See `Backend.union`."""
-    slot = _scratch(num_nodes).slot
-    return _tensors(*loops.union(_pairs(a.ptr, a.node), _pairs(b.ptr, b.node), slot))
+def _no_slopes(like: np.ndarray) -> SlopeArrays:
+    """Every target is weighed again."""
+    return SlopeArrays(np.iinfo(np.int64).max, np.empty(0, dtype=np.int64), like[:0])
 
 
 def attend(
     edges: Edges,
-    removals: EditBatch,
+    edits: EditBatch,
     changed: ChangedRows,
     reach: Frontier,
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
     delta: EdgeDelta,
-    tied: Tensor,
-    turning: Turning | None = None,
+    edges_changed: Tensor,
+    target_slopes: TargetSlopes | None = None,
 ) -> Tensor:
     """See `Backend.attend`."""
     y = base.y
     out = torch.empty(len(reach.node), y[:1].numel(), dtype=y.dtype)
-    removed, pairs = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
-    senders, reached = _senders(reach.source, reach.row, reach.scale), _reached(reach)
-    old, new = Scores(_flat(y), _flat(base.near), _flat(base.far)), Scores(*map(_flat, rows))
+    removed, pairs = _pairs(edits.ptr, edits.node), _pairs(changed.ptr, changed.node)
+    senders, reached = _source_arrays(reach.source, reach.row, reach.scale), _frontier_arrays(reach)
+    old, new = (
+        Scores(_flat(y), _flat(base.alpha_src), _flat(base.alpha_dst)),
+        Scores(*map(_flat, rows)),
+    )
     softmax = Softmax(
-        _flat(base.whole), _flat(base.peak), _flat(base.share), base.unit.flatten().numpy(),
+        _flat(base.output), _flat(base.peak), _flat(base.share), base.unit.flatten().numpy(),
         _flat(base.size),
     )  # fmt: skip
-    slope, slot = y.numpy().dtype.type(base.slope), _scratch(edges.num_nodes).slot
-    if changed.weight is None or turning is None:
-        loops_attention.attend(
-            edges.arrays, removed, pairs, senders, reached, old, new, slope, softmax,
-            _delta(edges, delta), tied.numpy(), LOST_DIGITS, out.numpy(), slot,
-        )  # fmt: skip
+    if changed.weight is None or target_slopes is None:
+        row_weight, targets = np.empty(0), _no_slopes(out.numpy())
     else:
-        loops_drawn.attend(
-            edges.arrays, removed, pairs, changed.weight.numpy(), senders, reached, old, new, slope,
-            softmax, _delta(edges, delta), tied.numpy(), LOST_DIGITS,
-            turning.many, turning.place.numpy(), _flat(turning.slope), out.numpy(), slot,
-        )  # fmt: skip
+        row_weight = changed.weight.numpy()
+        place, slopes = target_slopes.place.numpy(), _flat(target_slopes.slope)
+        targets = SlopeArrays(target_slopes.many, place, slopes)
+    loops_attention.attend(
+        edges.arrays, removed, pairs, row_weight, senders, reached, old, new,
+        y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), edges_changed.numpy(),
+        CANCELLATION_RATIO, targets, out.numpy(), _scratch(edges.num_nodes).slot,
+    )  # fmt: skip
     return out.view(-1, *y.shape[1:])
 
 
@@ -291,18 +286,20 @@ def weighted_sum(
     op: WeightedSum, chunk: Chunk, y: ChangedRows, weights: ChangedRows | None
 ) -> ChangedRows:
     """See `Backend.weighted_sum`."""
-    news = News(**{name: _pairs(*pair) for name, pair in op.arrays(chunk, y, weights).items()})
+    changes = Changes(
+        **{name: _pairs(*pair) for name, pair in op.arrays(chunk, y, weights).items()}
+    )
     out_ways, in_ways = op.gather.readers, op.scatter.senders
     ends = (op.gather.index, op.scatter.index)
-    ways = Ways(*(part.numpy() for part in (*out_ways, *in_ways, *ends)))
-    base = _flat(op.inputs[0].whole())
-    total, start = _flat(op.output.whole()), op.inputs[1].whole()
+    edges = CsrEdges(*(part.numpy() for part in (*out_ways, *in_ways, *ends)))
+    base = _flat(op.inputs[0].base_rows())
+    total, start = _flat(op.output.base_rows()), op.inputs[1].base_rows()
     start = start[:1] if start.stride(0) == 0 else start
     # A weight is one number per edge; without weights there are none.
     weight = np.empty(0, dtype=base.dtype)
     new_weight = weight
     if op.weight is not None:
-        weight = op.weight.whole().reshape(-1).contiguous().numpy()
+        weight = op.weight.base_rows().reshape(-1).contiguous().numpy()
         if weights is not None and len(weights):
             new_weight = weights.rows.reshape(-1).contiguous().numpy()
     rows = _flat(y.rows) if len(y) else base[:0]
@@ -311,11 +308,11 @@ def weighted_sum(
         base, rows, weight, new_weight, _flat(start), total, unit.numpy(), size.numpy()
     )  # fmt: skip
     marks = _marks(op.output.space.size, op.inputs[0].space.size, op.gather.output.space.size)
-    ptr, node, touched = loops_sums.reached_rows(ways, news, marks)
+    ptr, node, touched = loops_sums.reached_rows(edges, changes, marks)
     out = np.empty((len(node), base.shape[1]), dtype=base.dtype)
     reached = Pairs(ptr, node)
-    loops_sums.weighted_sums(ways, news, terms, op.few, op.digits, reached, touched, marks, out)
-    found = torch.from_numpy(out).view(-1, *op.output.whole().shape[1:])
+    loops_sums.weighted_sums(edges, changes, terms, op.few, op.digits, reached, touched, marks, out)
+    found = torch.from_numpy(out).view(-1, *op.output.base_rows().shape[1:])
     chunk.tally.bytes += 2 * found.nbytes
     return ChangedRows(torch.from_numpy(ptr), torch.from_numpy(node), found)
 
@@ -330,23 +327,23 @@ def _marks(*sizes: int) -> Marks:
     return kept
 
 
-def touched_pairs(
-    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: EditBatch, changed: ChangedRows
-) -> tuple[Tensor, ...]:
-    """See `Backend.touched_pairs`."""
-    seen = np.zeros(pairs.size(1), dtype=np.bool_)
-    slot = _scratch(len(incident[0]) - 1).slot
-    removed, rows = _pairs(removals.ptr, removals.node), _pairs(changed.ptr, changed.node)
-    return _tensors(
-        *loops_pairs.touched_pairs(_pairs(*incident), pairs.numpy(), removed, rows, seen, slot)
-    )
-
-
-def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
-    """See `Backend.dots`."""
+def pair_dots(
+    incident: tuple[Tensor, Tensor],
+    pairs: Tensor,
+    edits: EditBatch,
+    changed: ChangedRows,
+    z: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See `Backend.pair_dots`."""
+    found = loops_pairs.touched_pairs(
+        _pairs(*incident), pairs.numpy(), _pairs(edits.ptr, edits.node),
+        _pairs(changed.ptr, changed.node), np.zeros(pairs.size(1), dtype=np.bool_),
+        _scratch(len(incident[0]) - 1).slot,
+    )  # fmt: skip
+    ptr, pair, ends = found
     out = torch.empty(len(pair), dtype=z.dtype)
-    loops_pairs.dots(pair.numpy(), pairs.numpy(), ends.numpy(), _flat(z), _flat(rows), out.numpy())
-    return out
+    loops_pairs.dots(pair, pairs.numpy(), ends, _flat(z), _flat(changed.rows), out.numpy())
+    return torch.from_numpy(ptr), torch.from_numpy(pair), out
 
 
 def item_change(before: Tensor, item: Tensor, after: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from nora.engine.ir.changed_rows import Arriving, ChangedRows, Frontier
+from nora.engine.ir.changed_rows import Frontier, SamplingBounds
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.pointers import owner_of
 
@@ -17,10 +17,10 @@ SMALLEST = 1e-290
 DECISIVE = 1 / 3
 
 
-def draw(
-    edges: Edges, reach: Frontier, arrives: Arriving, error: float, start: Tensor, bits: int
+def sample(
+    edges: Edges, reach: Frontier, arrives: SamplingBounds, error: float, start: Tensor, bits: int
 ) -> tuple[Frontier, Tensor, Tensor]:
-    """See `Backend.draw`."""
+    """See `Backend.sample`."""
     device, count, unit = reach.node.device, len(reach.node), 1 << bits
     counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
     owner = torch.arange(len(counts), device=device).repeat_interleave(counts)
@@ -33,26 +33,26 @@ def draw(
     sizes = torch.zeros(count, dtype=torch.double, device=device)
     sizes = sizes.index_add(0, reach.slot[lands], sent[lands])
     # What keeps its factor turns nothing, however large its sum is: 0 times infinity is no number.
-    turned = (reach.left - edges.left[reach.node]).abs() * arrives.mass[reach.node]
-    turned = torch.where(reach.left == edges.left[reach.node], 0, turned)
-    sizes = reach.left.abs() * sizes + turned
+    turned = (reach.norm_dst - edges.norm_dst[reach.node]).abs() * arrives.mass[reach.node]
+    turned = torch.where(reach.norm_dst == edges.norm_dst[reach.node], 0, turned)
+    sizes = reach.norm_dst.abs() * sizes + turned
     sizes = sizes.index_add(0, reach.also, arrives.also)
     floor = sizes * arrives.least[reach.node] if len(arrives.least) else torch.zeros_like(sizes)
     sizes = torch.where(sizes < torch.inf, sizes.clamp(max=arrives.most), sizes)
-    sizes = torch.where(arrives.certain, 0, sizes * arrives.worth[reach.node])
-    removal = owner_of(reach.ptr)
-    limit = _threshold(sizes, removal, len(reach.ptr) - 1, error)
-    decisive = DECISIVE * error * torch.zeros_like(limit).index_add(0, removal, sizes)
-    limit = torch.where((decisive > 0) & (decisive < limit), decisive, limit)[removal]
+    sizes = torch.where(arrives.certain, 0, sizes * arrives.importance[reach.node])
+    edit = owner_of(reach.ptr)
+    limit = _threshold(sizes, edit, len(reach.ptr) - 1, error)
+    decisive = DECISIVE * error * torch.zeros_like(limit).index_add(0, edit, sizes)
+    limit = torch.where((decisive > 0) & (decisive < limit), decisive, limit)[edit]
     # What does not matter is not drawn.
     share = torch.where(sizes == 0, 0, (sizes / limit).maximum(floor))
     parts = (share.clamp(max=1) * unit).ceil()
     few = error * reach.ptr.diff() <= 1
-    certain = arrives.certain | (few[removal] & (sizes != 0)) | ~((sizes < limit) & (parts < unit))
+    certain = arrives.certain | (few[edit] & (sizes != 0)) | ~((sizes < limit) & (parts < unit))
     parts = torch.where(certain, 0, parts.nan_to_num(0)).long()
     passed = parts.cumsum(0)
-    before = torch.cat([passed.new_zeros(1), passed])[reach.ptr[:-1]][removal]
-    passed = passed - before + start.to(device)[removal]
+    before = torch.cat([passed.new_zeros(1), passed])[reach.ptr[:-1]][edit]
+    passed = passed - before + start.to(device)[edit]
     chance = torch.where(passed // unit > (passed - parts) // unit, parts, 0)
     chance = torch.where(certain, unit, chance)
     kept = chance > 0
@@ -64,41 +64,17 @@ def draw(
         also=place[reach.also],
         ptr=torch.cat([place.new_zeros(1), kept.cumsum(0)])[reach.ptr],
         node=reach.node[kept],
-        left=reach.left[kept],
+        norm_dst=reach.norm_dst[kept],
     )
     return found, chance[kept], kept
 
 
-def messages_that_count(
-    edges: Edges, sources: tuple[Tensor, ...], rows: ChangedRows, y: Tensor
-) -> tuple[tuple[Tensor, ...], ChangedRows]:
-    """See `Backend.messages_that_count`."""
-    if rows.weight is None:
-        return sources, rows
-    ptr, source, row, scale = sources
-    at = (row >= 0).nonzero().flatten()
-    at = at[rows.weight[row[at]] != 1]
-    m, weight, before = row[at], rows.weight[row[at]], edges.right[source[at]]
-    # Where nothing is sent any more, the old factor can still say what `y''` must be.
-    then = torch.where(scale[at] == 0, before, scale[at])
-    known = then != 0
-    at, m, weight, before, then = at[known], m[known], weight[known], before[known], then[known]
-    shape = (-1, *[1] * (y.dim() - 1))
-    of_new = (weight * scale[at] / then).to(y.dtype).view(shape)
-    of_old = ((1 - weight) * before / then).to(y.dtype).view(shape)
-    moved = rows.rows.clone()
-    moved[m] = of_new * moved[m] + of_old * y[source[at]]
-    scale = scale.clone()
-    scale[at] = then
-    return (ptr, source, row, scale), ChangedRows(rows.ptr, rows.node, moved)
-
-
-def _threshold(sizes: Tensor, removal: Tensor, count: int, error: float) -> Tensor:
-    """Of every removal, the largest `t` for which drawing by `sizes / t` keeps the relative error."""
+def _threshold(sizes: Tensor, edit: Tensor, count: int, error: float) -> Tensor:
+    """Of every edit, the largest `t` for which drawing by `sizes / t` keeps the relative error."""
 
     def summed(values: Tensor) -> Tensor:
         return torch.zeros(count, dtype=torch.double, device=sizes.device).index_add(
-            0, removal, values
+            0, edit, values
         )
 
     total = summed(sizes)
@@ -107,7 +83,7 @@ def _threshold(sizes: Tensor, removal: Tensor, count: int, error: float) -> Tens
     settled = (total != 0) & ~((wanted > SMALLEST) & (wanted < 1 / SMALLEST))
     limit[settled] = 0
     for _ in range(50):
-        below = sizes < limit[removal]
+        below = sizes < limit[edit]
         rest, squares = (
             summed(torch.where(below, sizes, 0)),
             summed(torch.where(below, sizes**2, 0)),

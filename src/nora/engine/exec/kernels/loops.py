@@ -1,7 +1,7 @@
 """The compiled loops behind `compiled.py`: plain Python on NumPy arrays, translated by `numba`.
 
-Every function goes through a chunk one removal after the other. What belongs together comes as one named
-tuple (`arrays.py`, `edges.Arrays`); removals, changed and reached rows are as in `changed.py`. Arrays are
+Every function goes through a chunk one edit after the other. What belongs together comes as one named
+tuple (`arrays.py`, `edges.Arrays`); edits, changed and reached rows are as in `changed.py`. Arrays are
 taken out of their tuples before a loop, and rows named by array and place: within a loop both tuples and
 slices cost more than the sum of a narrow row.
 """
@@ -26,7 +26,7 @@ SOON = 8
 
 @jit
 def rescaled(degree, count, loss, lost, code):
-    """The `left` factor after `lost` edges of summed weight `loss` are gone."""
+    """The `norm_dst` factor after `lost` edges of summed weight `loss` are gone."""
     if code == SYM:
         rest = degree - loss
         return 0.0 if count == lost or rest == 0.0 else rest**-0.5
@@ -73,9 +73,9 @@ def forget(csr, here, delta, c, loss, lost):
 
 @jit
 def find_sources(csr, removed, changed, delta, code, scratch):
-    """Whose messages change, and by which factor they are scaled after the removal."""
+    """Whose messages change, and by which factor they are scaled after the edit."""
     indptr, target, degree, count = csr.indptr, csr.target, csr.degree, csr.arriving
-    right = csr.right
+    norm_src = csr.norm_src
     rem_ptr, rem_node = removed
     chg_ptr, chg_node = changed
     slot, loss, lost = scratch
@@ -98,7 +98,7 @@ def find_sources(csr, removed, changed, delta, code, scratch):
             j = chg_node[m]
             source[n] = j
             row[n] = m
-            scale[n] = right[j]
+            scale[n] = norm_src[j]
             slot[j] = n
             n += 1
         if code == SYM:
@@ -108,7 +108,7 @@ def find_sources(csr, removed, changed, delta, code, scratch):
                     if slot[k] == -1:
                         source[n] = k
                         row[n] = -1
-                        scale[n] = right[k]
+                        scale[n] = norm_src[k]
                         slot[k] = n
                         n += 1
                     rescale(k, slot, degree, count, loss, lost, code, scale)
@@ -117,7 +117,7 @@ def find_sources(csr, removed, changed, delta, code, scratch):
                 if slot[k] == -1:
                     source[n] = k
                     row[n] = -1
-                    scale[n] = right[k]
+                    scale[n] = norm_src[k]
                     slot[k] = n
                     n += 1
                 rescale(k, slot, degree, count, loss, lost, code, scale)
@@ -136,12 +136,12 @@ def find_sources(csr, removed, changed, delta, code, scratch):
 
 @jit
 def expand(csr, removed, sources, also, delta, code, scratch):
-    """Where the sources' messages arrive: reached nodes, a slot for every edge, new `left` factors.
+    """Where the sources' messages arrive: reached nodes, a slot for every edge, new `norm_dst` factors.
 
     The nodes in `also` are reached too, whether a message arrives there or not.
     """
     indptr, target, degree, count = csr.indptr, csr.target, csr.degree, csr.arriving
-    left = csr.left
+    norm_dst = csr.norm_dst
     rem_ptr, rem_node = removed
     src_ptr, source = sources
     also_ptr, also_node = also
@@ -157,7 +157,7 @@ def expand(csr, removed, sources, also, delta, code, scratch):
         most = edge_ptr[src_ptr[c + 1]] - edge_ptr[src_ptr[c]] + also_ptr[c + 1] - also_ptr[c]
         bound += min(most, len(indptr) - 1)
     node = np.empty(bound + 1, dtype=np.int64)
-    new_left = np.empty(bound)
+    new_norm_dst = np.empty(bound)
     n, last = np.int64(0), len(source)
     for c in range(len(rem_ptr) - 1):
         start = n
@@ -192,13 +192,13 @@ def expand(csr, removed, sources, also, delta, code, scratch):
                 n += 1
             also_slot[m] = slot[k]
         for t in range(start, n):
-            new_left[t] = left[node[t]]
+            new_norm_dst[t] = norm_dst[node[t]]
         if code != NONE:
             for r in here:
                 for e in range(indptr[r], indptr[r + 1]):
-                    rescale(target[e], slot, degree, count, loss, lost, code, new_left)
+                    rescale(target[e], slot, degree, count, loss, lost, code, new_norm_dst)
             for i in range(delta.ptr[c], delta.ptr[c + 1]):
-                rescale(delta.target[i], slot, degree, count, loss, lost, code, new_left)
+                rescale(delta.target[i], slot, degree, count, loss, lost, code, new_norm_dst)
         for t in range(start, n):
             slot[node[t]] = -1
         for r in here:
@@ -206,36 +206,7 @@ def expand(csr, removed, sources, also, delta, code, scratch):
         if code != NONE:
             forget(csr, here, delta, c, loss, lost)
         ptr[c + 1] = n
-    return edge_ptr, slots, also_slot, ptr, node[:n].copy(), new_left[:n].copy()
-
-
-@jit
-def union(a, b, slot):
-    """Pairs in either of two sets of changed rows, and where each set's rows are in it."""
-    a_ptr, a_node = a
-    b_ptr, b_node = b
-    ptr = np.zeros(len(a_ptr), dtype=np.int64)
-    node = np.empty(len(a_node) + len(b_node), dtype=np.int64)
-    at_a = np.empty(len(a_node), dtype=np.int64)
-    at_b = np.empty(len(b_node), dtype=np.int64)
-    n = np.int64(0)
-    for c in range(len(a_ptr) - 1):
-        start = n
-        for m in range(a_ptr[c], a_ptr[c + 1]):
-            node[n] = a_node[m]
-            slot[a_node[m]] = n
-            at_a[m] = n
-            n += 1
-        for m in range(b_ptr[c], b_ptr[c + 1]):
-            if slot[b_node[m]] == -1:
-                node[n] = b_node[m]
-                slot[b_node[m]] = n
-                n += 1
-            at_b[m] = slot[b_node[m]]
-        for t in range(start, n):
-            slot[node[t]] = -1
-        ptr[c + 1] = n
-    return ptr, node[:n].copy(), at_a, at_b
+    return edge_ptr, slots, also_slot, ptr, node[:n].copy(), new_norm_dst[:n].copy()
 
 
 @jit

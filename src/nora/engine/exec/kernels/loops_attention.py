@@ -7,6 +7,11 @@ import numpy as np
 from nora.engine.exec.kernels.loops import by_slot, jit
 from nora.engine.exec.kernels.prefetch import prefetch, rows_ahead
 
+# Slots of changed rows that count several times begin here, and go down.
+SAMPLED = -3
+# Changes of a target's part of the scores up to this are small.
+SMALL = 0.3
+
 
 @jit
 def leaky(score, slope):
@@ -16,7 +21,7 @@ def leaky(score, slope):
 
 @jit
 def neighbours(csr, k, c, slot, delta, into):
-    """Who sends to `k` then, written to `into`; how many."""
+    """The sources of `k` after the edit, written to `into`; how many."""
     in_ptr, in_source, gone = csr.in_ptr, csr.in_source, delta.gone
     n = 0
     for e in range(in_ptr[k], in_ptr[k + 1]):
@@ -31,11 +36,11 @@ def neighbours(csr, k, c, slot, delta, into):
 
 
 @jit
-def attend_anew(here, source, base, new, slope, slot, weight, peak, total, out):
-    """One node's softmax-weighted sum over all who send to it, with its largest scores and denominators."""
-    y, near = base.y, base.near
-    y_rows, near_rows = new.y, new.near
-    heads = near.shape[1]
+def attend_in_full(here, source, base, new, slope, slot, weight, peak, total, out):
+    """One node's softmax-weighted sum over all sources of it, with its largest scores and denominators."""
+    y, alpha_src = base.y, base.alpha_src
+    y_rows, alpha_src_rows = new.y, new.alpha_src
+    heads = alpha_src.shape[1]
     width = y.shape[1] // heads
     for f in range(y.shape[1]):
         out[f] = 0
@@ -43,7 +48,7 @@ def attend_anew(here, source, base, new, slope, slot, weight, peak, total, out):
         largest = y.dtype.type(-np.inf)
         for e in range(len(source)):
             m = slot[source[e]]
-            there = near_rows[m, h] if m >= 0 else near[source[e], h]
+            there = alpha_src_rows[m, h] if m >= 0 else alpha_src[source[e], h]
             score = leaky(here[h] + there, slope)
             weight[e, h] = score
             largest = max(largest, score)
@@ -72,18 +77,18 @@ def attend_anew(here, source, base, new, slope, slot, weight, peak, total, out):
 
 
 @jit
-def attend_corrected(k, arriving, senders, base, new, slope, softmax, digits, total, out):
+def attend_corrected(k, arriving, sources, base, new, slope, softmax, digits, total, out):
     """One node's sum with some messages exchanged; False where too little of the old sum is left.
 
     `peak` is the largest score of the original softmax and `share` its denominator. Subtracting most of
-    a sum would leave rounding errors, so such nodes are left to `attend_anew`. `total` gets the new
+    a sum would leave rounding errors, so such nodes are left to `attend_in_full`. `total` gets the new
     denominators, still by the original's largest scores.
     """
-    y, near, far = base
-    new_y, new_near = new.y, new.near
-    source, row = senders.source, senders.row
+    y, alpha_src, alpha_dst = base
+    new_y, new_alpha_src = new.y, new.alpha_src
+    source, row = sources.source, sources.row
     whole, peak, share, unit, size = softmax
-    heads = near.shape[1]
+    heads = alpha_src.shape[1]
     width = y.shape[1] // heads
     for h in range(heads):
         old = share[k, h]
@@ -93,13 +98,13 @@ def attend_corrected(k, arriving, senders, base, new, slope, softmax, digits, to
             out[f] = whole[k, f] * old
         for s in arriving:
             j, m = source[s], row[s]
-            gone = np.exp(leaky(near[j, h] + far[k, h], slope) - peak[k, h])
+            gone = np.exp(leaky(alpha_src[j, h] + alpha_dst[k, h], slope) - peak[k, h])
             rest -= gone
             mass += gone * size[j, h]
             for f in range(h * width, (h + 1) * width):
                 out[f] -= gone * y[j, f]
             if m >= 0:
-                score = leaky(new_near[m, h] + far[k, h], slope) - peak[k, h]
+                score = leaky(new_alpha_src[m, h] + alpha_dst[k, h], slope) - peak[k, h]
                 if score > 5:
                     return False
                 come = np.exp(score)
@@ -119,74 +124,156 @@ def attend_corrected(k, arriving, senders, base, new, slope, softmax, digits, to
 
 
 @jit
+def add_alone(here, j, m, weight, base, new, slope, peak, total, before, out):
+    """Add what one source's change alone makes of a softmax-weighted sum, times its weight."""
+    y, alpha_src, new_y, new_alpha_src = base.y, base.alpha_src, new.y, new.alpha_src
+    heads = alpha_src.shape[1]
+    width = y.shape[1] // heads
+    for h in range(heads):
+        old = np.exp(leaky(alpha_src[j, h] + here[h], slope) - peak[h])
+        share = np.exp(leaky(new_alpha_src[m, h] + here[h], slope) - peak[h])
+        rest = max(total[h] - old, y.dtype.type(0)) + share
+        for f in range(h * width, (h + 1) * width):
+            then = (before[f] * total[h] - old * y[j, f] + share * new_y[m, f]) / rest
+            out[f] += weight * (then - before[f])
+
+
+@jit
+def mark(c, removed, changed, row_weight, delta, slot):
+    """Note removed nodes, changed rows and removed edges of edit `c`.
+
+    The slot of row `m` is `m` where it counts once, else `SAMPLED - m`: below all others.
+    """
+    rem_ptr, rem_node = removed
+    chg_ptr, chg_node = changed
+    for i in range(rem_ptr[c], rem_ptr[c + 1]):
+        slot[rem_node[i]] = -2
+    for m in range(chg_ptr[c], chg_ptr[c + 1]):
+        once = len(row_weight) == 0 or row_weight[m] == 1.0
+        slot[chg_node[m]] = m if once else SAMPLED - m
+    for i in range(delta.ptr[c], delta.ptr[c + 1]):
+        if delta.place[i] >= 0:
+            delta.gone[delta.place[i]] = True
+
+
+@jit
+def clean(c, removed, changed, delta, slot):
+    """Clean what `mark` has noted."""
+    rem_ptr, rem_node = removed
+    chg_ptr, chg_node = changed
+    for i in range(rem_ptr[c], rem_ptr[c + 1]):
+        slot[rem_node[i]] = -1
+    for m in range(chg_ptr[c], chg_ptr[c + 1]):
+        slot[chg_node[m]] = -1
+    for i in range(delta.ptr[c], delta.ptr[c + 1]):
+        if delta.place[i] >= 0:
+            delta.gone[delta.place[i]] = False
+
+
+@jit
 def attend(
     csr,
     removed,
     changed,
-    senders,
-    reached,
+    row_weight,
+    sources,
+    frontier,
     base,
     new,
     slope,
     softmax,
     delta,
-    tied,
+    edges_changed,
     digits,
+    targets,
     out,
     slot,
 ):
-    """Softmax-weighted sums of the reached nodes.
+    """Softmax-weighted sums of the reached nodes, where changed row `m` counts `row_weight[m]` times.
 
-    Where the receiver's own part of the scores is unchanged, only the messages that changed are
-    exchanged; elsewhere the whole in-neighbourhood is weighed anew.
+    Where the target's own part of the scores is unchanged, the messages that changed are exchanged, else
+    the whole in-neighbourhood is weighed again. What each row that counts several times would change alone
+    is then added. Without weights all rows count once.
     """
-    indptr = csr.in_ptr
-    rem_ptr, rem_node = removed
-    chg_ptr, chg_node = changed
-    ptr, node = reached.ptr, reached.node
+    indptr, ptr, node = csr.in_ptr, frontier.ptr, frontier.node
+    heads, width = base.alpha_src.shape[1], base.y.shape[1] // base.alpha_src.shape[1]
     longest = np.int64(0)
-    for k in range(len(indptr) - 1):
+    for k in node:
         longest = max(longest, indptr[k + 1] - indptr[k])
     longest += len(delta.source)
-    sends = np.empty(longest, dtype=np.int64)
-    heads = base.near.shape[1]
-    weight = np.empty((longest, heads), dtype=base.y.dtype)
+    neighbour = np.empty(longest, dtype=np.int64)
+    attention = np.empty((longest, heads), dtype=base.y.dtype)
     peak, total = np.empty(heads, dtype=base.y.dtype), np.empty(heads, dtype=base.y.dtype)
-    y, whole, source, ahead = base.y, softmax.whole, senders.source, rows_ahead(base.y)
-    arriving, sender, _ = by_slot(reached.slot, reached.edge_ptr, len(node), False)
-    for c in range(len(rem_ptr) - 1):
-        for i in range(rem_ptr[c], rem_ptr[c + 1]):
-            slot[rem_node[i]] = -2
-        for m in range(chg_ptr[c], chg_ptr[c + 1]):
-            slot[chg_node[m]] = m
-        for i in range(delta.ptr[c], delta.ptr[c + 1]):
-            if delta.place[i] >= 0:
-                delta.gone[delta.place[i]] = True
+    spare_peak, spare_total = np.empty_like(peak), np.empty_like(total)
+    before = np.empty(base.y.shape[1], dtype=base.y.dtype)
+    turned = np.empty_like(before)
+    y, source, row, ahead = base.y, sources.source, sources.row, rows_ahead(base.y)
+    arriving, sender, _ = by_slot(frontier.slot, frontier.edge_ptr, len(node), False)
+    weighted = len(row_weight) > 0
+    several = np.empty(len(source) if weighted else 0, dtype=np.int64)
+    for c in range(len(removed.ptr) - 1):
+        mark(c, removed, changed, row_weight, delta, slot)
         for t in range(ptr[c], ptr[c + 1]):
             k = node[t]
             if t + ahead < len(node):
                 soon = t + ahead
-                prefetch(whole, node[soon])
+                prefetch(softmax.output, node[soon])
                 # Most rows are reached by a message or two.
                 for at in range(arriving[soon], min(arriving[soon] + 2, arriving[soon + 1])):
                     prefetch(y, source[sender[at]])
-            few = 2 * (arriving[t + 1] - arriving[t]) < indptr[k + 1] - indptr[k]
             mine = sender[arriving[t] : arriving[t + 1]]
-            if (
-                slot[k] >= 0
-                or tied[t]
-                or not few
-                or not attend_corrected(
-                    k, mine, senders, base, new, slope, softmax, digits, total, out[t]
+            degree, extra = indptr[k + 1] - indptr[k], 0
+            if weighted:  # those that count once first, then the others
+                once = 0
+                for s in mine:
+                    if row[s] < 0 or row_weight[row[s]] == 1.0:
+                        sender[arriving[t] + once] = s
+                        once += 1
+                    else:
+                        several[extra] = s
+                        extra += 1
+                mine = mine[:once]
+            own = slot[k] if slot[k] >= 0 else SAMPLED - slot[k] if slot[k] <= SAMPLED else -1
+            turns = slot[k] >= 0 and degree <= targets.many
+            here = new.alpha_dst[own] if turns else base.alpha_dst[k]
+            full = turns or edges_changed[t] or 2 * len(mine) >= degree
+            if not full:
+                peak[:], total[:] = softmax.peak[k], softmax.share[k]
+                if len(mine) == 0:
+                    out[t] = softmax.output[k]
+                else:
+                    full = not attend_corrected(
+                        k, mine, sources, base, new, slope, softmax, digits, total, out[t]
+                    )
+            if full:
+                n = neighbours(csr, k, c, slot, delta, neighbour)
+                attend_in_full(
+                    here, neighbour[:n], base, new, slope, slot, attention, peak, total, out[t]
                 )
+            if extra == 0 and (own < 0 or turns):
+                continue
+            before[:] = out[t]
+            for s in several[:extra]:
+                m = row[s]
+                add_alone(
+                    here, source[s], m, row_weight[m], base, new, slope, peak, total, before, out[t]
+                )
+            if own < 0 or turns:
+                continue
+            weight = row_weight[own]
+            if (
+                degree > targets.many
+                and np.abs(new.alpha_dst[own] - base.alpha_dst[k]).max() <= SMALL
             ):
-                n = neighbours(csr, k, c, slot, delta, sends)
-                here = new.far[slot[k]] if slot[k] >= 0 else base.far[k]
-                attend_anew(here, sends[:n], base, new, slope, slot, weight, peak, total, out[t])
-        for i in range(rem_ptr[c], rem_ptr[c + 1]):
-            slot[rem_node[i]] = -1
-        for m in range(chg_ptr[c], chg_ptr[c + 1]):
-            slot[chg_node[m]] = -1
-        for i in range(delta.ptr[c], delta.ptr[c + 1]):
-            if delta.place[i] >= 0:
-                delta.gone[delta.place[i]] = False
+                for f in range(len(before)):
+                    step = new.alpha_dst[own, f // width] - base.alpha_dst[k, f // width]
+                    out[t, f] += weight * targets.slope[targets.place[k], f] * step
+                continue
+            n = neighbours(csr, k, c, slot, delta, neighbour)
+            attend_in_full(
+                new.alpha_dst[own], neighbour[:n], base, new, slope, slot, attention, spare_peak,
+                spare_total, turned,
+            )  # fmt: skip
+            for f in range(len(before)):
+                out[t, f] += weight * (turned[f] - before[f])
+        clean(c, removed, changed, delta, slot)

@@ -12,23 +12,6 @@ EDGES_AHEAD = 32
 
 
 @jit_sums
-def message_change(senders, right, y, y_rows, size):
-    """L1 change of every source's message."""
-    source, row, scale = senders
-    for s in range(len(source)):
-        j, m = source[s], row[s]
-        total = 0.0
-        if m >= 0:
-            for f in range(y.shape[1]):
-                total += abs(scale[s] * y_rows[m, f] - right[j] * y[j, f])
-        else:
-            for f in range(y.shape[1]):
-                total += abs(y[j, f])
-            total *= abs(scale[s] - right[j])
-        size[s] = total
-
-
-@jit_sums
 def size_of(rows, at, unit, scale):
     """`Σ|row|` in one of two units."""
     size = rows.dtype.type(0)
@@ -47,7 +30,7 @@ def size_of_sum(a, at, b, place, unit, scale):
 
 
 @jit
-def message_changes(senders, right, y, y_rows, unit, change, sizes):
+def message_changes(senders, norm_src, y, y_rows, unit, change, sizes):
     """What every source sends differently, `[S, F]`, and how large that is `[S, 2]`."""
     source, row, scale = senders
     width, ahead = y.shape[1], rows_ahead(y)
@@ -55,7 +38,7 @@ def message_changes(senders, right, y, y_rows, unit, change, sizes):
         j, m = source[s], row[s]
         if s + ahead < len(source):
             prefetch(y, source[s + ahead])
-        old = y.dtype.type(right[j])
+        old = y.dtype.type(norm_src[j])
         new = y.dtype.type(scale[s])
         if m >= 0:
             for f in range(width):
@@ -136,13 +119,13 @@ def scatter(csr, source, reached, change, sizes, out, masses):
 
 @jit
 def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful):
-    """New outputs from the changes of messages, in place: rescaled where `left` changed.
+    """New outputs from the changes of messages, in place: rescaled where `norm_dst` changed.
 
     `doubtful` is noted where the changes have eaten up the digits of a sum, or there is no number; how
     many of these rows are.
     """
-    node, new_left, left = reached.node, reached.left, csr.left
-    total, size, unit, plus, whole = base.total, base.size, base.unit, base.plus, base.whole
+    node, new_norm_dst, norm_dst = reached.node, reached.norm_dst, csr.norm_dst
+    total, size, unit, plus, whole = base.total, base.size, base.unit, base.plus, base.output
     more_rows = more.rows
     first, last = rows
     width, ahead, unsure = out.shape[1], rows_ahead(out), 0
@@ -152,7 +135,7 @@ def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful)
             soon = node[t + ahead]
             prefetch(whole, soon)
             prefetch(size, soon)
-            prefetch_number(left, soon)
+            prefetch_number(norm_dst, soon)
         for scale in range(2):
             was, mass = size[k, scale], masses[to, scale]
             # What is small beside the sum leaves most of it; only else is the sum itself looked at.
@@ -163,8 +146,8 @@ def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful)
                 and size_of_sum(total, k, out, to, unit, scale) >= digits * (was + mass)
             )
         unsure += doubtful[t]
-        factor = out.dtype.type(new_left[t])
-        if new_left[t] == left[k]:
+        factor = out.dtype.type(new_norm_dst[t])
+        if new_norm_dst[t] == norm_dst[k]:
             for f in range(width):
                 out[to, f] = whole[k, f] + factor * out[to, f]
         else:
@@ -181,14 +164,14 @@ def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful)
 
 
 @jit
-def sum_anew(
+def resum(
     csr, src_ptr, senders, reached, doubtful, base, y_rows, more, own, delta, rows, out, slot
 ):
-    """`left_k Σ weight_jk right_j y_j + plus_k` over the edges into doubtful rows that are there then.
+    """`norm_dst_k Σ weight_jk norm_src_j y_j + plus_k` over the edges into doubtful rows that are there then.
 
     Of the rows from `rows[0]` up to `rows[1]`, which `out` has.
     """
-    in_ptr, in_source, in_weight, right = csr.in_ptr, csr.in_source, csr.in_weight, csr.right
+    in_ptr, in_source, in_weight, norm_src = csr.in_ptr, csr.in_source, csr.in_weight, csr.norm_src
     source, which, scale = senders
     ptr, node = reached.ptr, reached.node
     y, plus = base.y, base.plus
@@ -221,7 +204,7 @@ def sum_anew(
                 s = slot[j]
                 if delta.gone[at] or (s >= 0 and which[s] == -2):
                     continue
-                factor = right[j] if s < 0 else scale[s]
+                factor = norm_src[j] if s < 0 else scale[s]
                 if weighted:
                     factor *= in_weight[at]
                 w = y.dtype.type(factor)
@@ -237,14 +220,14 @@ def sum_anew(
                         continue
                     j = delta.source[i]
                     s = slot[j]
-                    w = y.dtype.type((right[j] if s < 0 else scale[s]) * delta.weight[i])
+                    w = y.dtype.type((norm_src[j] if s < 0 else scale[s]) * delta.weight[i])
                     if s >= 0 and which[s] >= 0:
                         for f in range(width):
                             out[at_row, f] += w * y_rows[which[s], f]
                     else:
                         for f in range(width):
                             out[at_row, f] += w * y[j, f]
-            factor = y.dtype.type(reached.left[t])
+            factor = y.dtype.type(reached.norm_dst[t])
             for f in range(width):
                 out[at_row, f] *= factor
             if len(own) > 0 and own[t] >= 0:

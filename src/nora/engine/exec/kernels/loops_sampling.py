@@ -52,7 +52,7 @@ def threshold(sizes, error, sums, squares):
         if rest * edge - square >= wanted:
             t = edge
             if rest > 0.0:
-                # A op of Newton's from there, and the most that the error can be with it.
+                # An op of Newton's from there, and the most that the error can be with it.
                 nearer = min((wanted + square) / rest, edge)
                 smallest = low + low * (at % PARTS) / PARTS
                 if (
@@ -80,31 +80,12 @@ def threshold(sizes, error, sums, squares):
 
 
 @jit
-def messages_that_count(senders, right, weight, y, moved):
-    """Rows and factors of messages, in place, with which each changes as often as its row counts."""
-    source, row, scale = senders
-    for s in range(len(source)):
-        j, m = source[s], row[s]
-        if m < 0 or weight[m] == 1.0:
-            continue
-        # Where nothing is sent any more, the old factor can still say what the row must be.
-        then = right[j] if scale[s] == 0.0 else scale[s]
-        if then == 0.0:
-            continue
-        of_new = y.dtype.type(weight[m] * scale[s] / then)
-        of_old = y.dtype.type((1.0 - weight[m]) * right[j] / then)
-        for f in range(y.shape[1]):
-            moved[m, f] = of_new * moved[m, f] + of_old * y[j, f]
-        scale[s] = then
-
-
-@jit
 def arriving(
-    csr, share, source, size, reached, also, worth, mass, certain, most, least, sizes, floor
+    csr, share, source, size, reached, also, importance, mass, certain, most, least, sizes, floor
 ):
     """The importance of every reached row, −1 if it is certain, and its least inclusion probability."""
-    edge_ptr, slot, node, left = reached.edge_ptr, reached.slot, reached.node, reached.left
-    indptr, old_left, own = csr.indptr, csr.left, reached.also
+    edge_ptr, slot, node, norm_dst = reached.edge_ptr, reached.slot, reached.node, reached.norm_dst
+    indptr, old_norm_dst, own = csr.indptr, csr.norm_dst, reached.also
     weighted = len(share) > 0
     for t in range(len(sizes)):
         sizes[t] = 0.0
@@ -116,11 +97,11 @@ def arriving(
     for t in range(len(sizes)):
         k = node[t]
         if t + SOON < len(sizes):
-            prefetch_number(worth, node[t + SOON])
-            prefetch_number(old_left, node[t + SOON])
-        sizes[t] *= abs(left[t])
-        if left[t] != old_left[k]:
-            sizes[t] += abs(left[t] - old_left[k]) * mass[k]
+            prefetch_number(importance, node[t + SOON])
+            prefetch_number(old_norm_dst, node[t + SOON])
+        sizes[t] *= abs(norm_dst[t])
+        if norm_dst[t] != old_norm_dst[k]:
+            sizes[t] += abs(norm_dst[t] - old_norm_dst[k]) * mass[k]
     for m in range(len(also)):
         sizes[own[m]] += also[m]
     for t in range(len(sizes)):
@@ -128,13 +109,13 @@ def arriving(
         floor[t] = size_now * least[k] if len(least) > 0 else 0.0
         if most < size_now < np.inf:
             size_now = most
-        sizes[t] = size_now * worth[k]
+        sizes[t] = size_now * importance[k]
         if certain[t]:
             sizes[t] = -1.0
 
 
 @jit
-def draw(ptr, sizes, floor, error, start, bits, chance):
+def sample(ptr, sizes, floor, error, start, bits, chance):
     """The inclusion probability of every row times `2^bits`, 0 for those that were not drawn."""
     unit = np.int64(1) << bits
     sums, squares = np.empty(BINS), np.empty(BINS)
@@ -167,7 +148,7 @@ def draw(ptr, sizes, floor, error, start, bits, chance):
 
 
 @jit
-def compacted(ptr, node, left, chance, slot, own):
+def compacted(ptr, node, norm_dst, chance, slot, own):
     """The drawn rows alone; slots of others become −1."""
     place = np.full(len(node), -1, dtype=np.int64)
     new_ptr = np.zeros(len(ptr), dtype=np.int64)
@@ -179,16 +160,16 @@ def compacted(ptr, node, left, chance, slot, own):
                 n += 1
         new_ptr[c + 1] = n
     new_node = np.empty(n, dtype=np.int64)
-    new_left = np.empty(n)
+    new_norm_dst = np.empty(n)
     drawn = np.empty(n, dtype=np.int64)
     for t in range(len(node)):
         if place[t] >= 0:
             new_node[place[t]] = node[t]
-            new_left[place[t]] = left[t]
+            new_norm_dst[place[t]] = norm_dst[t]
             drawn[place[t]] = chance[t]
     for at in range(len(slot)):
         if slot[at] >= 0:
             slot[at] = place[slot[at]]
     for m in range(len(own)):
         own[m] = place[own[m]]
-    return new_ptr, new_node, new_left, drawn
+    return new_ptr, new_node, new_norm_dst, drawn

@@ -8,10 +8,10 @@ from nora.engine.exec.kernels.loops import jit, jit_sums
 
 
 @jit_sums
-def sum_anew(t, ways, terms, marks, out):
+def resum(t, edges, terms, marks, out):
     """`start_t + Σ w_e y_source(e)` over what is left of the edges into `t`."""
     y, y_rows, w, w_rows, start = terms.y, terms.y_rows, terms.w, terms.w_rows, terms.start
-    in_ptr, in_edge = ways.in_ptr, ways.in_edge
+    in_ptr, in_edge = edges.in_ptr, edges.in_edge
     y_slot, w_slot, lost = marks.y_slot, marks.w_slot, marks.lost
     out[:] = start[t if len(start) > 1 else 0]
     weighted = len(w) > 0
@@ -19,7 +19,7 @@ def sum_anew(t, ways, terms, marks, out):
         e = in_edge[at]
         if lost[e]:
             continue
-        j = ways.source[e]
+        j = edges.source[e]
         m = y_slot[j]
         factor = w[e] if weighted else y.dtype.type(1)
         if w_slot[e] >= 0:
@@ -46,13 +46,13 @@ def reach(t, slot, node, touched, n):
 
 
 @jit
-def reached_rows(ways, news, marks):
+def reached_rows(edges, changes, marks):
     """Where something arrives otherwise: `ptr`, `node`, and how many edges do so."""
-    out_ptr, out_edge, target = ways.out_ptr, ways.out_edge, ways.target
-    y_ptr, y_node = news.y
-    w_ptr, w_edge = news.w
-    lost_ptr, lost_edge = news.lost
-    gone_ptr, gone = news.gone
+    out_ptr, out_edge, target = edges.out_ptr, edges.out_edge, edges.target
+    y_ptr, y_node = changes.y
+    w_ptr, w_edge = changes.w
+    lost_ptr, lost_edge = changes.lost
+    gone_ptr, gone = changes.gone
     slot, lost = marks.slot, marks.lost
     count = len(y_ptr) - 1
     bound = len(w_edge) + len(lost_edge)
@@ -87,12 +87,12 @@ def reached_rows(ways, news, marks):
 
 
 @jit_sums
-def corrections(c, ways, news, terms, marks, corrected, rows, mass):
+def corrections(c, edges, changes, terms, marks, corrected, rows, mass):
     """Add what arrives otherwise to the rows that are corrected, and note how much of it there is."""
-    out_ptr, out_edge, source, target = ways.out_ptr, ways.out_edge, ways.source, ways.target
-    y_ptr, y_node = news.y
-    w_ptr, w_edge = news.w
-    lost_ptr, lost_edge = news.lost
+    out_ptr, out_edge, source, target = edges.out_ptr, edges.out_edge, edges.source, edges.target
+    y_ptr, y_node = changes.y
+    w_ptr, w_edge = changes.w
+    lost_ptr, lost_edge = changes.lost
     y, y_rows, w, w_rows, size = terms.y, terms.y_rows, terms.w, terms.w_rows, terms.size
     slot, y_slot, w_slot, lost = marks
     weighted = len(w) > 0
@@ -144,12 +144,12 @@ def all_there(rows, p, total, t, unit, mass, digits):
 
 
 @jit
-def weighted_sums(ways, news, terms, few, digits, reached, touched, marks, rows):
-    """New sums of the reached rows: corrected, or summed anew where that is as cheap or safer."""
-    in_ptr, total, unit = ways.in_ptr, terms.total, terms.unit
-    y_ptr, y_node = news.y
-    w_ptr, w_edge = news.w
-    lost_ptr, lost_edge = news.lost
+def weighted_sums(edges, changes, terms, few, digits, reached, touched, marks, rows):
+    """New sums of the reached rows: corrected, or summed again where that is as cheap or safer."""
+    in_ptr, total, unit = edges.in_ptr, terms.total, terms.unit
+    y_ptr, y_node = changes.y
+    w_ptr, w_edge = changes.w
+    lost_ptr, lost_edge = changes.lost
     ptr, node = reached
     slot, y_slot, w_slot, lost = marks
     corrected = np.zeros(len(node), dtype=np.bool_)
@@ -169,13 +169,13 @@ def weighted_sums(ways, news, terms, few, digits, reached, touched, marks, rows)
                 corrected[p] = True
                 rows[p] = total[t]
             else:
-                sum_anew(t, ways, terms, marks, rows[p])
-        corrections(c, ways, news, terms, marks, corrected, rows, mass)
+                resum(t, edges, terms, marks, rows[p])
+        corrections(c, edges, changes, terms, marks, corrected, rows, mass)
         for p in range(ptr[c], ptr[c + 1]):
             t = node[p]
             slot[t] = -1
             if corrected[p] and not all_there(rows, p, total, t, unit, mass, digits):
-                sum_anew(t, ways, terms, marks, rows[p])
+                resum(t, edges, terms, marks, rows[p])
         for at in range(lost_ptr[c], lost_ptr[c + 1]):
             lost[lost_edge[at]] = False
         for q in range(w_ptr[c], w_ptr[c + 1]):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 PAGE = 2 * 2**20
-# Moving costs about as much as it gives below this; above, removals by the thousand gain a few per cent.
+# Moving costs about as much as it gives below this; above, edits by the thousand gain a few per cent.
 LARGE = 64 * 2**20
 # "Put what is there into large pages now", since Linux 6.1.
 MADV_COLLAPSE = 25

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
-from nora.engine.ir.changed_rows import Arriving, Attention, ChangedRows, Frontier, Sums, Turning
+from nora.engine.ir.changed_rows import (
+    Attention,
+    ChangedRows,
+    Frontier,
+    SamplingBounds,
+    Sums,
+    TargetSlopes,
+)
 from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.graph.edit_batch import EditBatch
 
@@ -16,52 +23,38 @@ if TYPE_CHECKING:
 
 
 class Backend(Protocol):
-    """The index work and the sums of a chunk of removals."""
+    """The index work and the sums of a chunk of edits."""
 
     __name__: str
 
     def find_sources(
-        self, edges: Edges, removals: EditBatch, changed: ChangedRows, delta: EdgeDelta
+        self, edges: Edges, edits: EditBatch, changed: ChangedRows, delta: EdgeDelta
     ) -> tuple[Tensor, ...]:
         """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Frontier`."""
 
     def expand(
         self,
         edges: Edges,
-        removals: EditBatch,
+        edits: EditBatch,
         sources: tuple[Tensor, ...],
         also: tuple[Tensor, Tensor],
         delta: EdgeDelta,
     ) -> Frontier:
         """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
 
-    def message_change(
-        self, edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor
-    ) -> Tensor:
-        """L1 change of each source's message `[S]`, float64."""
-
-    def messages_that_count(
-        self, edges: Edges, sources: tuple[Tensor, ...], rows: ChangedRows, y: Tensor
-    ) -> tuple[tuple[Tensor, ...], ChangedRows]:
-        """Sources and changed rows with which every message changes as often as its row counts.
-
-        With `scale` and `right` the factor of a message then and before, row `y'` becomes the `y''` of
-        `scale y'' − right y = weight (scale y' − right y)`.
-        """
-
-    def draw(
+    def sample(
         self,
         edges: Edges,
         reach: Frontier,
-        arrives: Arriving,
+        arrives: SamplingBounds,
         error: float,
         start: Tensor,
         bits: int,
     ) -> tuple[Frontier, Tensor, Tensor]:
         """Some of the reached rows, their chances times `2^bits` `[T]`, and which of all they are (a mask).
 
-        A row is drawn with a chance in proportion to what arrives and what that is worth. `start` is a
-        number of so many bits for every removal, from which its draws follow.
+        A row is drawn with a chance in proportion to what arrives and what that is importance. `start` is a
+        number of so many bits for every edit, from which its draws follow.
         """
 
     def propagate(
@@ -69,7 +62,7 @@ class Backend(Protocol):
         edges: Edges,
         sources: tuple[Tensor, ...],
         reach: Frontier,
-        tied: Tensor,
+        edges_changed: Tensor,
         base: Sums,
         rows: Tensor,
         plus: ChangedRows,
@@ -82,20 +75,17 @@ class Backend(Protocol):
         says that edges go or come by themselves, they are summed over what is left of the neighbours.
         """
 
-    def union(self, a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
-        """Pairs in `a` or `b`: `ptr`, `node`, and where the rows of `a` and of `b` are in it."""
-
     def attend(
         self,
         edges: Edges,
-        removals: EditBatch,
+        edits: EditBatch,
         changed: ChangedRows,
         reach: Frontier,
         base: Attention,
         rows: tuple[Tensor, Tensor, Tensor],
         delta: EdgeDelta,
-        tied: Tensor,
-        turning: Turning | None = None,
+        edges_changed: Tensor,
+        target_slopes: TargetSlopes | None = None,
     ) -> Tensor:
         """Softmax-weighted sums of the reached rows `[T, H, C]`; `tied` marks ends of edges in `delta`.
 
@@ -107,20 +97,18 @@ class Backend(Protocol):
     ) -> ChangedRows:
         """New sums where messages or weights have changed, and what they start from has not."""
 
-    def touched_pairs(
+    def pair_dots(
         self,
         incident: tuple[Tensor, Tensor],
         pairs: Tensor,
-        removals: EditBatch,
+        edits: EditBatch,
         changed: ChangedRows,
-    ) -> tuple[Tensor, ...]:
-        """Surviving pairs with a changed end: `ptr [c+1]`, `pair [Q]`, `ends [2, Q]`.
+        z: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Surviving pairs with a changed end: `ptr [c+1]`, `pair [Q]`, and dot products of their rows `[Q]`.
 
-        `ends` gives each end's changed row, −1 for an unchanged end.
+        `incident` are the pairs at every node in CSR form, `z` the original rows.
         """
-
-    def dots(self, pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
-        """Dot products of the pairs' two rows `[Q]`."""
 
     def item_change(self, before: Tensor, item: Tensor, after: Tensor) -> Tensor:
         """L1 change of some items' predictions `[Q]`; see `nora.model.task.item_change`."""

@@ -1,6 +1,6 @@
 """The same functions as `compiled.py` in plain torch: any device, no compilation.
 
-Pairs (removal, node) are single numbers `removal · N + node`; sorting them finds what is distinct.
+Pairs (edit, node) are single numbers `edit · N + node`; sorting them finds what is distinct.
 """
 
 from __future__ import annotations
@@ -10,39 +10,31 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.drawing import draw as draw
-from nora.engine.exec.kernels.drawing import messages_that_count as messages_that_count
-from nora.engine.ir.changed_rows import LOST_DIGITS, Attention, ChangedRows, Frontier, Sums, Turning
+from nora.engine.exec.kernels.drawing import sample as sample
+from nora.engine.ir.changed_rows import (
+    CANCELLATION_RATIO,
+    Attention,
+    ChangedRows,
+    Frontier,
+    Sums,
+    TargetSlopes,
+)
 from nora.engine.ir.edges import EdgeDelta, Edges
-from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.pointers import find, find_unsorted, owner_of, ptr_of
 from nora.graph.edit_batch import EditBatch
 from nora.model import task
-from nora.sparse import expanded as expanded
+from nora.sparse import expanded
 
 if TYPE_CHECKING:
     from nora.engine.ir.op import Chunk, Then
     from nora.engine.passes.fuse_aggregation import WeightedSum
 
 
-def _ptr(owner: Tensor, count: int) -> Tensor:
-    ptr = torch.zeros(count + 1, dtype=torch.long, device=owner.device)
-    ptr[1:] = torch.bincount(owner, minlength=count).cumsum(0)
-    return ptr
-
-
-def find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Where each of `wanted` stands in sorted `keys`, and whether it is there."""
-    if keys.numel() == 0:
-        return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
-    at = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
-    return at, keys[at] == wanted
-
-
-def rescaled(edges: Edges, removals: EditBatch, delta: EdgeDelta) -> tuple[Tensor, Tensor]:
-    """Pairs whose degree changes (sorted keys, removed nodes included) and their new `left`."""
+def rescaled(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> tuple[Tensor, Tensor]:
+    """Pairs whose degree changes (sorted keys, removed nodes included) and their new `norm_dst`."""
     indptr, target, edge = edges.by_source
-    owner, position, _ = expanded(indptr, removals.node)
-    keys = owner_of(removals.ptr)[owner] * edges.num_nodes + target[position]
+    owner, position, _ = expanded(indptr, edits.node)
+    keys = owner_of(edits.ptr)[owner] * edges.num_nodes + target[position]
     if edges.normalise == "sym" and edges.weight is not None:
         weight = edges.weight[edge[position]].double()
     else:
@@ -60,18 +52,18 @@ def rescaled(edges: Edges, removals: EditBatch, delta: EdgeDelta) -> tuple[Tenso
 
 
 def find_sources(
-    edges: Edges, removals: EditBatch, changed: ChangedRows, delta: EdgeDelta
+    edges: Edges, edits: EditBatch, changed: ChangedRows, delta: EdgeDelta
 ) -> tuple[Tensor, ...]:
     """See `Backend.find_sources`."""
     n = edges.num_nodes
-    own = changed.removal * n + changed.node
-    gone = owner_of(removals.ptr) * n + removals.node
+    own = changed.edit * n + changed.node
+    gone = owner_of(edits.ptr) * n + edits.node
     rows = torch.arange(len(changed), device=own.device)
-    scale = edges.right[changed.node]
+    scale = edges.norm_src[changed.node]
     keys, row = [own, gone], [rows, torch.full_like(gone, -2)]
     scales = [scale, torch.zeros_like(gone, dtype=torch.double)]
     if edges.normalise == "sym":
-        touched, new = rescaled(edges, removals, delta)
+        touched, new = rescaled(edges, edits, delta)
         at, there = find(touched, own)
         scales[0] = torch.where(there, new[at] if len(new) else scale, scale)
         fresh = ~(torch.isin(touched, own) | torch.isin(touched, gone))
@@ -81,12 +73,12 @@ def find_sources(
     key, all_rows, all_scales = torch.cat(keys), torch.cat(row), torch.cat(scales)
     order = (key // n).argsort(stable=True)
     key = key[order]
-    return _ptr(key // n, len(removals)), key % n, all_rows[order], all_scales[order]
+    return ptr_of(key // n, len(edits)), key % n, all_rows[order], all_scales[order]
 
 
 def expand(
     edges: Edges,
-    removals: EditBatch,
+    edits: EditBatch,
     sources: tuple[Tensor, ...],
     also: tuple[Tensor, Tensor],
     delta: EdgeDelta,
@@ -94,24 +86,24 @@ def expand(
     """See `Backend.expand`."""
     src_ptr, source, row, scale = sources
     n = edges.num_nodes
-    removal = owner_of(src_ptr)
+    edit = owner_of(src_ptr)
     indptr, target, _ = edges.by_source
     owner, position, edge_ptr = expanded(indptr, source)
-    keys = removal[owner] * n + target[position]
+    keys = edit[owner] * n + target[position]
     own = owner_of(also[0]) * n + also[1]
-    gone = owner_of(removals.ptr) * n + removals.node
+    gone = owner_of(edits.ptr) * n + edits.node
     distinct = torch.cat([keys, own]).unique()
     distinct = distinct[~torch.isin(distinct, gone)]
     at, there = find(distinct, keys)
     slot = torch.where(there, at, torch.full_like(at, -1))
     node = distinct % n
-    left = edges.left[node]
+    norm_dst = edges.norm_dst[node]
     if edges.normalise != "none":
-        touched, new = rescaled(edges, removals, delta)
+        touched, new = rescaled(edges, edits, delta)
         at, there = find(touched, distinct)
-        left = torch.where(there, new[at] if len(new) else left, left)
-    ptr = _ptr(distinct // n, len(removals))
-    return Frontier(source, row, scale, edge_ptr, slot, find(distinct, own)[0], ptr, node, left)
+        norm_dst = torch.where(there, new[at] if len(new) else norm_dst, norm_dst)
+    ptr = ptr_of(distinct // n, len(edits))
+    return Frontier(source, row, scale, edge_ptr, slot, find(distinct, own)[0], ptr, node, norm_dst)
 
 
 def _message_changes(
@@ -120,24 +112,18 @@ def _message_changes(
     shape = (-1, *[1] * (y.dim() - 1))
     base = y[source]
     new = scale.to(y.dtype).view(shape)
-    change = -edges.right[source].to(y.dtype).view(shape) * base
+    change = -edges.norm_src[source].to(y.dtype).view(shape) * base
     change += new * base
     changed = row >= 0
     change[changed] += new[changed] * (rows[row[changed]] - base[changed])
     return change
 
 
-def message_change(edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: Tensor) -> Tensor:
-    """See `Backend.message_change`."""
-    _, source, row, scale = sources
-    return _message_changes(edges, source, row, scale, y, rows).double().abs().flatten(1).sum(1)
-
-
 def propagate(
     edges: Edges,
     sources: tuple[Tensor, ...],
     reach: Frontier,
-    tied: Tensor,
+    edges_changed: Tensor,
     base: Sums,
     rows: Tensor,
     plus: ChangedRows,
@@ -146,9 +132,9 @@ def propagate(
 ) -> tuple[Tensor, ...]:
     """See `Backend.propagate`."""
     out, doubtful = _corrected(edges, reach, base, rows, plus)
-    doubtful |= tied
+    doubtful |= edges_changed
     if bool(doubtful.any()):
-        _sum_anew(edges, sources, reach, doubtful, base, rows, plus, delta, out)
+        _resum(edges, sources, reach, doubtful, base, rows, plus, delta, out)
     return (out,) if then is None else then(out)
 
 
@@ -169,8 +155,8 @@ def _corrected(
     total = base.total[reach.node].index_add_(0, reach.slot[arrives], change)
     size = base.size[reach.node].index_add_(0, reach.slot[arrives], change.abs() @ base.unit.t())
     left = total.abs() @ base.unit.t()
-    doubtful = ~(size.isfinite() & (left >= LOST_DIGITS * size)).all(dim=1)
-    out = total * reach.left.to(y.dtype).unsqueeze(-1)
+    doubtful = ~(size.isfinite() & (left >= CANCELLATION_RATIO * size)).all(dim=1)
+    out = total * reach.norm_dst.to(y.dtype).unsqueeze(-1)
     if len(base.plus):
         out += base.plus[reach.node] if len(base.plus) > 1 else base.plus
     if len(plus):
@@ -178,7 +164,7 @@ def _corrected(
     return out, doubtful
 
 
-def _sum_anew(
+def _resum(
     edges: Edges,
     sources: tuple[Tensor, ...],
     reach: Frontier,
@@ -191,28 +177,25 @@ def _sum_anew(
 ) -> None:
     """Sum the doubtful rows of `out` over what is left of their neighbours, and those that came."""
     n, which = edges.num_nodes, doubtful.nonzero().flatten()
-    node, removal = reach.node[which], owner_of(reach.ptr)[which]
+    node, edit = reach.node[which], owner_of(reach.ptr)[which]
     indptr, sender, edge = edges.by_target
     owner, position, _ = expanded(indptr, node)
     key = owner_of(sources[0]) * n + reach.source
-    order = key.argsort()
-    at, there = find(key[order], removal[owner] * n + sender[position])
-    at = order[at] if len(order) else at
+    at, there = find_unsorted(key, edit[owner] * n + sender[position])
     stays = ~there
     stays[there] = reach.row[at[there]] != -2
-    stays &= ~gone_by_themselves(delta, removal[owner], position)
+    stays &= ~is_removed_edge(delta, edit[owner], position)
     owner, position = owner[stays], position[stays]
-    source = sender[position]
-    owner, source, come = with_those_that_come(delta, removal, node, n, owner, source)
-    at, there = find(key[order], removal[owner] * n + source)
-    at = order[at] if len(order) else at
-    weight, row = edges.right[source], torch.full_like(source, -1)
+    source = sender[position].long()
+    owner, source, come = with_added(delta, edit, node, n, owner, source)
+    at, there = find_unsorted(key, edit[owner] * n + source)
+    weight, row = edges.norm_src[source], torch.full_like(source, -1)
     weight[there], row[there] = reach.scale[at[there]], reach.row[at[there]]
     if edges.weight is not None:
         weight *= torch.cat([edges.weight[edge[position]].double(), come])
     sent = pick(source, row, base.y, rows) * weight.to(out.dtype).unsqueeze(-1)
     total = out.new_zeros(len(node), out.size(1)).index_add_(0, owner, sent)
-    total *= reach.left[which].to(out.dtype).unsqueeze(-1)
+    total *= reach.norm_dst[which].to(out.dtype).unsqueeze(-1)
     if len(base.plus):
         more = torch.full((len(reach.node),), -1, device=out.device)
         more[reach.also[: len(plus)]] = torch.arange(len(plus), device=out.device)
@@ -221,24 +204,24 @@ def _sum_anew(
     out[which] = total
 
 
-def gone_by_themselves(delta: EdgeDelta, removal: Tensor, place: Tensor) -> Tensor:
-    """Which of the edges at `place` in `by_target` go by themselves in their removal."""
+def is_removed_edge(delta: EdgeDelta, edit: Tensor, place: Tensor) -> Tensor:
+    """Which of the edges at `place` in `by_target` go by themselves in their edit."""
     lost = delta.place >= 0
     if not bool(lost.any()):
         return torch.zeros_like(place, dtype=torch.bool)
     most = int(max(delta.place.max(), place.max() if len(place) else 0)) + 1
     gone = owner_of(delta.ptr)[lost] * most + delta.place[lost]
-    return torch.isin(removal * most + place, gone)
+    return torch.isin(edit * most + place, gone)
 
 
-def with_those_that_come(
-    delta: EdgeDelta, removal: Tensor, node: Tensor, n: int, owner: Tensor, source: Tensor
+def with_added(
+    delta: EdgeDelta, edit: Tensor, node: Tensor, n: int, owner: Tensor, source: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Neighbours `source` of the rows `owner` with those that come appended, and the weights of these.
 
     Args:
         delta: Removed and added edges.
-        removal: The removal of each row.
+        edit: The edit of each row.
         node: Its node.
         n: Number of nodes.
         owner: The row that each neighbour is one of.
@@ -247,50 +230,41 @@ def with_those_that_come(
     come = delta.place < 0
     if not bool(come.any()):
         return owner, source, delta.weight[:0]
-    keys, order = (removal * n + node).sort()
     wanted = owner_of(delta.ptr)[come] * n + delta.target[come]
-    at, there = find(keys, wanted)
-    owner = torch.cat([owner, order[at[there]]])
+    at, there = find_unsorted(edit * n + node, wanted)
+    owner = torch.cat([owner, at[there]])
     return owner, torch.cat([source, delta.source[come][there]]), delta.weight[come][there]
-
-
-def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
-    """See `Backend.union`."""
-    keys = torch.cat([a.removal * num_nodes + a.node, b.removal * num_nodes + b.node])
-    distinct, inverse = keys.unique(return_inverse=True)
-    ptr = _ptr(distinct // num_nodes, len(a.ptr) - 1)
-    return ptr, distinct % num_nodes, inverse[: len(a)], inverse[len(a) :]
 
 
 def attend(
     edges: Edges,
-    removals: EditBatch,
+    edits: EditBatch,
     changed: ChangedRows,
     reach: Frontier,
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
     delta: EdgeDelta,
-    tied: Tensor,
-    turning: Turning | None = None,
+    edges_changed: Tensor,
+    target_slopes: TargetSlopes | None = None,
 ) -> Tensor:
-    """See `Backend.attend`; here every reached neighbourhood is weighed anew.
+    """See `Backend.attend`; here every reached neighbourhood is weighed again.
 
     Rows that count several times leave the neighbourhood as it was; what each of them alone would change is
     then added as often.
     """
     n = edges.num_nodes
-    removal = owner_of(reach.ptr)
+    edit = owner_of(reach.ptr)
     indptr, source, _ = edges.by_target
     owner, position, _ = expanded(indptr, reach.node)
-    key = removal[owner] * n + source[position]
-    stays = ~torch.isin(key, owner_of(removals.ptr) * n + removals.node)
-    stays &= ~gone_by_themselves(delta, removal[owner], position)
-    owner, sender = owner[stays], source[position[stays]]
-    owner, sender, _ = with_those_that_come(delta, removal, reach.node, n, owner, sender)
-    key = removal[owner] * n + sender
-    here = removal * n + reach.node
+    key = edit[owner] * n + source[position]
+    stays = ~torch.isin(key, owner_of(edits.ptr) * n + edits.node)
+    stays &= ~is_removed_edge(delta, edit[owner], position)
+    owner, sender = owner[stays], source[position[stays]].long()
+    owner, sender, _ = with_added(delta, edit, reach.node, n, owner, sender)
+    key = edit[owner] * n + sender
+    here = edit * n + reach.node
     once = slice(None) if changed.weight is None else changed.weight == 1
-    certain, order = (changed.removal * n + changed.node)[once].sort()
+    certain, order = (changed.edit * n + changed.node)[once].sort()
 
     def rows_at(keys: Tensor, whole: Tensor, new: Tensor) -> Tensor:
         at, there = find(certain, keys)
@@ -298,33 +272,35 @@ def attend(
         found[there] = new[once][order[at[there]]]
         return found
 
-    y_rows, near_rows, far_rows = rows
-    far = rows_at(here, base.far, far_rows)
-    near, messages = rows_at(key, base.near, near_rows), rows_at(key, base.y, y_rows)
-    out, peak, share = weigh(near + far[owner], messages, owner, len(here), base.slope)
+    y_rows, alpha_src_rows, alpha_dst_rows = rows
+    alpha_dst = rows_at(here, base.alpha_dst, alpha_dst_rows)
+    alpha_src, messages = rows_at(key, base.alpha_src, alpha_src_rows), rows_at(key, base.y, y_rows)
+    out, peak, share = weigh(alpha_src + alpha_dst[owner], messages, owner, len(here), base.slope)
     if changed.weight is None:
         return out
-    often = (changed.weight != 1).nonzero().flatten()
-    drawn, order = (changed.removal * n + changed.node)[often].sort()
-    often, added = often[order], out.clone()
+    row_weight = (changed.weight != 1).nonzero().flatten()
+    drawn, order = (changed.edit * n + changed.node)[row_weight].sort()
+    row_weight, added = row_weight[order], out.clone()
     at, there = find(drawn, key)
-    mine, m = owner[there], often[at[there]]
+    mine, m = owner[there], row_weight[at[there]]
 
     def part(score: Tensor) -> Tensor:
         return (torch.where(score < 0, score * base.slope, score) - peak[mine]).exp()
 
-    gone, come = part(near[there] + far[mine]), part(near_rows[m] + far[mine])
+    gone, come = part(alpha_src[there] + alpha_dst[mine]), part(alpha_src_rows[m] + alpha_dst[mine])
     then = ((share[mine] - gone).clamp(min=0) + come).unsqueeze(-1)
     total = (out * share.unsqueeze(-1))[mine] - gone.unsqueeze(-1) * messages[there]
     alone = (total + come.unsqueeze(-1) * y_rows[m]) / then - out[mine]
     added.index_add_(0, mine, alone * changed.weight[m].to(out.dtype).view(-1, 1, 1))
     at, there = find(drawn, here)
-    m, some = often[at[there]], there.nonzero().flatten()
+    m, some = row_weight[at[there]], there.nonzero().flatten()
     place = torch.full_like(here, -1)
     place[some] = torch.arange(len(some), device=here.device)
     heard = place[owner] >= 0
     into = place[owner[heard]]
-    turned = weigh(near[heard] + far_rows[m][into], messages[heard], into, len(some), base.slope)[0]
+    turned = weigh(
+        alpha_src[heard] + alpha_dst_rows[m][into], messages[heard], into, len(some), base.slope
+    )[0]
     added[some] += (turned - out[some]) * changed.weight[m].to(out.dtype).view(-1, 1, 1)
     return added
 
@@ -351,29 +327,26 @@ def weigh(
     return total / share.unsqueeze(-1), peak, share
 
 
-def touched_pairs(
-    incident: tuple[Tensor, Tensor], pairs: Tensor, removals: EditBatch, changed: ChangedRows
-) -> tuple[Tensor, ...]:
-    """See `Backend.touched_pairs`."""
+def pair_dots(
+    incident: tuple[Tensor, Tensor],
+    pairs: Tensor,
+    edits: EditBatch,
+    changed: ChangedRows,
+    z: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See `Backend.pair_dots`."""
     indptr, edge = incident
     n, count = len(indptr) - 1, pairs.size(1)
     owner, position, _ = expanded(indptr, changed.node)
-    keys = (changed.removal[owner] * count + edge[position]).unique()
-    removal, pair = keys // max(count, 1), keys % max(count, 1)
-    ends = removal * n + pairs[:, pair]
-    stays = ~torch.isin(ends, owner_of(removals.ptr) * n + removals.node).any(dim=0)
-    removal, pair, ends = removal[stays], pair[stays], ends[:, stays]
-    own = changed.removal * n + changed.node
-    order = own.argsort()
-    at, there = find(own[order], ends)
-    where = torch.where(there, order[at] if len(order) else at, torch.full_like(at, -1))
-    return _ptr(removal, len(removals)), pair, where
-
-
-def dots(pair: Tensor, pairs: Tensor, ends: Tensor, z: Tensor, rows: Tensor) -> Tensor:
-    """See `Backend.dots`."""
-    first, second = (pick(pairs[i, pair], ends[i], z, rows) for i in (0, 1))
-    return (first * second).sum(dim=-1)
+    keys = (changed.edit[owner] * count + edge[position]).unique()
+    edit, pair = keys // max(count, 1), keys % max(count, 1)
+    ends = edit * n + pairs[:, pair]
+    stays = ~torch.isin(ends, owner_of(edits.ptr) * n + edits.node).any(dim=0)
+    edit, pair, ends = edit[stays], pair[stays], ends[:, stays]
+    at, there = find_unsorted(changed.edit * n + changed.node, ends)
+    row = torch.where(there, at, torch.full_like(at, -1))
+    first, second = (pick(pairs[i, pair], row[i], z, changed.rows) for i in (0, 1))
+    return ptr_of(edit, len(edits)), pair, (first * second).sum(dim=-1)
 
 
 def pick(node: Tensor, row: Tensor, base: Tensor, rows: Tensor) -> Tensor:

@@ -27,6 +27,6 @@ def drgat(builder: Builder, conv: Any, x: Value, edge_index: Tensor) -> Value:
     )  # roots are taken of them
     y = builder.rows(conv.sent, builder.rows(conv.lin, x), degrees)
     near = builder.rows(conv.score, y)
-    far = builder.constant(torch.zeros_like(near.whole()))
+    far = builder.constant(torch.zeros_like(near.base_rows()))
     total = builder.attend(y, near, far, edges, conv.negative_slope)
     return builder.rows(conv.received, total, degrees, builder.rows(conv.res, x))

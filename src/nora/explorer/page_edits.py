@@ -1,0 +1,278 @@
+"""Edits as the page sends them: checked one by one, then together as `nora.Edits`.
+
+A state of the page is a list of edits, each an object with a `kind`:
+
+    {"kind": "remove", "node": 17}
+    {"kind": "cut", "edge": [3, 17]}                     (in all directions that it has)
+    {"kind": "add", "edge": [5, 9], "values": {"edge_weight": 0.5}, "type": 2}
+    {"kind": "set", "node": 17, "feature": 3, "value": 0.5}
+
+Nodes are ids, in one row where nodes have types; `type` is the place of an edge type in `edge_kinds`, and
+need not be said where only one fits. What the order of two edits cannot matter to has one key, by which
+answers are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nora.explorer.refusal import Refused
+from nora.graph.edge_lookup import EdgeType
+from nora.graph.edge_sets import edge_companions
+from nora.graph.edits import Edits
+from nora.questions.session import Session
+
+MOST = 500
+KINDS = {
+    "remove": {"node"},
+    "cut": {"edge"},
+    "add": {"edge", "values", "type"},
+    "set": {"node", "feature", "value"},
+}
+
+LARGEST = float(torch.finfo(torch.float32).max)
+
+
+@dataclass(frozen=True, order=True)
+class PageEdit:
+    """One edit.
+
+    Attributes:
+        kind: `remove`, `cut`, `add` or `set`.
+        nodes: The node, or the two ends of the edge.
+        feature: Which feature is set; −1 for none.
+        value: What it is set to.
+        values: What is said of an edge that comes, as pairs of key and number.
+        type: The place of its type in `edge_types`; −1 where there are no types.
+    """
+
+    kind: str
+    nodes: tuple[int, ...]
+    feature: int = -1
+    value: float = 0.0
+    values: tuple[tuple[str, float], ...] = ()
+    type: int = -1
+
+
+PageEdits = tuple[PageEdit, ...]
+
+
+def read_edits(given: Any, session: Session) -> PageEdits:
+    """A request's edits, checked: sorted, each once; of two that set the same feature the last."""
+    if not isinstance(given, list):
+        raise Refused(422, "edits must be a list")
+    if len(given) > MOST:
+        raise Refused(422, f"at most {MOST} edits at once, got {len(given)}")
+    found: dict[Any, PageEdit] = {}
+    for one in given:
+        change = _change(one, session)
+        if change.kind in ("cut", "add"):
+            other = "add" if change.kind == "cut" else "cut"
+            if any(key[0] == other and set(key[1]) == set(change.nodes) for key in found):
+                raise Refused(422, "an edge is both cut and added")
+        found[change.kind, change.nodes, change.feature, change.type] = change
+    return tuple(sorted(found.values()))
+
+
+def _change(one: Any, session: Session) -> PageEdit:
+    if not isinstance(one, Mapping):
+        raise Refused(422, "an edit must be an object with a kind")
+    kind = one.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise Refused(422, "an edit's kind is remove, cut, add or set")
+    strange = set(one) - KINDS[kind] - {"kind"}
+    if strange:
+        raise Refused(422, f"an edit of the kind {kind} has {', '.join(sorted(KINDS[kind]))}")
+    if kind == "remove":
+        return PageEdit(kind, (node_id(one.get("node"), session),))
+    if kind == "set":
+        return _feature(one, session)
+    ends = one.get("edge")
+    if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
+        raise Refused(422, "an edge is a list of two nodes")
+    pair = tuple(node_id(end, session) for end in ends)
+    edge_type = -1
+    if kind == "add" and session.node_index.types:
+        pair, edge_type = _typed(pair, one.get("type"), session)
+    elif one.get("type") is not None:
+        raise Refused(422, "only an edge that comes has a type, in a graph with edge types")
+    elif kind == "cut" or session.edges.paired(None):
+        pair = tuple(sorted(pair))
+    said = one.get("values", {})
+    if not isinstance(said, Mapping) or len(said) > 16:
+        raise Refused(422, "values of an edge are an object of numbers")
+    values = sorted((str(key), _number(value)) for key, value in said.items())
+    return PageEdit(kind, pair, values=tuple(values), type=edge_type)
+
+
+def node_id(given: Any, session: Session) -> int:
+    """A node's id as a request gives it."""
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise Refused(422, "a node is given by its id, a whole number")
+    if not 0 <= given < session.num_nodes:
+        raise Refused(422, f"node {given} is out of range: 0 … {session.num_nodes - 1}")
+    return given
+
+
+def _number(given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise Refused(422, "a value must be a number")
+    try:
+        value = float(given)
+    except OverflowError:
+        value = math.inf
+    # Models count in single precision, where what is larger would be infinite.
+    if not abs(value) <= LARGEST:
+        raise Refused(422, f"a value must be finite, and at most {LARGEST:.3g}")
+    return value
+
+
+def _typed(pair: tuple[int, ...], said: Any, session: Session) -> tuple[tuple[int, ...], int]:
+    """The ends of a new edge in the order of its type, and the type's place."""
+    known = edge_types(session)
+    if said is not None and (
+        isinstance(said, bool) or not isinstance(said, int) or not 0 <= said < len(known)
+    ):
+        raise Refused(422, "the type of an edge is its place in the list of edge types")
+    index = session.node_index
+    first, last = (kind for kind, _ in index.located(torch.tensor(pair)))
+    fits = [
+        (at, ends)
+        for at, edge_type in enumerate(known)
+        for way, ends in (((first, last), pair), ((last, first), pair[::-1]))
+        if edge_type is not None and (edge_type[0], edge_type[2]) == way and said in (None, at)
+    ]
+    if not fits:
+        raise Refused(422, f"no type of edge joins {first} and {last}")
+    if len({at for at, _ in fits}) > 1:
+        names = ", ".join(kind[1] for at, _ in fits if (kind := known[at]) is not None)
+        raise Refused(422, f"several types of edge join {first} and {last}: say which of {names}")
+    at, ends = fits[0]
+    return (tuple(sorted(ends)) if session.edges.paired(known[at]) else ends), at
+
+
+def _feature(one: Mapping[str, Any], session: Session) -> PageEdit:
+    node = node_id(one.get("node"), session)
+    row = features_of(node, session)
+    feature = one.get("feature")
+    if isinstance(feature, bool) or not isinstance(feature, int):
+        raise Refused(422, "a feature is given by its column, a whole number")
+    if not 0 <= feature < len(row):
+        raise Refused(422, f"feature {feature} is out of range: 0 … {len(row) - 1}")
+    return PageEdit("set", (node,), feature, _number(one.get("value")))
+
+
+def features_of(node: int, session: Session) -> Tensor:
+    """A node's features `[F]`."""
+    index, store, at = session.node_index, session.data, node
+    if index.types:
+        kind, at = index.located(torch.tensor([node]))[0]
+        store = session.data[kind]
+    x = store.get("x")
+    if not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point():
+        raise Refused(422, "this node has no features that can be set")
+    return x[at]
+
+
+def edge_types(session: Session) -> list[EdgeType]:
+    """The types of edges that people name: not the reverse that PyG has made of another."""
+    mirrors = session.edges.directions.mirrors
+    return [
+        one
+        for one in session.edges.types
+        if one is None or one not in mirrors or one[1] != f"rev_{mirrors[one][1]}"  # type: ignore[index]
+    ]
+
+
+def edge_kinds(session: Session) -> list[dict[str, Any]]:
+    """What a new edge of each type is called, joins and must say, each value with the commonest one."""
+    return [
+        {
+            "name": "" if one is None else one[1],
+            "ends": None
+            if one is None
+            else [session.node_index.types.index(one[0]), session.node_index.types.index(one[2])],
+            "values": _commonest(session.data if one is None else session.data[one]),
+        }
+        for one in edge_types(session)
+    ]
+
+
+def _commonest(store: Any) -> dict[str, float]:
+    return {
+        key: float(rows.double().mode().values) if rows.numel() else 1.0
+        for key, rows in edge_companions(store).items()
+        if rows.dim() == 1
+    }
+
+
+def as_edits(changes: PageEdits, session: Session) -> Edits:
+    """All of them together, for `Session.what_if`."""
+    index = session.node_index
+    rows: dict[Any, Tensor] = {}
+    for one in changes:
+        if one.kind == "set":
+            node = one.nodes[0]
+            named = index.located(torch.tensor([node]))[0] if index.types else node
+            rows.setdefault(named, features_of(node, session).clone())[one.feature] = one.value
+    gone = [one.nodes[0] for one in changes if one.kind == "remove"]
+    cut: dict[EdgeType, list[tuple[int, ...]]] = {}
+    come: dict[EdgeType, list[tuple[Any, ...]]] = {}
+    for one in changes:
+        if one.kind == "cut":
+            for edge_type, pair in _edges_between(one.nodes, session):
+                cut.setdefault(edge_type, []).append(pair)
+        elif one.kind == "add":
+            edge_type = edge_types(session)[one.type] if index.types else None
+            whole = edge_companions(session.data if edge_type is None else session.data[edge_type])
+            ends = _within(one.nodes, session)
+            said = {key: _like(value, whole.get(key)) for key, value in one.values}
+            come.setdefault(edge_type, []).append((*ends, said) if said else ends)
+    return Edits(
+        remove=index.located(torch.tensor(gone)) if index.types and gone else gone,
+        remove_edges=cut if index.types else cut.get(None, []),
+        add_edges=come if index.types else come.get(None, []),
+        features=rows or None,
+    )
+
+
+def _within(nodes: tuple[int, ...], session: Session) -> tuple[int, ...]:
+    """Ids within the nodes' types."""
+    index = session.node_index
+    return tuple(at for _, at in index.located(torch.tensor(nodes))) if index.types else nodes
+
+
+def _edges_between(
+    nodes: tuple[int, ...], session: Session
+) -> list[tuple[EdgeType, tuple[int, ...]]]:
+    """The edges between two nodes, of every type, in the directions that they have."""
+    index, found = session.node_index, []
+    for ends in (nodes, nodes[::-1])[: 1 if nodes[0] == nodes[1] else 2]:
+        local = _within(ends, session)
+        kinds = [kind for kind, _ in index.located(torch.tensor(ends))] if index.types else None
+        for edge_type in edge_types(session):
+            if (
+                kinds is not None
+                and edge_type is not None
+                and kinds != [edge_type[0], edge_type[2]]
+            ):
+                continue
+            if session.edges.paired(edge_type) and (edge_type, local[::-1]) in found:
+                continue
+            if bool(session.edges.types[edge_type].holds(torch.tensor([local]).t()).all()):
+                found.append((edge_type, local))
+    if not found:
+        raise Refused(422, f"edge {nodes[0]}–{nodes[1]} is not in the graph")
+    return found
+
+
+def _like(value: float, rows: Tensor | None) -> float | int:
+    """A number as the graph keeps it: types of edges are whole."""
+    whole = rows is not None and not rows.is_floating_point()
+    return int(value) if whole and value.is_integer() else value
