@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nora.graph.edit_batch import EditBatch
 from nora.graph.removal import kept
-from nora.model.checks import MISFIT, told
+from nora.model.misfit import MISFIT, told
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
 

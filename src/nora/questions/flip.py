@@ -29,9 +29,9 @@ from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.graph.removal import kept
 from nora.model import Problem
-from nora.model.checks import MISFIT
 from nora.model.edited import predict_after
 from nora.model.measuring import items_of
+from nora.model.misfit import MISFIT
 from nora.model.task import Task
 from nora.progress import Advance, progress_bar
 from nora.questions.reach import within_reach
