@@ -19,7 +19,7 @@ from nora.progress import listening
 from nora.questions import staleness
 
 
-class Passes:
+class ForwardPasses:
     """How often a model was run; no part of what the model is."""
 
     run = 0
@@ -28,7 +28,7 @@ class Passes:
         return {}
 
 
-PASSES = Passes()
+PASSES = ForwardPasses()
 
 
 class Counted(torch.nn.Module):
