@@ -97,7 +97,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("rows", "message"),
         [
-            ([(name, "left") for name in STRANGE], "there is nothing to tell apart"),
+            ([(name, "left") for name in STRANGE], "nothing to learn"),
             ([("007", "left"), ("p1", "right")], "2 nodes are labelled; at least 5"),
             (
                 [("007", "left"), *((f"P{n}", "right") for n in range(20))],

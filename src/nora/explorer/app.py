@@ -434,4 +434,4 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     """A bug of ours: its traceback is for the terminal, not for the page."""
     if not isinstance(error, ClientDisconnect):
         traceback.print_exception(error, file=sys.stderr)
-    return JSONResponse({"error": "something went wrong; the terminal says what"}, 500)
+    return JSONResponse({"error": "internal error: see the terminal"}, 500)
