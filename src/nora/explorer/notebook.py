@@ -1,9 +1,8 @@
 """The explorer in a cell of a notebook: the same page in a frame, its questions answered by the kernel.
 
-It needs neither a server nor a socket. The page's `fetch` is replaced by messages
-(`web/src/transport.js`), which the widget passes on to the kernel over the notebook's own connection (`web/src/notebook.js`). Here each
-becomes a request to the same application that the server runs, called in this process. Answers go back as
-messages; the ranking, which is a stream, as one message per part.
+It needs neither a server nor a socket. The page's `fetch` is replaced by messages (`transport.js`), which the
+widget passes on to the kernel over the notebook's own connection (`notebook.js`). Here each becomes a request
+to the same application that the server runs. Answers go back as messages, the ranking in parts.
 """
 
 from __future__ import annotations
