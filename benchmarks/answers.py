@@ -45,9 +45,9 @@ QUESTIONS = (
     "rank RUN --method nora --top 10 --json",
     "top RUN --top 10 --json",
     "fragile RUN --top 10 --json",
-    "what-if RUN --remove 0 --json",
-    "who RUN 0 --json",
-    "flip RUN 0 --json",
+    "what-if RUN --remove NODE --json",
+    "who RUN --node NODE --json",
+    "flip RUN NODE --json",
     "group RUN --size 3 --json",
 )
 
@@ -116,7 +116,7 @@ def answer(source: Path, name: str, arguments: list[str], folder: Path) -> dict[
             [sys.executable, "-m", "nora", *words], env=given, capture_output=True, text=True
         )
         if done.returncode:
-            return json.dumps({"exit": done.returncode})
+            raise RuntimeError(f"nora {' '.join(words)}: {done.stderr[-500:]}")
         return done.stdout
 
     out = folder / name
@@ -135,8 +135,9 @@ def answer(source: Path, name: str, arguments: list[str], folder: Path) -> dict[
         elif path.suffix == ".html":
             found[key] = page(path.read_text(encoding="utf-8"))
     if name == "example":
+        first = found["scores.csv"]["name"][0]
         for question in QUESTIONS:
-            words = question.replace("RUN", str(out)).split()
+            words = question.replace("RUN", str(out)).replace("NODE", first).split()
             found[f"nora {question}"] = json.loads(nora(*words))
     return found
 

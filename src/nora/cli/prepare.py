@@ -1,18 +1,15 @@
-"""`nora prepare`, and the engines that other commands open."""
+"""`nora prepare`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nora.cli.arguments import Force, RunFolder
 from nora.cli.display import Json, print_json, say
 from nora.outputs import ENGINE, remedy
-
-if TYPE_CHECKING:
-    pass
 
 
 def prepare(
