@@ -135,7 +135,7 @@ def answer(source: Path, name: str, arguments: list[str], folder: Path) -> dict[
         elif path.suffix == ".html":
             found[key] = page(path.read_text(encoding="utf-8"))
     if name == "example":
-        first = found["scores.csv"]["name"][0]
+        first = found["scores.csv"]["name"][0].lstrip("'")
         for question in QUESTIONS:
             words = question.replace("RUN", str(out)).replace("NODE", first).split()
             found[f"nora {question}"] = json.loads(nora(*words))
