@@ -56,7 +56,9 @@ def write_inputs(folder: Path) -> dict[str, list[str]]:
     """Input files in `folder`, and the arguments of `nora run` for each run."""
     import nora
 
-    subprocess.run([sys.executable, "-m", "nora", "example", f"{folder}/example"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "nora", "example", f"{folder}/example", "--force"], check=True
+    )
     example = [f"--{kind}={folder}/example/{kind}.csv" for kind in ("edges", "features", "labels")]
     cora = nora.load_dataset("cora")
     _write_edges(folder / "cora.csv", cora.data.edge_index.numpy())
