@@ -20,6 +20,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -56,9 +57,8 @@ def write_inputs(folder: Path) -> dict[str, list[str]]:
     """Input files in `folder`, and the arguments of `nora run` for each run."""
     import nora
 
-    subprocess.run(
-        [sys.executable, "-m", "nora", "example", f"{folder}/example", "--force"], check=True
-    )
+    shutil.rmtree(folder / "example", ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "nora", "example", f"{folder}/example"], check=True)
     example = [f"--{kind}={folder}/example/{kind}.csv" for kind in ("edges", "features", "labels")]
     cora = nora.load_dataset("cora")
     _write_edges(folder / "cora.csv", cora.data.edge_index.numpy())
