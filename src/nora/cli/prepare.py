@@ -39,7 +39,7 @@ def prepare(
     import nora
     from nora.engine.store.folder import Reader
     from nora.questions.prepare import check_place
-    from nora.training.run_checksums import cover_engine
+    from nora.training.run_folder import cover_engine
 
     folder = run / ENGINE if out is None else out
     check_place(folder, force, remedy())

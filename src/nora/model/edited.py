@@ -26,11 +26,13 @@ class Changes:
         item: Items whose predictions change, ascending `[q]`.
         after: Their predictions after the edit `[q, …]`.
         removed: Items that are removed with their nodes `[g]`.
+        before: The predictions of `item` before the edit, where all of that time are not at hand.
     """
 
     item: Tensor
     after: Tensor
     removed: Tensor
+    before: Tensor | None = None
 
     def predictions(self, before: Tensor) -> Tensor:
         """All predictions after the edit `[items, …]`, NaN of removed items."""

@@ -61,6 +61,7 @@ class SizeLog:
         number = self._number(tensor)
         if number is None:
             return value
+        self._enter("read", Ref(number))
         expression = ("size", Ref(number), axis % max(tensor.dim(), 1))
         if read_as_plain(own_frame()):
             self._enter("plain", expression)

@@ -84,7 +84,7 @@ class Comparison(NamedTuple):
 
     Attributes:
         operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` where a size was made a plain number,
-            `hash` where it was looked up, `values` where the values of a tensor were read.
+            `hash` where it was looked up, `values` where the values of a tensor were read, `read` for a size.
         operands: Expressions: a number, `("size", Ref, axis)`, or `(operation, *expressions)`.
         at: How many operations were on the trace.
         line: Where.
