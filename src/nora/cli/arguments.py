@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nora.artefact import MANIFEST
 from nora.options import Options, setting
+from nora.outputs import OLD_RUN
 from nora.registry import nearest
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 
 def trained_run(folder: Path) -> Path:
     """The folder of a trained run: the one that is given, or the one inside the results of `nora run`."""
-    return folder / "run" if (folder / "run" / "run.json").exists() else folder
+    inside = folder / "run"
+    return inside if any((inside / name).exists() for name in (MANIFEST, OLD_RUN)) else folder
 
 
 RunFolder = Annotated[

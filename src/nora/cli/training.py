@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from nora.artefact import MANIFEST
 from nora.cli.display import Json, print_json, say
 from nora.options import Options, setting
-from nora.outputs import RUN_FILES, check_own_folder
+from nora.outputs import OLD_RUN, RUN_FILES, check_own_folder
 from nora.wording import duration
 
 
@@ -84,7 +85,7 @@ def train(
     if task not in ("node", "link"):
         raise ValueError(f"--task is {task!r}; it must be 'node' or 'link'")
     folder = out or default_folder(dataset, model, task, cycle)
-    check_own_folder(folder, force, RUN_FILES, "run.json", "'nora train'")
+    check_own_folder(folder, force, RUN_FILES, (MANIFEST, OLD_RUN), "'nora train'")
 
     import nora
 
