@@ -64,16 +64,19 @@ def _guard(tensors: Bindings, one: Comparison) -> Guard | None:
                 "(tolist or numpy)"
             )
         return None
+    if one.operation == "given":
+        if isinstance(one.operands[1], Sized):
+            return None  # lowerings find out which size it is
+        one = one._replace(operands=one.operands[:1])
     operands = tuple(_expression(tensors, part) for part in one.operands)
     spaces = [space for part in operands for space in spaces_in(part)]
     if all(space.everlasting for space in spaces):
         return None
-    if one.operation == "plain" or (one.operation == "hash" and one.own):
-        raise UnsupportedError(
-            f"the model's Python makes a plain number of a size that depends on the graph, at {one.line}; "
-            "what it does with it cannot be known (compare sizes as they are: x.size(0) // 2)"
-        )
-    return None if one.operation == "hash" else Guard(one.operation, operands, one.line)
+    if one.operation == "hash" and not one.own:
+        return None
+    return Guard(
+        "plain" if one.operation in ("hash", "given") else one.operation, operands, one.line
+    )
 
 
 def _expression(tensors: Bindings, given: Any) -> Any:
