@@ -27,6 +27,7 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+	$(BIN)/python .ci/words.py
 
 setup: $(READY)
 

@@ -272,7 +272,7 @@ def measure(play: Any, name: str, clicks: int) -> dict[str, Any]:
             found["while_ranking"] = spread(busy, drawing) if busy else None
             found["page_ready_seconds"] = page.ready
         ranking.pause()
-        explorer._explorations.desk.kept._held.clear()  # nothing is answered from before
+        explorer._explorations.answers.recent._held.clear()  # nothing is answered from before
         quiet, drawing = page.click(nodes[clicks + 3 :], told)
         found["quiet" if picture else "without_picture"] = spread(
             quiet, drawing if picture else None
@@ -338,7 +338,7 @@ def measure_server(name: str, edits: int) -> dict[str, Any]:
 
     model, data, named = subject(name)
     with nora.explore(model, data, browser=False, **named) as explorer:
-        explorer._explorations.worker.submit(2, lambda: None).result()  # what is practised is over
+        explorer._explorations.worker.submit(2, lambda: None).result()  # what is warmed up is over
         explorer._server.config.app.allowance.rate = 1e6
         made = [random_edits(data, random.Random(seed)) for seed in range(edits)]
         parts = [made[: edits // 2], made[edits // 2 :]]
@@ -366,9 +366,9 @@ def measure_server(name: str, edits: int) -> dict[str, Any]:
             thread.join()
         sizes.append(megabytes())
         assert len(answers) == edits
-        desk = explorer._explorations.desk
-        kept, pages = len(desk.kept), len(desk._latest)
-        assert kept <= desk.kept.most and pages <= desk._latest.most
+        answers = explorer._explorations.answers
+        kept, pages = len(answers.recent), len(answers._latest)
+        assert kept <= answers.recent.most and pages <= answers._latest.most
         compared = random.Random(1).sample(range(edits), min(edits, COMPARED[name]))
         errors = []
         for at in compared:

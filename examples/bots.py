@@ -1,11 +1,11 @@
-"""Bots in a social network, found by relations: which accounts move the verdicts on others?
+"""Bots in a social network, detected by relations: which accounts change the verdicts on others?
 
     python examples/bots.py
 
 Detectors of social bots are often relational GCNs over accounts: some features of the
-profile and of what it writes, and edges by kind (who follows whom, who reposts whom).
+profile and of what it writes, and edges of two types (who follows whom, who reposts whom).
 Here both are generated: people in communities, and bots that follow at random, repost one
-another and look almost like people. Then we ask of the trained detector: whose removal
+another and look almost like people. Then we ask the trained detector: whose removal
 would change most verdicts, and which bots hide others? Nothing is downloaded; it takes
 seconds.
 """
@@ -25,9 +25,9 @@ FOLLOWS, REPOSTS = 0, 1
 torch.manual_seed(0)
 
 
-# --- Data: edge_type says which kind an edge is. -----------------------------------
+# --- Data: edge_type is the type of each edge. -------------------------------------
 def ties(source: Tensor, target: Tensor, kind: int) -> tuple[Tensor, Tensor]:
-    """Edges from each source to its target, and their kind."""
+    """Edges from each source to its target, and their type."""
     apart = source != target
     edges = torch.stack([source[apart], target[apart]])
     return edges, torch.full((edges.size(1),), kind)

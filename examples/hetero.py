@@ -2,7 +2,7 @@
 
     python examples/hetero.py
 
-Generates a small library of two fields, trains a `HeteroConv` model to tell the
+Generates a small library of two fields, trains a `HeteroConv` model to predict the
 field of every paper, and then asks who matters for that: across all types, among
 the authors alone, and what would happen without one author or a whole venue.
 Nothing is downloaded; it takes seconds.

@@ -5,7 +5,7 @@
 Strong models of the node classification leaderboards share three habits: convolutions with
 batch norm and residuals, an average over several outputs, and *label reuse*: classes of training
 nodes are given as inputs, so that they spread along the edges. The last needs care when a node is
-taken away: its label must go with it. It does if the label lies in `data`, one row per
+removed: its label must be removed too. It is if the label lies in `data`, one row per
 node, and `forward=` reads it from there. The graph is generated in the shape of a citation
 network; with `nora.load_dataset("ogbn-arxiv")` the rest stays as it is.
 """
@@ -67,19 +67,19 @@ model = Strong(FEATURES, 32, TOPICS)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for _ in range(80):
     optimizer.zero_grad()
-    # Half of the training labels are inputs, the other half is predicted, anew every time.
+    # Half of the training labels are inputs, the other half is predicted; the halves change.
     shown = data.train & (torch.rand(PAPERS) < 0.5)
     asked = data.train & ~shown
     out = model(data.x, one_hot * shown.unsqueeze(1), data.edge_index)
     F.cross_entropy(out[asked], data.y[asked]).backward()
     optimizer.step()
 
-# Labels lie in the data, so that a removed paper takes its own along.
+# Labels are in the data, so that the label of a removed paper is removed too.
 data.known = one_hot * data.train.unsqueeze(1)
 
 
 def call(model: nn.Module, data: Data) -> Tensor:
-    """How the model is asked, with or without a paper."""
+    """How the model is called, with or without a paper."""
     return model(data.x, data.known, data.edge_index)
 
 

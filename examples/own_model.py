@@ -3,9 +3,9 @@
     python examples/own_model.py
 
 Writes a model, trains it to place the 1,000 accounts of a generated social network
-in one of two camps, and then asks: which accounts move the others' predictions most,
-whom do they move, is the top ten certain, and would counting ties have told the
-same? Nothing is downloaded; it takes seconds.
+in one of two camps, and then asks: which accounts change the others' predictions most,
+who changes, is the top ten proven, and does the degree give the same ranking?
+Nothing is downloaded; it takes seconds.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ dataset = nora.load_dataset("polarised")
 data, names, camps = dataset.data, dataset.node_names, dataset.class_names
 
 
-# --- A model: nothing in it knows of NORA. ----------------------------------------
+# --- A model: plain PyTorch Geometric. --------------------------------------------
 class TwoViews(nn.Module):
-    """Listens to the neighbours' mean, then weighs them by attention."""
+    """A mean over neighbours, then attention."""
 
     def __init__(self, features: int, hidden: int, classes: int) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ for _ in range(60):
 model.eval()
 with torch.no_grad():
     right = model(data.x, data.edge_index).argmax(dim=1) == data.y
-# A model that has learnt nothing has influential nodes too; they mean nothing.
+# A model that has learnt nothing has influential nodes too, but they mean nothing.
 print(f"Accuracy on accounts it was not shown: {right[~known].float().mean():.0%}")
 
 # --- Influence: how much would all other predictions change without each? ---------
@@ -65,7 +65,7 @@ scores = replace(scores, names=names)  # names are optional
 print(f"\nThe most influential accounts ({scores.method}):")
 print(scores.top(5).to_string(index=False, float_format="{:.1f}".format))
 
-# --- What if: whom does the first one move, and where to? -------------------------
+# --- What if: who changes without the first one, and to which camp? --------------
 first = int(scores.top(1)["node"][0])
 effect = nora.what_if(model, data, remove=first)
 flips = replace(effect, names=names).flips()
@@ -77,11 +77,11 @@ for flip in flips.head(5).itertuples():
 # The total of an effect is the node's influence: they are one definition.
 assert abs(effect.total - scores[first]) < 1e-3
 
-# --- Is the top ten certain? ------------------------------------------------------
+# --- Is the top ten proven? -------------------------------------------------------
 best = nora.top(model, data, k=10, progress=False)
 print(f"\nTop ten: {best.certificate}.")
 
-# --- Would counting ties have told the same? --------------------------------------
+# --- Does the degree give the same ranking? ---------------------------------------
 degree = nora.influence(model, data, "degree", progress=False)
 agreement = degree.compare(scores)
 print(
@@ -89,7 +89,7 @@ print(
     f"{agreement['spearman']:.2f}, {agreement['top_10%']:.0%} of the top tenth in common."
 )
 
-# --- Keep it: scores come back with how they were made. ---------------------------
+# --- Save it: scores load with their method and options. --------------------------
 path = scores.save("runs/own-model.parquet")
 again = nora.Influence.load(path)
-print(f"\nKept in {path}: {len(again):,} scores by {again.method!r}.")
+print(f"\nSaved in {path}: {len(again):,} scores by {again.method!r}.")

@@ -6,19 +6,20 @@ those who give a folder away can compute them as well as we can.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from nora.artefact import sha256_of
+from nora.artefact import sealed, sha256_of
 from nora.engine.store.folder import MANIFEST, _file_digest, _manifest_digest
-from nora.training.run_checksums import ABOUT, KEY, _of_settings
 
 
 @dataclass(frozen=True)
@@ -57,15 +58,51 @@ def put(path: Path, kind: str, mark: Path) -> None:
 
 
 def consistent(folder: Path) -> None:
-    """Make the checksums of a run and of the engine in it, or of an engine, fit its files."""
+    """Make the digests of a run and of the engine in it, or of an engine, fit its files."""
     for engine in (folder, folder / "engine"):
-        if (engine / MANIFEST).is_file():
+        if (engine / MANIFEST).is_file() and not is_run(engine):
             with_digests(engine)
-    if (folder / ABOUT).is_file():
-        about = json.loads((folder / ABOUT).read_text())
-        files = {file.name: sha256_of(file) for file in folder.iterdir() if file.is_file()}
-        about[KEY] = {**files, ABOUT: _of_settings(about)}
-        (folder / ABOUT).write_text(json.dumps(about))
+    if is_run(folder):
+        edited(folder)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder has the manifest of a run."""
+    path = folder / MANIFEST
+    return path.is_file() and json.loads(path.read_text()).get("kind") == "run"
+
+
+def facts_of(run: Path) -> dict[str, Any]:
+    """What the manifest of a run holds."""
+    return json.loads((run / MANIFEST).read_text())
+
+
+def edited(run: Path, **facts: Any) -> None:
+    """Change facts of a run, with digests that fit again."""
+    about = {**facts_of(run), **facts}
+    del about["sha256"]
+    files = {file.name: file for file in run.iterdir() if file.is_file() and file.name != MANIFEST}
+    if (run / "engine").is_dir() and "engine/manifest.json" in about["files"]:
+        files["engine/manifest.json"] = run / "engine" / MANIFEST
+    about["files"] = {
+        name: {"bytes": file.stat().st_size, "sha256": sha256_of(file)}
+        for name, file in files.items()
+    }
+    (run / MANIFEST).write_text(json.dumps(sealed(about)))
+
+
+def of_earlier_version(run: Path, signed: bool = True) -> Path:
+    """Lay a run out as versions before `manifest.json` wrote it, the first of them without digests."""
+    about = facts_of(run)
+    for key in ("kind", "version", "sha256", "files"):
+        del about[key]
+    (run / MANIFEST).unlink()
+    files = {file.name: sha256_of(file) for file in sorted(run.iterdir()) if file.is_file()}
+    settings = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    if signed:
+        about["checksums"] = {"run.json": settings, **files}
+    (run / "run.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    return run
 
 
 def with_digests(engine: Path) -> None:

@@ -136,10 +136,10 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "labels of nobody": (lambda: ask("predict-n", labels={99: 1.0}), "99 is out of range"),
     "labels unknown": (lambda: ask("predict-n", labels={1: float("nan")}), "labels hold NaN"),
     "labels below zero": (lambda: ask("predict-n", labels={1: -1.0}), "influences are ≥ 0"),
-    "removing all": (lambda: nora.what_if(MODEL, DATA, range(34)), "all 34 nodes: nobody"),
+    "removing all": (lambda: nora.what_if(MODEL, DATA, range(34)), "all 34 nodes"),
     "removing nothing": (
         lambda: nora.what_if(MODEL, DATA),
-        "nothing is to be removed, added or changed",
+        "the edit is empty: give remove=",
     ),
     "removing None": (lambda: nora.what_if(MODEL, DATA, None), "e.g. 17 or [3, 17]; got None"),
     "removing half": (lambda: nora.what_if(MODEL, DATA, 1.5), "e.g. 17 or [3, 17]; got 1.5"),

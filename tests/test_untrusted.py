@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import pickle
 import shutil
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from nora.datasets.ogbn_arxiv_stand_in import GRAPH, GUESSES
 from nora.datasets.planetoid import PUBLISHED
 from nora.datasets.twitter import PUBLISHED as TIMME
 from nora.datasets.twitter import RELATIONS
-from payload import KINDS, Payload, consistent, put
+from payload import KINDS, Payload, consistent, edited, of_earlier_version, put
 
 MARK = Path("exploded")
 
@@ -170,13 +169,9 @@ def test_a_run_does_not_choose_what_is_read(
     monkeypatch.setattr("urllib.request.OpenerDirector.open", no_network)
     monkeypatch.delenv("NORA_DATA", raising=False)
     hostile_data(place / "run/data")
-    about = json.loads((place / "run/run.json").read_text())
-    about |= {"dataset": dataset, "data_folder": "run/data"}
+    edited(place / "run", dataset=dataset, data_folder="run/data")
     if not signed:
-        del about["checksums"]
-    (place / "run/run.json").write_text(json.dumps(about))
-    if signed:
-        consistent(place / "run")
+        of_earlier_version(place / "run", signed=False)
     with pytest.raises(nora.datasets.DatasetUnavailableError, match="NORA_DATA='run/data'"):
         nora.load_run("run")
     for command in RUN:

@@ -86,7 +86,7 @@ def test_three_commands_lead_from_the_wheel_to_a_report(wheel, tmp_path):
     done(command, "run", *inputs, "--out", "results", cwd=work)
     page = (work / "results" / "report.html").read_text(encoding="utf-8")
     assert "<script" in page
-    assert "Take a node away" in page
+    assert "Remove a node" in page
     assert_the_explorer_opens(command, work)
 
 

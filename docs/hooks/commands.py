@@ -1,6 +1,6 @@
 """The options of every command, taken from the command line itself.
 
-A page says `<!-- options of nora rank -->`, which other readers do not show; here it becomes a table.
+A page contains `<!-- options of nora rank -->`, which other readers do not show; here it becomes a table.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def table(name: str) -> str:
     """Arguments and options of a command, folded away under one line."""
     commands: dict[str, Any] = get_command(command_line).commands  # type: ignore[attr-defined]
     if name not in commands:
-        raise ExtensionError(f"a page wants the options of 'nora {name}', which is no command")
+        raise ExtensionError(f"a page wants the options of 'nora {name}', which is not a command")
     summary = f"<details><summary>All options of <code>nora {name}</code></summary>"
     rows = [_row(parameter) for parameter in commands[name].params]
-    lines = ["| | what it says | if unsaid |", "|---|---|---|", *rows]
+    lines = ["| | what it does | default |", "|---|---|---|", *rows]
     return "\n".join([summary, "", *lines, "", "</details>"])
 
 
@@ -51,9 +51,9 @@ def _row(parameter: Any) -> str:
 
 def _default(parameter: Any) -> str:
     if parameter.required:
-        return "must be given"
+        return "required"
     shown = getattr(parameter, "show_default", None)
     if isinstance(shown, str):
         return shown
-    unsaid = parameter.default
-    return "" if unsaid is None or unsaid is False else f"`{unsaid}`"
+    value = parameter.default
+    return "" if value is None or value is False else f"`{value}`"

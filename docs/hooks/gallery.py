@@ -1,4 +1,4 @@
-"""Sample reports beside the page that links to them, made anew with every build."""
+"""Sample reports beside the page that links to them, made again with every build."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def add_reports(app: Any, error: Exception | None) -> None:
-    """Write them into the site, unless it is no site that is built."""
+    """Write them into the site, if a site is built."""
     if error is None and app.builder.format == "html":
         write_reports(Path(app.outdir) / "docs" / "gallery")
 

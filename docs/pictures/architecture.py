@@ -41,8 +41,8 @@ def about(layer: str) -> str:
     """The first sentence of a layer's docstring, short enough for one line."""
     place = ROOT / "src" / "nora" / layer
     path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-    told = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    sentence = " ".join(told.partition("\n\n")[0].split()).removesuffix(".")
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    sentence = " ".join(text.partition("\n\n")[0].split()).removesuffix(".")
     sentence = sentence.replace("`", "")
     return sentence if len(sentence) <= 96 else sentence[:95].rpartition(" ")[0] + " …"
 
@@ -62,16 +62,16 @@ def svg() -> str:
         top = 40 + number * (ROW + GAP)
         last = len(names) > 1
         title = "small tools" if last else names[0]
-        told = ", ".join(names) if last else about(names[0])
-        if last and len(told) > 100:
-            told = told[:99].rpartition(", ")[0] + " …"
+        text = ", ".join(names) if last else about(names[0])
+        if last and len(text) > 100:
+            text = text[:99].rpartition(", ")[0] + " …"
         parts += [
             f'<rect x="{LEFT}" y="{top}" width="{WIDTH - 2 * LEFT}" height="{ROW}" rx="7" '
             f'fill="{SHADES.get(names[0], "#f1efea")}"/>',
             f'<text x="{LEFT + 14}" y="{top + 24}" font-family="{NAME}" font-size="13" '
             f'font-weight="bold" fill="#1c2127">{escape(title)}</text>',
             f'<text x="{LEFT + 128}" y="{top + 24}" font-family="{TEXT}" font-size="12.5" '
-            f'fill="#1c2127">{escape(told)}</text>',
+            f'fill="#1c2127">{escape(text)}</text>',
         ]
     return "\n".join([*parts, "</svg>", ""])
 

@@ -1,4 +1,4 @@
-"""Writes the page of verdicts, `docs/paper.md`, and the list of results, `results/README.md`.
+"""Writes the page of verdicts, `docs/paper.md`, its cells, `results/cells.md`, and the list of results, `results/README.md`.
 
     python docs/pictures/paper.py
 
@@ -28,7 +28,7 @@ from paper_figures import (
     verdict,
 )
 from paper_people import politicians
-from paper_text import CHOICES, HEAD, SAID, SUMMARY, WHY
+from paper_text import CHOICES, HEAD, SUMMARY, VERDICTS, WHY
 
 from nora.experiments import published
 
@@ -37,18 +37,15 @@ METHODS = ("nora", "nora-t1", "nora-t2", "mask", "predict-n", "predict-e")
 
 def agreement() -> Iterator[str]:
     """The main table: both protocols beside the paper."""
-    ours, full, compact = (
-        pearsons(results(name)) for name in ("published/citation", "paper/citation", "citation")
-    )
-    figures = published()["pearson"]
+    ours, full = (pearsons(results(name)) for name in ("published/citation", "paper/citation"))
     counts = [len({key[:3] for key in found}) for found in (ours, full)]
     yield "## Agreement with the truth"
     yield ""
     yield (
-        "Pearson on the nodes that were not labelled, scores and truth averaged over five models. Of the 24 cells on "
+        "Pearson on the nodes without labels; scores and truth are averaged over five models. Of the 24 cells on "
         f"citation graphs {counts[0]} are finished in the published protocol ([table](../results/published/citation.md)) and "
-        f"{counts[1]} in the clean one ([table](../results/paper/citation.md)) at the paper's sizes; with hidden sizes cut to 128 "
-        "all are, clean ([table](../results/citation.md)). What *one* model gets stands first in each table."
+        f"{counts[1]} in the clean one ([table](../results/paper/citation.md)) at the paper's sizes. With hidden sizes cut to 128 "
+        "all are finished in the clean one ([table](../results/citation.md)). Each table starts with the results of single models."
     )
     yield ""
     yield from table(
@@ -69,23 +66,34 @@ def agreement() -> Iterator[str]:
     yield ""
     yield f"{WHY['clean']} {WHY['weak']}"
     yield ""
-    yield (
-        "Every cell: paper → published / clean, with the verdict on the published one (on the clean one where there is "
-        "no other); * with hidden sizes cut to 128, where the paper's size is not finished:"
-    )
+    yield ("[Every cell beside the paper](../results/cells.md).")
     yield ""
-    yield from table("task", "dataset", "model", *METHODS)
-    for task, datasets in figures.items():
+    yield f"ogbn-arxiv: **not possible here**: {WHY['ogbn-arxiv']} P50 and P_20_50: **not possible here**: {WHY['p50']}"
+    yield "On PureP, and on the users of P_20_50 with two relations: see [Twitter](methods.md#relations-timme-on-twitter)."
+    yield ""
+
+
+def cells() -> str:
+    """`results/cells.md`: every cell of the paper's main tables."""
+    found = [
+        pearsons(results(name)) for name in ("published/citation", "paper/citation", "citation")
+    ]
+    lines = [
+        "# Every cell beside the paper",
+        "",
+        "Pearson: paper → published protocol / clean protocol, with the verdict on the published one (on the clean one if only",
+        "that is finished). A star marks hidden sizes cut to 128, where the paper's size is not finished. Summary and verdicts:",
+        "[the paper, table by table](../docs/paper.md). Made by `python docs/pictures/paper.py`.",
+        "",
+        *table("task", "dataset", "model", *METHODS),
+    ]
+    for task, datasets in published()["pearson"].items():
         for dataset, models in datasets.items():
             for model, of in models.items():
                 key = (task, dataset, model)
-                yield row(
-                    *key, *(_cell((*key, one), of[one], ours, full, compact) for one in METHODS)
-                )
-    yield ""
-    yield f"ogbn-arxiv: **not possible here**: {WHY['ogbn-arxiv']} P50 and P_20_50: **not possible here**: {WHY['p50']}"
-    yield "On PureP and on the users of P_20_50 with two relations: [Twitter](methods.md#relations-timme-on-twitter)."
-    yield ""
+                shown = (_cell((*key, one), of[one], *found) for one in METHODS)
+                lines.append(row(*key, *shown))
+    return "\n".join(lines) + "\n"
 
 
 def _cell(key: tuple[str, ...], paper: float, *found: dict[tuple[str, ...], float]) -> str:
@@ -127,7 +135,7 @@ def compared(name: str, heading: str, text: str, bounds: tuple[float, float]) ->
     links = f"[hidden sizes cut to 128](../results/{name}.md)"
     if full:
         links += f", [paper's sizes](../results/paper/{name}.md)"
-    yield f"{text} ({links}): the paper → hidden sizes cut / paper's sizes where finished, clean protocol."
+    yield f"{text} ({links}): paper → hidden sizes cut / paper's sizes if finished, clean protocol."
     yield ""
     columns = list(dict.fromkeys(about[-1] for about in small))
     yield from table("dataset", "task", *columns)
@@ -156,7 +164,7 @@ def labels() -> Iterator[str]:
     yield "## Do more labels help?"
     yield ""
     yield (
-        f"**not possible here** on the paper's graph: {WHY['ogbn-arxiv']} Elsewhere they do, most for `predict-n` "
+        f"**not possible here** on the paper's graph: {WHY['ogbn-arxiv']} On other graphs they do, most for `predict-n` "
         "([table](../results/labels.md)); the mean over all cells:"
     )
     yield ""
@@ -183,8 +191,8 @@ def times() -> Iterator[str]:
     yield "## Running time"
     yield ""
     yield (
-        "The paper timed brute force on a GPU, which is **not possible here**. In each cell: the paper's seconds → brute force "
-        "on one core here (how many times faster `exact` is, and `nora`; hidden sizes cut to 128, [table](../results/time.md)):"
+        "The paper timed brute force on a GPU, which is **not possible here**. Each cell: the paper's seconds → brute force on one "
+        "core here (how many times faster `exact` and `nora` are; hidden sizes cut to 128, [table](../results/time.md)):"
     )
     yield ""
     rows = {one["cell"]: one for one in document["tables"]["Seconds to score all nodes"]}
@@ -222,8 +230,8 @@ def case() -> Iterator[str]:
     yield (
         f"The paper's ten most influential papers on its own graph, with stand-in features ([table](../results/arxiv-case/arxiv-case.md)): "
         f"**close**, {shown} of the ten are among our first ten, the first four in the same order. Plain degree has {degree} of "
-        "them among its first ten, so that most of the finding needs no model; influence lifts Skip-gram and word2vec to where "
-        f"the paper has them, which degree does not. {WHY['case']}"
+        "them among its first ten, so most of the finding needs no model. Influence ranks Skip-gram and word2vec where the "
+        f"paper does; degree does not. {WHY['case']}"
     )
     yield ""
     yield from table("paper", "rank in the paper", "by influence here", "by degree")
@@ -235,7 +243,7 @@ def case() -> Iterator[str]:
             str(one["rank by degree"]),
         )
     yield ""
-    yield "With names of people, and whom each would change: [politicians](politicians.md)."
+    yield "The same for people: [politicians](politicians.md)."
     yield ""
     yield from relations()
 
@@ -253,8 +261,8 @@ def relations() -> Iterator[str]:
     yield ""
     yield (
         "P50 and P_20_50: **not possible here**. On PureP, both tasks together ([degree](../results/twitter-degree.md), "
-        f"[ten directed types](../results/twitter-edges.md)), the paper's finding holds: *followed* ({found['followed']:.2f}) goes with influence more "
-        f"than *follow* ({found['follow']:.2f}), and being acted upon more than acting in every relation but *mention*."
+        f"[ten directed types](../results/twitter-edges.md)), the paper's finding holds: influence correlates more with being *followed* ({found['followed']:.2f}) "
+        f"than with *follow* ({found['follow']:.2f}), and more with being acted upon than with acting, in every relation but *mention*."
     )
     yield ""
     yield from table("Spearman", "all", "friend", "reply", "retweet", "favorite", "mention")
@@ -273,14 +281,14 @@ def summary() -> Iterator[str]:
     yield ""
     yield from table("in the paper", "verdict", "ours")
     for what, key, ours in SUMMARY:
-        yield row(what, told_verdict(key), ours)
+        yield row(what, verdict_on(key), ours)
     yield ""
 
 
-def told_verdict(key: str) -> str:
-    """The verdict on a table or a figure: of its figures' mean, or in words where it cannot be."""
-    if key in SAID:
-        return SAID[key]
+def verdict_on(key: str) -> str:
+    """The verdict on a table or a figure: of its figures' mean, or in words if there is none."""
+    if key in VERDICTS:
+        return VERDICTS[key]
     if key.startswith("pearson "):
         _, profile, method = key.split()
         here, paper = paired(pearsons(results(profile)), method)
@@ -316,7 +324,7 @@ def page() -> str:
         *compared(
             "skew",
             "How uneven is influence?",
-            "Percent of all influence that the first nodes have, averaged over cycles and models",
+            "Percent of all influence that belongs to the first nodes, averaged over cycles and models",
             PERCENT,
         ),
         *labels(),
@@ -331,9 +339,8 @@ def index() -> str:
     lines = [
         "# How each result was made",
         "",
-        "Written by the commands themselves into every file (`about`); this list by `python docs/pictures/paper.py`. The same",
-        "command gives the same figures, but for those that are times; seconds are of all parts, on one core or more of the",
-        "machine. Files without a commit were made before results said it.",
+        "Every file records its command (`about`); `python docs/pictures/paper.py` makes this list. The same command gives the same",
+        "figures, except for times. Seconds are the sum over all parts. Files without a commit are from before commits were recorded.",
         "",
         *table("file", "command", "commit", "seconds of work", "machine"),
     ]
@@ -343,7 +350,7 @@ def index() -> str:
         name = path.relative_to(ROOT / "results").as_posix()
         lines.append(how_made(f"[{name}]({name})", about))
         for taken in about.get("taken_over", ()):
-            lines.append(how_made(f"{len(taken['cells'])} cells in it", taken))
+            lines.append(how_made(f"of which cells: {len(taken['cells'])}", taken))
     return "\n".join(lines) + "\n"
 
 
@@ -357,7 +364,12 @@ def how_made(what: str, about: dict[str, Any]) -> str:
     return row(what, f"`{about['command']}`", str(about.get("commit") or "–"), seconds, size)
 
 
-PAGES = {"docs/paper.md": page, "docs/politicians.md": politicians, "results/README.md": index}
+PAGES = {
+    "docs/paper.md": page,
+    "docs/politicians.md": politicians,
+    "results/README.md": index,
+    "results/cells.md": cells,
+}
 
 if __name__ == "__main__":
     for name, write in PAGES.items():

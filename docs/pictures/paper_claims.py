@@ -1,4 +1,4 @@
-"""The paper's claims in words, counted and measured: one row each."""
+"""The paper's claims, counted and measured: one row each."""
 # ruff: noqa: E501
 
 from __future__ import annotations
@@ -86,18 +86,18 @@ def claims() -> Iterator[str]:
     ]
     yield "## Claims"
     yield ""
-    yield "Cells of the citation graphs; `clean, cut` has hidden sizes cut to 128."
+    yield "Numbers of cells on the citation graphs. `clean, cut` has hidden sizes cut to 128."
     yield ""
     yield from table("claim", "paper", "published", "clean", "clean, cut", "verdict")
     yield row(
         "NORA outperforms the baselines in most cases",
         *best,
-        "true in the published protocol; in the clean one in about every second cell, where a `mask` that steps along the gradient is as often ahead",
+        "true in the published protocol; in the clean one in about half of the cells, because `mask` steps along the gradient there and is ahead as often",
     )
     yield row(
         "both components are needed",
         *both,
-        "true: the mixture is at least as good as either part in nearly every cell",
+        "true: together they are at least as good as either part in nearly every cell",
     )
     yield row(
         "one forward and one backward pass",
@@ -105,7 +105,7 @@ def claims() -> Iterator[str]:
         "yes",
         "yes",
         "yes",
-        "true for given options; options found on labels need the truth of 10 % of the nodes first",
+        "true for given options; tuning them needs the truth of 10 % of the nodes first",
     )
     yield row(
         "the truth takes up to 41 hours",
@@ -129,7 +129,7 @@ def claims() -> Iterator[str]:
         "–",
         "–",
         f"{growth('brute (extrapolated)'):.1f} and {growth('nora'):.1f}",
-        "consistent: one power apart, each lower than stated on graphs this small (Cora, CiteSeer, PubMed); `exact` grows with the power "
+        "consistent: one power apart, both lower than stated on such small graphs (Cora, CiteSeer, PubMed); `exact` grows with the power "
         + f"{growth('exact'):.1f}",
     )
     yield ""

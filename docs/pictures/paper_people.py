@@ -1,4 +1,4 @@
-"""The page of politicians: who matters on PureP, and whom each would change."""
+"""The page of politicians: who matters on PureP, and whose prediction each would change."""
 # ruff: noqa: E501
 
 from __future__ import annotations
@@ -7,11 +7,10 @@ from paper_figures import results, row, table
 
 TEXT = """# Politicians
 
-Whose removal from a network of 583 politicians would change the others most? TIMME tells their parties from whom they
-follow, reply to, retweet, like and mention on Twitter in 2019 (PureP). Without **{first}** the predicted probabilities of
-the other 582 change by {most:.2f} in all, more than without anybody else ({command}, [table](../results/politicians.md)).
-Influence is the mean over five models, with the least and the most. Of the others nearly nobody would be taken for a member
-of the other party: a few, and in one model of five.
+Whose removal from a network of 583 politicians would change the predictions for the others most? TIMME predicts parties from follows, replies,
+retweets, likes and mentions on Twitter in 2019 (PureP). Without **{first}**, the predicted probabilities of the other 582 change by {most:.2f} in
+total, more than without any other politician ({command}, [table](../results/politicians.md)). Influence is the mean over five models, with minimum
+and maximum. Few others would be predicted to be in the other party, and each of them in one model of five.
 
 """
 
@@ -27,10 +26,10 @@ def politicians() -> str:
         "name",
         "party",
         "influence",
-        "least, most",
+        "minimum, maximum",
         "rank by degree",
         "by PageRank",
-        "predicted otherwise without them",
+        "changes party without them",
     )
     for one in people:
         lines.append(
@@ -42,7 +41,7 @@ def politicians() -> str:
                 one["least, most"],
                 str(one["rank by degree"]),
                 str(one["rank by pagerank"]),
-                one["predicted otherwise without them"],
+                one["predicted otherwise without them"].replace("nobody", "–"),
             )
         )
     found = [
@@ -50,12 +49,12 @@ def politicians() -> str:
     ]
     lines += [
         "",
-        f"Among the first ten by degree are {found[0]} of them, among the first ten by PageRank {found[1] or 'none'}.",
+        f"{found[0]} of them are among the first ten by degree, {found[1] or 'none'} among the first ten by PageRank.",
         "",
         "## Through which relation",
         "",
-        "What changes when a politician's ties of one relation alone are cut; the parts need not add up, since a removal also "
-        "changes how the relations are weighed:",
+        "The total change if only a politician's edges of one relation are removed. The parts need not add up, because a removal "
+        "also changes the attention over relations.",
         "",
         *table(*cut[0]),
     ]

@@ -1,52 +1,58 @@
-"""What is written by hand on the page of verdicts: reasons, and which data choices were made on."""
+"""The hand-written text of the page of verdicts: reasons, and the data that choices were made on."""
 # ruff: noqa: E501
 
 from __future__ import annotations
 
 HEAD = """# The paper, table by table
 
-Every table, figure and claim of *Fast Inference of Removal-Based Node Influence* (WWW 2024), ours beside it, with a verdict.
-**reproduced**: within 0.015 of the paper's correlation (one point of its percentages); **close**: within 0.05 (five
-points); **differs**: further; `=`, `≈` and `≠` for single cells; **not possible here**, and why. Figures and verdicts are
-written by `python docs/pictures/paper.py` from the files in [results](../results/README.md).
+Every table, figure and claim of *Fast Inference of Removal-Based Node Influence* (WWW 2024), with our result and a verdict:
+
+| verdict | mark in cells | meaning |
+|---|---|---|
+| reproduced | = | within 0.015 of the paper's correlation (one percentage point) |
+| close | ≈ | within 0.05 (five percentage points) |
+| differs | ≠ | further away |
+| not possible here | | with the reason |
+
+`python docs/pictures/paper.py` writes this page from the files in [results](../results/README.md).
 
 ## Two protocols
 
-The paper's scripts do more than its text says. `nora reproduce --protocol published` does what they do, `--protocol clean`
-(the default) does what a user should trust:
+The paper's scripts do more than its text says. `nora reproduce --protocol published` follows the scripts. `--protocol clean`, the default, is how
+a method should be evaluated:
 
 | | published | clean |
 |---|---|---|
-| features | each row divided by its sum | as the dataset has them |
+| features | each row divided by its sum | as in the dataset |
 | self-loops in GCN, GAT, GCNII | none | PyG's default, added |
 | splits | in the file's order | shuffled |
 | choice of the epoch | 300 epochs, best validation *with dropout on*, weights before that step | best validation without dropout, early stopping |
-| links: messages pass along | all edges, test links among them | training edges |
+| message passing in link tasks | all edges, including test links | training edges |
 | labelled nodes | the first 10 % of the file | a seeded random 10 % |
-| options | the paper's, per cell | found on the labelled nodes |
+| options | the paper's, per cell | tuned on the labelled nodes |
 | `mask` | train mode, mean loss, α is Adam's weight decay | messages masked, steps along the gradient |
-| `predict-n`, `predict-e` | learn the truth averaged over five models, with dropout on in the kept output | learn the truth of their own model |
+| `predict-n`, `predict-e` | learn the truth averaged over five models, with dropout on in the saved output | learn the truth of their own model |
 
-**Trust the clean one.** In the published protocol a link model sees the links it is tested on, the labelled nodes are a
-biased sample, and the epoch is chosen by a noisy measurement; its figures are for comparison with the paper.
+**Trust the clean protocol.** In the published one, a link model sees the links it is tested on, the labelled nodes are a biased sample, and the epoch
+is chosen by a noisy measurement. Its figures are for comparison with the paper.
 
 """
-CHOICES = """## Which data every choice was made on
+CHOICES = """## Data that choices were made on
 
 | choice | made on |
 |---|---|
-| published protocol: every option, size and learning rate | the paper's; PubMed / GAT / link has none for `predict-n`, and takes those for nodes |
+| published protocol: every option, size and learning rate | the paper's; PubMed / GAT / link has none for `predict-n`, and uses those for nodes |
 | clean protocol: options of `nora`, `nora-t1`, `nora-t2` | the true influence of the labelled 10 % of the nodes, all cycles; never the other 90 % |
-| clean protocol: options of `mask`, `predict-n`, `predict-e` | the same nodes, first cycle; what learns is judged on those of them that it was not fitted to |
+| clean protocol: options of `mask`, `predict-n`, `predict-e` | the same nodes, first cycle; methods that learn are validated on labelled nodes that they were not fitted to |
 | when a model stops training | its validation nodes or links |
 | sizes, learning rates and weight decay of the models | the paper's; in the profile `compact` hidden sizes are cut to 128, for time |
-| default weighting `own` of `nora` | Cora and CiteSeer, whole truth in view; the tables do not use the default, tuning tries both |
-| clean protocol: where `mask` masks and how it steps; how `predict-n` normalises; what the sketch linearises | Cora, whole truth in view: Cora's cells are no proof of these choices, CiteSeer's and PubMed's are |
-| bounds of the verdicts on this page | 0.015 was set before the runs at the paper's sizes, but for one cell; the others with the tables in view, once for the whole page |
+| default weighting `own` of `nora` | Cora and CiteSeer, with the whole truth known; the tables do not use the default, because tuning tries both |
+| clean protocol: where `mask` masks and how it steps; how `predict-n` normalises; what the sketch linearises | Cora, with the whole truth known: Cora's cells do not prove these choices, CiteSeer's and PubMed's do |
+| bounds of the verdicts on this page | 0.015 was set before the runs at the paper's sizes, except for one cell; the others once for the whole page, with the tables known |
 
-Beside these, nothing was chosen on the nodes that a table reports on.
+No other choice was made on the nodes that a table reports.
 """
-SAID = {
+VERDICTS = {
     "datasets": "**reproduced** for Cora, CiteSeer, PubMed",
     "related": "not a measurement",
     "arxiv": "**not possible here**",
@@ -58,7 +64,7 @@ SUMMARY = [
     (
         "datasets and their sizes",
         "datasets",
-        "the public copies; ogbn-arxiv without its features, Twitter in part",
+        "the public copies; ogbn-arxiv without its features, parts of Twitter",
     ),
     (
         "`nora` on citations, published protocol",
@@ -86,7 +92,7 @@ SUMMARY = [
     (
         "ogbn-arxiv, all its tables",
         "arxiv",
-        "its graph with stand-in features: [GCN, GraphSAGE, GCNII](../results/arxiv/arxiv.md) at the paper's sizes, [GAT](../results/arxiv-attention/arxiv.md) cut to 32; no figure of it is one on ogbn-arxiv",
+        "its graph with stand-in features: [GCN, GraphSAGE, GCNII](../results/arxiv/arxiv.md) at the paper's sizes, [GAT](../results/arxiv-attention/arxiv.md) cut to 32; these are not results on ogbn-arxiv",
     ),
     (
         "Twitter, P50 and P_20_50",
@@ -103,9 +109,9 @@ SUMMARY = [
     ),
 ]
 WHY = {
-    "ogbn-arxiv": "the official features are not in the copy of the graph that could be had.",
-    "p50": "the relations are published, but the copy that could be had lacks the large files.",
-    "clean": "Why `clean` is lower on nodes: other options or other labelled nodes close little of the gap ([tuning](../results/paper/tuning.md)); the longer a model is trained, the less its influence follows the structure ([length of training](../results/paper/length.md)); row-normalised features, no self-loops and dropout-on selection close it.",
-    "weak": "GCNII for links is weak in the clean protocol at the paper's sizes: it tells training links (AUC 0.83 to 0.96) far better than test links (0.71 to 0.82), so it overfits; influence is that of the models as they are.",
-    "case": "The graph's mapping names papers by their ids in the Microsoft Academic Graph, not by arXiv numbers; ids, years and areas of the ten fit.",
+    "ogbn-arxiv": "the available copy of the graph has no official features.",
+    "p50": "the relations are published, but the available copy lacks the large files.",
+    "clean": "Why `clean` is lower on nodes: other options or other labelled nodes close only a small part of the gap ([tuning](../results/paper/tuning.md)); the longer a model is trained, the less its influence follows the structure ([length of training](../results/paper/length.md)); row-normalised features, no self-loops and selection with dropout on close it.",
+    "weak": "GCNII overfits in link tasks of the clean protocol at the paper's sizes (training AUC 0.83 to 0.96, test AUC 0.71 to 0.82). Influence is that of the models as they are.",
+    "case": "The graph's mapping has ids of the Microsoft Academic Graph, not arXiv numbers; ids, years and areas of the ten papers fit.",
 }

@@ -1,4 +1,4 @@
-"""NORA: had this node been gone, how would everybody else's prediction change?
+"""NORA: without this node, how would every other prediction change?
 
     import nora
 

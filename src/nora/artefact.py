@@ -18,7 +18,6 @@ noticed like a damaged file. A folder is complete or not there:
 `opened` reads every file to compare its digest. Arrays that are mapped into memory may be large: with
 `check="quick"` it reads files of up to 32 MB in full, of larger ones both ends and 256 blocks in between.
 Folders that grow (a checkpoint and its parts) list no files: `write_manifest` and `read_manifest` alone.
-A document of one file (cached numbers) is `sealed` in the same way.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
     Traceback (most recent call last):
     nora.artefact.DamagedError: the document is not as it was written
     """
-    plain = json.loads(json.dumps(dict(document), default=str))
+    plain = json.loads(json.dumps(dict(document)))
     return {**plain, SEAL: content_sha256(plain)}
 
 
@@ -90,9 +89,9 @@ def unsealed(document: Mapping[str, Any], name: str = "the document") -> dict[st
     return rest
 
 
-def content_sha256(document: Mapping[str, Any]) -> str:
-    """The SHA-256 of a JSON document, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+def content_sha256(content: Any) -> str:
+    """The SHA-256 of what JSON holds, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 # Folders
@@ -203,7 +202,7 @@ def read_manifest(
 ) -> dict[str, Any]:
     """The facts in a folder's manifest, `files` included; files are not looked at."""
     path = folder / MANIFEST
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"{folder} is not a saved {kind}: it has no {MANIFEST}")
     try:
         document = read_json(path)

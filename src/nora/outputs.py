@@ -5,7 +5,7 @@ end, so that a file that has come into being meanwhile is kept too:
 
     check_file(out, force, read_from(run, labels))     # one file
     check_table(out, force, read_from(run))            # a table, and what `save` puts beside it
-    check_own_folder(folder, force, names, mark)       # a folder that is replaced as a whole
+    check_own_folder(folder, force, names, marks)       # a folder that is replaced as a whole
     …
     result.save(out, replace=force)
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nora.artefact import sha256_of
+from nora.artefact import MANIFEST, sha256_of
 from nora.files import check_folder, check_regular, read_json
 from nora.options import option
 from nora.wording import listed
@@ -29,8 +29,11 @@ from nora.wording import listed
 TABLES = (".csv", ".parquet")
 # What a run holds; `tuned` is what 'nora tune' has found for it, `engine` what 'nora prepare' has made.
 ENGINE = "engine"
+# What a run of an earlier version has in place of a manifest.
+OLD_RUN = "run.json"
 RUN_FILES = (
-    "run.json",
+    MANIFEST,
+    OLD_RUN,
     "model.safetensors",
     "split.safetensors",
     "dataset.safetensors",
@@ -76,15 +79,16 @@ def read_from(*sources: Path | None, made_from: Iterable[Mapping[str, Any]] = ()
     """The inputs of a command: what it reads, and what the runs among that were made from.
 
     Args:
-        *sources: Files and folders; a run's `run.json` says which files it was made from.
+        *sources: Files and folders; a run's manifest lists the files it was made from.
         made_from: More such files: `file`, `bytes` and `sha256` each.
     """
     files, origins = [], [*made_from]
     for source in (source for source in sources if source is not None):
         files += [source / name for name in RUN_FILES] if source.is_dir() else [source]
-        files += [*source.glob("manifest.json"), *source.glob("part-*.parquet")]
-        with suppress(OSError, ValueError, AttributeError, TypeError):  # no run, or not whole
-            origins += read_json(source / "run.json").get("inputs", ())
+        files += [*source.glob("part-*.parquet")]
+        for name in (MANIFEST, OLD_RUN):
+            with suppress(OSError, ValueError, AttributeError, TypeError):  # no run, or damaged
+                origins += read_json(source / name).get("inputs", ())
     contents = set()
     for origin in origins:
         with suppress(KeyError, ValueError, TypeError):  # what the run's own check refuses later
@@ -159,7 +163,7 @@ def _is_left_over(beside: Path, table: Path) -> bool:
 
 
 def check_own_folder(
-    folder: Path, force: bool, names: Collection[str], mark: str, made_by: str
+    folder: Path, force: bool, names: Collection[str], marks: Collection[str], made_by: str
 ) -> None:
     """Raise unless a folder can be made, or one of ours be replaced with everything in it.
 
@@ -167,15 +171,15 @@ def check_own_folder(
         folder: Where to.
         force: Whether it may be replaced.
         names: What such a folder holds; anything else is the user's, and is never deleted.
-        mark: The file that shows that it is one of ours.
+        marks: The files of which one shows that it is one of ours.
         made_by: What makes such folders, for messages.
     """
     if os.path.lexists(folder) and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file; name a folder")
     there = sorted(file.name for file in folder.iterdir()) if folder.exists() else []
-    if there and mark not in there:
+    if there and not any(mark in there for mark in marks):
         raise FileExistsError(
-            f"{folder} is not empty and was not made by {made_by} (no {mark}), so "
+            f"{folder} is not empty and was not made by {made_by} (no {next(iter(marks))}), so "
             f"{option('force', True)} does not replace it; choose another {option('out')}"
         )
     if there and not force:

@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import json
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from typing import Any, Generic, TypeVar
@@ -31,6 +31,21 @@ def nearest(name: str, known: list[str]) -> str:
     """
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def check_known(owner: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise when an option is none of the known ones.
+
+    >>> check_known("ride", ["sped"], ["speed", "where"])
+    Traceback (most recent call last):
+    TypeError: ride has no option 'sped'. Did you mean 'speed'? It takes: speed, where
+    """
+    for name in given:
+        if name not in known:
+            takes = ", ".join(known) or "no options"
+            raise TypeError(
+                f"{owner} has no option {name!r}.{nearest(name, list(known))} It takes: {takes}"
+            )
 
 
 @dataclass(frozen=True)

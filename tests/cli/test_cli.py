@@ -158,7 +158,7 @@ class TestTrain:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         ok("train", "--dataset", "karate", "--epochs", 1)
-        assert (tmp_path / "runs" / "karate-gcn" / "run.json").exists()
+        assert (tmp_path / "runs" / "karate-gcn" / "manifest.json").exists()
 
     def test_an_existing_run_is_kept_unless_forced(self, tmp_path: Path) -> None:
         command = ["train", "--dataset", "karate", "--epochs", 1, "--out", tmp_path / "run"]
@@ -193,7 +193,8 @@ class TestTrain:
             (["--dataset", "karat"], "Did you mean 'karate'?"),
             (["--dataset", "karate", "--model", "gnc"], "Did you mean 'gcn'?"),
             (["--dataset", "karate", "--task", "edge"], "'node' or 'link'"),
-            (["--dataset", "karate", "--cycle", "5"], "cycle must be 0 … 4"),
+            (["--dataset", "karate", "--cycle", "5"], "--cycle"),
+            (["--dataset", "karate", "--seed", "-1"], "--seed"),
             (["--dataset", "karate", "--epochs", "0"], "--epochs"),
             (["--dataset", "karate", "--hidden", "many"], "--hidden"),
             (["--dataset", "karate", "--paper"], "the paper gives no settings"),
@@ -320,11 +321,11 @@ class TestRank:
         assert "not a trained run" in refused("rank", nowhere, "--method", "brute")
 
     def test_a_broken_run_is_refused(self, karate: Path, tmp_path: Path) -> None:
-        (tmp_path / "run.json").write_text("{")
+        (tmp_path / "manifest.json").write_text("{")
         assert "not readable" in refused("rank", tmp_path, "--method", "brute")
-        (tmp_path / "run.json").write_bytes((karate / "run.json").read_bytes())
+        (tmp_path / "manifest.json").write_bytes((karate / "manifest.json").read_bytes())
         (tmp_path / "model.safetensors").write_bytes(b"not weights")
-        assert "model.safetensors is not as it was saved" in refused(
+        assert "model.safetensors is not as it was written" in refused(
             "rank", tmp_path, "--method", "brute"
         )
 

@@ -182,7 +182,7 @@ class TestQuestionsAfterwards:
     ) -> None:
         out, _ = results
         assert {file.name for file in (out / "run").iterdir()} == {
-            *("model.safetensors", "run.json", "split.safetensors"),
+            *("model.safetensors", "manifest.json", "split.safetensors"),
             *("dataset.safetensors", "dataset.json"),
         }
 
@@ -208,9 +208,9 @@ class TestQuestionsAfterwards:
         trained = nora.load_run(results[0] / "run")
         trained.dataset.data.x[0] += 1
         trained.save(tmp_path / "run")
-        about = json.loads((results[0] / "run" / "run.json").read_text())
-        (tmp_path / "run" / "run.json").write_text(json.dumps(about))
-        with pytest.raises(ValueError, match=r"dataset\.safetensors is not as it was saved"):
+        about = json.loads((results[0] / "run" / "manifest.json").read_text())
+        (tmp_path / "run" / "manifest.json").write_text(json.dumps(about))
+        with pytest.raises(ValueError, match=r"dataset\.safetensors is not as it was written"):
             nora.load_run(tmp_path / "run")
 
     @pytest.mark.parametrize("content", [b"{", b"[]", b"{}", b'{"name": "x", "num_nodes": 2}'])

@@ -17,11 +17,11 @@ from nora.experiments import arxiv, sampled
 from nora.experiments import lab as laboratory
 from nora.experiments.arxiv import METHODS, NOT_POSSIBLE, PAPER, fitting, sized
 from nora.experiments.cells import PROFILES, Cell
-from nora.experiments.conduct import conduct
 from nora.experiments.lab import Lab
-from nora.experiments.room import needs
+from nora.experiments.memory_estimate import needs
 from nora.experiments.sampled import ESTIMATE, Sampled
 from nora.results.agreement import pearson
+from recipes import reproduce
 from shell import ok, refused
 
 NODES, SAMPLE = 90, 40
@@ -62,7 +62,7 @@ def test_it_runs_from_end_to_end_and_says_everywhere_that_features_are_stand_ins
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = laboratory_in(tmp_path / "cache", "gcn", "drgat")
-    conduct("arxiv", lab, tmp_path / "one", "again", progress=False)
+    reproduce("arxiv", lab, tmp_path / "one", "again")
     assert {path.suffix for path in (tmp_path / "one").iterdir()} == {".json", ".md", ".png"}
     document = json.loads((tmp_path / "one" / "arxiv.json").read_text(encoding="utf-8"))
     agreement, cost, quality, tuned, everything = document["tables"].values()
@@ -85,18 +85,18 @@ def test_it_runs_from_end_to_end_and_says_everywhere_that_features_are_stand_ins
     for module, names in ((laboratory, ("train",)), (sampled, ("Session", "tune_problems"))):
         for name in names:
             monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("done a second time"))
-    conduct("arxiv", lab, tmp_path / "two", "again", progress=False)
+    reproduce("arxiv", lab, tmp_path / "two", "again")
     for name in ("arxiv.json", "arxiv.md"):
         assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()
 
 
 def test_figures_are_those_of_the_sample_that_did_not_tune(tmp_path: Path) -> None:
     lab = laboratory_in(tmp_path / "cache", "sage")
-    report = conduct("arxiv", lab, tmp_path / "out", "again", progress=False)
+    report = reproduce("arxiv", lab, tmp_path / "out", "again")
     table = report.tables[0][1].set_index("method")
     one = Sampled(sized(lab), lab.cells[0], 0, SAMPLE)
     run = sized(lab).run(lab.cells[0], 0)
-    truth = nora.influence(run.model, run.data, "brute", run.task, progress=False).scores
+    truth = nora.influence(run.model, run.data, "brute", run.task).scores
     kept = one.truth().scores
     assert (~kept.isnan()).nonzero().flatten().tolist() == one.sample.tolist()
     torch.testing.assert_close(kept[one.sample], truth[one.sample], rtol=1e-3, atol=1e-5)
@@ -117,8 +117,8 @@ def test_what_does_not_fit_into_memory_is_made_smaller_and_told_with_its_gigabyt
     sizes = [arxiv.cell_needs(sized(lab), cell).most for cell in lab.cells]
     assert sizes[0] < sizes[1]
     limit = sum(sizes) / 2
-    monkeypatch.setattr(arxiv, "room", lambda: limit)
-    report = conduct("arxiv", lab, tmp_path / "out", "again", progress=False)
+    monkeypatch.setattr(arxiv, "memory_for_a_cell", lambda: limit)
+    report = reproduce("arxiv", lab, tmp_path / "out", "again")
     whole = sized(lab)
     found = fitting(whole)
     cut = arxiv.hidden(found[gat], gat)
@@ -139,9 +139,9 @@ def test_what_does_not_fit_into_memory_is_made_smaller_and_told_with_its_gigabyt
             "gat": [cut],
         }
 
-    monkeypatch.setattr(arxiv, "room", lambda: 1.0)
+    monkeypatch.setattr(arxiv, "memory_for_a_cell", lambda: 1.0)
     monkeypatch.setattr(laboratory, "train", lambda *_, **__: pytest.fail("it was begun"))
-    nothing = conduct("arxiv", lab, tmp_path / "none", "again", progress=False)
+    nothing = reproduce("arxiv", lab, tmp_path / "none", "again")
     ((heading, refused_all),) = nothing.tables
     assert (heading, nothing.figure) == (NOT_POSSIBLE, None)
     assert refused_all["told with hidden"].tolist() == ["none", "none"]
@@ -149,7 +149,7 @@ def test_what_does_not_fit_into_memory_is_made_smaller_and_told_with_its_gigabyt
 
 def test_links_can_be_asked_for_too(tmp_path: Path) -> None:
     lab = replace(laboratory_in(tmp_path / "cache", "gcn"), tasks=("link",))
-    report = conduct("arxiv", lab, tmp_path / "out", "again", progress=False)
+    report = reproduce("arxiv", lab, tmp_path / "out", "again")
     (_, table), _, (_, quality), *_ = report.tables
     assert table.set_index("method").loc["nora", PAPER] == 0.977
     assert quality["metric"].tolist() == ["auc"]
@@ -157,8 +157,8 @@ def test_links_can_be_asked_for_too(tmp_path: Path) -> None:
 
 def test_finished_cells_are_told_alone(tmp_path: Path) -> None:
     both = laboratory_in(tmp_path / "cache", "gcn", "sage")
-    conduct("arxiv", replace(both, models=("gcn",)), tmp_path / "one", "again", progress=False)
-    conduct("arxiv", both, tmp_path / "some", "again", progress=False, finished=True)
+    reproduce("arxiv", replace(both, models=("gcn",)), tmp_path / "one", "again")
+    reproduce("arxiv", both, tmp_path / "some", "again", finished=True)
     one, some = (
         json.loads((tmp_path / name / "arxiv.json").read_text("utf-8")) for name in ("one", "some")
     )

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from nora.experiments import arxiv_case
-from nora.experiments.arxiv_case import TEN, ArxivCase, candidates, truth
+from nora.experiments import RECIPES, arxiv_case
+from nora.experiments.arxiv_case import TEN, candidates, truth_of_candidates
 from nora.experiments.cells import PROFILES, Cell
-from nora.experiments.conduct import conduct
 from nora.experiments.lab import Lab
+from recipes import reproduce
 
 QUICK = replace(PROFILES["quick"], epochs=3)
 
@@ -33,17 +33,17 @@ def test_candidates_are_hubs_and_random_others_and_their_truth_is_exact(tmp_path
     hubs, others = candidates(lab, cell)
     assert {0, 33} <= set(hubs.tolist())
     assert not set(hubs.tolist()) & set(others.tolist())
-    found = truth(lab, cell, 0).scores
+    found = truth_of_candidates(lab, cell, 0).get().scores
     known = torch.cat([hubs, others]).sort().values
     assert torch.equal(found.isfinite().nonzero().flatten(), known)
-    brute = lab.run(cell, 0).influence("brute", nodes=known, progress=False).scores
+    brute = lab.run(cell, 0).influence("brute", nodes=known).scores
     assert torch.allclose(found[known], brute[known], atol=1e-4)
 
 
 def test_a_graph_without_the_ten_papers_is_refused_before_any_work(tmp_path: Path) -> None:
     lab = Lab(tmp_path, QUICK, ("karate",), ("gcn",), ("node",), cycles=1)
     with pytest.raises(ValueError, match=r"karate has 34 nodes\. Leave --datasets away"):
-        ArxivCase.plan(lab)
+        RECIPES["arxiv-case"].value.plan(lab)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -52,9 +52,9 @@ def test_the_ten_are_ranked_by_influence_and_by_degree(
 ) -> None:
     monkeypatch.setattr(arxiv_case, "TEN", {"first": (0, 1, 2014), "second": (33, 2, 2015)})
     lab = Lab(tmp_path / "cache", QUICK, ("karate",), ("gcn",), ("node",), cycles=1, sample=10)
-    report = conduct("arxiv-case", lab, tmp_path, "a command", progress=False)
+    report = reproduce("arxiv-case", lab, tmp_path, "a command")
     ((_, table),) = report.tables
-    scores = truth(lab, lab.cells[0], 0).scores.nan_to_num(-1)
+    scores = truth_of_candidates(lab, lab.cells[0], 0).get().scores.nan_to_num(-1)
     assert table["rank by degree"].tolist() == [2, 1]
     ranks = [int((scores > scores[node]).sum()) + 1 for node in (0, 33)]
     assert table["rank by influence"].tolist() == ranks

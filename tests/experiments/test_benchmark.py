@@ -11,9 +11,9 @@ import torch
 
 from nora.experiments.benchmark import Benchmark, model_fingerprint
 from nora.experiments.cells import PROFILES, Cell
-from nora.experiments.conduct import conduct
 from nora.experiments.lab import TRUTH, Lab
 from nora.experiments.single import one_by_one
+from recipes import reproduce
 
 CELL = Cell("karate", "gcn", "node")
 
@@ -27,7 +27,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 @pytest.fixture(scope="module")
 def written(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("out")
-    conduct("truth", lab, out, "nora reproduce truth", progress=False)
+    reproduce("truth", lab, out, "nora reproduce truth")
     return out / "truth.parquet"
 
 

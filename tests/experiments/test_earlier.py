@@ -17,9 +17,9 @@ from nora.experiments import RECIPES
 from nora.experiments import lab as laboratory
 from nora.experiments.benchmark import Benchmark
 from nora.experiments.cells import PROFILES, Cell
-from nora.experiments.conduct import conduct
 from nora.experiments.earlier import read_earlier
 from nora.experiments.lab import Lab
+from recipes import reproduce
 from shell import ok, refused
 
 MODELS = ("gcn", "sage", "gat")
@@ -51,7 +51,7 @@ def karate(cache: Path, *cells: Cell) -> Lab:
 def report(name: str, lab: Lab, out: Path, *earlier: Path, finished: bool = True) -> Path:
     """Where the JSON file of a report is, whose folder is its command."""
     command = f"nora reproduce {name} --out {out.name}"
-    conduct(name, lab, out, command, progress=False, finished=finished, earlier=earlier)
+    reproduce(name, lab, out, command, finished=finished, earlier=earlier)
     return out / f"{name}.json"
 
 
@@ -225,7 +225,7 @@ class TestRefused:
     def test_a_file_that_is_no_report(self, text: str, tmp_path: Path) -> None:
         file = tmp_path / "other.json"
         file.write_text(text)
-        with pytest.raises(ValueError, match=r"no JSON|no report of 'nora reproduce'"):
+        with pytest.raises(ValueError, match=r"no JSON|not a report of 'nora reproduce'"):
             read_earlier("citation", karate(tmp_path), file)
 
     def test_origins_that_cannot_be_read(self, place: Path, tmp_path: Path) -> None:

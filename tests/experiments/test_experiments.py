@@ -18,15 +18,16 @@ import torch
 import nora
 from nora.experiments import RECIPES, label_usage, lookup, published, running_time
 from nora.experiments import lab as laboratory
+from nora.experiments.cached_truth import save_truth
 from nora.experiments.cells import PROFILES, Cell, profile_named
 from nora.experiments.citation import COMPARED, YARDSTICKS, evaluated
-from nora.experiments.conduct import conduct, markdown
 from nora.experiments.lab import TRUTH, Lab
-from nora.experiments.lasting_truth import save_truth
+from nora.experiments.runner import markdown
 from nora.experiments.skew import lorenz, top_share
 from nora.experiments.stability import sizes
 from nora.results.agreement import evaluate, pearson
 from nora.tuning.published import published_options
+from recipes import reproduce
 
 CELL = Cell("karate", "gcn", "node")
 # A tenth of the club is too few members to learn from.
@@ -60,11 +61,11 @@ def strict(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
 
 
-class TestConduct:
+class TestRunner:
     def test_the_main_table_is_written_with_all_methods_and_a_second_run_does_nothing(
         self, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        conduct("citation", lab, tmp_path / "one", "nora reproduce citation", progress=False)
+        reproduce("citation", lab, tmp_path / "one", "nora reproduce citation")
         written = {path.suffix for path in (tmp_path / "one").iterdir()}
         assert written == {".json", ".md", ".png"}
         document = strict(tmp_path / "one" / "citation.json")
@@ -89,7 +90,7 @@ class TestConduct:
 
         forbid(monkeypatch, "train", "influence", "tune_problems")
         said: list[str] = []
-        conduct("citation", lab, tmp_path / "two", "nora reproduce citation", False, said.append)
+        reproduce("citation", lab, tmp_path / "two", "nora reproduce citation", said.append)
         assert len(said) == 1
         for name in ("citation.json", "citation.md"):
             again = (tmp_path / "two" / name).read_bytes()
@@ -126,11 +127,11 @@ class TestConduct:
         interrupted("train", 3)
         interrupted("influence", 3)
         with pytest.raises(KeyboardInterrupt):
-            conduct("skew", small, tmp_path / "out", "again", progress=False)
+            reproduce("skew", small, tmp_path / "out", "again")
         assert not (tmp_path / "out").exists()
         interrupted("train", 99)
         interrupted("influence", 99)
-        conduct("skew", small, tmp_path / "out", "again", progress=False)
+        reproduce("skew", small, tmp_path / "out", "again")
         assert done == ["train", "influence", "train", "influence"]
         assert (tmp_path / "out" / "skew.json").exists()
 
@@ -139,19 +140,19 @@ class TestConduct:
     ) -> None:
         both = karate(tmp_path / "cache", models=("gcn", "sage"), cycles=1)
         with pytest.raises(ValueError, match="none of 2 cells is finished"):
-            conduct("ablation", both, tmp_path / "out", "again", progress=False, finished=True)
-        conduct("ablation", replace(both, models=("gcn",)), tmp_path / "one", "again", False)
+            reproduce("ablation", both, tmp_path / "out", "again", finished=True)
+        reproduce("ablation", replace(both, models=("gcn",)), tmp_path / "one", "again")
         both.run(Cell("karate", "sage", "node"), 0)  # begun, not finished
 
         forbid(monkeypatch, "train", "influence", "tune_problems")
-        conduct("ablation", both, tmp_path / "out", "again", progress=False, finished=True)
+        reproduce("ablation", both, tmp_path / "out", "again", finished=True)
         one, some = (strict(tmp_path / name / "ablation.json") for name in ("one", "out"))
         assert some["tables"] == one["tables"]
         assert some["about"]["missing"] == ["karate-sage-node"]
         text = (tmp_path / "out" / "ablation.md").read_text(encoding="utf-8")
         assert "Not finished, and not counted: karate-sage-node." in text
         with pytest.raises(ValueError, match="skew puts cells together"):
-            conduct("skew", both, tmp_path / "no", "again", progress=False, finished=True)
+            reproduce("skew", both, tmp_path / "no", "again", finished=True)
 
     def test_an_interrupted_grid_has_its_first_cells_finished(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -166,15 +167,15 @@ class TestConduct:
 
         monkeypatch.setattr(laboratory, "train", first_alone)
         with pytest.raises(KeyboardInterrupt):
-            conduct("citation", both, tmp_path / "out", "again", progress=False)
-        conduct("citation", both, tmp_path / "out", "again", progress=False, finished=True)
+            reproduce("citation", both, tmp_path / "out", "again")
+        reproduce("citation", both, tmp_path / "out", "again", finished=True)
         about = strict(tmp_path / "out" / "citation.json")["about"]
         assert about["missing"] == ["karate-sage-node"]
 
     def test_what_is_left_is_told_after_every_step(self, tmp_path: Path) -> None:
         said: list[str] = []
         small = karate(tmp_path / "cache", models=("gcn", "sage"), cycles=1)
-        conduct("skew", small, tmp_path / "out", "again", False, said.append)
+        reproduce("skew", small, tmp_path / "out", "again", said.append)
         assert said[0] == "skew: 4 steps, 0 of them done before"
         assert said[1].startswith("[1/4] train karate-gcn-node cycle 0: ")
         assert "(3 left, at least " in said[1]  # nothing is known of `exact` yet
@@ -191,7 +192,7 @@ class TestConduct:
         found = []
         for _ in range(2):
             cell = karate(tmp_path / "cache", datasets=(dataset,), cycles=1)
-            conduct(name, cell, tmp_path / "results", "again", progress=False)
+            reproduce(name, cell, tmp_path / "results", "again")
             found.append(strict(tmp_path / "results" / f"{name}.json")["tables"])
             shutil.rmtree(tmp_path / "results")
             shutil.rmtree(tmp_path / "cache")
@@ -202,7 +203,7 @@ class TestConduct:
         self, name: str, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(label_usage, "SHARES", SHARES)
-        report = conduct(name, lab, tmp_path, "again", progress=False)
+        report = reproduce(name, lab, tmp_path, "again")
         assert report.tables
         assert all(len(table) for _, table in report.tables)
         document = strict(tmp_path / f"{name}.json")
@@ -220,8 +221,8 @@ class TestRecipes:
         self, lab: Lab, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         cell = lab.cells[0]
-        before = running_time._path(lab, cell)
-        assert running_time._path(lab, cell) == before
+        before = running_time.timing_step(lab, cell).path
+        assert running_time.timing_step(lab, cell).path == before
         known = Lab.code
 
         def code(self: Lab, *things: Any, **more: Any) -> str:
@@ -229,7 +230,7 @@ class TestRecipes:
             return "other code" if mine else known(self, *things, **more)
 
         monkeypatch.setattr(Lab, "code", code)
-        assert running_time._path(lab, cell) != before
+        assert running_time.timing_step(lab, cell).path != before
 
     def test_running_times_are_measured_once(self, lab: Lab) -> None:
         first = RECIPES["time"].value.report(lab).tables[0][1]
@@ -260,7 +261,7 @@ class TestRecipes:
         self, tmp_path: Path
     ) -> None:
         named = karate(tmp_path, datasets=("polarised",), cycles=1)
-        report = conduct("case", named, tmp_path / "out", "again", progress=False)
+        report = reproduce("case", named, tmp_path / "out", "again")
         (heading, table), names = report.tables[0], nora.load_dataset("polarised").node_names
         assert heading == "polarised, gcn, node task"
         truth = named.mean_scores(named.cells[0], TRUTH)
@@ -317,7 +318,7 @@ class TestTuning:
             truth = lab.scores(CELL, cycle, TRUTH)
             values = torch.full_like(truth.scores, poison)
             values[lab.labelled(CELL)] = truth.scores[lab.labelled(CELL)]
-            path = poisoned.truth_path(CELL, cycle)
+            path = poisoned.truth_step(CELL, cycle).path
             save_truth(replace(truth, scores=values), path, poisoned.method_code(TRUTH))
             loaded = poisoned.scores(CELL, cycle, TRUTH).scores
             assert torch.equal(loaded.nan_to_num(-1), values.nan_to_num(-1))
@@ -332,7 +333,7 @@ class TestTuning:
         for cycle in range(2):
             truth = lab.scores(CELL, cycle, TRUTH)
             swapped = replace(truth, scores=truth.scores.max() - truth.scores)
-            save_truth(swapped, other.truth_path(CELL, cycle), other.method_code(TRUTH))
+            save_truth(swapped, other.truth_step(CELL, cycle).path, other.method_code(TRUTH))
         assert other.tuned(CELL, "nora").options != lab.tuned(CELL, "nora").options
 
 
@@ -340,29 +341,30 @@ class TestCache:
     def test_every_setting_has_a_place_of_its_own(self, lab: Lab) -> None:
         compact = replace(lab, profile=PROFILES["compact"])
         runs = [
-            lab._run_path(CELL, 0, None),
-            lab._run_path(CELL, 1, None),
-            lab._run_path(CELL, 0, 8),
-            compact._run_path(CELL, 0, None),
-            replace(lab, seed=1)._run_path(CELL, 0, None),
-            lab._run_path(Cell("karate", "sage", "node"), 0, None),
-            lab._run_path(Cell("karate", "gcn", "link"), 0, None),
+            lab.run_step(CELL, 0, None).path,
+            lab.run_step(CELL, 1, None).path,
+            lab.run_step(CELL, 0, 8).path,
+            compact.run_step(CELL, 0, None).path,
+            replace(lab, seed=1).run_step(CELL, 0, None).path,
+            lab.run_step(Cell("karate", "sage", "node"), 0, None).path,
+            lab.run_step(Cell("karate", "gcn", "link"), 0, None).path,
         ]
         assert len(set(runs)) == len(runs)
-        for place in (Lab._tuned_path, lambda lab, *args: lab._score_path(args[0], 0, args[1])):
+        places = (Lab.tuned_step, lambda lab, cell, method: lab.score_step(cell, 0, method))
+        for place in places:
             labs = [lab, compact, *(replace(lab, **c) for c in ({"seed": 1}, {"share": 0.2}))]
-            paths = {place(one, CELL, "nora") for one in [*labs, replace(lab, cycles=1)]}
+            paths = {place(one, CELL, "nora").path for one in [*labs, replace(lab, cycles=1)]}
             assert len(paths) == len(labs) + 1
 
     def test_the_order_of_datasets_and_the_share_do_not_move_what_they_do_not_change(
         self, lab: Lab
     ) -> None:
         both = [replace(lab, datasets=names) for names in (("karate", "x"), ("x", "karate"))]
-        assert both[0]._run_path(CELL, 0, None) == both[1]._run_path(CELL, 0, None)
-        assert both[0]._tuned_path(CELL, "nora") == both[1]._tuned_path(CELL, "nora")
+        assert both[0].run_step(CELL, 0, None).path == both[1].run_step(CELL, 0, None).path
+        assert both[0].tuned_step(CELL, "nora").path == both[1].tuned_step(CELL, "nora").path
         fewer = replace(lab, share=0.1, cycles=1)
-        assert fewer._run_path(CELL, 0, None) == lab._run_path(CELL, 0, None)
-        assert fewer._score_path(CELL, 0, TRUTH) == lab._score_path(CELL, 0, TRUTH)
+        assert fewer.run_step(CELL, 0, None).path == lab.run_step(CELL, 0, None).path
+        assert fewer.score_step(CELL, 0, TRUTH).path == lab.score_step(CELL, 0, TRUTH).path
 
 
 @pytest.mark.skipif(not find_spec("ogb"), reason="the extra [ogb] is not installed")
@@ -376,7 +378,7 @@ def test_an_ogbn_arxiv_cell_works_from_end_to_end(
     monkeypatch.setenv("NORA_DATA", str(tmp_path / "given"))
     monkeypatch.setattr("nora.datasets.ogbn_arxiv.PUBLISHED", (8, 6))  # papers and citations
     lab = karate(tmp_path / "cache", datasets=("ogbn-arxiv",), share=0.5)
-    conduct("ablation", lab, tmp_path / "out", "again", progress=False)
+    reproduce("ablation", lab, tmp_path / "out", "again")
     cells = strict(tmp_path / "out" / "ablation.json")["tables"]
     row = cells["Pearson in every cell (difference to the paper)"][0]
     assert (row["dataset"], row["model"], row["task"]) == ("ogbn-arxiv", "gcn", "node")

@@ -11,11 +11,11 @@ import torch
 
 from nora.datasets import load_dataset
 from nora.experiments.cells import PROFILES, Cell
-from nora.experiments.conduct import conduct
 from nora.experiments.lab import TRUTH, Lab
 from nora.experiments.protocol import CLEAN, PUBLISHED, Protocol, protocol_named
 from nora.results.agreement import pearson
 from nora.training.runs import load_run
+from recipes import reproduce
 
 NODE = Cell("cora", "gcn", "node")
 METHODS = ("nora", "mask", "predict-e")
@@ -57,7 +57,7 @@ def test_the_published_protocol_does_what_the_papers_scripts_do(tmp_path: Path) 
     assert torch.allclose(run.data.x.sum(dim=1), torch.ones(2708))
     assert lab.labelled(NODE).tolist() == list(range(271))
     assert lab.tuned(NODE, "nora").options["beta"] == 8.0
-    again = load_run(lab._run_path(replace(NODE, task="link"), 1, None))
+    again = load_run(lab.run_step(replace(NODE, task="link"), 1, None).path)
     assert torch.equal(again.data.x, run.data.x)
     assert torch.equal(again.data.edge_index, run.data.edge_index)
 
@@ -103,7 +103,7 @@ def test_both_protocols_stand_side_by_side_and_the_same_protocol_is_refused(
     settings = {"datasets": ("karate",), "models": ("gcn",), "tasks": ("node",), "cycles": 1}
     profile = replace(PROFILES["quick"], epochs=3, trials=1)
     clean = Lab(tmp_path / "cache", profile, **settings, share=0.3)
-    conduct("citation", clean, tmp_path / "clean", "a command", progress=False)
+    reproduce("citation", clean, tmp_path / "clean", "a command")
     file = tmp_path / "clean" / "citation.json"
     # Karate has no published options: the same figures under the other name will do.
     other = replace(clean, protocol=replace(CLEAN, name="published"))
@@ -111,15 +111,13 @@ def test_both_protocols_stand_side_by_side_and_the_same_protocol_is_refused(
     document["about"]["protocol"] = "published"
     beside = tmp_path / "published.json"
     beside.write_text(json.dumps(document))
-    report = conduct(
-        "citation", clean, tmp_path / "both", "a command", progress=False, beside=beside
-    )
+    report = reproduce("citation", clean, tmp_path / "both", "a command", beside=beside)
     heading, table = report.tables[0]
     assert heading.startswith("Both protocols")
     ours, theirs = table["nora"][0].split(" / ")
     assert ours == theirs
     with pytest.raises(ValueError, match="its protocol is clean, and published is asked for"):
-        conduct("citation", clean, tmp_path / "no", "a command", progress=False, beside=file)
+        reproduce("citation", clean, tmp_path / "no", "a command", beside=file)
     assert other.caption.endswith(
         "published: as the paper's scripts do it, with test links in "
         "message passing, the first nodes as the labelled ones, and the paper's options."

@@ -15,7 +15,7 @@ import pytest
 from nora.datasets import DATASETS
 from nora.experiments import lab as laboratory
 from nora.experiments.cells import PROFILES, Cell
-from nora.experiments.citation import rows_of
+from nora.experiments.citation import evaluation_step
 from nora.experiments.lab import Lab
 from nora.experiments.sources import TRAINING, modules_of
 from nora.methods import METHODS
@@ -110,9 +110,9 @@ def test_what_is_found_from_scores_goes_with_their_method(
     text = METHOD.replace("new_ones(problem.num_nodes).double()", "bincount(minlength=34).double()")
     text = text.replace("edge_index.", "edge_index[0].")
     write("own_method", text)
-    first = rows_of(a_lab(tmp_path / "cache"), CELL, "own")
+    first = evaluation_step(a_lab(tmp_path / "cache"), CELL, "own").get()
     write("own_method", text.replace("* 2", "* -2"))
-    other = rows_of(a_lab(tmp_path / "cache"), CELL, "own")
+    other = evaluation_step(a_lab(tmp_path / "cache"), CELL, "own").get()
     values = [next(r["value"] for r in rows if r["metric"] == "pearson") for rows in (first, other)]
     assert values[0] == pytest.approx(-values[1])
 

@@ -15,11 +15,11 @@ from camps import camps
 from nora.datasets import DATASETS
 from nora.experiments import lab as laboratory
 from nora.experiments.cells import PROFILES, Cell
-from nora.experiments.conduct import conduct
 from nora.experiments.lab import TRUTH, Lab
-from nora.experiments.politicians import cut_one_by_one, predicted_otherwise, ties_of
+from nora.experiments.politicians import change_by_relation, edges_of, predicted_otherwise
 from nora.experiments.twitter import METHODS
 from nora.experiments.twitter_bands import banded, degrees
+from recipes import reproduce
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_both_tasks_share_one_training(lab: Lab, monkeypatch: pytest.MonkeyPatch
 def test_the_table_has_all_methods_both_tasks_and_the_models_quality(
     lab: Lab, tmp_path: Path
 ) -> None:
-    conduct("twitter", lab, tmp_path, "nora reproduce twitter", progress=False)
+    reproduce("twitter", lab, tmp_path, "nora reproduce twitter")
     tables = json.loads((tmp_path / "twitter.json").read_text())["tables"]
     expected, agreement, means, _, models, shares, tuned, everything, single = tables.values()
     assert [row["method"] for row in expected] == list(METHODS)
@@ -66,7 +66,7 @@ def test_the_table_has_all_methods_both_tasks_and_the_models_quality(
 
 @pytest.mark.parametrize("name", ["twitter-degree", "twitter-edges"])
 def test_bands_are_told_and_drawn(lab: Lab, tmp_path: Path, name: str) -> None:
-    report = conduct(name, lab, tmp_path, f"nora reproduce {name}", progress=False)
+    report = reproduce(name, lab, tmp_path, f"nora reproduce {name}")
     assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".json", ".png"}
     ((_, summary),) = report.tables
     tasks = ["both", *lab.tasks]
@@ -79,7 +79,7 @@ def test_bands_are_told_and_drawn(lab: Lab, tmp_path: Path, name: str) -> None:
 
 
 def test_directed_types_tell_acting_from_being_acted_upon(lab: Lab, tmp_path: Path) -> None:
-    report = conduct("twitter-edges", lab, tmp_path, "a command", progress=False)
+    report = reproduce("twitter-edges", lab, tmp_path, "a command")
     _, bands = report.raw[0]
     into, out = degrees(lab, "camps")["reply"]
     users = bands["users"]
@@ -93,7 +93,7 @@ def test_people_are_told_with_what_changes_without_them_and_through_which_relati
     lab: Lab, tmp_path: Path
 ) -> None:
     lab = replace(lab, tasks=("node",))
-    report = conduct("politicians", lab, tmp_path, "a command", progress=False)
+    report = reproduce("politicians", lab, tmp_path, "a command")
     people, relations = (table for _, table in report.tables)
     (cell,) = lab.cells
     scores = lab.mean_scores(cell, TRUTH)
@@ -101,12 +101,12 @@ def test_people_are_told_with_what_changes_without_them_and_through_which_relati
     assert people["name"][0] == relations["name"][0] == str(first)
     assert people["influence"][0] == pytest.approx(float(scores[first]))
     runs = [lab.run(cell, cycle) for cycle in range(lab.cycles)]
-    ties = ties_of(runs[0], first)
+    ties = edges_of(runs[0], first)
     graph = runs[0].data["user", "reply", "user"].edge_index
     mine = (graph == first).any(dim=0) & (graph[0] != graph[1])
     assert len(ties["user", "reply", "user"]) == int(mine.sum())
     for relation in ("friend", "reply"):
-        mean = sum(cut_one_by_one(run, first)[relation] for run in runs) / len(runs)
+        mean = sum(change_by_relation(run, first)[relation] for run in runs) / len(runs)
         assert relations[relation][0] == pytest.approx(mean)
     flipped = predicted_otherwise(runs, first, tuple(map(str, range(40))))
     assert people["predicted otherwise without them"][0] == flipped

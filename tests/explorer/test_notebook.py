@@ -42,7 +42,7 @@ def asked(app: Any, method: str, path: str, body: Any = None) -> tuple[dict, byt
 
 
 def test_requests_in_process_are_answered_as_by_the_server(run, client) -> None:
-    explorations = Explorations(network_of(Session(run.model, run.data, once=True)))
+    explorations = Explorations(lambda: network_of(Session(run.model, run.data, once=True)))
     app = explorations.app()
     edits = {"edits": [{"kind": "remove", "node": 0}]}
     head, content = asked(app, "POST", "/api/effect", edits)
@@ -58,7 +58,7 @@ def test_requests_in_process_are_answered_as_by_the_server(run, client) -> None:
 
 
 def test_a_stream_is_sent_part_by_part_and_ends_with_its_page(run) -> None:
-    explorations = Explorations(network_of(Session(run.model, run.data, once=True)))
+    explorations = Explorations(lambda: network_of(Session(run.model, run.data, once=True)))
     widget = NotebookExplorer(explorations)
     sent: queue.Queue[dict] = queue.Queue()
     widget.send = lambda content, parts: sent.put(content)

@@ -49,13 +49,13 @@ def test_a_click_selects_a_node_and_shows_what_its_absence_would_change(watched,
     page.wait_for_selector(".preview strong")
     true = nora.what_if(run.model, run.data, 33)
     shown = page.locator(".preview").inner_text()
-    assert f"{len(true.flips())} of 33 nodes would be predicted another class" in shown
-    assert f"{true.noticed} predictions would shift" in shown
+    assert f"{len(true.flips())} of 33 nodes would flip to another class" in shown
+    assert f"{true.noticed} predictions would change" in shown
     # Nothing is edited: not by this click, and not by others, whatever they hit.
     for node in (0, 5, 16):
         click_node(page, node)
     assert page.locator("#chosen-title").inner_text() == names[16]
-    assert page.locator("#panel-title").inner_text() == "Nothing is changed"
+    assert page.locator("#panel-title").inner_text() == "No edits"
     assert "#" not in page.url
     page.locator("#chosen .panel-head").get_by_role("button", name="Remove").click()
     settled(page, 1)
@@ -76,7 +76,7 @@ def test_the_effect_stays_in_view_while_the_ranking_is_scrolled(watched):
     page.locator('#table tr[data-node="33"] td.act button').click()
     settled(page, 1)
     page.evaluate("document.getElementById('table').scrollIntoView()")
-    page.wait_for_selector("#following:has-text('would be predicted another class')")
+    page.wait_for_selector("#following:has-text('would flip to another class')")
     box = following.bounding_box()
     assert box["y"] >= 0 and box["y"] + box["height"] <= 500
     following.get_by_role("button", name="Show").click()
@@ -93,12 +93,12 @@ def test_clicks_can_take_nodes_away_and_the_page_shows_the_effect_of_what_if(wat
     flips = true.flips()
     assert len(flips) > 0
     assert turned(page) == names_of(flips, names)
-    said = f"{len(flips)} of 33 nodes would be predicted another class"
+    said = f"{len(flips)} of 33 nodes would flip to another class"
     assert said in page.locator("#panel .summary").inner_text()
     assert said in page.locator("#announcer").inner_text()
     assert page.url.endswith("#remove=33")
     click_node(page, 33)  # and puts it back
-    page.wait_for_selector("#panel h3:text-is('Nothing is changed')")
+    page.wait_for_selector("#panel h3:text-is('No edits')")
 
 
 def test_several_removals_tell_each_alone_and_all_together(watched, run):
@@ -128,7 +128,7 @@ def test_back_is_undo_and_forward_is_redo(watched, run):
     settled(page, 1)
     assert total(page) == pytest.approx(nora.what_if(run.model, run.data, 33).total, rel=1e-6)
     page.go_back()
-    page.wait_for_selector("#panel h3:text-is('Nothing is changed')")
+    page.wait_for_selector("#panel h3:text-is('No edits')")
     page.go_forward()
     settled(page, 1)
     page.get_by_role("button", name="Redo").click()
@@ -168,14 +168,14 @@ def test_an_edge_is_cut_by_a_click_and_mended_by_another(watched, run):
     true = nora.what_if(run.model, run.data, remove_edges=[(int(cut[1]), int(cut[2]))])
     assert total(page) == pytest.approx(true.total, rel=1e-5)
     page.mouse.click(*middle)
-    page.wait_for_selector("#panel h3:text-is('Nothing is changed')")
+    page.wait_for_selector("#panel h3:text-is('No edits')")
 
 
 def test_search_edges_and_features_work_from_the_panel_of_a_node(watched, run, names):
     page = watched.page
     choose(page, "member 17")
     page.locator("#near summary").click()
-    page.get_by_role("button", name="Cut the edge to member 6").click()
+    page.get_by_role("button", name="Remove the edge to member 6").click()
     settled(page, 1)
     true = nora.what_if(run.model, run.data, remove_edges=[(16, 5)])
     assert total(page) == pytest.approx(true.total, rel=1e-5)
@@ -260,7 +260,7 @@ def test_everything_can_be_done_by_keyboard_alone(watched, run):
     page.keyboard.press("Enter")
     settled(page, 2)
     # The focus stays on the button, which now puts back.
-    assert page.evaluate("document.activeElement.textContent") == "Put back"
+    assert page.evaluate("document.activeElement.textContent") == "Restore"
     page.keyboard.press("Control+z")
     settled(page, 1)
 
@@ -295,7 +295,7 @@ def test_what_is_exported_can_be_read_back(watched, run, names, tmp_path):
     files = {}
     for text in ("PNG", "CSV", "Python", "Report"):
         with page.expect_download(timeout=60_000) as waiting:
-            page.locator("#taking").get_by_role("button", name=text).click()
+            page.locator("#exporting").get_by_role("button", name=text).click()
         files[text] = tmp_path / waiting.value.suggested_filename
         waiting.value.save_as(files[text])
     frame = pd.read_csv(files["CSV"])
@@ -332,7 +332,7 @@ def test_what_contradicts_itself_is_said_and_can_be_undone(watched):
     assert "not in the graph" in alert.inner_text()
     watched.complaints.clear()  # the browser reports the status 422 itself
     page.get_by_role("button", name="Undo", exact=True).click()
-    page.wait_for_selector("#panel h3:text-is('Nothing is changed')")
+    page.wait_for_selector("#panel h3:text-is('No edits')")
 
 
 def test_a_foolish_address_is_read_as_far_as_it_makes_sense(watched, run):
@@ -360,7 +360,7 @@ def test_colour_by_change_influence_and_error(watched):
     for mode, text in (
         ("change", "changes most"),
         ("influence", "most influential"),
-        ("error", "otherwise than labelled"),
+        ("error", "differs from the label"),
     ):
         page.locator("#colour-by").select_option(mode)
         assert text in page.locator("#legend").inner_text()
@@ -410,11 +410,11 @@ def test_a_report_in_work_is_forgotten_when_the_server_stops(browser, run, monke
     monkeypatch.setattr("nora.explorer.app.as_report", slow)
     with nora.explore(run.model, run.data, browser=False) as explorer:
         page = visit(browser, explorer).page
-        page.locator("#taking").get_by_role("button", name="Report").click()
-        page.wait_for_selector("#taking:has-text('is being written')")
+        page.locator("#exporting").get_by_role("button", name="Report").click()
+        page.wait_for_selector("#exporting:has-text('is being written')")
         assert asked.wait(10)
     page.wait_for_selector("#banner:has-text('The server has stopped')")
-    assert "being written" not in page.locator("#taking").inner_text()
+    assert "being written" not in page.locator("#exporting").inner_text()
     page.context.close()
 
 

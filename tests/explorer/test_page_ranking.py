@@ -35,13 +35,13 @@ def test_edges_are_ranked_by_what_their_absence_changes_and_cut_from_the_ranking
     assert len(shown) == 15
     first = (int(true["source"].iloc[0]), int(true["target"].iloc[0]))
     assert shown[0] == "-".join(map(str, sorted(first)))
-    page.locator("#table tbody tr").first.get_by_role("button", name="Cut").click()
+    page.locator("#table tbody tr").first.get_by_role("button", name="Remove").click()
     settled(page, 1)
     alone = nora.what_if(run.model, run.data, remove_edges=[first]).total
     assert total(page) == pytest.approx(alone, rel=1e-5)
     assert alone == pytest.approx(float(true["influence"].iloc[0]), rel=1e-4)
-    page.locator("#table tbody tr").first.get_by_role("button", name="Mend").click()
-    page.wait_for_selector("#panel h3:text-is('Nothing is changed')")
+    page.locator("#table tbody tr").first.get_by_role("button", name="Restore").click()
+    page.wait_for_selector("#panel h3:text-is('No edits')")
     page.locator("#table-degree").fill("17")
     degree = run.data.edge_index[0].bincount(minlength=34)
     ends = run.data.edge_index.t().tolist()

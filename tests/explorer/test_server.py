@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import subprocess
@@ -17,6 +18,7 @@ from torch_geometric.data import Data
 
 import nora
 from loopback import Client
+from nora.explorer.network import network_of
 from nora.explorer.worker import NOW
 from papers import AUTHORS, typed_papers
 
@@ -63,9 +65,9 @@ def test_edges_that_go_and_come_and_features_count(client, run):
 
 def test_the_order_of_edits_does_not_matter_and_is_kept_once(client, explorer):
     first = client.ask("/api/effect", {"edits": remove(11, 12)})
-    before = len(explorer._explorations.desk.kept)
+    before = len(explorer._explorations.answers.recent)
     assert client.ask("/api/effect", {"edits": remove(12, 11, 12)}) == first
-    assert len(explorer._explorations.desk.kept) == before
+    assert len(explorer._explorations.answers.recent) == before
 
 
 def test_no_edits_change_nothing(client):
@@ -86,7 +88,7 @@ def test_an_edit_that_contradicts_the_graph_is_told_in_words(client):
 
 
 def test_a_later_question_of_the_same_page_wins(client, explorer):
-    desk, hold = explorer._explorations.desk, threading.Event()
+    answers, hold = explorer._explorations.answers, threading.Event()
     explorer._explorations.worker.submit(NOW, hold.wait)
     found: dict[int, int] = {}
 
@@ -100,7 +102,7 @@ def test_a_later_question_of_the_same_page_wins(client, explorer):
         for number, thread in threads.items():
             thread.start()
             deadline = time.monotonic() + 10
-            while (desk._latest.get("one") or 0) < number and time.monotonic() < deadline:
+            while (answers._latest.get("one") or 0) < number and time.monotonic() < deadline:
                 time.sleep(0.01)
     finally:
         hold.set()  # else every later test would wait
@@ -143,7 +145,7 @@ def test_what_would_flip_a_node_does_flip_it(client, run):
             ).flips()
             assert node in set(flips["node"])
         else:
-            assert "No 3 nodes" in told["told"]
+            assert "No 3 nodes" in told["text"]
     assert found
 
 
@@ -177,8 +179,8 @@ def test_influences_stream_in_until_all_are_there(client, run):
 def test_the_ranking_stops_and_goes_on(run):
     generator = torch.Generator().manual_seed(0)
     data = Data(
-        x=torch.randn(3000, 8, generator=generator),
-        edge_index=torch.randint(0, 3000, (2, 9000), generator=generator),
+        x=torch.randn(9000, 8, generator=generator),
+        edge_index=torch.randint(0, 9000, (2, 27000), generator=generator),
     )
     model = nora.build_model("gcn", 8, 3, hidden_channels=8)
     with nora.explore(model, data, browser=False) as explorer:
@@ -188,7 +190,7 @@ def test_the_ranking_stops_and_goes_on(run):
         time.sleep(0.3)
         done = ranking.done
         time.sleep(0.3)
-        assert ranking.done == done < 3000
+        assert ranking.done == done < 9000
         assert client.ask("/api/ranking", {"act": "start"})["status"] == "running"
         assert client.refused("/api/ranking", {"act": "burn"})[0] == 422
         deadline = time.monotonic() + 60
@@ -232,7 +234,7 @@ def test_links_are_explored_too():
 
 
 def test_the_changes_as_csv_are_all_of_them(client, run, tmp_path):
-    body = {"kind": "csv", "edits": remove(0), "told": ""}
+    body = {"kind": "csv", "edits": remove(0), "text": ""}
     status, headers, text = client.send("POST", "/api/export", body)
     assert status == 200 and "changes.csv" in headers["content-disposition"]
     (tmp_path / "changes.csv").write_bytes(text)
@@ -301,7 +303,7 @@ def test_the_program_of_a_model_in_no_file_runs_and_is_a_function_of_the_model(
 
 
 def test_the_report_is_of_the_graph_after_the_edits(client):
-    body = {"kind": "report", "edits": remove(0, 1), "told": "Two are gone."}
+    body = {"kind": "report", "edits": remove(0, 1), "text": "Two are gone."}
     status, _, text = client.send("POST", "/api/export", body)
     page = text.decode()
     assert status == 200 and "Two are gone." in page and "the class of 32 nodes" in page
@@ -334,9 +336,11 @@ def test_a_thousand_edits_in_a_row_by_eight_clients_are_all_right_and_leave_noth
         assert pairs[nodes] == pytest.approx(
             nora.what_if(run.model, run.data, nodes).total, rel=1e-5
         )
-    desk = explorer._explorations.desk
+    answers = explorer._explorations.answers
     assert not wrong
-    assert len(desk.kept) <= desk.kept.most and len(desk._latest) <= desk._latest.most
+    assert (
+        len(answers.recent) <= answers.recent.most and len(answers._latest) <= answers._latest.most
+    )
     assert explorer._explorations.worker._queue.qsize() <= 1
 
 
@@ -355,12 +359,12 @@ def test_what_the_explorer_cannot_tell_is_refused_before_anything_starts():
             nora.explore(model, data, port=70_000, browser=False)
 
 
-def finished(board) -> None:
-    board.start()
+def finished(ranking) -> None:
+    ranking.start()
     deadline = time.monotonic() + 60
-    while board.status == "running" and time.monotonic() < deadline:
+    while ranking.status == "running" and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert board.status == "done", board.problem
+    assert ranking.status == "done", ranking.problem
 
 
 def test_nodes_and_edges_of_types_are_explored_as_what_if_tells(tmp_path):
@@ -411,8 +415,8 @@ def test_nodes_and_edges_of_types_are_explored_as_what_if_tells(tmp_path):
             for kind, at in zip(true["type"], true["node"], strict=True)
         ]
         assert why["node"] == ids
-        boards = explorer._explorations.boards
-        finished(boards.get("edges", "change"))
+        rankings = explorer._explorations.rankings
+        finished(rankings.get("edges", "change"))
         rows = client.ask("/api/rows", {"of": "edges", "most": 3})
         for edge, influence in zip(rows["edge"], rows["influence"], strict=True):
             told = client.ask("/api/effect", {"edits": [{"kind": "cut", "edge": edge}]})
@@ -427,20 +431,20 @@ def test_nodes_and_edges_of_types_are_explored_as_what_if_tells(tmp_path):
 
 def test_rankings_that_nobody_looks_at_any_more_are_forgotten(run):
     with nora.explore(run.model, run.data, browser=False) as explorer:
-        boards = explorer._explorations.boards
-        for measure in boards.network.measures:
+        rankings = explorer._explorations.rankings
+        for measure in rankings.network.measures:
             for of in ("nodes", "edges"):
-                boards.get(of, measure)
-        assert len(boards.network.measures) == 8 and len(boards._others) == 6
-        listening = boards.get("edges", "change").listen(lambda: None)
-        for measure in boards.network.measures:
-            boards.get("nodes", measure)
-        assert ("edges", "change") in boards._others
+                rankings.get(of, measure)
+        assert len(rankings.network.measures) == 8 and len(rankings._others) == 6
+        listening = rankings.get("edges", "change").listen(lambda: None)
+        for measure in rankings.network.measures:
+            rankings.get("nodes", measure)
+        assert ("edges", "change") in rankings._others
         listening()
 
 
 def test_rows_are_filtered_and_refused_where_they_make_no_sense(client, explorer, run):
-    finished(explorer._explorations.boards.get("edges", "flips"))
+    finished(explorer._explorations.rankings.get("edges", "flips"))
     asked = {"of": "edges", "measure": "flips", "group": [[0, 1]], "most": 200}
     rows = client.ask("/api/rows", asked)
     assert rows["count"] == sum(max(a, b) >= 17 for a, b in run.data.edge_index.t().tolist()) // 2
@@ -537,3 +541,54 @@ def test_only_targets_count_on_the_page_and_in_its_program(run, tmp_path):
         [sys.executable, tmp_path / "what_if.py", tmp_path / "run"], capture_output=True, text=True
     )
     assert float(ran.stdout.split()[0]) == pytest.approx(true, rel=1e-5), ran.stderr
+
+
+def test_closing_while_a_report_is_written_prints_no_traceback(run, monkeypatch, capfd):
+    begun, hold = threading.Event(), threading.Event()
+
+    def slow(*_):
+        begun.set()
+        hold.wait(30)
+        return b""
+
+    monkeypatch.setattr("nora.explorer.app.as_report", slow)
+    with nora.explore(run.model, run.data, browser=False) as explorer:
+        client = Client(explorer)
+        body = {"kind": "report", "edits": [], "text": ""}
+        asking = threading.Thread(target=client.refused, args=("/api/export", body))
+        asking.start()
+        assert begun.wait(30)
+    hold.set()
+    asking.join(30)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_large_graph_is_prepared_while_the_page_is_open(run, monkeypatch):
+    monkeypatch.setattr("nora.explorer.explore.AT_ONCE", 0)
+    hold = threading.Event()
+
+    def slow(*given):
+        assert hold.wait(60)
+        return network_of(*given)
+
+    monkeypatch.setattr("nora.explorer.explore.network_of", slow)
+    with nora.explore(run.model, run.data, browser=False) as explorer:
+        client = Client(explorer)
+        status, _, text = client.send("GET", "/api/network")
+        assert status == 202 and "seconds" in json.loads(text)
+        assert client.refused("/api/effect", {"edits": remove(33)})[0] == 503
+        hold.set()
+        explorer._explorations.prepared.result(60)
+        assert client.ask("/api/network")["num_nodes"] == 34
+        true = nora.what_if(run.model, run.data, 33).total
+        assert client.ask("/api/effect", {"edits": remove(33)})["total"] == pytest.approx(true)
+
+
+def test_what_is_wrong_with_the_model_of_a_large_graph_is_shown_and_raised(run, monkeypatch):
+    monkeypatch.setattr("nora.explorer.explore.AT_ONCE", 0)
+    data = copy.copy(run.data)
+    data.x = data.x[:, :5]
+    with nora.explore(run.model, data, browser=False) as explorer:
+        with pytest.raises(ValueError, match="could not be run"):
+            explorer.wait()
+        assert not explorer.running

@@ -13,7 +13,7 @@ from hetero_graphs import library
 from nora.graph.edge_sets import graph_edges
 from nora.graph.edits import Edits
 from nora.graph.removal import disjoint_pieces, isolate_nodes, remove_nodes
-from nora.model.checks import relabelled
+from nora.model.by_id import relabelled
 
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 2]])
 FOLLOWS = torch.tensor([[4, 0, 1], [0, 4, 3]])

@@ -25,6 +25,7 @@ import nora
 from nora.ingest import read_graph
 from nora.limits import memory_limit
 from nora.machine import peak_memory, release_memory
+from payload import edited
 
 EDGES = torch.tensor([[0, 1, 2], [1, 2, 0]])
 
@@ -117,9 +118,7 @@ def run_of_size(folder: Path, **parts: torch.Tensor) -> Path:
     nora.train("gcn", own, epochs=1, progress=False).save(folder)
     graph = load_file(folder / "dataset.safetensors")
     save_file(graph | parts, folder / "dataset.safetensors")
-    about = json.loads((folder / "run.json").read_text())
-    del about["checksums"]
-    (folder / "run.json").write_text(json.dumps(about))
+    edited(folder)
     return folder
 
 

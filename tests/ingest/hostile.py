@@ -191,7 +191,7 @@ CASES = [
         "neither OGB's .* nor one that PyG",
         edges=lambda path: path.mkdir(),
     ),
-    Case("a name that says nothing", "cannot tell what", names={"edges": "edges.dat"}),
+    Case("a name that says nothing", "unknown format", names={"edges": "edges.dat"}),
     Case("a pickled graph", "is a pickle", edges=b"x", names={"edges": "graph.gpickle"}),
     Case("an empty file", "is empty", edges=""),
     Case("blanks only", "is empty", edges="\n  \n\n"),
@@ -213,7 +213,7 @@ CASES = [
     ),
     Case(
         "a separator of one's own, then a slip",
-        r"line 4: 1 column, which is too few: the first row has 2, parted by '\|'",
+        r"line 4: 1 column, which is too few: the first row has 2, separated by '\|'",
         edges="sep=|\nsource|target\na|b\nbc\n",
     ),
     Case(
@@ -493,7 +493,7 @@ CASES = [
     ),
     Case(
         "a Parquet file of lists",
-        "which is no text and no number",
+        "neither text nor numbers",
         edges=parquet(source=[1, 2], target=[[2], [1]]),
         names={"edges": "e.parquet"},
     ),

@@ -253,7 +253,7 @@ class TestRefused:
             read_graph(tmp_path / "e.csv")
 
     def test_a_file_of_another_kind(self, write: Write) -> None:
-        with pytest.raises(ValueError, match=r"cannot tell what 'e\.doc' is: use a \.csv"):
+        with pytest.raises(ValueError, match=r"unknown format of 'e\.doc': use a \.csv"):
             read_graph(write("e.doc", "a,b\n"))
 
 

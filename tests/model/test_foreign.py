@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, SAGEConv
 
 import nora
-from fuzz.branches import CLASSES, FEATURES, KEEPS, Keeps, relational, with_odd_names
+from fuzz.branches import CLASSES, ELSEWHERE, FEATURES, KEEPS, Keeps, relational, with_odd_names
 from fuzz.branching import Definition, call
 
 GRAPH = relational(4, nodes=20, edges=70)
@@ -23,10 +23,12 @@ METHODS = ("brute", "exact")
 @pytest.mark.parametrize("how", [how for how, answered in KEEPS.items() if not answered])
 def test_edges_that_a_removal_does_not_change_are_refused(how: str, method: str) -> None:
     data = with_odd_names(GRAPH)
-    with pytest.raises(ValueError, match=r"branches\.py:\d+ \(forward\)") as caught:
+    where = "parameter frozen" if "parameter" in how else r"branches\.py:\d+"
+    with pytest.raises(ValueError, match=where) as caught:
         nora.influence(Keeps(data, how).double(), data, method, forward=call, progress=False)
     wanted = {"an odd name": "data.follows", "an odd name in a list": "data.sets[0]"}
-    assert wanted.get(how, "model.") in str(caught.value)
+    elsewhere = "edges that are not in data"
+    assert wanted.get(how, elsewhere if how in ELSEWHERE else "model.") in str(caught.value)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -92,7 +94,7 @@ class Made(Layer):
 
 
 class Ordered(Layer):
-    """Ids of nodes that rows are read by, but no edges."""
+    """Rows of nodes by ids of others: edges, in effect."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,9 +132,78 @@ def test_node_ids_in_an_attribute_of_nodes_are_refused() -> None:
         nora.influence(Parents().double(), data, "brute", forward=forward, progress=False)
 
 
-@pytest.mark.parametrize("kind", [Made, Ordered, Layer])
+class Rolled(Layer):
+    """Rows of the nodes before, and a constant that is beside the point."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x.roll(1, 0)[:, torch.tensor([1, 0, 2, 3])], edge_index)
+
+
+class Marked(Layer):
+    """Some nodes by their ids, each for itself."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        mark = torch.zeros(len(x), 1, dtype=x.dtype)
+        mark[[3, 7]] = 1.0
+        return self.conv(x, edge_index) * (1 + mark)
+
+
+class Looped(Layer):
+    """Goes through the edges of the graph in Python."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        out = x.clone()
+        for source, target in edge_index.t().tolist():
+            out[target] = out[target] + x[source]
+        return self.conv(out, edge_index)
+
+
+class Embedded(Layer):
+    """Has a row of its own for every node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Embedding(GRAPH.num_nodes, FEATURES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x + self.rows.weight, edge_index)
+
+
+def test_rows_by_ids_of_other_nodes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"test_foreign\.py"):
+        nora.influence(Ordered().double(), GRAPH, "brute", progress=False)
+
+
+def test_groups_that_are_as_many_as_the_nodes_are_no_edges() -> None:
+    data = GRAPH.clone()
+    data.cluster = torch.randperm(20)
+
+    def forward(model: Any, data: Data) -> Tensor:
+        groups = torch.zeros(20, FEATURES, dtype=torch.double)
+        pooled = groups.index_add(0, data.cluster, data.x)
+        return model(data.x + pooled[data.cluster].relu(), data.edge_index)
+
+    found = nora.influence(Layer().double(), data, "brute", forward=forward, progress=False)
+    assert bool((found.scores > 0).any())
+
+
+def test_a_list_of_pairs_in_data_keeps_its_ids() -> None:
+    data = GRAPH.clone()
+    data.pairs = GRAPH.edge_index.t().tolist()
+
+    def forward(model: Any, data: Data) -> Tensor:
+        return model(data.x, torch.tensor(data.pairs).t())
+
+    with pytest.warns(RuntimeWarning, match="knows nodes by their numbers.*isolated"):
+        found = nora.influence(Layer().double(), data, "brute", forward=forward, progress=False)
+    true = nora.influence(Layer().double(), GRAPH, "brute", progress=False)
+    torch.testing.assert_close(found.scores, true.scores, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [Made, Layer, Rolled, Looped, Marked, Embedded])
 def test_nothing_else_is_refused(kind: type) -> None:
-    with pytest.warns(RuntimeWarning, match="isolated") if kind is Ordered else nullcontext():
+    isolates = kind in (Marked, Embedded)
+    with pytest.warns(RuntimeWarning, match="isolated") if isolates else nullcontext():
         found = nora.influence(kind().double(), GRAPH, "brute", progress=False)
     assert bool((found.scores > 0).any())
 

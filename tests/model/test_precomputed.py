@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
+import networkx
 import pytest
 import torch
 import torch_geometric.transforms as T
@@ -12,10 +14,19 @@ from torch import Tensor, nn
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, SAGEConv
-from torch_geometric.utils import erdos_renyi_graph
+from torch_geometric.utils import (
+    barabasi_albert_graph,
+    erdos_renyi_graph,
+    get_laplacian,
+    to_dense_adj,
+    to_networkx,
+)
 
 import nora
+from nora.datasets.karate import karate
+from nora.datasets.polarised import polarised
 from nora.model.misfit import told
+from nora.model.precomputed import precomputed
 
 FEATURES = 5
 
@@ -51,6 +62,92 @@ def row_normalised(data: Data) -> Data:
     return data
 
 
+def appended(values: Any) -> Any:
+    """A transform that appends columns to the features."""
+
+    def transform(data: Data) -> Data:
+        data.x = torch.cat([data.x, values(data).float().view(data.num_nodes, -1)], dim=1)
+        return data
+
+    return transform
+
+
+def degrees(data: Data) -> Tensor:
+    return torch.bincount(data.edge_index[1], minlength=data.num_nodes).float()
+
+
+def named(name: str, values: Any) -> Any:
+    """A transform that puts values into an attribute."""
+
+    def transform(data: Data) -> Data:
+        data[name] = values(data).float().view(data.num_nodes, -1)
+        return data
+
+    return transform
+
+
+def propagated(data: Data) -> Data:
+    data.feat, data.x = data.x, T.SIGN(2)(copy.copy(data)).x2
+    return data
+
+
+def eigenvectors(data: Data) -> Tensor:
+    edges, weights = get_laplacian(data.edge_index, normalization="sym", num_nodes=data.num_nodes)
+    return torch.linalg.eigh(to_dense_adj(edges, edge_attr=weights)[0])[1][:, 1:3]
+
+
+def returns(data: Data) -> Tensor:
+    return T.AddRandomWalkPE(3)(data.clone()).random_walk_pe
+
+
+def pageranks(data: Data) -> Tensor:
+    ranks = networkx.pagerank(to_networkx(data), tol=1e-10)
+    return torch.tensor([ranks[node] for node in range(data.num_nodes)])
+
+
+APPENDED = {
+    "scaled degrees": (lambda data: 3 + degrees(data) / degrees(data).std(), "degrees"),
+    "logarithms of degrees": (lambda data: (1 + degrees(data)).log(), "degrees"),
+    "inverse roots of degrees": (lambda data: (1 + degrees(data)).rsqrt(), "degrees"),
+    "bins of degrees": (lambda data: torch.bucketize(degrees(data), torch.tensor([3, 5, 7])), "degrees"),
+    "eigenvectors": (eigenvectors, "eigenvector"),
+    "return probabilities": (returns, "random walks"),
+    "PageRank": (pageranks, "PageRank"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["x", "pe", "centrality"])
+@pytest.mark.parametrize("name", APPENDED)
+def test_structure_is_found_under_any_name_and_among_features(name: str, place: str) -> None:
+    values, what = APPENDED[name]
+    data = graph()
+    columns = values(data).view(40, -1).size(1)
+    transform = appended(values) if place == "x" else named(place, values)
+    more = () if place == "x" else (place,)
+    model = Model(FEATURES + columns, True, *more)
+    with pytest.warns(RuntimeWarning, match=rf"data\.{place} .*{what}.*transform="):
+        nora.influence(model, transform(data), "brute", nodes=[3], forward=call, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        nora.influence(
+            model, graph(), "brute", nodes=[3], forward=call, transform=transform, strict=True,
+            progress=False,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_features_that_are_no_structure_raise_no_alarm(seed: int) -> None:
+    torch.manual_seed(seed)
+    for edges in (erdos_renyi_graph(60, 0.1), barabasi_albert_graph(60, 2)):
+        for x in (torch.randn(60, 40), torch.rand(60, 40).round(), torch.eye(60)):
+            assert not list(precomputed(Data(x=x, edge_index=edges), {"data.x"}))
+
+
+def test_real_features_raise_no_alarm() -> None:
+    for data in (karate().data, polarised().data):
+        assert not list(precomputed(data, {"data.x"}))
+
+
 CASES = {
     "weights": (T.GCNNorm(), Model(), "edge_weight holds GCN's normalisation", "GCNNorm"),
     "adjacency": (
@@ -61,6 +158,7 @@ CASES = {
         T.AddRandomWalkPE(4), Model(FEATURES + 4, True, "random_walk_pe"), "positional", "RandomWalk",
     ),
     "one-hot degrees": (T.OneHotDegree(30), Model(FEATURES + 31, True), "one-hot degrees", "OneHot"),
+    "SGC beside the features": (propagated, Model(FEATURES, True), "those of feat, 2 times", "SIGN"),
     "SIGN": (T.SIGN(1), Model(2 * FEATURES, True, "x1"), "propagated features", r"T\.SIGN\(1\)"),
 }  # fmt: skip
 

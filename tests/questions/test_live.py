@@ -16,6 +16,7 @@ from hetero_graphs import network as hetero_network
 from networks import network, patchwork
 from nora.engine.engine import Engine
 from nora.engine.exec import update as written
+from nora.engine.exec.kernels import choice
 from nora.engine.exec.update import Written
 
 
@@ -506,3 +507,65 @@ def test_added_weights_whose_sums_cancel_take_a_full_pass(weight: float) -> None
         with torch.no_grad():
             truth = model(graph.x, graph.edge_index, graph.edge_weight).softmax(dim=1)
         torch.testing.assert_close(live.predictions, truth, equal_nan=True)
+
+
+def test_effects_and_predictions_stay_those_of_their_time() -> None:
+    data = Data(x=torch.randn(40, FEATURES).double(), edge_index=barabasi(40, 2))
+    live = nora.Live(network("sage"), data)
+    seen, effects = [live.predictions], []
+    for edits in (
+        nora.Edits(remove_edges=[tuple(data.edge_index[:, 0].tolist())]),
+        nora.Edits(remove=7),
+        nora.Edits(features={3: torch.zeros(FEATURES).double()}),
+        nora.Edits(add_nodes=data.x[:1], add_edges=[(40, 5)]),
+    ):
+        kept = [one.clone() for one in seen]
+        effects.append(live.apply(edits))
+        assert all(map(lambda a, b: torch.equal(a.nan_to_num(), b.nan_to_num()), seen, kept))
+        seen.append(live.predictions)
+    assert live.how == "rows"
+    for effect, before, after in zip(effects, seen, seen[1:], strict=False):
+        assert torch.equal(effect.before.nan_to_num(9), before.nan_to_num(9))
+        assert torch.equal(effect.after.nan_to_num(9), after[: len(before)].nan_to_num(9))
+        assert effect.total == pytest.approx(float(effect.change.sum()), rel=1e-6)
+    assert torch.equal(effects[3].added, seen[4][40:])
+    live.undo()
+    assert torch.equal(live.predictions.nan_to_num(9), seen[3].nan_to_num(9))
+
+
+@pytest.mark.parametrize("backend", ["compiled", "vectorised"])
+def test_weights_stay_beside_their_edges_when_others_come_and_go(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice, "COMPILE_ABOVE", 0 if backend == "compiled" else 10**9)
+
+    class Weighted(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = pyg.GCNConv(FEATURES, 3)
+
+        def forward(self, x: torch.Tensor, edges: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return self.conv(x, edges, w)
+
+    torch.manual_seed(0)
+    edge_index = barabasi(30, 3)
+    weight = torch.rand(edge_index.size(1)) + 0.5
+    data = Data(x=torch.randn(30, FEATURES), edge_index=edge_index, edge_weight=weight)
+    model = Weighted().eval()
+    live = nora.Live(
+        model, data, forward=lambda model, data: model(data.x, data.edge_index, data.edge_weight)
+    )
+    chance, distinct = random.Random(0), edge_index.t().unique(dim=0).tolist()
+    for edge in chance.sample(distinct, 12):
+        live.apply(nora.Edits(remove_edges=[tuple(edge)], undirected=False))
+        live.apply(
+            nora.Edits(
+                add_edges=[(*edge, {"edge_weight": chance.random() + 0.5})], undirected=False
+            )
+        )
+    assert live.how == "rows"
+    assert live._written.engine.backend.__name__.endswith(backend)
+    graph = live.data
+    with torch.no_grad():
+        truth = model(graph.x, graph.edge_index, graph.edge_weight).softmax(dim=1)
+    assert torch.allclose(live.predictions, truth, atol=1e-5)

@@ -15,7 +15,7 @@ from nora.model.versions import SAMPLED
 from nora.questions import staleness
 
 
-class Passes:
+class ForwardPasses:
     """How often a model was run; no part of what the model is."""
 
     run = 0
@@ -24,7 +24,7 @@ class Passes:
         return {}
 
 
-PASSES = Passes()
+PASSES = ForwardPasses()
 
 
 class Counted(torch.nn.Module):

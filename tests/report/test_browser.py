@@ -128,7 +128,7 @@ def test_choosing_a_node_in_the_table_shows_its_effect(watched, run, scores):
     flips = nora.what_if(run.model, run.data, first).flips()
     page.locator("#table tbody .node").first.click()
     panel = page.locator("#panel")
-    assert f"{len(flips)} of 33 other nodes would be predicted another class" in (
+    assert f"{len(flips)} of 33 other nodes would flip to another class" in (
         panel.inner_text().replace("\n", " ")
     )
     moved = [run.dataset.node_names[node] for node in flips["node"]]
@@ -136,8 +136,8 @@ def test_choosing_a_node_in_the_table_shows_its_effect(watched, run, scores):
     assert panel.locator(".changes .turned .node").all_text_contents() == moved
     assert page.locator("#announcer").inner_text().startswith("Without")
     assert page.url.endswith(f"#node-{first}")
-    panel.get_by_role("button", name="Put").click()
-    assert "No node is gone" in panel.inner_text()
+    panel.get_by_role("button", name="Restore").click()
+    assert "No node is removed" in panel.inner_text()
 
 
 def test_choosing_a_node_in_the_graph_shows_its_effect(watched, run, scores):
@@ -232,14 +232,14 @@ def test_choosing_an_edge_draws_it_in_the_graph(watched, run):
     (drawn,) = page.evaluate(lit)
     assert sorted(drawn) == sorted(ends)
     flips = int(first["flips"])
-    told = f"Without this edge, {flips} node" if flips else "no prediction would turn"
+    told = f"Without this edge, {flips} node" if flips else "no prediction would flip"
     assert told in page.locator("#panel").inner_text()
     assert told in page.locator("#announcer").inner_text()
     page.locator("#table tbody .node").first.click()  # a node instead
     assert page.evaluate(lit) == [] and page.locator("#edges tr.selected").count() == 0
     row.locator("button").click()
-    page.locator("#panel").get_by_role("button", name="Put back the edge").click()
-    assert "No node is gone" in page.locator("#panel").inner_text()
+    page.locator("#panel").get_by_role("button", name="Restore the edge").click()
+    assert "No node is removed" in page.locator("#panel").inner_text()
 
 
 def test_more_edges_are_shown_when_asked_for(watched):
@@ -259,10 +259,10 @@ def test_back_and_forward_go_through_what_was_chosen(watched):
     page.go_back()
     assert page.locator("#panel h3").inner_text() == names[0]
     page.go_back()
-    assert "No node is gone" in page.locator("#panel").inner_text()
+    assert "No node is removed" in page.locator("#panel").inner_text()
     page.go_forward()
     assert page.locator("#panel h3").inner_text() == names[0]
-    page.get_by_role("button", name="Put").click()
+    page.get_by_role("button", name="Restore").click()
     assert "#" not in page.url
     page.go_back()
     assert page.locator("#panel h3").inner_text() == names[0]
@@ -349,7 +349,7 @@ def test_paper_has_every_name_in_full_and_no_prompts(browser, run, scores, tmp_p
     assert page.locator("#table .node").count() == 25
     assert page.locator("#table .node").evaluate_all(cut) == 0
     assert not page.locator("#panel").is_visible()
-    assert not page.get_by_text("Take a node away").is_visible()
+    assert not page.get_by_text("Remove a node").is_visible()
     assert not page.locator("#table .amount").first.is_visible()
     shown = "one => getComputedStyle(one).display"
     assert page.locator("#table thead").evaluate(shown) == "table-header-group"
@@ -445,7 +445,7 @@ def test_no_width_scrolls_sideways(watched):
         page.set_viewport_size({"width": width, "height": 844})
         page.locator("#table tbody .node").nth(1).click()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.get_by_role("button", name="Put").click()
+        page.get_by_role("button", name="Restore").click()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 

@@ -56,9 +56,7 @@ def test_the_first_finding_is_what_what_if_says_of_the_first_node(page, run, sco
     flips = len(nora.what_if(run.model, run.data, first).flips())
     assert flips > 0
     name = run.dataset.node_names[first]
-    assert f"Without {name}, {flips} of 999 other nodes would be predicted another class" in words(
-        page
-    )
+    assert f"Without {name}, {flips} of 999 other nodes would flip to another class" in words(page)
 
 
 def test_the_shares_of_the_first_nodes_are_those_of_the_scores(page, scores):
@@ -161,11 +159,11 @@ def test_nothing_is_found_in_differences_within_the_error(run, tmp_path):
     assert "order the nodes" not in text and "ranks the nodes" not in text
     # What is said of ranks is near the exact ones, whichever way the error went.
     ranks = exact.to_frame()["rank"]
-    for node, rank in re.findall(r"node (\d+) has many ties .*? ranks only about ([\d,]+)", text):
+    for node, rank in re.findall(r"node (\d+) has many edges .*? ranks only about ([\d,]+)", text):
         assert int(rank.replace(",", "")) <= int(ranks[int(node)]) * 1.1
-    for node, rank in re.findall(r"node (\d+) has many ties .*? ranks at best ([\d,]+)", text):
+    for node, rank in re.findall(r"node (\d+) has many edges .*? ranks at best ([\d,]+)", text):
         assert int(rank.replace(",", "")) <= int(ranks[int(node)])
-    for node, rank in re.findall(r"node (\d+) has few ties .*? ranks about ([\d,]+)", text):
+    for node, rank in re.findall(r"node (\d+) has few edges .*? ranks about ([\d,]+)", text):
         assert int(ranks[int(node)]) <= 1.5 * int(rank.replace(",", ""))
 
 
@@ -294,7 +292,7 @@ def wheel(spokes: int) -> torch.Tensor:
 
 @pytest.mark.parametrize(("extra", "told_of"), [(0, True), (1, False)])
 def test_only_a_node_of_clearly_few_ties_is_said_to_have_few(tmp_path, extra, told_of):
-    # Forty nodes round a hub, ten of them tied to each other: these have many ties, the others three.
+    # Forty nodes round a hub, ten of them tied to each other: these have many edges, the others three.
     clique = torch.combinations(torch.arange(1, 11)).t()
     edges = torch.cat([wheel(40), clique, clique.flip(0)], dim=1)
     if extra:  # all have about as many, and the first as many as half of them
@@ -309,7 +307,7 @@ def test_only_a_node_of_clearly_few_ties_is_said_to_have_few(tmp_path, extra, to
     scores = nora.Influence(values, "made up")
     page = write_report(tmp_path / "a.html", model, data, scores, effects=0)
     assert told(page)["node"]["rank"][40] == 1
-    assert ("node 40 has few ties" in words(page)) == told_of
+    assert ("node 40 has few edges" in words(page)) == told_of
 
 
 def test_the_page_loads_nothing(page):

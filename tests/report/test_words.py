@@ -179,7 +179,7 @@ def test_the_finding_is_the_headline_and_the_data_s_name_stands_below(run, score
     (headline,) = re.findall(r"<h1>(.*?)</h1>", page)
     first = scores.top(1)["name"][0]
     assert headline.startswith(f"Without {first}, ")
-    assert headline.endswith("other nodes would be predicted another class")
+    assert headline.endswith("other nodes would flip to another class")
     assert '<p class="subtitle">camps</p>' in page
     assert f"<title>camps: {headline}</title>" in page
 

@@ -15,7 +15,7 @@ import torch
 import nora
 import shell
 from nora.datasets import Dataset
-from payload import consistent
+from payload import consistent, edited
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def facts(file: str, **changed: Any) -> Callable[[Path], None]:
     def edit(run: Path) -> None:
-        (run / file).write_text(json.dumps(json.loads((run / file).read_text()) | changed))
+        if file == RUN:
+            edited(run, **changed)
+        else:
+            (run / file).write_text(json.dumps(json.loads((run / file).read_text()) | changed))
 
     return edit
 
@@ -42,13 +45,13 @@ def tensors(file: str, **changed: torch.Tensor) -> Callable[[Path], None]:
     return edit
 
 
-RUN, DATA, SPLIT = "run.json", "dataset.json", "split.safetensors"
+RUN, DATA, SPLIT = "manifest.json", "dataset.json", "split.safetensors"
 EDITS: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "inputs": ("own", facts(RUN, inputs=5), "inputs is no list of files"),
     "files": ("own", facts(RUN, inputs=[5]), "inputs is no list of files"),
     "task": ("own", facts(RUN, task=3), "the task is 3, expected 'node' or 'link'"),
     "metrics": ("own", facts(RUN, metrics=3), "metrics is 3, expected a table"),
-    "architecture": ("own", facts(RUN, architecture=3), "is not readable as a run"),
+    "architecture": ("own", facts(RUN, architecture=3), "not readable as a run"),
     "attributes": ("own", facts(DATA, attributes=[3]), "attributes are no table"),
     "nodes": ("own", facts(DATA, num_nodes="x"), "num_nodes is no whole number"),
     "billions": ("own", facts(DATA, num_nodes=10**14), "nodes would take"),

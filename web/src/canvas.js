@@ -24,11 +24,11 @@ function classKeys(shown, { report, data, colours }) {
 
 function marks({ report, selection }) {
   const { removed, effect, edge } = selection.state;
-  if (edge) return [key("edge", "taken away"), key("sizes", "size: influence")];
+  if (edge) return [key("edge", "removed"), key("sizes", "size: influence")];
   if (!removed.length || !effect) return [key("sizes", "size: influence")];
   return [
-    key("gone", "taken away"),
-    key("turned", report.task === "node" ? "would change class, to this colour" : "a pair at it would turn"),
+    key("gone", "removed"),
+    key("turned", report.task === "node" ? "would flip to this class" : "a pair at it would flip"),
     key("sizes", "size: change"),
   ];
 }
@@ -38,13 +38,13 @@ function partly(shown, { report, data }) {
   if (shown.centre !== undefined) {
     const name = data.nameOf(shown.centre);
     const more = shown.left ? ` ${count(shown.left, "more neighbour")} ${shown.left === 1 ? "is" : "are"} not drawn.` : "";
-    return `Drawn: ${name}, its neighbours, and around them who else its absence would change.${more}`;
+    return `Drawn: ${name}, its neighbours, and the other nodes that its removal would change.${more}`;
   }
   const { tied, edges } = report.drawing;
   const alone = report.num_nodes - tied;
   const parts = [];
   if (shown.nodes.length < tied) {
-    parts.push(`Drawn: ${number(shown.nodes.length)} of ${count(report.num_nodes, "node")}, the most influential with those around them.`);
+    parts.push(`Drawn: ${number(shown.nodes.length)} of ${count(report.num_nodes, "node")}, the most influential and their neighbours.`);
   } else if (tied && alone) {
     parts.push(`${count(alone, "node")} without any edge ${alone === 1 ? "is" : "are"} not drawn.`);
   }

@@ -23,7 +23,7 @@ export function rankText(position, { data, report }) {
 
 function effectLine(position, state, { data }) {
   const { effect } = state;
-  if (state.removed.includes(position)) return "taken away";
+  if (state.removed.includes(position)) return "removed";
   if (!effect) return null;
   if (!effect.node) {
     const pairs = effect.source.filter((from, at) => from === position || effect.target[at] === position).length;

@@ -45,7 +45,7 @@ function milestones(spread, { report }) {
     at: amount / report.scored,
     carried,
     label: `${few ? (amount === 1 ? "first" : `first ${number(amount)}`) : `top ${percent(share)}`}: ${percent(carried)}`,
-    told: few
+    text: few
       ? `the first ${amount === 1 ? "node carries" : `${number(amount)} carry`} ${percent(carried)}`
       : `the top ${percent(share)} (${number(amount)}) carry ${percent(carried)}`,
   }));
@@ -86,12 +86,12 @@ function spreadChart(spread, page) {
       ...marks,
     );
   };
-  const told = found.map((one) => one.told).join(", ");
+  const text = found.map((one) => one.text).join(", ");
   return figure(
     page,
     "A few carry much",
     draw,
-    `Of all influence, ${told}; half of it lies with ${count(spread.half, "node")}. The dashed line: if all nodes were equal.`,
+    `Of all influence, ${text}; half of it lies with ${count(spread.half, "node")}. The dashed line: if all nodes were equal.`,
   );
 }
 

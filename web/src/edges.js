@@ -18,7 +18,7 @@ function remark({ scored, of, directed }) {
     scored < of
       ? `Of ${count(of, "edge")} the ${number(scored)} at the most influential nodes were removed, one at a time: an edge elsewhere may be missing here.`
       : `Each of ${count(of, "edge")} was removed, one at a time.`;
-  return `${which} Influence: the changes of all predictions, added up, when ${what}. Flips: how many predictions turn.`;
+  return `${which} Influence: the changes of all predictions, added up, when ${what}. Flips: how many predictions flip.`;
 }
 
 export function edges(place, page) {

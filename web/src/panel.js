@@ -22,8 +22,8 @@ function overview(page) {
   const first = ranked.slice(0, OVERVIEW);
   const most = Math.max(...first.map((position) => node.influence[position]), 1e-12);
   return [
-    el("h3", { id: "panel-title", tabindex: "-1" }, "No node is gone yet"),
-    el("p", { class: "muted" }, "Choose a node in the picture, in the ranking or here to see whose prediction its absence would change."),
+    el("h3", { id: "panel-title", tabindex: "-1" }, "No node is removed yet"),
+    el("p", { class: "muted" }, "Choose a node in the picture, in the ranking or here to see which predictions its removal would change."),
     el("h4", {}, "Most influential"),
     el(
       "ol",
@@ -63,15 +63,15 @@ function facts(position, effect, page) {
 }
 
 export function summary(position, effect, { data, report }) {
-  const shift = `${count(effect.reached, "prediction")} would shift by ${report.noticeable} or more`;
+  const shift = `${count(effect.reached, "prediction")} would change by ${report.noticeable} or more`;
   const total = report.task === "node" ? report.num_items - 1 : report.num_items;
-  const turn = `${number(effect.flips)} of ${number(total)} ${report.task === "node" ? "other nodes would be predicted another class" : "pairs would be predicted otherwise"}`;
+  const turn = `${number(effect.flips)} of ${number(total)} ${report.task === "node" ? "other nodes would flip to another class" : "pairs would flip"}`;
   return el(
     "p",
     { class: "summary" },
     "Without ",
     el("strong", {}, data.nameOf(position)),
-    effect.flips ? [", ", el("strong", {}, turn), `; ${shift}.`] : `, no prediction would turn; ${shift}.`,
+    effect.flips ? [", ", el("strong", {}, turn), `; ${shift}.`] : `, no prediction would flip; ${shift}.`,
   );
 }
 
@@ -114,7 +114,7 @@ function pairRow(effect, at, page) {
 
 export function listed(effect, page) {
   const all = effect.change.length;
-  if (!all) return el("p", { class: "muted" }, "Nobody’s prediction would change.");
+  if (!all) return el("p", { class: "muted" }, "No prediction would change.");
   const row = page.report.task === "node" ? nodeRow : pairRow;
   const list = el("ol", { class: `rows changes ${roomy(page) ? "" : "stacked"}` });
   const more = el("button", { type: "button", class: "quiet" });
@@ -129,9 +129,9 @@ export function listed(effect, page) {
     list.children[next]?.querySelector("button")?.focus();
   });
   show(Math.min(all, Math.max(FIRST, Math.min(effect.flips, 12))));
-  const title = page.report.task === "node" ? "Who would change" : "Which pairs would change";
+  const title = page.report.task === "node" ? "Nodes that would change" : "Pairs that would change";
   return [
-    el("h4", {}, title, el("span", { class: "muted" }, effect.flips ? " those that turn first, then by change" : " by change")),
+    el("h4", {}, title, el("span", { class: "muted" }, effect.flips ? " flips first, then by change" : " by change")),
     list,
     more,
     effect.more ? el("p", { class: "muted" }, `${count(effect.more, "smaller change")} ${effect.more === 1 ? "is" : "are"} not listed.`) : null,
@@ -172,7 +172,7 @@ function chosen(position, { effect, waiting }, page) {
       "div",
       { class: "panel-head" },
       coloured(el("h3", { id: "panel-title", tabindex: "-1" }, name), page.data.classOf(position), page),
-      el("button", { type: "button", class: "quiet", "aria-label": `Put back ${name}`, onclick: () => page.selection.select(null, "panel") }, "Put back"),
+      el("button", { type: "button", class: "quiet", "aria-label": `Restore ${name}`, onclick: () => page.selection.select(null, "panel") }, "Restore"),
     ),
     facts(position, effect, page),
     waiting ? el("p", { class: "muted" }, "…") : effect ? [summary(position, effect, page), moves(effect, page), listed(effect, page)] : unknown(position, page),
@@ -185,8 +185,8 @@ export function edgeName({ source, target }, { data, report }) {
 
 export function edgeSummary(edge, page) {
   const { report } = page;
-  const what = report.task === "node" ? ["node would be predicted another class", "nodes would be predicted another class"] : ["pair would be predicted otherwise", "pairs would be predicted otherwise"];
-  return `Without this edge, ${edge.flips ? count(edge.flips, ...what) : "no prediction would turn"}.`;
+  const what = report.task === "node" ? ["node would flip to another class", "nodes would flip to another class"] : ["pair would flip", "pairs would flip"];
+  return `Without this edge, ${edge.flips ? count(edge.flips, ...what) : "no prediction would flip"}.`;
 }
 
 function chosenEdge(edge, page) {
@@ -195,7 +195,7 @@ function chosenEdge(edge, page) {
       "div",
       { class: "panel-head" },
       el("h3", { id: "panel-title", class: "plain", tabindex: "-1" }, edgeName(edge, page)),
-      el("button", { type: "button", class: "quiet", "aria-label": `Put back the edge ${edgeName(edge, page)}`, onclick: () => page.selection.select(null, "panel") }, "Put back"),
+      el("button", { type: "button", class: "quiet", "aria-label": `Restore the edge ${edgeName(edge, page)}`, onclick: () => page.selection.select(null, "panel") }, "Restore"),
     ),
     el(
       "dl",
@@ -241,7 +241,7 @@ export function announcer(place, page) {
   page.selection.onChange(({ removed, effect, waiting, edge }) => {
     if (waiting) return;
     if (edge) place.textContent = `${edgeName(edge, page)}: ${edgeSummary(edge, page)}`;
-    else if (!removed.length) place.textContent = "No node is gone.";
+    else if (!removed.length) place.textContent = "No node is removed.";
     else if (effect) place.textContent = summary(removed[0], effect, page).textContent;
     else place.textContent = `${page.data.nameOf(removed[0])}: its effect is not part of this page.`;
   });

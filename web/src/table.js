@@ -163,7 +163,7 @@ export function table(place, page) {
   selection.onChange(draw);
   work();
   const left = report.scored - ranked.length;
-  const estimated = report.estimate ? `≈ marks estimates${node.error ? ", ± their standard errors" : ""}: ${report.estimate.told} A node that the estimate underrates by far may be missing among the first.` : "";
+  const estimated = report.estimate ? `≈ marks estimates${node.error ? ", ± their standard errors" : ""}: ${report.estimate.text} A node that the estimate underrates by far may be missing among the first.` : "";
   const fragile = node.fragile ? "Fragile: how many single removals of another node would flip this node’s predicted class." : "";
   const sampled = left ? `This page holds ${number(ranked.length)} of the ${number(report.scored)} nodes: the first ${number(report.first)}, those that are drawn or mentioned, and a sample of the others, under the ranks they have among all.` : "";
   place.append(

@@ -118,7 +118,7 @@ def _check_scores(
         )
     if task.predicts == "values":
         raise ValueError(
-            "a report tells classes and links; of numbers, see Influence.plot and to_frame"
+            "a report shows classes and links; for numbers, use Influence.plot and to_frame"
         )
     if bool(given[0].scores.isnan().all()):
         raise ValueError("there is nothing to report: no node has a score")

@@ -22,14 +22,14 @@ FILES = {
     "scores.csv": "every node with influence, rank, degree and prediction",
     "scores.csv.meta.json": "how these scores were made",
     "scores.parquet": "the same table for programs",
-    "effects": "for the first nodes, who changes without them",
+    "effects": "for each of the first nodes, the predictions that its removal changes",
     "models.csv": "every model that was trained: how good it is, and how far it agrees with the others",
     "agreement.csv": "every two of these models: correlations, and how many of the first nodes they share",
     "stability.png": "the first nodes by every model",
     "graph.graphml": "the graph with the scores, for Gephi, Cytoscape, NetworkX",
     "graph.gexf": "the same for Gephi",
     "run": "the trained model and its graph, for 'nora what-if' and 'nora rank'",
-    ABOUT: "how all this came about: files, seeds, versions, notes, times",
+    ABOUT: "how the results were made: files, seeds, versions, notes, times",
 }
 
 # Of these, what is there only where several models were trained.
@@ -37,7 +37,7 @@ OF_SEVERAL = ("models.csv", "agreement.csv", "stability.png")
 
 
 def check_results(folder: Path, force: bool, inputs: Inputs | None = None) -> None:
-    """Raise unless results can go to `folder`: replacing deletes, so only ever what we have made.
+    """Raise unless results can go to `folder`: only our own results are ever replaced.
 
     Args:
         folder: Where to.
@@ -75,7 +75,7 @@ def check_results(folder: Path, force: bool, inputs: Inputs | None = None) -> No
 
 
 def page_title(folder: Path) -> str | None:
-    """What the data are called, by the folder's name where that says something.
+    """A title from the folder's name, None where it is a general word.
 
     >>> page_title(Path("trade-influence")), page_title(Path("results"))
     ('trade', None)
@@ -97,6 +97,6 @@ def _try_to_write(folder: Path) -> None:
         reason = error.strerror or str(error)
         raise OSError(f"cannot write to {folder} ({reason}); choose another folder") from error
     finally:
-        with suppress(OSError):  # never made, or somebody else writes there by now
+        with suppress(OSError):  # never made, or another process writes there by now
             for place in missing:
                 place.rmdir()

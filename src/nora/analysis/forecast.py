@@ -1,4 +1,4 @@
-"""What a run will take, told before its first long phase: from sizes alone, good to a factor of two or three.
+"""What a run will take, estimated from sizes alone, within a factor of two or three.
 
 The constants are those of one core of a small machine; what is asked for is what a person wants to know
 before they go for a coffee, or for a larger machine.

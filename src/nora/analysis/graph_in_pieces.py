@@ -58,18 +58,18 @@ def write_graphml_in_pieces(
         file.write(f'<graph edgedefault="{"directed" if directed else "undirected"}">\n')
         for start in range(0, len(ids), ROWS):
             rows = range(start, min(start + ROWS, len(ids)))
-            file.writelines(f"<node id={ids[at]}>{told}</node>\n" for at, told in
-                            zip(rows, _told("node", attributes, rows), strict=True))  # fmt: skip
+            file.writelines(f"<node id={ids[at]}>{own}</node>\n" for at, own in
+                            zip(rows, _data_elements("node", attributes, rows), strict=True))  # fmt: skip
         for start in range(0, len(source), ROWS):
             rows = range(start, min(start + ROWS, len(source)))
             file.writelines(
-                f"<edge source={ids[source[at]]} target={ids[target[at]]}>{told}</edge>\n"
-                for at, told in zip(rows, _told("edge", edges, rows), strict=True)
+                f"<edge source={ids[source[at]]} target={ids[target[at]]}>{own}</edge>\n"
+                for at, own in zip(rows, _data_elements("edge", edges, rows), strict=True)
             )
         file.write("</graph>\n</graphml>\n")
 
 
-def _told(role: str, columns: Mapping[str, np.ndarray], rows: range) -> Iterator[str]:
+def _data_elements(role: str, columns: Mapping[str, np.ndarray], rows: range) -> Iterator[str]:
     """The attributes of some rows as XML; those that are not known are left out."""
     parts = {key: values[rows.start : rows.stop].tolist() for key, values in columns.items()}
     for at in range(len(rows)):

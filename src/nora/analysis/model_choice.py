@@ -1,4 +1,4 @@
-"""Which model to train when nobody says, and why: what the edges have to tell, at a price that can be paid.
+"""The default model, and the reason: one that uses what the edges carry, at an affordable cost.
 
 no types                  gcn
 up to 16 types            rgcn: a map for each type where there are as many labels as weights in them,

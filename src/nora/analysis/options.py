@@ -25,7 +25,7 @@ class ReadOptions(Options):
         metavar="NAME",
     )
     ignore: tuple[str, ...] = setting(
-        (), "Leave these columns out: names, parted by commas.", metavar="COLUMNS", commas=True
+        (), "Leave these columns out: names, separated by commas.", metavar="COLUMNS", commas=True
     )
     label_column: str | None = setting(
         None,

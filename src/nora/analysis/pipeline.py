@@ -122,7 +122,7 @@ def analyse(
         for effect in effects_of_each(session, scores.top(asking.top)["node"].tolist()):
             effects.append(effect)
             advance(1)
-    return Analysis(
+    found = Analysis(
         graph=graph,
         run=run,
         session=session,
@@ -146,9 +146,8 @@ def analyse(
         },
         inputs=inputs,
         seconds=log.stages.seconds,
-        memory=log.stages.memory,
-        computing=log.stages.computing,
     )
+    return found.with_subject(log.stages)
 
 
 class _Log:
@@ -206,7 +205,7 @@ def _foresee(
     many: int,
     log: _Log,
 ) -> None:
-    """Tell what training will take, where it is long; raise where that is too much."""
+    """Report what training will take, where it is long; raise where it is too much."""
     if chosen.reason:
         log.note(f"model {chosen.name}: {chosen.reason}")
     dataset = reading.dataset

@@ -86,7 +86,8 @@ def write_report(
         options = replace(model.report_options(), **given)
         if ASKED & given.keys():
             return write_page(path, gather(*model.asks, options, progress), options, progress)
-        return write_page(path, model.subject(progress), options, progress)
+        assert model.subject is not None
+        return write_page(path, model.subject, options, progress)
     if session is None:
         assert isinstance(model, nn.Module)
         session = Session(model, data, task, forward=forward, transform=transform)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 from nora.analysis.asking import gather
 from nora.analysis.folder import check_results, page_title
+from nora.analysis.stages import Stages
 from nora.analysis.summary import GraphSummary
 from nora.analysis.writing import write_results
 from nora.outputs import read_from
@@ -38,15 +39,16 @@ class Analysis:
         scores: Every node's influence, with names.
         others: Those of other methods, to compare.
         effects: What the removal of each of the first nodes changes, the first first.
-        trust: How good the model is; `trust.weak` where its influences say nothing about the data.
+        trust: How good the model is; `trust.weak` where its influences mean nothing for the data.
         notes: What was found and decided on the way, a sentence each.
         warnings: What a reader must know first.
-        options: What was asked for, with what was chosen where nothing was said.
+        options: What was asked for, with the defaults that were chosen.
         inputs: What identifies the files: role, path, size and SHA-256; of a DataFrame rows and columns.
         seconds: How long each stage took.
         memory: The most bytes held during each stage.
         computing: Seconds of all cores together that each stage took.
         stability: How far the ranking holds for other seeds and architectures, where some were asked for.
+        subject: Everything a page shows: effects, edges, fragile predictions.
 
     Example:
         >>> import nora
@@ -74,7 +76,7 @@ class Analysis:
     memory: Mapping[str, int] = field(default_factory=dict)
     computing: Mapping[str, float] = field(default_factory=dict)
     stability: Stability | None = None
-    _asked: dict[str, Subject] = field(default_factory=dict, init=False)
+    subject: Subject | None = None
 
     def __repr__(self) -> str:
         best = self.top(NAMED_IN_REPR)
@@ -100,14 +102,20 @@ class Analysis:
         """What further questions are about: the session, and the scores with those they are compared with."""
         return self.session, (self.scores, *self.others)
 
-    def subject(self, progress: bool = False) -> Subject:
-        """Everything a page shows: effects, edges, fragile predictions; asked once, on first use."""
-        if "subject" not in self._asked:
-            self._asked["subject"] = gather(*self.asks, self.report_options(), progress)
-        return self._asked["subject"]
+    def with_subject(self, stages: Stages) -> Analysis:
+        """The same with everything a page shows, and the times of all stages."""
+        with stages.measured("asking for the page"):
+            subject = gather(*self.asks, self.report_options(), stages.progress)
+        return replace(
+            self,
+            subject=subject,
+            seconds=stages.seconds,
+            memory=stages.memory,
+            computing=stages.computing,
+        )
 
     def report_options(self, folder: Path | None = None) -> ReportOptions:
-        """What the page of these results says beside the findings; `folder` is where they are."""
+        """What the page of these results shows beside the findings; `folder` is where they are."""
         run, dataset = self.run, self.run.dataset
         return ReportOptions(
             names=self.scores.names,

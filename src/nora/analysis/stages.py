@@ -22,7 +22,7 @@ class Stages:
         progress: Whether to show bars.
         seconds: By the stage's name.
         computing: Seconds of all cores together, by the stage's name.
-        memory: The most bytes held during each stage, by its name; empty where nobody counts them.
+        memory: The most bytes held during each stage, by its name; empty where it is not measured.
     """
 
     progress: bool = True
@@ -40,7 +40,7 @@ class Stages:
         self.computing[name] = round(time.process_time() - computed, 3)
         after = peak_memory()
         if before is not None and after is not None:
-            # The peak of the whole process is exact; samples tell where it did not rise.
+            # The peak of the whole process is exact; samples where it did not rise.
             self.memory[name] = after if after > before else min(after, max(most))
         release_memory()
 

@@ -92,7 +92,7 @@ def model_notes(run: Run, explained: bool = False) -> list[str]:
 
     Args:
         run: The trained run.
-        explained: Whether it has been said already what the model makes of types.
+        explained: Whether the use of edge types was explained already.
     """
     takes = inspect.signature(run.model.forward).parameters
     name = run.architecture["name"]

@@ -1,4 +1,4 @@
-"""The tables that are written: every node, and who changes without the first ones."""
+"""The tables that are written: all nodes, and the effects of the first ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def scores_table(analysis: Analysis, degree: Mapping[int, int]) -> pd.DataFrame:
 
 
 def changes(effect: Effect, classes: tuple[str, ...] | None) -> pd.DataFrame:
-    """Who changes, most first, under the user's ids, with names of classes.
+    """The changes, largest first, under the user's ids, with names of classes.
 
     Nodes have the probabilities of the class before and of the class after, each with and without
     the removed node (`from_before` and `from_after`, `to_before` and `to_after`). Positions in the

@@ -58,7 +58,8 @@ def write_results(analysis: Analysis, folder: Path, progress: bool) -> None:
             _write_graph(analysis, table, new, advance)
         with stages.measured("writing the report"):
             options = analysis.report_options(folder)
-            write_page(new / "report.html", analysis.subject(progress), options, progress)
+            assert analysis.subject is not None
+            write_page(new / "report.html", analysis.subject, options, progress)
         text = json_text(describe(analysis, stages))
         (new / ABOUT).write_text(text + "\n", encoding="utf-8")
 

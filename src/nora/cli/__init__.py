@@ -78,7 +78,7 @@ def main(
         typer.Option("--debug", envvar="NORA_DEBUG", help="Show the traceback of every error."),
     ] = False,
 ) -> None:
-    """Had this node been gone, how would everybody else's prediction change?
+    """Without this node, how would every other prediction change?
 
     [bold]nora demo[/] shows it on a small social network in a few seconds. For your own graph, as
     files, one command does everything (see [bold]nora run --help[/] for the files, and

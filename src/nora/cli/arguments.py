@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nora.artefact import MANIFEST
 from nora.options import Options, setting
+from nora.outputs import OLD_RUN
 from nora.registry import nearest
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 
 def trained_run(folder: Path) -> Path:
     """The folder of a trained run: the one that is given, or the one inside the results of `nora run`."""
-    return folder / "run" if (folder / "run" / "run.json").exists() else folder
+    inside = folder / "run"
+    return inside if any((inside / name).exists() for name in (MANIFEST, OLD_RUN)) else folder
 
 
 RunFolder = Annotated[
@@ -33,7 +36,7 @@ RunFolder = Annotated[
     ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Replace files that are there; never an input of the run.")
+    bool, typer.Option("--force", help="Replace existing files; never an input of the run.")
 ]
 Top = Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")]
 Measure = Annotated[
@@ -91,7 +94,7 @@ def parse_nodes(
 
 
 def _parts(text: str, known: dict[str, int]) -> list[str]:
-    """What was typed, cut at the commas that part names rather than belong to one."""
+    """The text, split at the commas between names, not at those within a name."""
     if text in known:
         return [text]
     pieces = [piece for piece in text.split(",") if piece.strip()]
@@ -139,12 +142,14 @@ def _node(text: str, known: dict[str, int], count: int, what: str) -> int:
     if text in known:
         return known[text]
     try:
-        # Where names are numbers, a number is a name: never silently somebody else's position.
+        # Where names are numbers, a number is a name, never the id of another node.
         node = int("" if any(name.isdecimal() for name in known) else text)
     except ValueError:
         if known:
             raise ValueError(f"no {what} is named {text!r}.{nearest(text, list(known))}") from None
-        raise ValueError(f"{text!r} is no {what} id: this graph's {what}s have no names") from None
+        raise ValueError(
+            f"invalid {what} {text!r}: expected an id, as this graph's {what}s have no names"
+        ) from None
     if not 0 <= node < count:
         raise ValueError(
             f"{what} {node} is out of range: the graph has {count} {what}s (0 … {count - 1})"
@@ -157,8 +162,8 @@ def parse_edges(
 ) -> list[tuple[int, int]]:
     """Edges as `A-B` or `A,B`, one per text, each end an id or a name.
 
-    A name may itself hold a hyphen or a comma: the text is cut where both sides are nodes, and refused where
-    that can be done in several ways.
+    A name may itself hold a hyphen or a comma: the text is split where both sides are nodes, and
+    refused where there are several such places.
 
     Args:
         texts: What was typed, e.g. `["3-17", "ann-jean-luc"]`.

@@ -14,7 +14,7 @@ from nora.cli.arguments import Force, parse_options
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.removal import readable
 from nora.outputs import check_file, check_table
-from nora.wording import duration
+from nora.wording import count, duration
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,15 +28,15 @@ SCORES, FIGURE = "scores.csv", "influence.png"
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the scores and the figure.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the split and the training.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and the training.")] = 0,
     method: Annotated[str, typer.Option(help="A name from 'nora methods'.")] = "exact",
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """See it work: who matters in a small polarised social network?
+    """See it work: the most influential accounts of a small polarised social network.
 
     Trains a GCN to place 1,000 generated accounts in one of two camps, ranks all accounts by
-    influence, removes the first to see who changes camp, and draws the picture.
+    influence, removes the first to see which accounts change camp, and draws the picture.
 
     \b
     Example:
@@ -49,7 +49,7 @@ def demo(
     check_table(out / SCORES, force)
     check_file(out / FIGURE, force)
     parse_options((), method)
-    found = _find_out(seed, method)
+    found = _findings(seed, method)
     files = _write(found, out, force)
     best = found.best()
     flips = found.effect.flips()
@@ -69,21 +69,23 @@ def demo(
         )
         return
     accuracy = found.run.metrics["test_accuracy"]
-    say(f"A GCN places {len(found.scores):,} accounts in two camps ({accuracy:.0%} right on test).")
-    say(f"Method {method!r} scored the removal of every one in {duration(found.scores.seconds)}.\n")
+    say(f"A GCN places {len(found.scores):,} accounts in two camps (test accuracy {accuracy:.0%}).")
+    say(f"Method {method!r} scored every removal in {duration(found.scores.seconds)}.\n")
     print_table(best, "The most influential accounts")
     first = best["name"][0]
     if len(flips):
         moved = readable(flips, found.run.dataset.class_names)
-        print_table(moved.head(SHOWN), f"Had {first} been gone, {len(flips)} would change camp")
+        print_table(
+            moved.head(SHOWN), f"Without {first}, {count(len(flips), 'account')} would change camp"
+        )
     else:
-        say(f"Had {first} been gone, nobody would change camp.\n")
+        say(f"Without {first}, no account would change camp.\n")
     say(f"Scores in {files['scores']}, picture in {files['figure']}")
-    say(f"Try it yourself, in the browser: {_as_called()} explore --demo")
+    say(f"Explore it in the browser: {_as_called()} explore --demo")
 
 
 def _as_called() -> str:
-    """What to type for `nora`: its path where the shell would not find this one by its name."""
+    """How to call this `nora`: by its path where the shell would find another one, or none."""
     called = Path(sys.argv[0])
     if called.stem != "nora":
         return "python -m nora"
@@ -93,7 +95,7 @@ def _as_called() -> str:
 
 @dataclass(frozen=True)
 class _Findings:
-    """What the demo found out."""
+    """What the demo shows."""
 
     run: Run
     scores: Influence
@@ -116,7 +118,7 @@ class _Findings:
         )[["rank", "node", "name", "degree", "camp", "influence"]]
 
 
-def _find_out(seed: int, method: str) -> _Findings:
+def _findings(seed: int, method: str) -> _Findings:
     import nora
 
     run = nora.train("gcn", "polarised", seed=seed)

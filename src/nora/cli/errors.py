@@ -1,6 +1,6 @@
 """How the command line fails.
 
-    2    the user can mend it, and one line on standard error says how: a wrong argument, a missing
+    2    the user can fix it, and one line on standard error says how: a wrong argument, a missing
          file, a full disk, too little memory, an extra that is not installed
     3    some of the work could not be done, the rest is: `nora.cli.cluster`
     1    a bug of ours: Python's traceback, and a line that asks to report it
@@ -8,7 +8,7 @@
 
 `nora --debug` shows the traceback in any case.
 
-What is the user's to mend? Errors of files and the network are, whoever raises them. A `ValueError` or
+What can the user fix? Errors of files and the network are, whoever raises them. A `ValueError` or
 `TypeError` is where one of our own checks raised it; from anywhere else (`len(None)`, a shape that NumPy
 refuses) it is a bug. So it is asked whether the traceback ends at a `raise` statement of this package.
 Exception classes of our own instead would have to be thought of at each of some hundred checks, and a
@@ -46,7 +46,7 @@ RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 class Group(TyperGroup):
-    """The command group whose commands fail as told above."""
+    """The command group whose commands fail as described above."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Parse the options before the command's name."""
@@ -82,18 +82,15 @@ def _reported(debug: bool = False) -> Iterator[None]:
 
 
 def _advice(error: Exception) -> str | None:
-    """What to tell the user; None for a bug."""
+    """The message for the user; None for a bug."""
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
         return f"{error.strerror}{where}" if error.strerror else str(error) or type(error).__name__
     if isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
     ):
-        told = str(error) if isinstance(error, MemoryError) else ""
-        return (
-            told
-            or "there is not enough memory for this: free some, or give a smaller graph or model"
-        )
+        own = str(error) if isinstance(error, MemoryError) else ""
+        return own or "not enough memory: free some, or use a smaller graph or model"
     # Looked up rather than imported: the module imports torch, and cannot have raised otherwise.
     datasets = sys.modules.get("nora.datasets")
     unavailable = (datasets.DatasetUnavailableError,) if datasets else ()
@@ -144,9 +141,9 @@ def _warnings_in_one_line() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.showwarning = show
-        # Torch says so whenever sparse features speed things up; nobody can act on it.
+        # Torch warns whenever sparse features speed things up; the user can do nothing about it.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        # What a library tells another's programmers, e.g. newer torch to PyG whenever that is imported.
+        # For programmers of libraries, e.g. from newer torch whenever PyG is imported.
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
             warnings.simplefilter("ignore", category)
         yield

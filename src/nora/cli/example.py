@@ -22,7 +22,7 @@ def example(
 ) -> None:
     """Write example files for 'nora run': edges, features and labels of a small social network.
 
-    1,000 generated accounts in two camps: who is tied to whom, which words they use, and the camp
+    1,000 generated accounts in two camps: their ties, the words they use, and the camp
     of most of them.
 
     \b
@@ -60,9 +60,7 @@ def example(
     if json:
         print_json({"files": {kind: str(path) for kind, path in files.items()}, "try": command})
         return
-    say(
-        f"{len(names):,} accounts in {folder}: who is tied to whom, their words, most of their camps."
-    )
+    say(f"{len(names):,} accounts in {folder}: their ties, their words, and the camps of most.")
     say(f"Try:\n  {command}")
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nora.cli.arguments import Force
 from nora.cli.display import Json, print_json, print_wide_table, say
+from nora.experiments import RECIPES
+from nora.experiments.options import Grid, Working, shell_command
 from nora.files import check_folder
 from nora.outputs import check_file, read_from
+
+if TYPE_CHECKING:
+    from nora.experiments.recipe import Report
 
 # Longer tables are for the files.
 SHOWN_ROWS = 40
@@ -23,34 +28,7 @@ def reproduce(
     experiment: Annotated[
         str, typer.Argument(metavar="EXPERIMENT", help="Which table or figure; 'list' names all.")
     ],
-    datasets: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Datasets, with commas.")
-    ] = None,
-    models: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Models, with commas.")
-    ] = None,
-    tasks: Annotated[str | None, typer.Option(metavar="NAMES", help="node, link or both.")] = None,
-    cells: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Of those, these cells alone, with commas: cora-gat-link,cora-gcn-node.",
-        ),
-    ] = None,
-    cycles: Annotated[
-        int | None,
-        typer.Option(min=1, max=5, metavar="N", help="How many of the five cyclic splits."),
-    ] = None,
-    profile: Annotated[
-        str, typer.Option(help="How large: quick (minutes), compact (hours) or paper (a day).")
-    ] = "compact",
-    protocol: Annotated[
-        str,
-        typer.Option(
-            help="clean (no test links in message passing, random labelled nodes, tuned options) or "
-            "published (as the paper's scripts do it, with its options)."
-        ),
-    ] = "clean",
+    grid: Grid = Grid(),
     out: Annotated[Path, typer.Option(help="Folder for the tables and the chart.")] = Path(
         "results"
     ),
@@ -61,25 +39,15 @@ def reproduce(
         list[str] | None,
         typer.Option(
             metavar="PLACE",
-            help="A method of your own, package.module:function, or a name from 'nora methods', as a row "
+            help="A custom method, package.module:function, or a name from 'nora methods', as a row "
             "beside the others; may be given several times.",
         ),
     ] = None,
-    share: Annotated[
-        float,
-        typer.Option(min=0.0, max=1.0, metavar="X", help="Share of nodes methods may learn from."),
-    ] = 0.1,
-    sample: Annotated[
-        int | None,
-        typer.Option(
-            min=2, metavar="N", help="Of how many random nodes the truth is known (arxiv alone)."
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of splits, weights and labelled nodes.")] = 0,
     finished: Annotated[
         bool,
         typer.Option(
-            "--finished", help="Do no work; tell of the cells that are finished, and which are not."
+            "--finished",
+            help="Do no work; report the cells that are finished, and name the others.",
         ),
     ] = False,
     earlier: Annotated[
@@ -103,8 +71,8 @@ def reproduce(
 ) -> None:
     """Run one of the paper's experiments and put the result beside the paper's figures.
 
-    Everything that is made (trained models, scores, tuned options) is kept under a name made of its
-    content: an interrupted experiment goes on where it stopped, and experiments share their work.
+    Everything that is computed (trained models, scores, tuned options) is cached under a name made of its
+    content: an interrupted experiment continues where it stopped, and experiments share their work.
 
     \b
     Example:
@@ -117,8 +85,6 @@ def reproduce(
       nora reproduce citation --finished --with part/citation.json --out whole
       nora reproduce citation --datasets cora --method my_package:my_method
     """
-    from nora.experiments import RECIPES
-
     if experiment == "list":
         from nora.cli.display import print_entries
 
@@ -126,120 +92,57 @@ def reproduce(
         return
     RECIPES.check(experiment)
     files = tuple(earlier or ())
-    inputs = read_from(
-        *files, *([beside] if beside else ()), *(file.with_suffix(".parquet") for file in files)
-    )
-    for ending in (".md", ".json", ".png", ".parquet"):
-        check_file(out / f"{experiment}{ending}", force, inputs)
+    _check_output(experiment, out, force, (*files, *([beside] if beside else ())))
+    grid.check()
+    _check_accepts(experiment, method, earlier, beside)
 
-    from nora.datasets import DATASETS, cache_folder
-    from nora.models import MODELS
-
-    for text, family in ((datasets, DATASETS), (models, MODELS)):
-        for name in _names(text, ()):
-            family.check(name)
-
-    from nora.experiments.cells import profile_named
-    from nora.experiments.conduct import conduct, only_cells
-    from nora.experiments.lab import Lab
-    from nora.experiments.protocol import protocol_named
-
-    way = protocol_named(protocol)
-    entry, size = RECIPES[experiment], profile_named(profile)
-    chosen: dict[str, tuple[str, ...]] = {
-        "datasets": _names(datasets, entry.facts.datasets),
-        "models": _names(models, entry.facts.models),
-        "tasks": _names(tasks, entry.facts.tasks),
-    }
-    for name in chosen["tasks"]:
-        if name not in ("node", "link"):
-            raise ValueError(f"--tasks names {name!r}; it takes node, link or node,link")
-    if not 0 < share < 1:
-        raise ValueError(f"--share must lie between 0 and 1, got {share:g}")
-    if method and not entry.facts.takes_methods:
-        takers = ", ".join(one.name for one in RECIPES if one.facts.takes_methods)
-        raise ValueError(f"{experiment} compares no further methods; --method is for {takers}")
-    if sample is not None and entry.facts.sample is None:
-        takers = ", ".join(one.name for one in RECIPES if one.facts.sample is not None)
-        raise ValueError(f"{experiment} knows the truth of all nodes; --sample is for {takers}")
-    if earlier or beside:
-        from nora.experiments.earlier import from_parts
-
-        from_parts(experiment)  # or it is refused
-    from nora.experiments.stranger import method_named
+    from nora.datasets import cache_folder
+    from nora.experiments.custom_method import method_named
+    from nora.experiments.runner import run_recipe
 
     own = tuple(dict.fromkeys(method_named(text) for text in method or ()))
-    kept = cache or cache_folder() / "experiments"
-    check_folder(kept)
-    lab = Lab(
-        kept,
-        size,
-        chosen["datasets"],
-        chosen["models"],
-        chosen["tasks"],
-        cycles=cycles or entry.facts.cycles or size.cycles,
-        share=share,
-        seed=seed,
-        methods=own,
-        sample=sample,
-        protocol=way,
-    )
-    if cells is not None:
-        lab = only_cells(experiment, lab, _names(cells, ()))
-    way.check(lab.cells)
-    command = ["nora", "reproduce", experiment, "--profile", profile]
-    if protocol != "clean":
-        command += ["--protocol", protocol]
-    for key, value in chosen.items():
-        command += [f"--{key}", ",".join(value)]
-    if cells is not None:
-        command += ["--cells", ",".join(_names(cells, ()))]
-    command += ["--cycles", str(lab.cycles), "--share", f"{share:g}", "--seed", str(seed)]
-    if sample is not None:
-        command += ["--sample", str(sample)]
-    for text in method or ():
-        command += ["--method", text]
-    if finished:
-        command.append("--finished")
-    for file in files:
-        command += ["--with", str(file)]
-    if beside is not None:
-        command += ["--beside", str(beside)]
+    place = cache or cache_folder() / "experiments"
+    check_folder(place)
+    lab = grid.lab(experiment, place, own)
+    log = (lambda _: None) if json else partial(typer.echo, err=True)
+    working = Working(finished, files, beside, progress=True, log=log)
+    command = shell_command(grid, lab, experiment, working, method or ())
     try:
-        report = conduct(
-            experiment,
-            lab,
-            out,
-            shlex.join(command),
-            say=(lambda _: None) if json else (lambda text: typer.echo(text, err=True)),
-            finished=finished,
-            earlier=files,
-            beside=beside,
-        )
+        report = run_recipe(experiment, lab, out, working, command)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"finished work is kept in {kept}; the same command goes on from there"
+            f"finished work is kept in {place}; the same command continues from there"
         ) from None
     if json:
         print_json({"experiment": experiment, "out": str(out), "title": report.title})
-        return
+    else:
+        _print(report, out / experiment)
+
+
+def _check_output(experiment: str, out: Path, force: bool, reads: tuple[Path, ...]) -> None:
+    """Raise unless the report's files can be written without losing anything."""
+    inputs = read_from(*reads, *(file.with_suffix(".parquet") for file in reads))
+    for ending in (".md", ".json", ".png", ".parquet"):
+        check_file(out / f"{experiment}{ending}", force, inputs)
+
+
+def _check_accepts(
+    experiment: str, method: list[str] | None, earlier: list[Path] | None, beside: Path | None
+) -> None:
+    """Raise for custom methods and earlier reports where the experiment takes none."""
+    if method and not RECIPES[experiment].facts.takes_methods:
+        takers = ", ".join(one.name for one in RECIPES if one.facts.takes_methods)
+        raise ValueError(f"{experiment} compares no further methods; --method is for {takers}")
+    if earlier or beside:
+        from nora.experiments.earlier import check_takes_cells
+
+        check_takes_cells(experiment)
+
+
+def _print(report: Report, path: Path) -> None:
     say(report.title)
     for heading, table in report.tables:
         if len(table) <= SHOWN_ROWS:
             print_wide_table(table, heading, KEYS)
     endings = [".md", ".json", *([".png"] if report.figure else []), *report.files]
-    say(f"Written: {out / experiment}{', '.join(endings)}")
-
-
-def _names(text: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
-    """Names with commas.
-
-    >>> _names("cora, pubmed", ())
-    ('cora', 'pubmed')
-    """
-    if text is None:
-        return default
-    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if not names:
-        raise ValueError("no name is given: give some with commas, e.g. cora,pubmed")
-    return names
+    say(f"Written: {path}{', '.join(endings)}")

@@ -37,12 +37,12 @@ def explore(
         bool, typer.Option("--browser/--no-browser", help="Open the browser.")
     ] = True,
 ) -> None:
-    """Explore a run in the browser: click a node, see at once who would change without it.
+    """Explore a run in the browser: click a node, see which predictions its removal changes.
 
-    Nodes and edges can be taken away, added and put back; the page tells who changes class, what each
-    edit does alone and all do together, and writes pictures, tables and programs. It is served to this
-    machine only, to whoever has the address with its token, and loads nothing from elsewhere. Ctrl-C
-    stops it. Needs: pip install 'nora-influence\\[explore]'.
+    Nodes and edges can be removed, added and restored; the page shows which predictions flip, the effect of
+    each edit alone and of all together, and exports pictures, tables and programs. It is served to this
+    machine only, at an address with a token, and loads nothing from elsewhere. Ctrl-C stops it.
+    Needs: pip install 'nora-influence\\[explore]'.
 
     \b
     Example:

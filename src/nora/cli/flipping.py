@@ -16,25 +16,29 @@ from nora.wording import count, duration
 def flip(
     run: RunFolder,
     node: Annotated[str, typer.Argument(metavar="NODE", help="Whose prediction: an id or a name.")],
-    by: Annotated[str, typer.Option(metavar="WHAT", help="What may go: nodes or edges.")] = "nodes",
+    by: Annotated[
+        str, typer.Option(metavar="WHAT", help="What to remove: nodes or edges.")
+    ] = "nodes",
     to: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="The class it is to become; any if unsaid.")
+        str | None, typer.Option(metavar="CLASS", help="The class to flip to; default: any other.")
     ] = None,
-    at_most: Annotated[int, typer.Option(min=1, metavar="N", help="How many may go.")] = 5,
+    at_most: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many to remove at most.")
+    ] = 5,
     pairs: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="How many pairs are tried at most.")
+        int | None, typer.Option(min=0, metavar="N", help="How many pairs to try at most.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write what goes to this .json file, as edits.")
+        Path | None, typer.Option(help="Write the removals to this .json file, as edits.")
     ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Find the smallest set of nodes or edges whose removal changes this node's predicted class.
 
-    Every single one within reach is tried, then every pair where they are few enough, each exactly; then
-    what helps most is added one at a time. It is told what was tried, so that "smallest" is a proof where
-    it says so.
+    Every single removal that can reach the node is tried, then every pair if there are few enough, each
+    exactly; then the most helpful removals are added one at a time. The result lists what was tried:
+    "smallest" is a proof.
 
     \b
     Example:
@@ -67,7 +71,7 @@ def flip(
     proof = f"{found.proof[0].upper()}{found.proof[1:]} ({duration(found.seconds)})."
     if not found.size:
         wanted = "another class" if found.to is None else found.class_name(found.to)
-        say(f"Nothing was found that makes {whom} {wanted}. {proof}")
+        say(f"No removal was found that flips {whom} to {wanted}. {proof}")
         return
     start, end = found.class_name(found.from_class), found.class_name(found.to_class)
     title = f"{whom}: {start} → {end} without {count(found.size, by[:-1])}"

@@ -27,7 +27,7 @@ def fragile(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Find the predictions that hang on a single node or edge.
+    """Find the predictions that flip when a single node or edge is removed.
 
     Every node (or edge) is removed by itself; listed are the nodes whose predicted class changes, with how
     many single removals change it.

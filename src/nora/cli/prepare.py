@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 def prepare(
     run: RunFolder,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where to; RUN/engine if unsaid.")
+        Path | None, typer.Option(metavar="FOLDER", help="Where to save it; default: RUN/engine.")
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(metavar="AMOUNT", help="What it may take, e.g. 8GB; what is free if unsaid."),
+        typer.Option(metavar="AMOUNT", help="Memory limit, e.g. 8GB; default: the free memory."),
     ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Prepare the exact engine of a run once, and keep it on disk.
 
-    Ranking the run, also by several processes at a time, then opens what is there instead of preparing it
-    anew. It is compared with full passes of the model before it is kept.
+    Rankings of the run, also by several processes at a time, then open the saved engine instead of preparing
+    one. The engine is compared with full passes of the model before it is saved.
 
     \b
     Example:
@@ -42,7 +42,7 @@ def prepare(
     import nora
     from nora.engine.store.folder import Reader
     from nora.questions.prepare import check_place
-    from nora.training.run_checksums import cover_engine
+    from nora.training.run_folder import cover_engine
 
     folder = run / ENGINE if out is None else out
     check_place(folder, force, remedy())
@@ -62,7 +62,7 @@ def prepare(
 
 
 def asked_session(trained: Run, run: Path, counting: TargetOptions) -> Session:
-    """A session of a run, with the engine that is kept for it, if one is."""
+    """A session of a run, with its saved engine where there is one."""
     targets = parse_targets(counting.targets, trained) if counting.targets else None
     engine = counting.engine
     if engine is None and (run / ENGINE).exists():

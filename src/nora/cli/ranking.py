@@ -67,7 +67,7 @@ class ScoreOptions(Options):
         METHODS.check(self.method)
         if edges and (self.nodes or self.labels or self.tuned or self.paper):
             raise ValueError(
-                "--edges is of edges, by removing them: leave out --nodes, --labels, --tuned and --paper"
+                "--edges scores edges: leave out --nodes, --labels, --tuned and --paper"
             )
         if self.budget is not None and self.method != "auto":
             raise ValueError(f"--budget is for --method auto or --certify, not for {self.method!r}")
@@ -92,7 +92,7 @@ class ScoreOptions(Options):
         plain = not edges and not self.measure and self.by is None
         auto = self.method == "auto"
         given = parse_options(self.option, "exact" if auto and not plain else self.method)
-        # Who gives a tolerance for edges has chosen the method.
+        # A tolerance for edges implies the method.
         method = "exact" if edges and auto and "tolerance" in given else self.method
         return method, given if self.budget is None else {**given, "budget": self.budget}
 
@@ -102,7 +102,7 @@ class WorkOptions(Options):
     """How the work of `nora rank` is done: the scores are the same."""
 
     checkpoint: Path | None = setting(
-        None, "Keep finished work in this folder; the same command resumes there."
+        None, "Save finished work in this folder; the same command resumes there."
     )
     shard: str | None = setting(
         None, "Only the I-th of N parts, for several processes.", metavar="I/N"
@@ -130,7 +130,9 @@ class WorkOptions(Options):
         if self.checkpoint is not None:
             check_folder(self.checkpoint)
         if self.engines is not None and self.cluster is None:
-            raise ValueError("--engines says how the machines of a --cluster get the engine")
+            raise ValueError(
+                "--engines needs --cluster: it sets how the machines of a cluster get the engine"
+            )
 
 
 @contextmanager
@@ -165,13 +167,13 @@ def rank(
     """Score every node of a run by how much its removal changes the others' predictions.
 
     With --edges every edge is scored instead, in undirected graphs both directions as one. What is
-    summed is the change of the predictions, or another --measure: how many go to another class
+    summed is the change of the predictions, or another --measure: how many flip to another class
     (flips), how the loss or accuracy of the test nodes changes (loss:test, accuracy:test), how one
     class gains or loses (class:NAME).
 
-    A long ranking can be kept in a --checkpoint folder and resumed, or cut into --shard parts for
+    A long ranking can be kept in a --checkpoint folder and resumed, or split into --shard parts for
     several processes or machines and joined with 'nora merge'. With --cluster the machines of a Ray cluster
-    share it; what ends whatever works on it is left out, and the exit status is 3.
+    share it; a removal that ends its process is left out, and the exit status is 3.
 
     \b
     Example:

@@ -17,7 +17,7 @@ def who(
     measure: Measure = "change",
     json: Json = False,
 ) -> None:
-    """Show whose removal would change this node's prediction most.
+    """Show which removals would change this node's prediction most.
 
     For link runs, the predictions of all pairs of the node count.
 
@@ -47,11 +47,10 @@ def who(
         )
         return
     whom = names[asked[0]] if names else f"node {asked[0]}"
+    by = "" if measure == "change" else f", by the measure {measure}"
     if found.empty:
-        told = "" if measure == "change" else f", by the measure {measure}"
-        say(f"No other node's removal changes the prediction of {whom}{told}.")
+        say(f"No other node's removal changes the prediction of {whom}{by}.")
         return
     columns = [column for column in found if column != "rank"]
-    told = "" if measure == "change" else f", by {measure}"
-    title = f"Whose removal changes the prediction of {whom} most{told}"
+    title = f"Removals that change the prediction of {whom} most{by}"
     print_table(found[["rank", *columns]], title)

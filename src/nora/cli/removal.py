@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import Force, RunFolder, parse_edges, parse_nodes
+from nora.cli.arguments import Force, RunFolder, TargetOptions, parse_edges, parse_nodes
 from nora.cli.display import Json, print_json, print_table, records, say
 from nora.cli.feature_rows import read_feature_rows
+from nora.cli.prepare import asked_session
 from nora.outputs import check_table, read_from
 from nora.wording import count, listed
 
@@ -44,6 +45,7 @@ def what_if(
             "with the columns node, feature, value.",
         ),
     ] = None,
+    counting: TargetOptions = TargetOptions(),
     top: Annotated[int, typer.Option(min=1, metavar="N", help="How many changes to print.")] = 10,
     out: Annotated[
         Path | None, typer.Option(help="Write every change to this .csv or .parquet file.")
@@ -51,10 +53,10 @@ def what_if(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show who changes, by how much and towards which class, had the graph been another one.
+    """Show how the predictions change when nodes or edges are removed or added, or features changed.
 
-    Nodes and edges are removed, edges added and features changed together: the joint effect of several
-    edits is not the sum of theirs. In an undirected graph an edge goes and comes in both directions.
+    All edits are made together: the joint effect of several edits is not the sum of their effects. In an
+    undirected graph an edge is removed or added in both directions.
 
     \b
     Example:
@@ -64,12 +66,13 @@ def what_if(
       nora what-if runs/cora-gcn --remove-edge 1358-306 --remove-edge 3-2544
       nora what-if runs/cora-gcn --remove-edge 1358-306 --add-edge 1358-17
       nora what-if runs/cora-gcn --set features.csv
+      nora what-if runs/cora-gcn --remove 1358 --targets 3,4,5
     """
     check_table(out, force, read_from(run, features))
     if not remove and not remove_edge and not add_edge and features is None:
         raise ValueError(
-            "nothing is to be removed: give --remove 17 or --remove-edge 3-17; or changed: --add-edge "
-            "3-17 or --set features.csv"
+            "expected at least one edit, got none: give --remove 17, --remove-edge 3-17, --add-edge 3-17 or "
+            "--set features.csv"
         )
 
     import nora
@@ -77,7 +80,7 @@ def what_if(
     trained = nora.load_run(run)
     names = trained.dataset.node_names
     count = int(trained.data.num_nodes or 0)
-    effect = trained.session().what_if(
+    effect = asked_session(trained, run, counting).what_if(
         parse_nodes(remove, names, count) if remove else (),
         remove_edges=parse_edges(remove_edge or (), names, count),
         add_edges=parse_edges(add_edge or (), names, count),
@@ -117,16 +120,16 @@ def _title(effect: Effect, flipped: int) -> str:
     def name(node: int) -> str:
         return effect.names[node] if effect.names else str(node)
 
-    gone = [name(node) for node in effect.removed]
-    gone += [f"the edge {name(a)} – {name(b)}" for a, b in effect.removed_edges]
-    come = [f"the edge {name(a)} – {name(b)}" for a, b in effect.added_edges]
-    come += [f"other features of {name(node)}" for node in effect.changed_features]
-    without = [f"without {listed(gone)}"] if gone else []
-    edits = " and ".join(without + ([f"with {listed(come)}"] if come else []))
+    removed = [name(node) for node in effect.removed]
+    removed += [f"the edge {name(a)} – {name(b)}" for a, b in effect.removed_edges]
+    added = [f"the edge {name(a)} – {name(b)}" for a, b in effect.added_edges]
+    added += [f"other features of {name(node)}" for node in effect.changed_features]
+    without = [f"without {listed(removed)}"] if removed else []
+    edits = " and ".join(without + ([f"with {listed(added)}"] if added else []))
     from nora.results.effect import NOTICEABLE
 
     least = "" if effect.predicts == "values" else f" by {NOTICEABLE:g} or more"
-    flips = f"; {count(flipped, 'goes', 'go')} {effect.flipping}" if effect.flipping else ""
+    flips = f"; {count(flipped, 'flips', 'flip')} {effect.flipping}" if effect.flipping else ""
     change = "changes" if effect.noticed == 1 else "change"
     return (
         f"{edits[0].upper()}{edits[1:]}: {count(effect.noticed, effect.item)} {change}{least}, "
@@ -146,5 +149,5 @@ def readable(changes: pd.DataFrame, classes: tuple[str, ...] | None) -> pd.DataF
         for column in ("from_class", "to_class")
     )
     moves = before.where(~changes["flipped"], before + " → " + after)
-    told = [name for name in changes if str(name).startswith(("from_class", "to_class"))]
-    return changes.drop(columns=[*told, "flipped"]).assign(prediction=moves)
+    hidden = [name for name in changes if str(name).startswith(("from_class", "to_class"))]
+    return changes.drop(columns=[*hidden, "flipped"]).assign(prediction=moves)

@@ -39,7 +39,7 @@ def run(
         Path | None,
         typer.Option(
             readable=False,
-            help="What is known of each node: id, then one column each; or a list of what is not 0: "
+            help="The nodes' features: id, then a column per feature; or a list of what is not 0: "
             "id,feature or id,feature,value; or a matrix (.mtx), a row per node.",
         ),
     ] = None,
@@ -63,7 +63,7 @@ def run(
     removed in turn to see how the predictions for all others change. The folder gets a page, tables,
     the graph for Gephi, and the trained run for further questions.
 
-    Columns are parted by commas, semicolons or tabs. Ids can be any text. Edges need two columns;
+    Columns are separated by commas, semicolons or tabs. Ids can be any text. Edges need two columns;
     'weight' and 'type' are optional:
 
     \b
@@ -72,7 +72,7 @@ def run(
       alice,bob,2            alice,120,fr           alice,left
       bob,007,1              007,15,de              007,right
 
-    A node without a label, or with a blank one, is predicted but not learnt from. Blank features
+    A node without a label, or with a blank one, is predicted, but not trained on. Blank features
     are filled in with the mean, words become 0/1 features, dates (2024-12-31) days. Without features
     they are made from the graph (--encoding). Anything that cannot be understood is refused with its
     line number.
@@ -80,7 +80,7 @@ def run(
     A warning is given when the model is too weak for its influences to be trusted: when its accuracy
     on held-out nodes is not clearly above that of always answering the most common class. The recall
     of each class is shown; where a rare class is missed, --balanced may help. Nodes that have no label
-    because they are of another kind count as well, and a note says so: --targets labelled.
+    because they are of another kind count as well, with a note: see --targets labelled.
 
     \b
     Example:

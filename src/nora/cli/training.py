@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from nora.artefact import MANIFEST
 from nora.cli.display import Json, print_json, say
 from nora.options import Options, setting
-from nora.outputs import RUN_FILES, check_own_folder
+from nora.outputs import OLD_RUN, RUN_FILES, check_own_folder
 from nora.wording import duration
 
 
@@ -56,19 +57,19 @@ def train(
         Path | None,
         typer.Option(help="Folder for the run.", show_default="runs/DATASET-MODEL"),
     ] = None,
-    cycle: Annotated[int, typer.Option(help="Which of the five cyclic splits, 0 … 4.")] = 0,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
+    cycle: Annotated[int, typer.Option(min=0, max=4, help="Which of the five cyclic splits.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same run.")] = 0,
     epochs: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Most passes over the data.")
+        int, typer.Option(min=1, metavar="N", help="Maximum number of epochs.")
     ] = 200,
     fitting: FitOptions = FitOptions(),
-    force: Annotated[bool, typer.Option("--force", help="Replace a run that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run.")] = False,
     json: Json = False,
 ) -> None:
     """Train a model and keep it as a run: a folder with its weights, split, seed and metrics.
 
     Training is full-batch Adam with early stopping. With --paper, the sizes and settings are those
-    the paper published for this model and dataset; any of them given beside it wins.
+    the paper published for this model and dataset; options given beside it take precedence.
 
     \b
     Example:
@@ -84,7 +85,7 @@ def train(
     if task not in ("node", "link"):
         raise ValueError(f"--task is {task!r}; it must be 'node' or 'link'")
     folder = out or default_folder(dataset, model, task, cycle)
-    check_own_folder(folder, force, RUN_FILES, "run.json", "'nora train'")
+    check_own_folder(folder, force, RUN_FILES, (MANIFEST, OLD_RUN), "'nora train'")
 
     import nora
 
@@ -117,7 +118,7 @@ def train(
 
 
 def default_folder(dataset: str, model: str, task: str, cycle: int) -> Path:
-    """Where a run goes when nobody says.
+    """The default folder of a run.
 
     >>> default_folder("cora", "gcn", "link", 2).as_posix()
     'runs/cora-gcn-link-cycle2'

@@ -19,7 +19,7 @@ from nora.engine.ir.space import Space
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.calls import Calls, watched_modules
 from nora.engine.lower.inputs import Extent, Inputs
-from nora.engine.lower.known import Layout, Matrix, Uniform
+from nora.engine.lower.known import Layout, Matrix, Picked, Pointers, Uniform
 from nora.engine.lower.program import lower_program
 from nora.engine.lower.registry import is_ours, lowering_of
 from nora.engine.passes.optimise import optimise
@@ -232,18 +232,18 @@ def _output(builder: Builder, inputs: Inputs) -> Value:
     wanted = None
     if decodes(inputs.problem):
         wanted = next(space for space in inputs.spaces if space.label == "pairs")
-    if isinstance(found, Matrix) or found.layout != Layout(0) or found.ids:
+    if isinstance(found, Matrix | Picked | Pointers) or found.layout != Layout(0) or found.ids:
         raise UnsupportedError("the model's output is not one row per node")
     space = found.space
     fits = space is (wanted or inputs.all_nodes) or (
-        wanted is None and _is_all_nodes(space, inputs.all_nodes.size)
+        wanted is None and _is_all_nodes(space, inputs.all_nodes)
     )
     if not fits:
         raise UnsupportedError(f"the model's output has rows of {space.label}")
     return found.value
 
 
-def _is_all_nodes(space: Space, total: int) -> bool:
-    if space.size != total or space.ends.size(0) < 1:
-        return False
-    return bool((space.ends == torch.arange(total)).all())
+def _is_all_nodes(space: Space, nodes: Space) -> bool:
+    if space.size != nodes.size or space.ends.size(0) < 1:
+        return space.size == nodes.size and space.everlasting and nodes.everlasting
+    return bool((space.ends == torch.arange(nodes.size)).all())

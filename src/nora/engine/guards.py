@@ -36,7 +36,7 @@ class Guard:
     """A comparison of sizes.
 
     Attributes:
-        operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`.
+        operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` where the number itself must stay.
         operands: Expressions: numbers, `("rows", space, factor)`, or `(operation, *expressions)`.
         line: Where the model's Python makes it.
     """
@@ -49,8 +49,8 @@ class Guard:
         """How it comes out with these sizes `[c]`; False where it cannot be computed."""
         with np.errstate(all="ignore"):
             values = [np.asarray(_value(one, sizes)) for one in self.operands]
-        if self.operation == "bool":
-            return values[0] != 0
+        if self.operation in ("bool", "plain"):
+            return values[0] != 0 if self.operation == "bool" else values[0]
         function: Any = {
             "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
             "gt": np.greater, "ge": np.greater_equal,
@@ -84,7 +84,7 @@ def spaces_in(expression: Any) -> list[Space]:
 _FUNCTIONS: dict[str, Any] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "mod": np.mod,
     "truediv": np.true_divide, "pow": np.float_power, "neg": np.negative, "pos": np.positive,
-    "abs": np.abs, "floor": np.floor, "ceil": np.ceil, "round": np.rint,
+    "abs": np.abs, "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc,
 }  # fmt: skip
 
 
@@ -217,6 +217,11 @@ def _without_each(space: Space) -> np.ndarray:
 
 
 def _another_branch(guard: Guard) -> str:
+    if guard.operation == "plain":
+        return (
+            f"the model's Python reads another number at {guard.line}, which makes a plain number of a size "
+            "(compare sizes as they are: x.size(0) // 2)"
+        )
     return f"the model's Python takes another branch at {guard.line}, which compares sizes"
 
 

@@ -2,9 +2,9 @@
 
 The official features are not to be had (`nora.datasets.ogbn_arxiv_stand_in`), so no figure is one on
 ogbn-arxiv, and none of the paper's is met or missed. With 169,343 papers the truth is that of a random sample
-(`nora.experiments.sampled`). A cell whose work does not fit into memory (`nora.experiments.room`, found out
-before anything is begun) has its hidden size halved until it does, and is told so; one that fits in none is
-refused.
+(`nora.experiments.sampled`). A cell whose work does not fit into memory (`nora.experiments.memory_estimate`,
+before any work) has its hidden size halved until it does, which the report states; one that fits in none is
+left out.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any
 
 import pandas as pd
 
-from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
+from nora.experiments import RecipeFacts, lookup, published
 from nora.experiments.cells import STANDS_FOR, Cell
 from nora.experiments.charts import dots
-from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.lab import Lab
+from nora.experiments.memory_estimate import Needs, needs
 from nora.experiments.provenance import machine
-from nora.experiments.room import Needs, needs
+from nora.experiments.recipe import Report, recipe
 from nora.experiments.sampled import ESTIMATE, TOLERANCE, Sampled, forget
 from nora.experiments.single import median_error
 from nora.results.agreement import evaluate
@@ -31,8 +32,8 @@ RESAMPLES = 200
 SAMPLE = 500
 # Most epochs, where the profile's would take days on a CPU: each goes over all citations.
 EPOCHS = {"quick": 3, "compact": 30}
-# The share of the machine's memory that one cell may take: others work there too, and needs are estimates.
-ROOM = 0.55
+# The share of the memory that one cell may take: other processes run too, and needs are estimates.
+MEMORY_SHARE = 0.55
 # The smallest hidden size that is tried.
 SMALLEST = 16
 NOT_POSSIBLE = "Not possible here at the paper's size: what would not fit into memory (GB, about)"
@@ -65,10 +66,10 @@ def cell_needs(lab: Lab, cell: Cell) -> Needs:
     )
 
 
-def room() -> float:
-    """Bytes that a cell may take; infinite where nobody tells what the machine has."""
+def memory_for_a_cell() -> float:
+    """Bytes that a cell may take; infinite where the memory of the machine is unknown."""
     memory = machine()["memory_gb"]
-    return ROOM * 1e9 * memory if memory else float("inf")
+    return MEMORY_SHARE * 1e9 * memory if memory else float("inf")
 
 
 def hidden(lab: Lab, cell: Cell) -> int:
@@ -78,7 +79,7 @@ def hidden(lab: Lab, cell: Cell) -> int:
 
 def fitting(lab: Lab) -> dict[Cell, Lab]:
     """The cells that fit into memory, each with a lab that has the largest hidden size that does."""
-    limit, found = room(), dict[Cell, Lab]()
+    limit, found = memory_for_a_cell(), dict[Cell, Lab]()
     for cell in lab.cells:
         size = hidden(lab, cell)
         here = lab
@@ -100,65 +101,55 @@ def models(lab: Lab) -> list[Sampled]:
     ]
 
 
-def agreement_table(found: list[Sampled]) -> pd.DataFrame:
-    """One row per model and method: every metric on the part of the sample that did not tune."""
-    figures = published()["pearson"]
-    rows: list[dict[str, Any]] = []
-    for one in found:
-        truth = one.truth()
-        for method in (*METHODS, ESTIMATE):
-            scores, seen = one.scores(method), one.seen(method)
-            if len(seen) > int((~truth.scores.isnan()).sum()) - 2:
-                seen = seen[:0]  # on a small graph every estimate is exact
-            metrics = evaluate(scores, truth, seen=seen, resamples=RESAMPLES)
-            value, pearson = metrics["value"].to_dict(), metrics.T["pearson"].to_dict()
-            counted = ~truth.scores.isnan()
-            counted[seen] = False
-            error = float("nan")
-            if method == ESTIMATE:  # the others rank nodes, in units of their own
-                error = median_error(scores.scores[counted], truth.scores[counted])
-            cell = one.cell
-            original = STANDS_FOR.get(cell.dataset, cell.dataset)
-            rows.append(
-                {
-                    "dataset": cell.dataset,
-                    "model": cell.model,
-                    "hidden": hidden(one.lab, cell),
-                    "task": cell.task,
-                    "cycle": one.cycle,
-                    "method": method,
-                    "judged on": int(counted.sum()),
-                    **{metric: value[metric] for metric in METRICS},
-                    "low": pearson["low"],
-                    "high": pearson["high"],
-                    "median error": error,
-                    "seconds": float("nan") if method == ESTIMATE else scores.seconds,
-                    PAPER: lookup(figures, cell.task, original, cell.model, method),
-                }
-            )
-    return pd.DataFrame(rows)
+def agreement_row(one: Sampled, method: str) -> dict[str, Any]:
+    """Every metric of a method on the part of the sample that did not tune."""
+    truth, scores, seen = one.truth(), one.scores(method), one.seen(method)
+    if len(seen) > int((~truth.scores.isnan()).sum()) - 2:
+        seen = seen[:0]  # on a small graph every estimate is exact
+    metrics = evaluate(scores, truth, seen=seen, resamples=RESAMPLES)
+    value, pearson = metrics["value"].to_dict(), metrics.T["pearson"].to_dict()
+    counted = ~truth.scores.isnan()
+    counted[seen] = False
+    error = float("nan")
+    if method == ESTIMATE:  # the others rank nodes, in units of their own
+        error = median_error(scores.scores[counted], truth.scores[counted])
+    cell = one.cell
+    original = STANDS_FOR.get(cell.dataset, cell.dataset)
+    return {
+        "dataset": cell.dataset,
+        "model": cell.model,
+        "hidden": hidden(one.lab, cell),
+        "task": cell.task,
+        "cycle": one.cycle,
+        "method": method,
+        "judged on": int(counted.sum()),
+        **{metric: value[metric] for metric in METRICS},
+        "low": pearson["low"],
+        "high": pearson["high"],
+        "median error": error,
+        "seconds": float("nan") if method == ESTIMATE else scores.seconds,
+        PAPER: lookup(published()["pearson"], cell.task, original, cell.model, method),
+    }
 
 
 def cost_table(found: list[Sampled]) -> pd.DataFrame:
     """What the truth of the sample took, and NORA's own estimate beside it."""
     rows = []
     for one in found:
-        removals = {
-            name: one.truth(name).details.get("removal_seconds", float("nan"))
-            for name in (TRUTH, ESTIMATE)
-        }
-        truth = one.truth()
-        calibrated = one.truth(ESTIMATE).details.get("estimated", {}).get("exact_nodes", 0)
+        truth, estimate = one.truth(), one.scores(ESTIMATE)
+        exact, estimated = (
+            found.details.get("removal_seconds", float("nan")) for found in (truth, estimate)
+        )
         rows.append(
             {
                 "model": one.cell.model,
                 "cycle": one.cycle,
                 "nodes": len(one.sample),
-                "preparing and verifying (s)": truth.seconds - removals[TRUTH],
-                "exact (s)": removals[TRUTH],
-                "estimate (s)": removals[ESTIMATE],
-                "of it exact nodes": calibrated,
-                "exact / estimate": removals[TRUTH] / removals[ESTIMATE],
+                "preparing and verifying (s)": truth.seconds - exact,
+                "exact (s)": exact,
+                "estimate (s)": estimated,
+                "of it exact nodes": estimate.details.get("estimated", {}).get("exact_nodes", 0),
+                "exact / estimate": exact / estimated,
             }
         )
     return pd.DataFrame(rows)
@@ -218,19 +209,18 @@ def too_large_table(lab: Lab) -> pd.DataFrame:
                 "training": round(need.training / 1e9),
                 "one pass (exact)": round(need.passing / 1e9),
                 "forth and back (nora)": round(need.explaining / 1e9),
-                "at most": round(room() / 1e9),
+                "at most": round(memory_for_a_cell() / 1e9),
                 "told with hidden": "none" if here is None else str(hidden(here, cell)),
             }
         )
     return pd.DataFrame(rows)
 
 
-def told(lab: Lab) -> str:
+def explanation(lab: Lab) -> str:
     """What a reader must know."""
-    labelled = f"{lab.share:.0%}"
     return (
         f"{WARNING} The truth is the exact influence of {lab.sample or SAMPLE} random nodes (seed "
-        f"{lab.seed}); {labelled} of them tune `nora`, `nora-t1` and `nora-t2`, the others judge. Every "
+        f"{lab.seed}); {lab.share:.0%} of them tune `nora`, `nora-t1` and `nora-t2`, the others judge. Every "
         "model stands by itself; the paper's figures are of averages over five. "
         f"`{ESTIMATE}` is NORA's own estimate, `exact` at a relative error of {TOLERANCE}; nodes that it "
         "computes exactly to measure its error do not count, and weigh the more in what it took the smaller "
@@ -241,7 +231,7 @@ def told(lab: Lab) -> str:
     )
 
 
-@RECIPES.register(
+@recipe(
     "arxiv",
     "ogbn-arxiv's graph with stand-in features, truth on a sample: no figure on ogbn-arxiv",
     RecipeFacts(
@@ -252,49 +242,41 @@ def told(lab: Lab) -> str:
         cycles=1,
         sample=500,
     ),
+    plan=lambda lab: [step for one in models(sized(lab)) for step in one.steps(METHODS)],
 )
-class Arxiv:
+def arxiv(lab: Lab) -> Report:
     """Agreement with the truth of a sample, with stand-in features."""
-
-    @staticmethod
-    def plan(lab: Lab) -> list[Step]:
-        """See `Recipe.plan`."""
-        return [step for one in models(sized(lab)) for step in one.steps(METHODS)]
-
-    @staticmethod
-    def report(lab: Lab) -> Report:
-        """See `Recipe.report`."""
-        forget()
-        lab = sized(lab)
-        found, too_large = models(lab), too_large_table(lab)
-        tables, figure = list[tuple[str, pd.DataFrame]](), None
-        if found:
-            everything = agreement_table(found)
-            tables = [
-                (
-                    "Agreement with the truth of the sample (stand-in features)",
-                    everything.drop(columns=["low", "high"]),
-                ),
-                ("What the truth and its estimate took", cost_table(found)),
-                ("How good are the models? (stand-in features)", quality_table(found)),
-                ("Tuned options", options_table(found)),
-            ]
-            # The paper's figures are not drawn: they would look like the same thing.
-            names = everything["model"] + ", hidden " + everything["hidden"].astype(str)
-            drawn = everything.rename(columns={"pearson": "value"})
-            drawn = drawn.assign(paper=float("nan"), model=names)
-            figure = dots(drawn, (*METHODS[:-1], ESTIMATE))
-        if len(too_large):
-            tables.append((NOT_POSSIBLE, too_large))
-        return Report(
-            title="ogbn-arxiv's graph with stand-in features: how well does each method agree?",
-            text=told(lab),
-            tables=tables,
-            figure=figure,
-            facts={
-                "features": "stand-in: no figure is one on ogbn-arxiv",
-                "sample": lab.sample or SAMPLE,
-                "epochs": lab.profile.epochs,
-            },
-            raw=[("Everything", everything)] if found else [],
-        )
+    forget()
+    lab = sized(lab)
+    found, too_large = models(lab), too_large_table(lab)
+    tables, raw, figure = list[tuple[str, pd.DataFrame]](), list[tuple[str, pd.DataFrame]](), None
+    if found:
+        rows = [agreement_row(one, method) for one in found for method in (*METHODS, ESTIMATE)]
+        everything = pd.DataFrame(rows)
+        shown = everything.drop(columns=["low", "high"])
+        tables = [
+            ("Agreement with the truth of the sample (stand-in features)", shown),
+            ("What the truth and its estimate took", cost_table(found)),
+            ("How good are the models? (stand-in features)", quality_table(found)),
+            ("Tuned options", options_table(found)),
+        ]
+        raw = [("Everything", everything)]
+        # The paper's figures are not drawn: they would look like the same thing.
+        names = everything["model"] + ", hidden " + everything["hidden"].astype(str)
+        drawn = everything.rename(columns={"pearson": "value"})
+        drawn = drawn.assign(paper=float("nan"), model=names)
+        figure = dots(drawn, (*METHODS[:-1], ESTIMATE))
+    if len(too_large):
+        tables.append((NOT_POSSIBLE, too_large))
+    return Report(
+        title="ogbn-arxiv's graph with stand-in features: how well does each method agree?",
+        text=explanation(lab),
+        tables=tables,
+        figure=figure,
+        facts={
+            "features": "stand-in: no figure is one on ogbn-arxiv",
+            "sample": lab.sample or SAMPLE,
+            "epochs": lab.profile.epochs,
+        },
+        raw=raw,
+    )

@@ -8,16 +8,18 @@ for the papers of highest degree, and for random others, which tell how far belo
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from nora.experiments import RECIPES, RecipeFacts, Report
+from nora.experiments import RecipeFacts
+from nora.experiments.cache import Step
+from nora.experiments.case_study import ranks
 from nora.experiments.cells import Cell
-from nora.experiments.lab import TRUTH, Lab, Step
-from nora.experiments.lasting_truth import load_truth, save_truth
+from nora.experiments.lab import Lab
+from nora.experiments.recipe import Report, recipe
 from nora.results.influence import Influence
 from nora.seeds import shuffled
 
@@ -52,18 +54,11 @@ def candidates(lab: Lab, cell: Cell) -> tuple[Tensor, Tensor]:
     return order[:half], rest[shuffled(len(rest), lab.seed)[:half]]
 
 
-def truth(lab: Lab, cell: Cell, cycle: int) -> Influence:
-    """The exact influence of all candidates, NaN elsewhere."""
-    run = lab.run(cell, cycle)
-    path = lab.truth_path(cell, cycle, title=f"truth-of-{lab.sample or SAMPLE}-hubs")
-    code = lab.method_code(TRUTH)
-
-    def compute(nodes: Tensor) -> Influence:
-        return run.influence(TRUTH, nodes=nodes, progress=lab.progress)
-
-    if not path.exists():
-        save_truth(compute(torch.cat(candidates(lab, cell)).sort().values), path, code)
-    return load_truth(path, code, compute)
+def truth_of_candidates(lab: Lab, cell: Cell, cycle: int) -> Step[Influence]:
+    """Compute the exact influence of all candidates, NaN elsewhere."""
+    nodes = torch.cat(candidates(lab, cell)).sort().values
+    title = f"truth-of-{lab.sample or SAMPLE}-hubs"
+    return lab.truth_step(cell, cycle, title=title, nodes=nodes)
 
 
 def _check(lab: Lab) -> None:
@@ -78,71 +73,58 @@ def _check(lab: Lab) -> None:
             )
 
 
-@RECIPES.register(
+def _plan(lab: Lab) -> list[Step[Any]]:
+    _check(lab)
+    steps: list[Step[Any]] = []
+    for cell in lab.cells:
+        steps += lab.training_steps([cell])
+        steps += [truth_of_candidates(lab, cell, cycle) for cycle in range(lab.cycles)]
+    return steps
+
+
+def ten_table(lab: Lab, cell: Cell) -> tuple[pd.DataFrame, str]:
+    """The ten papers with their ranks, and how far below them the others are."""
+    found = [truth_of_candidates(lab, cell, cycle).get().scores for cycle in range(lab.cycles)]
+    scores, degree = torch.stack(found).mean(dim=0), degrees(lab, cell)
+    hubs, others = candidates(lab, cell)
+    by_degree, by_influence = ranks(degree), ranks(scores.nan_to_num(-1.0))
+    rows = [
+        {
+            "rank in the paper": rank,
+            "paper": name,
+            "node": node,
+            "year": year,
+            "degree": int(degree[node]),
+            "rank by degree": int(by_degree[node]),
+            "influence": float(scores[node]),
+            "rank by influence": int(by_influence[node]),
+        }
+        for rank, (name, (node, _, year)) in enumerate(TEN.items(), start=1)
+    ]
+    return pd.DataFrame(rows), (
+        f"{cell.model}: the {len(others)} random others have at most "
+        f"{float(scores[others].max()):.2f}, the {len(hubs)} of highest degree at least "
+        f"{float(scores[hubs].min()):.2f}."
+    )
+
+
+@recipe(
     "arxiv-case",
     "the case study's ten papers on ogbn-arxiv's graph: rank by influence and by degree",
     RecipeFacts(
         datasets=("ogbn-arxiv-stand-in",), models=("gcn",), tasks=("node",), cycles=1, sample=SAMPLE
     ),
+    plan=_plan,
 )
-class ArxivCase:
+def arxiv_case(lab: Lab) -> Report:
     """The paper's ten, beside plain degree."""
-
-    @staticmethod
-    def plan(lab: Lab) -> list[Step]:
-        """See `Recipe.plan`."""
-        _check(lab)
-        steps = []
-        for cell in lab.cells:
-            steps += lab.training_steps([cell])
-            for cycle in range(lab.cycles):
-                path = lab.truth_path(cell, cycle, title=f"truth-of-{lab.sample or SAMPLE}-hubs")
-                steps.append(
-                    Step(
-                        f"{TRUTH} on {cell} cycle {cycle}",
-                        path,
-                        partial(truth, lab, cell, cycle),
-                    )
-                )
-        return steps
-
-    @staticmethod
-    def report(lab: Lab) -> Report:
-        """See `Recipe.report`."""
-        tables, facts = [], []
-        for cell in lab.cells:
-            scores = torch.stack([truth(lab, cell, k).scores for k in range(lab.cycles)]).mean(
-                dim=0
-            )
-            hubs, others = candidates(lab, cell)
-            degree = degrees(lab, cell)
-            by_degree = degree.argsort(descending=True, stable=True).argsort() + 1
-            known = scores.nan_to_num(-1.0)
-            by_influence = known.argsort(descending=True, stable=True).argsort() + 1
-            rows = [
-                {
-                    "rank in the paper": rank,
-                    "paper": name,
-                    "node": node,
-                    "year": year,
-                    "degree": int(degree[node]),
-                    "rank by degree": int(by_degree[node]),
-                    "influence": float(scores[node]),
-                    "rank by influence": int(by_influence[node]),
-                }
-                for rank, (name, (node, _, year)) in enumerate(TEN.items(), start=1)
-            ]
-            tables.append((f"{cell.model}, stand-in features", pd.DataFrame(rows)))
-            facts.append(
-                f"{cell.model}: the {len(others)} random others have at most "
-                f"{float(scores[others].max()):.2f}, the {len(hubs)} of highest degree at least "
-                f"{float(scores[hubs].min()):.2f}."
-            )
-        return Report(
-            title="The case study's ten papers on ogbn-arxiv's graph",
-            text=(
-                "**Stand-in features: no influence here is one on ogbn-arxiv.** Exact influence, ranked "
-                "among the papers of highest degree. " + " ".join(facts) + " " + lab.caption
-            ),
-            tables=tables,
-        )
+    found = {cell: ten_table(lab, cell) for cell in lab.cells}
+    return Report(
+        title="The case study's ten papers on ogbn-arxiv's graph",
+        text=(
+            "**Stand-in features: no influence here is one on ogbn-arxiv.** Exact influence, ranked "
+            "among the papers of highest degree. "
+            + " ".join([*(fact for _, fact in found.values()), lab.caption])
+        ),
+        tables=[(f"{cell.model}, stand-in features", table) for cell, (table, _) in found.items()],
+    )

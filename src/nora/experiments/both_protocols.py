@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from nora.experiments import Report
 from nora.experiments.citation import EVERYTHING, beside_paper
 from nora.experiments.earlier import read_earlier
 from nora.experiments.lab import Lab
 from nora.experiments.parts import WHERE
 from nora.experiments.protocol import CLEAN, PUBLISHED
+from nora.experiments.recipe import Report
 
 HEADING = "Both protocols: Pearson, the paper → published / clean"
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import Any
 
 import pandas as pd
 
-from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
+from nora.experiments import RecipeFacts, lookup, published
+from nora.experiments.cache import Step
 from nora.experiments.cells import Cell
 from nora.experiments.charts import dots
-from nora.experiments.kept import keep, kept
-from nora.experiments.lab import TRUTH, Lab, Step, in_file
-from nora.experiments.parts import WHERE, Frames, Part, frames_of
-from nora.experiments.single import EVERY, SAYS, models_part, tables_of_models
+from nora.experiments.lab import TRUTH, Lab, in_file
+from nora.experiments.parts import WHERE, Frames, Part
+from nora.experiments.recipe import Report, recipe
+from nora.experiments.single import EVERY, ONE_MODEL_FIRST, models_part, tables_of_models
 from nora.results.agreement import evaluate
 
 COMPARED = ("nora", "nora-t1", "nora-t2", "mask", "predict-n", "predict-e")
 YARDSTICKS = ("degree", "pagerank", "random")
 RESAMPLES = 200
-# What `evaluate` tells of a method.
+# What `evaluate` measures.
 METRICS = ("pearson", "spearman", "kendall", "top_1%", "top_3%", "top_10%")
 EVERYTHING = "Everything"
 QUALITY = "How good are the models?"
@@ -33,32 +32,25 @@ def methods_of(lab: Lab) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*lab.methods, *COMPARED, *YARDSTICKS)))
 
 
-def _path(lab: Lab, cell: Cell, method: str) -> Path:
+def evaluation_step(lab: Lab, cell: Cell, method: str) -> Step[Any]:
+    """Compute all metrics of a method in a cell, with intervals, on the nodes that it has not seen."""
     agreement = lab.code("nora.results.agreement")
     facts = lab.cell_facts(cell, method, resamples=RESAMPLES, agreement=agreement)
-    return lab.path("evaluated", f"{cell}-{in_file(method)}", facts, ".json")
+    label, title = f"evaluate {method} on {cell}", f"{cell}-{in_file(method)}"
 
+    def make() -> list[dict[Any, Any]]:
+        several = (lab.all_scores(cell, name) for name in (method, TRUTH))
+        found = evaluate(*several, seen=lab.labelled(cell), resamples=RESAMPLES)
+        rows = found.reset_index().to_dict("records")
+        return [{**asdict(cell), "method": method, **dict(row)} for row in rows]
 
-def rows_of(lab: Lab, cell: Cell, method: str) -> list[dict[str, Any]]:
-    """All metrics of a method in a cell, with confidence intervals, on the 90 % it has not seen."""
-    path = _path(lab, cell, method)
-    if (rows := kept(path)) is not None:
-        return list(rows)
-    found = evaluate(
-        lab.all_scores(cell, method),
-        lab.all_scores(cell, TRUTH),
-        seen=lab.labelled(cell),
-        resamples=RESAMPLES,
-    )
-    where = {"dataset": cell.dataset, "model": cell.model, "task": cell.task, "method": method}
-    rows = [{**where, **row} for row in found.reset_index().to_dict("records")]
-    keep(path, rows)
-    return rows
+    return lab.numbers_step(label, "evaluated", title, facts, make)
 
 
 def evaluated(lab: Lab, methods: tuple[str, ...]) -> pd.DataFrame:
     """One row per cell, method and metric: `value`, `low`, `high`, and the paper's `paper`."""
-    rows = [row for cell in lab.cells for method in methods for row in rows_of(lab, cell, method)]
+    steps = [evaluation_step(lab, cell, method) for cell in lab.cells for method in methods]
+    rows = [row for step in steps for row in step.get()]
     return beside_paper(pd.DataFrame(rows))
 
 
@@ -91,28 +83,12 @@ def evaluated_part(methods: tuple[str, ...], metrics: tuple[str, ...]) -> Part:
     )
 
 
-def plan_for(lab: Lab, methods: tuple[str, ...]) -> list[Step]:
-    """Train, find the truth, score; cell by cell, so that finished cells are finished early."""
-    steps: list[Step] = []
+def evaluated_plan(lab: Lab, methods: tuple[str, ...]) -> list[Step[Any]]:
+    """Score and evaluate every method, cell by cell: an interrupted grid has its first cells finished."""
+    steps: list[Step[Any]] = []
     for cell in lab.cells:
-        steps += lab.training_steps([cell])
-        steps += lab.scoring_steps([cell], (TRUTH, *methods))
-    return steps
-
-
-def evaluated_plan(lab: Lab, methods: tuple[str, ...]) -> list[Step]:
-    """The same, and every method evaluated: a grid that is interrupted has its first cells finished."""
-    steps: list[Step] = []
-    for cell in lab.cells:
-        steps += plan_for(replace(lab, only=(cell,)), methods)
-        steps += [
-            Step(
-                f"evaluate {method} on {cell}",
-                _path(lab, cell, method),
-                partial(rows_of, lab, cell, method),
-            )
-            for method in methods
-        ]
+        steps += replace(lab, only=(cell,)).plan(methods)
+        steps += [evaluation_step(lab, cell, method) for method in methods]
     return steps
 
 
@@ -157,9 +133,7 @@ def quality_table(lab: Lab) -> pd.DataFrame:
         metric = next(name for name in found.columns if name.startswith("test_"))
         rows.append(
             {
-                "dataset": cell.dataset,
-                "model": cell.model,
-                "task": cell.task,
+                **asdict(cell),
                 "hidden": lab.training(cell)["hidden_channels"],
                 "metric": metric.removeprefix("test_"),
                 "mean": found[metric].mean(),
@@ -171,80 +145,56 @@ def quality_table(lab: Lab) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@RECIPES.register(
+def _parts(lab: Lab) -> list[Part]:
+    methods = methods_of(lab)
+    measures = dict.fromkeys(("mean", "lowest", "highest", "epochs"), float)
+    quality = {**dict.fromkeys(WHERE, str), "hidden": float, "metric": str, **measures}
+    tuned = {"cell": str, "method": str, "options": str, "pearson on labels": float}
+    return [
+        evaluated_part(methods, METRICS),
+        models_part(lab, methods),
+        Part(QUALITY, quality_table, quality),
+        Part(TUNED, lambda here: tuned_table(here, COMPARED), tuned, each={"method": COMPARED}),
+    ]
+
+
+@recipe(
     "citation",
     "the main table: all methods × datasets × models × tasks",
     RecipeFacts(cell_by_cell=True, takes_methods=True, takes_cells=True),
+    plan=lambda lab: evaluated_plan(lab, methods_of(lab)),
+    parts=_parts,
 )
-class Citation:
+def citation(lab: Lab, frames: Frames) -> Report:
     """Pearson of every method in every cell, beside the paper's."""
-
-    @staticmethod
-    def plan(lab: Lab) -> list[Step]:
-        """See `Recipe.plan`."""
-        return evaluated_plan(lab, methods_of(lab))
-
-    @staticmethod
-    def parts(lab: Lab) -> list[Part]:
-        """See `FromParts.parts`."""
-        methods = methods_of(lab)
-        return [
-            evaluated_part(methods, METRICS),
-            models_part(lab, methods),
-            Part(
-                QUALITY,
-                quality_table,
-                {
-                    **dict.fromkeys(WHERE, str),
-                    "hidden": float,
-                    "metric": str,
-                    **dict.fromkeys(("mean", "lowest", "highest", "epochs"), float),
-                },
+    methods = methods_of(lab)
+    found = beside_paper(frames[EVERYTHING])
+    intervals = found[found["metric"] == "pearson"]
+    width = (intervals["high"] - intervals["low"]).groupby(intervals["method"]).mean()
+    expected, cells, every = tables_of_models(frames[EVERY])
+    return Report(
+        title="How well does each method agree with the truth?",
+        text=(
+            f"{ONE_MODEL_FIRST}Pearson correlation with the exact influence on the nodes a method has not "
+            f"seen ({1 - lab.share:.0%} of them); in the averages, scores and truth are averaged "
+            f"over {lab.cycles} models, one per cyclic split. In brackets: the difference to the "
+            "paper's figure. " + lab.caption
+        ),
+        tables=[
+            expected,
+            ("Means over all cells", means_table(found, methods)),
+            ("Pearson in every cell (difference to the paper)", pearson_table(found, methods)),
+            (QUALITY, frames[QUALITY]),
+        ],
+        raw=[
+            cells,
+            (
+                "Mean width of the 95 % bootstrap interval of Pearson",
+                width.rename("width").loc[list(methods)].reset_index(),
             ),
-            Part(
-                TUNED,
-                lambda here: tuned_table(here, COMPARED),
-                {"cell": str, "method": str, "options": str, "pearson on labels": float},
-                each={"method": COMPARED},
-            ),
-        ]
-
-    @staticmethod
-    def report(lab: Lab) -> Report:
-        """See `Recipe.report`."""
-        return Citation.report_from(lab, frames_of(lab, Citation.parts(lab)))
-
-    @staticmethod
-    def report_from(lab: Lab, frames: Frames) -> Report:
-        """See `FromParts.report_from`."""
-        methods = methods_of(lab)
-        found = beside_paper(frames[EVERYTHING])
-        intervals = found[found["metric"] == "pearson"]
-        width = (intervals["high"] - intervals["low"]).groupby(intervals["method"]).mean()
-        expected, cells, every = tables_of_models(frames[EVERY])
-        return Report(
-            title="How well does each method agree with the truth?",
-            text=(
-                f"{SAYS}Pearson correlation with the exact influence on the nodes a method has not seen "
-                f"({1 - lab.share:.0%} of them); in the averages, scores and truth are averaged "
-                f"over {lab.cycles} models, one per cyclic split. In brackets: the difference to the "
-                "paper's figure. " + lab.caption
-            ),
-            tables=[
-                expected,
-                ("Means over all cells", means_table(found, methods)),
-                ("Pearson in every cell (difference to the paper)", pearson_table(found, methods)),
-                (QUALITY, frames[QUALITY]),
-            ],
-            raw=[
-                cells,
-                (
-                    "Mean width of the 95 % bootstrap interval of Pearson",
-                    width.rename("width").loc[list(methods)].reset_index(),
-                ),
-                (TUNED, frames[TUNED]),
-                (EVERYTHING, found),
-                every,
-            ],
-            figure=dots(intervals, tuple(dict.fromkeys((*lab.methods, *COMPARED)))),
-        )
+            (TUNED, frames[TUNED]),
+            (EVERYTHING, found),
+            every,
+        ],
+        figure=dots(intervals, tuple(dict.fromkeys((*lab.methods, *COMPARED)))),
+    )

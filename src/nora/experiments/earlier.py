@@ -1,29 +1,29 @@
 """Cells that were finished elsewhere, from the files of earlier reports of the same recipe.
 
-Finished work lies in a cache, and caches go with their machines. The JSON file of a report holds all that
-it was made from, so that its cells can stand in a later one.
+A cache stays on its machine. The JSON file of a report holds everything that the report was made of, so that
+its cells can stand in a later one.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from nora.experiments import RECIPES, FromParts
+from nora.experiments import RECIPES
 from nora.experiments.cells import Cell
 from nora.experiments.lab import Lab
-from nora.experiments.parts import Frames, cell_names, rows_of_cells
+from nora.experiments.parts import Frames, Part, cell_names, rows_of_cells
 from nora.experiments.protocol import CLEAN
 from nora.files import read_json
 
 # What must be the same, by its name in a report's file.
 SETTINGS = ("experiment", "profile", "protocol", "cycles", "labelled_share", "seed")
-# What is told of where cells come from.
-TOLD = ("command", "nora", "torch", "python", "commit", "seconds", "machine")
+# The provenance of cells that are taken over.
+PROVENANCE = ("command", "nora", "torch", "python", "commit", "seconds", "machine")
 TAKEN = "taken_over"
 
 
@@ -34,7 +34,7 @@ class Earlier:
     Attributes:
         path: Its file.
         frames: All parts, with the rows of its cells.
-        origins: How each cell came about, by its name.
+        origins: How each cell was made, by its name.
     """
 
     path: Path
@@ -49,7 +49,7 @@ class Taken:
     Attributes:
         cells: Their names in a lab.
         frames: Their rows, per file.
-        about: How they came about, one entry per command that made some of them.
+        about: How they were made, one entry per command that made some of them.
     """
 
     cells: Sequence[Cell] = ()
@@ -57,14 +57,15 @@ class Taken:
     about: Sequence[Mapping[str, Any]] = ()
 
 
-def from_parts(name: str) -> type[FromParts]:
-    """A recipe that can be told from its parts; others are refused."""
-    if not RECIPES[name].facts.takes_cells:
-        takers = ", ".join(entry.name for entry in RECIPES if entry.facts.takes_cells)
+def check_takes_cells(name: str) -> Callable[[Lab], list[Part]]:
+    """The parts of a recipe's report; raises for a recipe without any."""
+    entry = RECIPES[name]
+    if not entry.facts.takes_cells or entry.value.parts is None:
+        takers = ", ".join(one.name for one in RECIPES if one.facts.takes_cells)
         raise ValueError(
             f"{name} cannot use an earlier report; --with and --beside are for {takers}"
         )
-    return cast("type[FromParts]", RECIPES[name].value)
+    return entry.value.parts
 
 
 def read_earlier(name: str, lab: Lab, path: Path) -> Earlier:
@@ -75,13 +76,13 @@ def read_earlier(name: str, lab: Lab, path: Path) -> Earlier:
         lab: With the settings that are asked for.
         path: `<name>.json`, as `nora reproduce` writes it.
     """
-    parts = from_parts(name).parts(lab)
+    parts = check_takes_cells(name)(lab)
     try:
         document = read_json(path)
         if not isinstance(document, dict) or not all(
             isinstance(document.get(key), dict) for key in ("about", "tables")
         ):
-            raise ValueError("it is no report of 'nora reproduce'")
+            raise ValueError("it is not a report of 'nora reproduce'")
         about = document["about"]
         _check_settings(name, lab, about)
         frames = {part.heading: part.loaded(path, document) for part in parts}
@@ -142,16 +143,14 @@ def _cells(frames: Frames) -> list[str]:
 
 
 def _origins(about: Mapping[str, Any], cells: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """How each cell came about: what was taken over by the file itself keeps its origin."""
+    """How each cell was made: those that the file has taken over itself keep their origin."""
     before: dict[str, dict[str, Any]] = {}
     try:
         for entry in about.get(TAKEN, ()):
             origin = {key: value for key, value in entry.items() if key != "cells"}
             before |= dict.fromkeys(entry["cells"], origin)
     except (TypeError, LookupError, AttributeError):
-        raise ValueError(
-            f"what it says of cells it has {TAKEN.replace('_', ' ')} is damaged"
-        ) from None
-    own = {key: about.get(key) for key in TOLD}
+        raise ValueError(f"its list of cells it has {TAKEN.replace('_', ' ')} is damaged") from None
+    own = {key: about.get(key) for key in PROVENANCE}
     own["cells_made"] = len([cell for cell in cells if cell not in before])
     return {cell: before.get(cell, own) for cell in cells}

@@ -1,9 +1,9 @@
-"""Where experiments do their work: everything is made once and kept under a name made of its content.
+"""Where experiments do their work: every result is computed once and cached under a name made of its content.
 
 A run is named by its dataset, architecture, settings, split and seed; scores by their run and their method's
-options; each also by the code that makes it (`nora.experiments.sources`), except the truth, which outlives
-it (`nora.experiments.lasting_truth`). What is there is loaded, what is not is made and written at once, so
-that an interrupted experiment goes on where it stopped and experiments share what they have in common.
+options; each also by the code that computes it (`nora.experiments.sources`), except the truth, which outlives
+it (`nora.experiments.cached_truth`). So an interrupted experiment continues where it stopped, and experiments
+share what they have in common. Each of these is a `Step`: `lab.run_step(…)`, `lab.score_step(…)`.
 
 Methods are tuned on the labelled nodes alone. NORA's search costs next to nothing and looks at all
 cycles; a method that is tried setting by setting is tuned on the first cycle, for all.
@@ -24,18 +24,20 @@ from torch import Tensor
 
 from nora import __version__
 from nora.datasets import DATASETS, Dataset, load_dataset
+from nora.experiments.cache import Step, read_numbers, write_numbers
+from nora.experiments.cached_truth import DEFINITION, load_truth, save_truth, truth_facts
 from nora.experiments.cells import Cell, Profile
-from nora.experiments.lasting_truth import DEFINITION, load_truth, save_truth, truth_facts
 from nora.experiments.protocol import CLEAN, Protocol
 from nora.experiments.sources import SCORING, TRAINING, code_digest
 from nora.methods import METHODS
-from nora.model import Problem, build_problem
+from nora.model import build_problem
 from nora.model.checks import check_model
 from nora.model.fingerprint import digest, graph_fingerprint
 from nora.models import MODELS
 from nora.questions.influence import influence
 from nora.results.influence import Influence
 from nora.training.fits import FITS
+from nora.training.run_folder import read_facts
 from nora.training.runs import Run, about_task, load_run
 from nora.training.train import train
 from nora.tuning.searches import SEARCHES
@@ -45,33 +47,11 @@ TRUTH = "exact"
 
 
 @dataclass(frozen=True)
-class Step:
-    """One piece of work of an experiment's plan, and where what comes of it is kept."""
-
-    label: str
-    path: Path
-    do: Callable[[], Any]
-
-    def done(self) -> bool:
-        """Whether it has been done."""
-        return self.path.exists()
-
-    @property
-    def kind(self) -> str:
-        """What is done, whatever it is done on: steps of a kind take about as long.
-
-        >>> Step("tune mask on cora-gcn-node", Path("a"), print).kind
-        'tune mask'
-        """
-        return self.label.partition(" on ")[0] if " on " in self.label else self.label.split()[0]
-
-
-@dataclass(frozen=True)
 class Lab:
-    """Trains, scores and tunes for experiments, each thing once.
+    """Trains, scores and tunes for experiments, each once.
 
     Attributes:
-        cache: Folder for everything that is made.
+        cache: Folder for all results.
         profile: How large.
         datasets, models, tasks: What to run over.
         cycles: How many of the five cyclic splits.
@@ -124,7 +104,7 @@ class Lab:
         return self._loaded[name]
 
     def path(self, kind: str, label: str, facts: Mapping[str, Any], suffix: str = "") -> Path:
-        """Where something is kept: named by everything it depends on."""
+        """Where a result is cached: named by everything it depends on."""
         text = json.dumps({**facts, "nora": __version__}, sort_keys=True)
         return self.cache / kind / f"{label}-{digest([text])}{suffix}"
 
@@ -140,7 +120,7 @@ class Lab:
     def method_code(self, method: str) -> str:
         """Digest of the code that a method's scores depend on, tuning and labels included."""
         entry = METHODS[method]
-        # A method of somebody else's stands in a package of theirs, all of which may have a say.
+        # A custom method stands in a package of its own, all of which counts.
         home = method.partition(":")[0] if ":" in method else entry.value
         package = (home if isinstance(home, str) else home.__module__).partition(".")[0]
         within = SCORING if package == "nora" else (*SCORING, package)
@@ -150,7 +130,7 @@ class Lab:
         return self.code(home, "nora.tuning.tune", *search, within=within)
 
     def _training_code(self, cell: Cell) -> str:
-        # Every way to fit: which one a model takes is found by looking at the model.
+        # All ways to fit: which one applies depends on the built model.
         ways = sorted({entry.value.__module__ for entry in FITS})
         model, dataset = MODELS[cell.model].value, DATASETS[cell.dataset].value
         return self.code("nora.training.train", *ways, model, dataset, within=TRAINING)
@@ -163,7 +143,7 @@ class Lab:
 
     @property
     def caption(self) -> str:
-        """What a table made here must say of itself."""
+        """How a table was made here, in a sentence or two."""
         return f"{self.profile.caption} {self.protocol.caption}"
 
     def _run_facts(self, cell: Cell, cycle: int, hidden: int | None) -> dict[str, Any]:
@@ -177,20 +157,23 @@ class Lab:
             "code": self._training_code(cell),
         }
 
-    def _run_path(self, cell: Cell, cycle: int, hidden: int | None) -> Path:
-        cell = _trained_as(cell)
-        facts = self._run_facts(cell, cycle, hidden)
-        return self.path("runs", f"{cell}-cycle{cycle}", facts)
+    def run_step(self, cell: Cell, cycle: int, hidden: int | None = None) -> Step[Run]:
+        """Train the model of a cell and cycle; one that learns both tasks at once is trained once."""
+        trained = replace(cell, task="node") if "task" in MODELS[cell.model].facts.needs else cell
+        return Step(
+            f"train {cell} cycle {cycle}",
+            lambda: self.path(
+                "runs", f"{trained}-cycle{cycle}", self._run_facts(trained, cycle, hidden)
+            ),
+            partial(self._train, trained, cycle, hidden),
+            load_run,
+            _save_run,
+            lambda path: float(read_facts(path)[0]["metrics"]["seconds"]),
+        )
 
-    def run(self, cell: Cell, cycle: int, hidden: int | None = None) -> Run:
-        """The trained model of a cell and cycle; `hidden` takes the place of the profile's size."""
-        if _trained_as(cell) != cell:
-            return about_task(self.run(_trained_as(cell), cycle, hidden), cell.task)
-        path = self._run_path(cell, cycle, hidden)
-        if path.exists():
-            return load_run(path)
+    def _train(self, cell: Cell, cycle: int, hidden: int | None) -> Run:
         dataset = self.dataset(cell.dataset)
-        made = train(
+        return train(
             cell.model,
             dataset,
             cell.task,
@@ -200,16 +183,12 @@ class Lab:
             split=self.protocol.split(dataset, cell.task, cycle, self.seed),
             **self.training(cell, hidden),
         )
-        # Another process may have made the same in the meantime.
-        with contextlib.suppress(FileExistsError):
-            made.save(path)
-        return made
 
-    # Scores
+    def run(self, cell: Cell, cycle: int, hidden: int | None = None) -> Run:
+        """The trained model of a cell and cycle; `hidden` replaces the profile's size."""
+        return about_task(self.run_step(cell, cycle, hidden).get(), cell.task)
 
-    def _problem(self, cell: Cell, cycle: int, labels: Tensor | None = None) -> Problem:
-        run = self.run(cell, cycle)
-        return check_model(build_problem(run.model, run.data, run.task, labels=labels))
+    # Truth and scores
 
     def labelled(self, cell: Cell) -> Tensor:
         """The nodes whose true influence methods may see: the same in all cycles."""
@@ -240,66 +219,90 @@ class Lab:
         return facts
 
     def cell_facts(self, cell: Cell, method: str, **more: Any) -> dict[str, Any]:
-        """What is known about a method in a cell depends on: all cycles, which nodes it saw, the truth."""
+        """What results on a method in a cell depend on: all cycles, which nodes it saw, the truth."""
         facts = self.score_facts(cell, 0, method)
         seen = {"share": self.share, "labels": self.protocol.labels}
         return {**facts, "cycles": self.cycles, **seen, "truth": DEFINITION, **more}
 
-    def _score_path(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Path:
-        if method == TRUTH:
-            return self.truth_path(cell, cycle, hidden)
-        facts = self.score_facts(cell, cycle, method, hidden)
-        return self.path("scores", f"{cell}-cycle{cycle}-{in_file(method)}", facts, ".parquet")
+    def truth_step(
+        self,
+        cell: Cell,
+        cycle: int,
+        hidden: int | None = None,
+        *,
+        title: str = "truth",
+        nodes: Tensor | None = None,
+        ask: Callable[[Tensor | None], Influence] | None = None,
+    ) -> Step[Influence]:
+        """Compute the exact influence of every node on one cycle's model.
 
-    def truth_path(
-        self, cell: Cell, cycle: int, hidden: int | None = None, title: str = "truth"
-    ) -> Path:
-        """Where a truth is kept: named by its weights, graph and task, which are known once it is trained."""
-        facts = truth_facts(self._run_path(cell, cycle, hidden), cell.task)
-        name = "untrained" if facts is None else digest([json.dumps(facts, sort_keys=True)])
-        return self.cache / "scores" / f"{cell}-cycle{cycle}-{title}-{name}.parquet"
+        Its place is named by weights, graph and task, which are known once the model is trained.
 
-    def _truth(self, cell: Cell, cycle: int, hidden: int | None = None) -> Influence:
-        """The exact influence of every node on one cycle's model."""
-        code = self.method_code(TRUTH)
+        Args:
+            cell, cycle, hidden: Which model.
+            title: A part of its name.
+            nodes: Of these nodes alone.
+            ask: Computes influences of some nodes, or of all; by default by `nora.influence`.
+        """
+        train_step, code = self.run_step(cell, cycle, hidden), self.method_code(TRUTH)
 
-        def compute(nodes: Tensor | None = None) -> Influence:
+        def where() -> Path:
+            facts = truth_facts(train_step.path, cell.task)
+            name = "untrained" if facts is None else digest([json.dumps(facts, sort_keys=True)])
+            return self.cache / "scores" / f"{cell}-cycle{cycle}-{title}-{name}.parquet"
+
+        def compute(some: Tensor | None = nodes) -> Influence:
+            if ask is not None:
+                return ask(some)
             run = self.run(cell, cycle, hidden)
-            settings = {"executor": self.executor, "progress": self.progress, "nodes": nodes}
+            settings = {"executor": self.executor, "progress": self.progress, "nodes": some}
             return influence(run.model, run.data, TRUTH, run.task, **settings)
 
-        if not self._run_path(cell, cycle, hidden).exists():
-            self.run(cell, cycle, hidden)
-        path = self.truth_path(cell, cycle, hidden)
-        if path.exists():
-            return load_truth(path, code, compute)
-        found = compute()
-        _check_finite(found, TRUTH, cell, cycle)
-        save_truth(found, path, code)
-        return found
+        def checked() -> Influence:
+            return check_finite(compute(), TRUTH, f"{cell} cycle {cycle}", nodes)
 
-    def scores(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Influence:
-        """A method's scores on one cycle's model, with tuned options where it has any."""
+        return Step(
+            f"{TRUTH} on {cell} cycle {cycle}",
+            where,
+            checked,
+            lambda path: load_truth(path, code, compute),
+            lambda found, path: save_truth(found, path, code),
+            influence_seconds,
+            train_step,
+        )
+
+    def score_step(
+        self, cell: Cell, cycle: int, method: str, hidden: int | None = None
+    ) -> Step[Influence]:
+        """Score the nodes of one cycle's model, with tuned options where a method has any."""
         if method == TRUTH:
-            return self._truth(cell, cycle, hidden)
-        path = self._score_path(cell, cycle, method, hidden)
-        if path.exists():
-            return Influence.load(path)
+            return self.truth_step(cell, cycle, hidden)
+        return Step(
+            f"{method} on {cell} cycle {cycle}",
+            lambda: self.path(
+                "scores",
+                f"{cell}-cycle{cycle}-{in_file(method)}",
+                self.score_facts(cell, cycle, method, hidden),
+                ".parquet",
+            ),
+            partial(self._scored, cell, cycle, method, hidden),
+            Influence.load,
+            Influence.save,
+            influence_seconds,
+        )
+
+    def _scored(self, cell: Cell, cycle: int, method: str, hidden: int | None) -> Influence:
         run = self.run(cell, cycle, hidden)
         options = self.tuned(cell, method).options if _learns(method) else {}
         needs = METHODS[method].facts.labels == "required"
-        found = influence(
-            run.model,
-            run.data,
-            method,
-            run.task,
-            labels=self.labels(cell, cycle) if needs else None,
-            progress=self.progress,
-            **options,
-        )
-        _check_finite(found, method, cell, cycle)
-        found.save(path)
-        return found
+        labels = self.labels(cell, cycle) if needs else None
+        settings = {"labels": labels, "progress": self.progress, **options}
+        found = influence(run.model, run.data, method, run.task, **settings)
+        return check_finite(found, method, f"{cell} cycle {cycle}")
+
+    def scores(self, cell: Cell, cycle: int, method: str, hidden: int | None = None) -> Influence:
+        """A method's scores on one cycle's model, with tuned options where it has any."""
+        return self.score_step(cell, cycle, method, hidden).get()
 
     def all_scores(self, cell: Cell, method: str, hidden: int | None = None) -> list[Influence]:
         """A method's scores on every cycle."""
@@ -309,75 +312,94 @@ class Lab:
         """A method's scores averaged over the cycles, `[N]`."""
         return torch.stack([s.scores for s in self.all_scores(cell, method, hidden)]).mean(dim=0)
 
-    def _tuned_path(self, cell: Cell, method: str) -> Path:
-        facts = self.score_facts(cell, 0, method)
-        return self.path("tuned", f"{cell}-{in_file(method)}", facts, ".json")
+    # Tuning
+
+    def tuned_step(self, cell: Cell, method: str) -> Step[Tuned]:
+        """Find a method's options from the labelled nodes alone."""
+        title = f"{cell}-{in_file(method)}"
+        return Step(
+            f"tune {method} on {cell}",
+            lambda: self.path("tuned", title, self.score_facts(cell, 0, method), ".json"),
+            partial(self._tune, cell, method),
+            Tuned.load,
+            Tuned.save,
+            lambda path: Tuned.load(path).seconds,
+        )
+
+    def _tune(self, cell: Cell, method: str) -> Tuned:
+        problems = []
+        for cycle in range(self.cycles if METHODS[method].facts.own_search else 1):
+            run, labels = self.run(cell, cycle), self.labels(cell, cycle)
+            problems.append(
+                check_model(build_problem(run.model, run.data, run.task, labels=labels))
+            )
+        trials = self.profile.trials
+        return tune_problems(
+            problems, method, trials=trials, seed=self.seed, progress=self.progress
+        )
 
     def tuned(self, cell: Cell, method: str) -> Tuned:
         """A method's options, found from the labelled nodes alone, or published."""
         if self.protocol.options == "published":
             return Tuned(method, self.protocol.published_options(cell, method))
-        path = self._tuned_path(cell, method)
-        if path.exists():
-            return Tuned.load(path)
-        cycles = range(self.cycles if METHODS[method].facts.own_search else 1)
-        problems = [self._problem(cell, cycle, self.labels(cell, cycle)) for cycle in cycles]
-        found = tune_problems(
-            problems, method, trials=self.profile.trials, seed=self.seed, progress=self.progress
-        )
-        found.save(path)
-        return found
+        return self.tuned_step(cell, method).get()
 
-    # Steps of a plan
+    # Plans
 
-    def training_steps(self, cells: Sequence[Cell], hidden: int | None = None) -> list[Step]:
+    def numbers_step(
+        self, label: str, kind: str, title: str, facts: Mapping[str, Any], make: Callable[[], Any]
+    ) -> Step[Any]:
+        """Compute what JSON holds, cached under everything it depends on."""
+        place = partial(self.path, kind, title, facts, ".json")
+        return Step(label, place, make, read_numbers, write_numbers)
+
+    def training_steps(self, cells: Sequence[Cell], hidden: int | None = None) -> list[Step[Any]]:
         """Train the cells' models."""
         return [
-            Step(
-                f"train {cell} cycle {cycle}",
-                self._run_path(cell, cycle, hidden),
-                partial(self.run, cell, cycle, hidden),
-            )
-            for cell in cells
-            for cycle in range(self.cycles)
+            self.run_step(cell, cycle, hidden) for cell in cells for cycle in range(self.cycles)
         ]
 
     def scoring_steps(
         self, cells: Sequence[Cell], methods: Sequence[str], hidden: int | None = None
-    ) -> list[Step]:
+    ) -> list[Step[Any]]:
         """Score the cells' models, tuning first where a method has options to tune."""
-        steps = []
+        steps: list[Step[Any]] = []
         for cell in cells:
             for method in methods:
                 if _learns(method) and self.protocol.options == "tuned":
-                    steps.append(
-                        Step(
-                            f"tune {method} on {cell}",
-                            self._tuned_path(cell, method),
-                            partial(self.tuned, cell, method),
-                        )
-                    )
-                steps += [
-                    Step(
-                        f"{method} on {cell} cycle {cycle}",
-                        self._score_path(cell, cycle, method, hidden),
-                        partial(self.scores, cell, cycle, method, hidden),
-                    )
-                    for cycle in range(self.cycles)
-                ]
+                    steps.append(self.tuned_step(cell, method))
+                cycles = range(self.cycles)
+                steps += [self.score_step(cell, cycle, method, hidden) for cycle in cycles]
+        return steps
+
+    def plan(self, methods: Sequence[str]) -> list[Step[Any]]:
+        """Train, compute the truth, score; cell by cell, so that finished cells are finished early."""
+        steps: list[Step[Any]] = []
+        for cell in self.cells:
+            steps += self.training_steps([cell])
+            steps += self.scoring_steps([cell], (TRUTH, *methods))
         return steps
 
 
-def _trained_as(cell: Cell) -> Cell:
-    """The cell whose run this one shares: a model that learns both tasks at once is trained once."""
-    both = "task" in MODELS[cell.model].facts.needs
-    return replace(cell, task="node") if both else cell
+def _save_run(run: Run, path: Path) -> None:
+    # Another process may have trained the same in the meantime.
+    with contextlib.suppress(FileExistsError):
+        run.save(path)
 
 
-def _check_finite(found: Influence, method: str, cell: Cell, cycle: int) -> None:
-    """Raise for scores that are NaN: their nodes would not count, and the method would seem better."""
-    if not found.scores.isfinite().all():
-        raise ValueError(f"the scores of {method!r} on {cell} cycle {cycle} are not all finite")
+def influence_seconds(path: Path) -> float | None:
+    """What computing saved scores took."""
+    return Influence.load(path).seconds
+
+
+def check_finite(
+    found: Influence, method: str, where: str, nodes: Tensor | None = None
+) -> Influence:
+    """The scores; raises for NaN: such nodes would not count, and the method would seem better."""
+    scores = found.scores if nodes is None else found.scores[nodes]
+    if not scores.isfinite().all():
+        raise ValueError(f"the scores of {method!r} on {where} are not all finite")
+    return found
 
 
 def in_file(method: str) -> str:

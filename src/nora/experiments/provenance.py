@@ -1,4 +1,4 @@
-"""How a table came about: the command, the commit of the code, what the work took, and on what machine."""
+"""How a table was made: the command, the commit of the code, the seconds of work, and the machine."""
 
 from __future__ import annotations
 
@@ -13,22 +13,18 @@ import torch
 
 import nora
 from nora import __version__
-from nora.experiments.kept import kept
-from nora.experiments.lab import Lab, Step
-from nora.files import read_json
-from nora.results.influence import Influence
-from nora.tuning.tune import Tuned
+from nora.experiments.cache import Step
+from nora.experiments.lab import Lab
 
 
-def provenance(lab: Lab, plan: Sequence[Step], command: str) -> dict[str, Any]:
-    """What a result says of itself.
+def provenance(lab: Lab, plan: Sequence[Step[Any]], command: str) -> dict[str, Any]:
+    """How a result was made.
 
-    The commit is that of the code that wrote the table; parts that were found in the cache were made by
-    the same code as far as it has a say in them (`nora.experiments.sources`), perhaps before that commit.
-    Seconds are those of all parts, found or made: training, truth, tuning and scoring, each as it was timed
-    when it was made.
+    The commit is that of the code that wrote the table; cached results were made by the same code as far as
+    they depend on it (`nora.experiments.sources`), perhaps before that commit. Seconds are those of all
+    steps, cached or not: training, truth, tuning and scoring, each as it was timed when it was done.
     """
-    seconds = {step.path: seconds_of(step.path) for step in plan}
+    seconds = {step.path: step.took() for step in plan}
     known = [one for one in seconds.values() if one is not None]
     return {
         "command": command,
@@ -46,22 +42,6 @@ def provenance(lab: Lab, plan: Sequence[Step], command: str) -> dict[str, Any]:
     }
 
 
-def seconds_of(path: Path) -> float | None:
-    """What making a kept part took; None for parts that do not say, or are not there."""
-    if not path.exists():
-        return None
-    match path.parent.name:
-        case "runs":
-            return float(read_json(path / "run.json")["metrics"]["seconds"])
-        case "scores":
-            return Influence.load(path).seconds
-        case "tuned":
-            return Tuned.load(path).seconds
-        case "times":
-            return (kept(path) or {}).get("measuring")
-    return None
-
-
 def commit() -> str | None:
     """The commit of this code, with `+` where it was changed since; None where it is no checkout.
 
@@ -74,7 +54,7 @@ def commit() -> str | None:
     try:
         found = _git(here, "rev-parse", "--short=12", "HEAD").strip()
         changed = _git(here, "status", "--porcelain", "--", ".").strip()
-    except (OSError, subprocess.CalledProcessError):  # no git, or not ours to ask
+    except (OSError, subprocess.CalledProcessError):  # no git, or a repository of another user
         return None
     return f"{found}+" if changed else found
 
@@ -98,10 +78,10 @@ def machine() -> dict[str, Any]:
     return {"cores": os.cpu_count(), "memory_gb": memory, "kind": platform.machine()}
 
 
-def told(about: dict[str, Any]) -> str:
+def provenance_text(about: dict[str, Any]) -> str:
     """The same in one sentence, and one more for what was taken over from earlier reports.
 
-    >>> told({"command": "nora reproduce skew", "seconds": 75.0, "commit": "ab12", "nora": "1.0",
+    >>> provenance_text({"command": "nora reproduce skew", "seconds": 75.0, "commit": "ab12", "nora": "1.0",
     ...     "machine": {"cores": 2, "memory_gb": 24, "kind": "x86_64"}})
     'Made by `nora reproduce skew` (nora 1.0, commit ab12, 75 s of work, 2 cores and 24 GB).'
     """
@@ -114,7 +94,7 @@ def told(about: dict[str, Any]) -> str:
 
 def _made(about: dict[str, Any]) -> str:
     facts = [f"nora {about['nora']}", f"commit {about['commit'] or 'unknown'}"]
-    if about["seconds"] is not None:  # the first versions did not say
+    if about["seconds"] is not None:  # the first versions did not record them
         facts.append(f"{about['seconds']:,.0f} s of work")
     if size := about["machine"]:
         memory = f" and {size['memory_gb']} GB" if size["memory_gb"] else ""

@@ -1,12 +1,12 @@
 """Graphs too large for the truth of all nodes: methods against the truth of a random sample of them.
 
 A tenth of the sample (the lab's share) tunes what is tuned, the rest judges; methods see nothing else of the
-truth. Every model is tuned and judged by itself, and everything is kept in the lab's cache.
+truth. Every model is tuned and judged by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nora.experiments.cache import Step
+from nora.experiments.cached_truth import DEFINITION
 from nora.experiments.cells import Cell
-from nora.experiments.lab import TRUTH, Lab, Step, in_file
-from nora.experiments.lasting_truth import DEFINITION, load_truth, save_truth
+from nora.experiments.lab import TRUTH, Lab, check_finite, in_file, influence_seconds
 from nora.methods import METHODS
 from nora.questions.session import Session
 from nora.results.influence import Influence
@@ -28,7 +29,6 @@ from nora.tuning.tune import Tuned, tune_problems
 
 # NORA's own estimate: `exact` at this relative error.
 ESTIMATE, TOLERANCE = "exact, tolerance 0.03", 0.03
-TRUTHS = {TRUTH: 0.0, ESTIMATE: TOLERANCE}
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Sampled:
     """One trained model of a lab, with the truth of a sample.
 
     Attributes:
-        lab: Where everything is kept.
+        lab: Where everything is cached.
         cell: Which model.
         cycle: Of which cycle.
         size: How many nodes are in the sample.
@@ -59,137 +59,110 @@ class Sampled:
         sample = self.sample
         return sample[few_shot(len(sample), self.lab.share, self.lab.seed)]
 
-    # Truth and its estimate
-
-    def _truth_path(self, name: str) -> Path:
-        if name == TRUTH:
-            title = f"truth-of-{self.size}-seed{self.lab.seed}"
-            return self.lab.truth_path(self.cell, self.cycle, title=title)
-        facts = {
-            **self.lab.score_facts(self.cell, self.cycle, TRUTH),
-            "sample": self.size,
-            "tolerance": TRUTHS[name],
-        }
-        title = f"{self.cell}-cycle{self.cycle}-estimate-of-{self.size}"
-        return self.lab.path("scores", title, facts, ".parquet")
-
-    def truth(self, name: str = TRUTH) -> Influence:
-        """The exact influence of the sample, NaN elsewhere; or its estimate.
-
-        Both are made at once, since they share the engine, which takes longer to make than to ask.
-        """
-        if not all(self._truth_path(one).exists() for one in TRUTHS):
-            forget()
-            session = self._session()
-            for one in TRUTHS:
-                if not self._truth_path(one).exists():
-                    self._compute(session, one)
-        if name != TRUTH:
-            return Influence.load(self._truth_path(name))
-        return load_truth(
-            self._truth_path(name),
-            self.lab.method_code(TRUTH),
-            lambda nodes: self._session().influence(TRUTH, nodes=nodes, progress=False),
-        )
-
-    def _compute(self, session: Session, name: str) -> None:
-        found = session.influence(
-            TRUTH, nodes=self.sample, progress=self.lab.progress, tolerance=TRUTHS[name]
-        )
-        if not found.scores[self.sample].isfinite().all():
-            raise ValueError(f"the scores of {name!r} on {self.cell} are not all finite")
-        if name == TRUTH:
-            save_truth(found, self._truth_path(name), self.lab.method_code(TRUTH))
-        else:
-            found.save(self._truth_path(name))
-
-    # Methods
-
-    def _facts(self, method: str) -> dict[str, Any]:
-        facts = self.lab.score_facts(self.cell, self.cycle, method)
-        if METHODS[method].facts.tunable:
-            facts |= {"sample": self.size, "cycles": 1, "truth": DEFINITION}
-        return facts
-
-    def _path(self, kind: str, method: str, suffix: str) -> Path:
-        title = f"{self.cell}-cycle{self.cycle}-{in_file(method)}-by-sample"
-        return self.lab.path(kind, title, self._facts(method), suffix)
-
-    def tuned(self, method: str) -> Tuned:
-        """A method's options, found from the labelled part of the sample alone."""
-        path = self._path("tuned", method, ".json")
-        if path.exists():
-            return Tuned.load(path)
-        nodes = self.labelled
-        labels = (nodes, self.truth().scores[nodes])
-        problem = self._session().problem(labels=labels)
-        found = tune_problems([problem], method, trials=self.lab.profile.trials, seed=self.lab.seed)
-        found.save(path)
-        return found
-
-    def scores(self, method: str) -> Influence:
-        """A method's scores of all nodes, with tuned options where it has any."""
-        if method in TRUTHS:
-            return self.truth(method)
-        path = self._path("scores", method, ".parquet")
-        if path.exists():
-            return Influence.load(path)
-        options = self.tuned(method).options if METHODS[method].facts.tunable else {}
-        found = self._session().influence(method, progress=self.lab.progress, **options)
-        if not found.scores.isfinite().all():
-            raise ValueError(f"the scores of {method!r} on {self.cell} are not all finite")
-        found.save(path)
-        return found
-
-    def _session(self) -> Session:
-        step = self._training()
-        if not step.done():
-            step.do()
-        return _session(step.path)
-
-    def _training(self) -> Step:
-        lab = replace(self.lab, cycles=self.cycle + 1)
-        return lab.training_steps([self.cell])[self.cycle]
-
     def seen(self, method: str) -> Tensor:
         """Nodes of the sample that do not count for a method: it was tuned on them, or has them exactly."""
         nodes = self.labelled
         if method != ESTIMATE:
             return nodes
-        errors = self.truth(ESTIMATE).stderr
+        errors = self.scores(ESTIMATE).stderr
         exact = self.sample[:0] if errors is None else (errors == 0).nonzero().flatten()
         return torch.cat([nodes, exact]).unique()
 
-    # Steps of a plan
+    def truth(self) -> Influence:
+        """The exact influence of the sample, NaN elsewhere."""
+        return self.scores(TRUTH)
 
-    def steps(self, methods: Sequence[str]) -> list[Step]:
-        """Train, find the truth and its estimate, tune and score."""
-        train = self._training()
-        on = f"{self.cell} cycle {self.cycle}"
-        steps = [replace(train, do=partial(_alone, train))]
-        for name in TRUTHS:
-            steps.append(Step(f"{name} on {on}", self._truth_path(name), partial(self.truth, name)))
-        for method in methods:
-            if METHODS[method].facts.tunable:
-                path = self._path("tuned", method, ".json")
-                steps.append(Step(f"tune {method} on {on}", path, partial(self.tuned, method)))
-            path = self._path("scores", method, ".parquet")
-            steps.append(Step(f"{method} on {on}", path, partial(self.scores, method)))
+    def tuned(self, method: str) -> Tuned:
+        """A method's options, found from the labelled part of the sample alone."""
+        return self._tuned_step(method).get()
+
+    def scores(self, method: str) -> Influence:
+        """A method's scores of all nodes (of the sample: the truth, and its estimate)."""
+        return self._score_step(method).get()
+
+    def steps(self, methods: Sequence[str]) -> list[Step[Any]]:
+        """Train, compute the truth and its estimate, tune and score."""
+        train = self.lab.run_step(self.cell, self.cycle)
+        steps: list[Step[Any]] = [replace(train, make=partial(_alone, train.make))]
+        for method in (TRUTH, ESTIMATE, *methods):
+            if method != ESTIMATE and METHODS[method].facts.tunable:
+                steps.append(self._tuned_step(method))
+            steps.append(self._score_step(method))
         return steps
+
+    def _ask(self, method: str, **options: Any) -> Influence:
+        step = self.lab.run_step(self.cell, self.cycle)
+        if not step.done():
+            step.get()
+        asked = _session(step.path).influence(method, progress=self.lab.progress, **options)
+        where = f"{self.cell} cycle {self.cycle}"
+        return check_finite(asked, method, where, options.get("nodes"))
+
+    def _score_step(self, method: str) -> Step[Influence]:
+        title = f"truth-of-{self.size}-seed{self.lab.seed}"
+        if method == TRUTH:
+            return self.lab.truth_step(
+                self.cell,
+                self.cycle,
+                title=title,
+                nodes=self.sample,
+                ask=lambda nodes: self._ask(TRUTH, nodes=nodes),
+            )
+        if method == ESTIMATE:
+            facts = {
+                **self.lab.score_facts(self.cell, self.cycle, TRUTH),
+                "sample": self.size,
+                "tolerance": TOLERANCE,
+            }
+            title = f"{self.cell}-cycle{self.cycle}-estimate-of-{self.size}"
+            where: Callable[[], Path] = partial(self.lab.path, "scores", title, facts, ".parquet")
+            make = partial(self._ask, TRUTH, nodes=self.sample, tolerance=TOLERANCE)
+        else:
+            where, make = self._place("scores", method, ".parquet"), partial(self._scored, method)
+        label = f"{method} on {self.cell} cycle {self.cycle}"
+        return Step(label, where, make, Influence.load, Influence.save, influence_seconds)
+
+    def _scored(self, method: str) -> Influence:
+        return self._ask(
+            method, **(self.tuned(method).options if METHODS[method].facts.tunable else {})
+        )
+
+    def _tuned_step(self, method: str) -> Step[Tuned]:
+        return Step(
+            f"tune {method} on {self.cell} cycle {self.cycle}",
+            self._place("tuned", method, ".json"),
+            partial(self._tune, method),
+            Tuned.load,
+            Tuned.save,
+            lambda path: Tuned.load(path).seconds,
+        )
+
+    def _tune(self, method: str) -> Tuned:
+        nodes = self.labelled
+        labels = (nodes, self.truth().scores[nodes])
+        problem = _session(self.lab.run_step(self.cell, self.cycle).path).problem(labels=labels)
+        return tune_problems([problem], method, trials=self.lab.profile.trials, seed=self.lab.seed)
+
+    def _place(self, kind: str, method: str, suffix: str) -> Callable[[], Path]:
+        facts = self.lab.score_facts(self.cell, self.cycle, method)
+        if METHODS[method].facts.tunable:
+            facts |= {"sample": self.size, "cycles": 1, "truth": DEFINITION}
+        title = f"{self.cell}-cycle{self.cycle}-{in_file(method)}-by-sample"
+        return partial(self.lab.path, kind, title, facts, suffix)
 
 
 @lru_cache(maxsize=1)
 def _session(run: Path) -> Session:
-    """Questions about a kept run, which share the checks of its model; one at a time is remembered."""
+    """Questions about a cached run, which share the checks of its model and its engine; one at a time."""
     found = load_run(run)
     return Session(found.model, found.data, found.task)
 
 
 def forget() -> None:
-    """Remember no session: what comes next needs the memory."""
+    """Drop the last session: what comes next needs the memory."""
     _session.cache_clear()
 
 
-def _alone(step: Step) -> Any:
+def _alone(make: Callable[[], Any]) -> Any:
     forget()
-    return step.do()
+    return make()

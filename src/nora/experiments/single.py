@@ -6,6 +6,7 @@ off in other places on each model agrees better with the mean truth than with th
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ from nora.results.agreement import agreement
 RANK = ("nora", "nora-t1", "nora-t2", "mask", "degree", "pagerank", "random")
 METRICS = ("pearson", "spearman", "top_1%", "top_3%", "top_10%", "median error")
 EXPECTED = "One model: what to expect (mean, range over models)"
-# What a table of averages must say of itself.
-SAYS = "A user has one model: what to expect of it stands first, and the averages after it. "
+ONE_MODEL_FIRST = (
+    "A user has one model: what to expect of it stands first, and the averages after it. "
+)
 EVERY = "One model: every model"
 
 
@@ -49,17 +51,9 @@ def one_by_one(lab: Lab, methods: tuple[str, ...]) -> pd.DataFrame:
         for method in methods:
             for cycle, found in enumerate(lab.all_scores(cell, method)):
                 scores, truth = found.scores[unseen], truths[cycle]
-                where = {"dataset": cell.dataset, "model": cell.model, "task": cell.task}
                 error = float("nan") if method in RANK else median_error(scores, truth)
-                rows.append(
-                    {
-                        **where,
-                        "method": method,
-                        "cycle": cycle,
-                        **agreement(scores, truth),
-                        "median error": error,
-                    }
-                )
+                where = {**asdict(cell), "method": method, "cycle": cycle}
+                rows.append({**where, **agreement(scores, truth), "median error": error})
     return pd.DataFrame(rows)
 
 

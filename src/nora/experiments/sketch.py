@@ -9,20 +9,21 @@ from typing import Any
 
 import pandas as pd
 
-from nora.experiments import RECIPES, RecipeFacts, Report
+from nora.experiments import RecipeFacts
 from nora.experiments.charts import dots
-from nora.experiments.citation import EVERYTHING, beside_paper, evaluated_part, plan_for
-from nora.experiments.lab import Lab, Step
-from nora.experiments.parts import WHERE, Frames, Part, frames_of, table_of
-from nora.experiments.single import EVERY, SAYS, models_part, tables_of_models
+from nora.experiments.citation import EVERYTHING, beside_paper, evaluated_part
+from nora.experiments.lab import Lab
+from nora.experiments.parts import WHERE, Frames, Part, table_of
+from nora.experiments.recipe import Report, recipe
+from nora.experiments.single import EVERY, ONE_MODEL_FIRST, models_part, tables_of_models
 
 COMPARED = ("cauchy", "nora")
 METRICS = ("pearson", "spearman", "top_3%")
 CELLS = "Every cell"
 
 
-def _kept(_: Path, document: Mapping[str, Any]) -> pd.DataFrame:
-    """What was evaluated, from a report's file; the first ones kept no intervals."""
+def _read(_: Path, document: Mapping[str, Any]) -> pd.DataFrame:
+    """The table of everything from a report's file; the first ones have no intervals."""
     if EVERYTHING in document["tables"]:
         return table_of(document, EVERYTHING)
     wide = table_of(document, CELLS)
@@ -36,70 +37,53 @@ def _kept(_: Path, document: Mapping[str, Any]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).assign(low=float("nan"), high=float("nan"))
 
 
-@RECIPES.register(
+def _parts(lab: Lab) -> list[Part]:
+    return [replace(evaluated_part(COMPARED, METRICS), read=_read), models_part(lab, COMPARED)]
+
+
+def _won(gain: pd.Series) -> int:
+    return int((gain > 0).sum())
+
+
+@recipe(
     "sketch",
     "beyond the paper: the Cauchy sketch beside tuned NORA",
     RecipeFacts(cell_by_cell=True, takes_cells=True),
+    methods=COMPARED,
+    parts=_parts,
 )
-class Sketch:
+def sketch(lab: Lab, frames: Frames) -> Report:
     """`cauchy` with 64 samples, no labels, against `nora` tuned on the labelled nodes."""
-
-    @staticmethod
-    def plan(lab: Lab) -> list[Step]:
-        """See `Recipe.plan`."""
-        return plan_for(lab, COMPARED)
-
-    @staticmethod
-    def parts(lab: Lab) -> list[Part]:
-        """See `FromParts.parts`."""
-        return [replace(evaluated_part(COMPARED, METRICS), read=_kept), models_part(lab, COMPARED)]
-
-    @staticmethod
-    def report(lab: Lab) -> Report:
-        """See `Recipe.report`."""
-        return Sketch.report_from(lab, frames_of(lab, Sketch.parts(lab)))
-
-    @staticmethod
-    def report_from(lab: Lab, frames: Frames) -> Report:
-        """See `FromParts.report_from`."""
-        found = beside_paper(frames[EVERYTHING])
-        shown = found[found["metric"].isin(METRICS)]
-        wide = shown.pivot_table(
-            index=list(WHERE),
-            columns=["metric", "method"],
-            values="value",
-            sort=False,
-        )
-        wide.columns = pd.Index([" ".join(pair) for pair in wide.columns])
-        for metric in ("pearson", "spearman"):
-            wide[f"{metric} gain"] = wide[f"{metric} cauchy"] - wide[f"{metric} nora"]
-        table = wide.reset_index()
-        summary = (
-            table.groupby("task", sort=False)
-            .agg(
-                cells=("model", "size"),
-                pearson_won=("pearson gain", lambda gain: int((gain > 0).sum())),
-                spearman_won=("spearman gain", lambda gain: int((gain > 0).sum())),
-                mean_pearson_gain=("pearson gain", "mean"),
-                mean_spearman_gain=("spearman gain", "mean"),
-            )
-            .reset_index()
-        )
-        expected, cells, every = tables_of_models(frames[EVERY])
-        return Report(
-            title="The Cauchy sketch beside tuned NORA",
-            text=(
-                f"{SAYS}`cauchy` with its default of 64 samples sees no labels; `nora` is tuned on "
-                f"{lab.share:.0%} of the nodes. Same models, same truth, measured on the other nodes; "
-                f"in the averages, scores averaged over {lab.cycles} cycles. The method was chosen on "
-                "Cora alone. " + lab.caption
-            ),
-            tables=[
-                expected,
-                ("Cells won by cauchy", summary),
-                cells,
-                (CELLS, table),
-            ],
-            raw=[(EVERYTHING, found), every],
-            figure=dots(found[found["metric"] == "pearson"], COMPARED),
-        )
+    found = beside_paper(frames[EVERYTHING])
+    shown = found[found["metric"].isin(METRICS)]
+    columns = ["metric", "method"]
+    wide = shown.pivot_table(index=list(WHERE), columns=columns, values="value", sort=False)
+    wide.columns = pd.Index([" ".join(pair) for pair in wide.columns])
+    for metric in ("pearson", "spearman"):
+        wide[f"{metric} gain"] = wide[f"{metric} cauchy"] - wide[f"{metric} nora"]
+    table = wide.reset_index()
+    summary = table.groupby("task", sort=False).agg(
+        cells=("model", "size"),
+        pearson_won=("pearson gain", _won),
+        spearman_won=("spearman gain", _won),
+        mean_pearson_gain=("pearson gain", "mean"),
+        mean_spearman_gain=("spearman gain", "mean"),
+    )
+    expected, cells, every = tables_of_models(frames[EVERY])
+    return Report(
+        title="The Cauchy sketch beside tuned NORA",
+        text=(
+            f"{ONE_MODEL_FIRST}`cauchy` with its default of 64 samples sees no labels; `nora` is tuned on "
+            f"{lab.share:.0%} of the nodes. Same models, same truth, measured on the other nodes; "
+            f"in the averages, scores averaged over {lab.cycles} cycles. The method was chosen on "
+            "Cora alone. " + lab.caption
+        ),
+        tables=[
+            expected,
+            ("Cells won by cauchy", summary.reset_index()),
+            cells,
+            (CELLS, table),
+        ],
+        raw=[(EVERYTHING, found), every],
+        figure=dots(found[found["metric"] == "pearson"], COMPARED),
+    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from nora.experiments import RECIPES, Report, lookup, published
+from nora.experiments import lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.charts import lines
-from nora.experiments.citation import plan_for
-from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.lab import TRUTH, Lab
+from nora.experiments.recipe import Report, recipe
 
 SHARES = (1, 3, 10)
 
@@ -32,47 +32,34 @@ def lorenz(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return 100 * np.arange(1, len(ordered) + 1) / len(ordered), share
 
 
-@RECIPES.register("skew", "how unevenly is influence spread: the top 1, 3 and 10 %")
-class Skew:
+@recipe("skew", "how unevenly is influence spread: the top 1, 3 and 10 %")
+def skew(lab: Lab) -> Report:
     """The top nodes' share of all influence, beside the paper's."""
-
-    @staticmethod
-    def plan(lab: Lab) -> list[Step]:
-        """See `Recipe.plan`."""
-        return plan_for(lab, ())
-
-    @staticmethod
-    def report(lab: Lab) -> Report:
-        """See `Recipe.report`."""
-        figures = published()["top_share_percent"]
-        rows, curves = [], {}
-        for dataset in lab.datasets:
-            for task in lab.tasks:
-                # Each model's scores are brought to the same total, so that none outweighs another.
-                found = [
-                    lab.mean_scores(Cell(dataset, model, task), TRUTH).double().numpy()
-                    for model in lab.models
-                ]
-                scores = np.mean([one / one.sum() for one in found], axis=0)
-                curves[f"{dataset} · {task}"] = tuple(
-                    axis[::20].tolist() for axis in lorenz(scores)
-                )
-                for percent in SHARES:
-                    here = top_share(scores, percent)
-                    paper = lookup(figures, task, f"{percent}%", dataset)
-                    rows.append((dataset, task, f"{percent} %", here, paper, here - paper))
-        columns = ["dataset", "task", "top", "here (%)", "paper (%)", "difference"]
-        return Report(
-            title="How unevenly is influence spread?",
-            text=(
-                "Percent of all influence that the most influential 1, 3 and 10 % of the nodes have; "
-                "exact influence, averaged over cycles and models. " + lab.caption
-            ),
-            tables=[("Share of the top nodes", pd.DataFrame(rows, columns=columns))],
-            figure=lines(
-                curves,
-                "nodes, most influential first (%)",
-                "share of all influence (%)",
-                "Influence is concentrated",
-            ),
-        )
+    figures = published()["top_share_percent"]
+    rows, curves = [], {}
+    for dataset in lab.datasets:
+        for task in lab.tasks:
+            cells = [Cell(dataset, model, task) for model in lab.models]
+            found = [lab.mean_scores(cell, TRUTH).double().numpy() for cell in cells]
+            # Each model's scores have the same total, so that none outweighs another.
+            scores = np.mean([one / one.sum() for one in found], axis=0)
+            curves[f"{dataset} · {task}"] = tuple(axis[::20].tolist() for axis in lorenz(scores))
+            for percent in SHARES:
+                here = top_share(scores, percent)
+                paper = lookup(figures, task, f"{percent}%", dataset)
+                rows.append((dataset, task, f"{percent} %", here, paper, here - paper))
+    columns = ["dataset", "task", "top", "here (%)", "paper (%)", "difference"]
+    return Report(
+        title="How unevenly is influence spread?",
+        text=(
+            "Percent of all influence that the most influential 1, 3 and 10 % of the nodes have; "
+            "exact influence, averaged over cycles and models. " + lab.caption
+        ),
+        tables=[("Share of the top nodes", pd.DataFrame(rows, columns=columns))],
+        figure=lines(
+            curves,
+            "nodes, most influential first (%)",
+            "share of all influence (%)",
+            "Influence is concentrated",
+        ),
+    )

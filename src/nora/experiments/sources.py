@@ -1,8 +1,7 @@
-"""The code that a cached result depends on, as one digest: when it changes, the result is made anew.
+"""The code that a cached result depends on, as one digest: when it changes, the result is computed again.
 
 A module stands for its own source and that of the modules it imports, directly or through others, as far as
-they have a say in the numbers. What is compared is the syntax tree: comments, docstrings and layout change
-nothing.
+numbers depend on them. Syntax trees are compared: comments, docstrings and layout change nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 
 from nora.model.content import content_digest
 
-# Where models are trained, and where scores are computed: what else is imported changes no number.
+# Where models are trained, and where scores are computed: no other import changes a number.
 TRAINING = ("nora.training", "nora.models", "nora.datasets", "nora.seeds", "nora.sparse")
 SCORING = (
     "nora.tuning",
@@ -53,7 +52,7 @@ def code_digest(*things: Any, within: tuple[str, ...] = SCORING) -> str:
     for thing in things:
         name = thing if isinstance(thing, str) else thing.__module__
         if _source(name) is None:
-            # Made in a session, without a file: there is only what it does.
+            # Made in an interactive session, without a file.
             found[f"{name}: {getattr(thing, '__qualname__', '')}"] = content_digest(thing)
         else:
             found |= modules_of(name, within)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean
+from typing import Any
 
 import pandas as pd
+from torch import Tensor
 
-from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
+from nora.experiments import RecipeFacts, lookup, published
+from nora.experiments.cache import Step
 from nora.experiments.cells import Cell
 from nora.experiments.charts import bars
-from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.lab import TRUTH, Lab
+from nora.experiments.recipe import Report, recipe
 from nora.results.agreement import pearson
 
 # The largest is the profile's own size, so that its models are shared with the main table.
@@ -23,72 +28,58 @@ def sizes(lab: Lab, cell: Cell) -> list[int]:
     return [max(8, full // shrink) for shrink in SHRINK]
 
 
-def between_sizes(lab: Lab, cell: Cell) -> float:
-    """Mean Pearson between the true influences of models of different hidden sizes."""
-    found = [lab.mean_scores(cell, TRUTH, hidden) for hidden in sizes(lab, cell)]
-    return fmean(pearson(a, b) for a, b in combinations(found, 2))
-
-
-def between_models(lab: Lab, dataset: str, task: str) -> float:
-    """Mean Pearson between the true influences of different architectures."""
-    found = [lab.mean_scores(Cell(dataset, model, task), TRUTH) for model in lab.models]
-    pairs = list(combinations(found, 2))
+def mean_pearson(several: Sequence[Tensor]) -> float:
+    """Mean Pearson over all pairs; NaN where there is one alone."""
+    pairs = list(combinations(several, 2))
     return fmean(pearson(a, b) for a, b in pairs) if pairs else float("nan")
 
 
-@RECIPES.register(
+def _plan(lab: Lab) -> list[Step[Any]]:
+    return [
+        step
+        for cell in lab.cells
+        for hidden in (*sizes(lab, cell), None)
+        for step in (
+            *lab.training_steps([cell], hidden),
+            *lab.scoring_steps([cell], (TRUTH,), hidden),
+        )
+    ]
+
+
+@recipe(
     "stability",
     "does influence depend on the model's hidden size, or on its kind?",
-    RecipeFacts(
-        tasks=("node",),
-        models=("gcn", "sage", "gat"),
-    ),
+    RecipeFacts(tasks=("node",), models=("gcn", "sage", "gat")),
+    plan=_plan,
 )
-class Stability:
+def stability(lab: Lab) -> Report:
     """Correlation of the truth between hidden sizes and between architectures."""
-
-    @staticmethod
-    def plan(lab: Lab) -> list[Step]:
-        """See `Recipe.plan`."""
-        steps = []
-        for cell in lab.cells:
-            for hidden in sizes(lab, cell):
-                steps += lab.training_steps([cell], hidden)
-                steps += lab.scoring_steps([cell], (TRUTH,), hidden)
-            steps += lab.training_steps([cell]) + lab.scoring_steps([cell], (TRUTH,))
-        return steps
-
-    @staticmethod
-    def report(lab: Lab) -> Report:
-        """See `Recipe.report`."""
-        figures = published()["stability"]
-        rows = []
-        for dataset in lab.datasets:
-            for task in lab.tasks:
-                for model in lab.models:
-                    here = between_sizes(lab, Cell(dataset, model, task))
-                    # The paper gives these for node classification.
-                    paper = lookup(figures, dataset, model) if task == "node" else float("nan")
-                    rows.append((dataset, task, f"{model}, hidden sizes", here, paper))
-                here = between_models(lab, dataset, task)
-                paper = lookup(figures, dataset, "inter_model") if task == "node" else float("nan")
-                rows.append((dataset, task, "between architectures", here, paper))
-        table = pd.DataFrame(rows, columns=["dataset", "task", "compared", "here", "paper"])
-        table["difference"] = table["here"] - table["paper"]
-        labelled = table.assign(
-            label=table["dataset"] + " · " + table["task"] + " · " + table["compared"]
-        )
-        return Report(
-            title="How stable is influence?",
-            text=(
-                "Mean Pearson correlation between the exact influences (averaged over the cycles) of "
-                "models that differ in hidden size, and between architectures. Hidden sizes compared: "
-                + ", ".join(str(size) for size in sizes(lab, lab.cells[0]))
-                + ". "
-                + lab.caption
-            ),
-            tables=[("Pearson between models", table)],
-            figure=bars(
-                labelled, "label", {"here": "here", "paper": "paper"}, "Pearson correlation"
-            ),
-        )
+    figures = published()["stability"]
+    rows = []
+    for dataset in lab.datasets:
+        for task in lab.tasks:
+            # The paper gives figures for node classification.
+            papers = figures if task == "node" else {}
+            cells = [Cell(dataset, model, task) for model in lab.models]
+            for cell in cells:
+                several = [lab.mean_scores(cell, TRUTH, hidden) for hidden in sizes(lab, cell)]
+                paper = lookup(papers, dataset, cell.model)
+                compared = f"{cell.model}, hidden sizes"
+                rows.append((dataset, task, compared, mean_pearson(several), paper))
+            several = [lab.mean_scores(cell, TRUTH) for cell in cells]
+            paper = lookup(papers, dataset, "inter_model")
+            rows.append((dataset, task, "between architectures", mean_pearson(several), paper))
+    table = pd.DataFrame(rows, columns=["dataset", "task", "compared", "here", "paper"])
+    table["difference"] = table["here"] - table["paper"]
+    labels = table["dataset"] + " · " + table["task"] + " · " + table["compared"]
+    columns = {"here": "here", "paper": "paper"}
+    return Report(
+        title="How stable is influence?",
+        text=(
+            "Mean Pearson correlation between the exact influences (averaged over the cycles) of "
+            "models that differ in hidden size, and between architectures. Hidden sizes compared: "
+            f"{', '.join(map(str, sizes(lab, lab.cells[0])))}. {lab.caption}"
+        ),
+        tables=[("Pearson between models", table)],
+        figure=bars(table.assign(label=labels), "label", columns, "Pearson correlation"),
+    )

@@ -1,9 +1,9 @@
 """How well does NORA agree with models that were trained for shorter and for longer?
 
-The published settings do not say when training stopped. Here the same models (sizes, settings, first weights)
-are taken after so many epochs, whatever their validation nodes say, and NORA is tuned and measured on each by
-the main table's protocol: with the labelled nodes of that table, and with other samples of that size. How
-unevenly influence is spread is told beside it, of which the paper has figures too.
+The published settings do not state when training stopped. Here the same models (sizes, settings, first
+weights) are taken after so many epochs, whatever their validation nodes show, and NORA is tuned and measured
+on each by the main table's protocol: with the labelled nodes of that table, and with other samples of that
+size. How unevenly influence is spread stands beside it, of which the paper has figures too.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
-from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
+from nora.experiments import RecipeFacts, lookup, published
+from nora.experiments.cache import Step
 from nora.experiments.cells import Cell
 from nora.experiments.charts import panels
-from nora.experiments.kept import keep, kept
-from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.lab import TRUTH, Lab
 from nora.experiments.other_options import METHOD, OtherOptions
+from nora.experiments.recipe import Report, recipe
 from nora.experiments.skew import top_share
 from nora.model.preserve import seeded
 from nora.models import build_model
@@ -34,6 +34,7 @@ from nora.training.runs import Run
 EPOCHS = (3, 5, 10, 20, 40)
 SAMPLES = 3
 STOPPED = "by validation"
+DRAWN = ("nora", "nora, other samples", "degree", "paper")
 
 
 def trained_for(lab: Lab, cell: Cell, cycle: int, epochs: int) -> Run:
@@ -43,29 +44,29 @@ def trained_for(lab: Lab, cell: Cell, cycle: int, epochs: int) -> Run:
     made = run.architecture
     # Without validation nodes, training goes on to the end and keeps the last weights.
     blind: Any = replace(run.split, val=run.split.val[:0])
+    rates = settings["lr"], settings["weight_decay"]
     with seeded(lab.seed * 5 + cycle):
         network = build_model(
             made["name"], made["in_channels"], made["out_channels"], **made["sizes"]
         )
-        metrics = fit_for(network)(
-            network,
-            run.data,
-            blind,
-            Settings(epochs, epochs, settings["lr"], settings["weight_decay"], progress=False),
-        )
+        how = Settings(epochs, epochs, *rates, progress=False)
+        metrics = fit_for(network)(network, run.data, blind, how)
     return replace(run, model=network.eval(), metrics=metrics)
 
 
-def _path(lab: Lab, cell: Cell, epochs: int | None) -> Path:
+def length_step(lab: Lab, cell: Cell, epochs: int | None) -> Step[Any]:
+    """Measure agreement and skew in one cell after so many epochs; None for the models of the main table."""
     facts = lab.cell_facts(cell, METHOD, samples=SAMPLES, epochs=epochs, seed=lab.seed)
-    return lab.path("length", f"{cell}-{epochs}", facts, ".json")
+    label = f"{_trained(epochs)} on {cell}"
+    make = partial(_measured, lab, cell, epochs)
+    return lab.numbers_step(label, "length", f"{cell}-{epochs}", facts, make)
 
 
-def measure(lab: Lab, cell: Cell, epochs: int | None) -> dict[str, Any]:
-    """Agreement and skew in one cell after so many epochs; None for the models of the main table."""
-    path = _path(lab, cell, epochs)
-    if (found := kept(path)) is not None:
-        return dict(found)
+def _trained(epochs: int | None) -> str:
+    return STOPPED if epochs is None else f"{epochs} epochs"
+
+
+def _measured(lab: Lab, cell: Cell, epochs: int | None) -> dict[str, Any]:
     cycles = range(lab.cycles)
     if epochs is None:
         runs = [lab.run(cell, cycle) for cycle in cycles]
@@ -78,9 +79,9 @@ def measure(lab: Lab, cell: Cell, epochs: int | None) -> dict[str, Any]:
     by_sample = models.by_samples(lab.share, [lab.seed + 1 + k for k in range(SAMPLES)])
     mean, first = models.truth, runs[0]
     degree = influence(first.model, first.data, "degree", first.task, progress=False).scores
-    row = {
+    return {
         "cell": str(cell),
-        "trained": STOPPED if epochs is None else f"{epochs} epochs",
+        "trained": _trained(epochs),
         "epochs": fmean(run.metrics["best_epoch"] for run in runs),
         "test accuracy": fmean(run.metrics["test_accuracy"] for run in runs),
         "nora": models.agreement(models.scores(models.options(seen)), seen),
@@ -88,77 +89,53 @@ def measure(lab: Lab, cell: Cell, epochs: int | None) -> dict[str, Any]:
         "degree": pearson(degree, mean),
         **{f"top {p} % have": top_share(mean.double().numpy(), p) for p in (1, 10)},
     }
-    keep(path, row)
-    return row
 
 
-def _floor(table: pd.DataFrame) -> float:
-    """Where the charts begin: the tenth below all that they show."""
-    least = table[["nora", "nora, other samples", "degree", "paper"]].min().min()
-    return max(0.0, math.floor(10 * float(least)) / 10)
+def _plan(lab: Lab) -> list[Step[Any]]:
+    if any(cell.task != "node" for cell in lab.cells):
+        raise ValueError("length is about models that classify nodes: --tasks node")
+    steps: list[Step[Any]] = []
+    for cell in lab.cells:
+        steps += replace(lab, only=(cell,)).plan(())
+        steps += [length_step(lab, cell, epochs) for epochs in (*EPOCHS, None)]
+    return steps
 
 
-@RECIPES.register(
+@recipe(
     "length",
     "does NORA agree better with models that were trained for shorter?",
     RecipeFacts(datasets=("cora", "citeseer"), tasks=("node",), cell_by_cell=True),
+    plan=_plan,
 )
-class TrainingLength:
+def training_length(lab: Lab) -> Report:
     """NORA's agreement over the length of training, beside the paper's figure."""
-
-    @staticmethod
-    def plan(lab: Lab) -> list[Step]:
-        """See `Recipe.plan`."""
-        if any(cell.task != "node" for cell in lab.cells):
-            raise ValueError("length is about models that classify nodes: --tasks node")
-        steps: list[Step] = []
-        for cell in lab.cells:
-            steps += lab.training_steps([cell])
-            steps += lab.scoring_steps([cell], (TRUTH,))
-            steps += [
-                Step(
-                    f"{STOPPED if epochs is None else f'{epochs} epochs'} on {cell}",
-                    _path(lab, cell, epochs),
-                    partial(measure, lab, cell, epochs),
-                )
-                for epochs in (*EPOCHS, None)
-            ]
-        return steps
-
-    @staticmethod
-    def report(lab: Lab) -> Report:
-        """See `Recipe.report`."""
-        figures = published()["pearson"]
-        rows = [
-            {
-                **measure(lab, cell, epochs),
-                "paper": lookup(figures, cell.task, cell.dataset, cell.model, METHOD),
-            }
-            for cell in lab.cells
-            for epochs in (*EPOCHS, None)
-        ]
-        table = pd.DataFrame(rows)
-        means = table.drop(columns="cell").groupby("trained", sort=False).mean().reset_index()
-        fixed = table[table["trained"] != STOPPED]
-        pictures = {
-            str(cell): (
-                mine.assign(band=mine["epochs"])[
-                    ["band", "nora", "nora, other samples", "degree", "paper"]
-                ],
-                ("nora", "nora, other samples", "degree", "paper"),
-            )
-            for cell, mine in fixed.groupby("cell", sort=False)
+    figures = published()["pearson"]
+    rows = [
+        {
+            **length_step(lab, cell, epochs).get(),
+            "paper": lookup(figures, cell.task, cell.dataset, cell.model, METHOD),
         }
-        return Report(
-            title="How long models are trained, and how well NORA agrees with them",
-            text=(
-                f"Pearson of `nora`, averaged over {lab.cycles} models, after so many epochs and with the "
-                f"weights that validation chooses (the main table; `epochs` is then the mean of the chosen "
-                f"ones), tuned on the labelled {lab.share:.0%} and measured on the other nodes; with "
-                f"{SAMPLES} other samples of labelled nodes, the mean; degree, on all nodes, which sees no "
-                "model; and the percentage of all influence that the first nodes have. "
-                + lab.caption
-            ),
-            tables=[("Means over the cells", means), ("Every cell", table)],
-            figure=panels(pictures, "epochs", "Pearson with the exact influence", _floor(fixed)),
-        )
+        for cell in lab.cells
+        for epochs in (*EPOCHS, None)
+    ]
+    table = pd.DataFrame(rows)
+    means = table.drop(columns="cell").groupby("trained", sort=False).mean().reset_index()
+    fixed = table[table["trained"] != STOPPED]
+    pictures = {
+        str(cell): (mine.assign(band=mine["epochs"])[["band", *DRAWN]], DRAWN)
+        for cell, mine in fixed.groupby("cell", sort=False)
+    }
+    # Charts begin at the tenth below all that they show.
+    lowest = max(0.0, math.floor(10 * float(fixed[list(DRAWN)].min().min())) / 10)
+    return Report(
+        title="How long models are trained, and how well NORA agrees with them",
+        text=(
+            f"Pearson of `nora`, averaged over {lab.cycles} models, after so many epochs and with the "
+            f"weights that validation chooses (the main table; `epochs` is then the mean of the chosen "
+            f"ones), tuned on the labelled {lab.share:.0%} and measured on the other nodes; with "
+            f"{SAMPLES} other samples of labelled nodes, the mean; degree, on all nodes, which sees no "
+            "model; and the percentage of all influence that the first nodes have. " + lab.caption
+        ),
+        tables=[("Means over the cells", means), ("Every cell", table)],
+        figure=panels(pictures, "epochs", "Pearson with the exact influence", lowest),
+    )

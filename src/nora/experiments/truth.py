@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from nora.experiments import RECIPES, RecipeFacts, Report
+from nora.experiments import RecipeFacts
 from nora.experiments.benchmark import Benchmark, model_fingerprint, write_benchmark
-from nora.experiments.citation import plan_for
-from nora.experiments.lab import TRUTH, Lab, Step
-from nora.experiments.parts import WHERE, Frames, Part, frames_of
+from nora.experiments.lab import TRUTH, Lab
+from nora.experiments.parts import WHERE, Frames, Part
+from nora.experiments.recipe import Report, recipe
 from nora.model.fingerprint import graph_fingerprint
 
 CARD = """The exact influence `F(r)` of every node `r` of every trained model: what everybody else's
@@ -39,22 +40,19 @@ def models_table(lab: Lab) -> pd.DataFrame:
     rows = []
     for cell in lab.cells:
         graph = graph_fingerprint(lab.dataset(cell.dataset).data)
-        for cycle in range(lab.cycles):
+        for cycle, found in enumerate(lab.all_scores(cell, TRUTH)):
             run = lab.run(cell, cycle)
             metric = next(name for name in run.metrics if name.startswith("test_"))
-            scores = lab.scores(cell, cycle, TRUTH).scores
             rows.append(
                 {
-                    "dataset": cell.dataset,
-                    "model": cell.model,
-                    "task": cell.task,
+                    **asdict(cell),
                     "cycle": cycle,
                     "graph": graph,
                     "fingerprint": model_fingerprint(run.model),
                     "metric": metric.removeprefix("test_"),
                     "value": float(run.metrics[metric]),
-                    "nodes": len(scores),
-                    "total influence": float(scores.double().sum()),
+                    "nodes": len(found.scores),
+                    "total influence": float(found.scores.double().sum()),
                 }
             )
     return pd.DataFrame(rows)
@@ -64,31 +62,13 @@ def truth_table(lab: Lab) -> pd.DataFrame:
     """One row per model and node."""
     parts = []
     for cell in lab.cells:
-        labelled = set(lab.labelled(cell).tolist())
+        labelled = lab.labelled(cell).numpy()
         for cycle, found in enumerate(lab.all_scores(cell, TRUTH)):
-            nodes = range(len(found))
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "dataset": cell.dataset,
-                        "model": cell.model,
-                        "task": cell.task,
-                        "cycle": cycle,
-                        "node": nodes,
-                        "influence": found.scores.numpy(),
-                        "labelled": [node in labelled for node in nodes],
-                    }
-                )
-            )
-    return pd.concat(parts, ignore_index=True)
-
-
-def _kept_models(path: Path, document: Mapping[str, Any]) -> pd.DataFrame:
-    return _beside(path, document).models
-
-
-def _kept_truth(path: Path, document: Mapping[str, Any]) -> pd.DataFrame:
-    return _beside(path, document).frame
+            frame = pd.DataFrame({"node": range(len(found)), "influence": found.scores.numpy()})
+            seen = frame["node"].isin(labelled)
+            parts.append(frame.assign(**asdict(cell), cycle=cycle, labelled=seen))
+    columns = [*WHERE, "cycle", "node", "influence", "labelled"]
+    return pd.concat(parts, ignore_index=True)[columns]
 
 
 def _beside(path: Path, document: Mapping[str, Any]) -> Benchmark:
@@ -100,51 +80,45 @@ def _beside(path: Path, document: Mapping[str, Any]) -> Benchmark:
     return found
 
 
-@RECIPES.register(
+def _parts(lab: Lab) -> list[Part]:
+    where, cycles = dict.fromkeys(WHERE, str), {"cycle": range(lab.cycles)}
+    texts = dict.fromkeys(("graph", "fingerprint", "metric"), str)
+    numbers = dict.fromkeys(("value", "nodes", "total influence"), float)
+    models = {**where, "cycle": float, **texts, **numbers}
+    rows = {**where, **dict.fromkeys(("cycle", "node", "influence"), float), "labelled": bool}
+    return [
+        Part(
+            MODELS,
+            models_table,
+            models,
+            cycles,
+            read=lambda path, document: _beside(path, document).models,
+            rounded=False,
+        ),
+        Part(
+            ROWS,
+            truth_table,
+            rows,
+            cycles,
+            ("node",),
+            read=lambda path, document: _beside(path, document).frame,
+            rounded=False,
+        ),
+    ]
+
+
+@recipe(
     "truth",
     "the benchmark: exact influences of all cells as Parquet, with a data card",
     RecipeFacts(cell_by_cell=True, takes_cells=True),
+    parts=_parts,
 )
-class Truth:
+def truth(lab: Lab, frames: Frames) -> Report:
     """`truth.parquet` with `truth.md` as its data card."""
-
-    @staticmethod
-    def plan(lab: Lab) -> list[Step]:
-        """See `Recipe.plan`."""
-        return plan_for(lab, ())
-
-    @staticmethod
-    def parts(lab: Lab) -> list[Part]:
-        """See `FromParts.parts`."""
-        cycles = {"cycle": range(lab.cycles)}
-        models = {
-            **dict.fromkeys(WHERE, str),
-            "cycle": float,
-            **dict.fromkeys(("graph", "fingerprint", "metric"), str),
-            **dict.fromkeys(("value", "nodes", "total influence"), float),
-        }
-        rows = {
-            **dict.fromkeys(WHERE, str),
-            **dict.fromkeys(("cycle", "node", "influence"), float),
-            "labelled": bool,
-        }
-        return [
-            Part(MODELS, models_table, models, cycles, read=_kept_models, rounded=False),
-            Part(ROWS, truth_table, rows, cycles, ("node",), _kept_truth, rounded=False),
-        ]
-
-    @staticmethod
-    def report(lab: Lab) -> Report:
-        """See `Recipe.report`."""
-        return Truth.report_from(lab, frames_of(lab, Truth.parts(lab)))
-
-    @staticmethod
-    def report_from(lab: Lab, frames: Frames) -> Report:
-        """See `FromParts.report_from`."""
-        models, truth = frames[MODELS], frames[ROWS]
-        return Report(
-            title="Exact influences: a benchmark",
-            text=f"{CARD}\n{len(truth):,} rows. {lab.caption}",
-            tables=[(MODELS, models)],
-            files={".parquet": lambda path, about: write_benchmark(path, truth, models, about)},
-        )
+    models, rows = frames[MODELS], frames[ROWS]
+    return Report(
+        title="Exact influences: a benchmark",
+        text=f"{CARD}\n{len(rows):,} rows. {lab.caption}",
+        tables=[(MODELS, models)],
+        files={".parquet": lambda path, about: write_benchmark(path, rows, models, about)},
+    )

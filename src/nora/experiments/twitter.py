@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from nora.experiments import RECIPES, RecipeFacts, Report, lookup, published
+from nora.experiments import RecipeFacts, lookup, published
 from nora.experiments.cells import Cell
 from nora.experiments.charts import dots
 from nora.experiments.citation import (
@@ -17,11 +17,12 @@ from nora.experiments.citation import (
     means_table,
     tuned_table,
 )
-from nora.experiments.lab import TRUTH, Lab, Step
-from nora.experiments.single import SAYS, single_tables
+from nora.experiments.lab import TRUTH, Lab
+from nora.experiments.recipe import Report, recipe
+from nora.experiments.single import ONE_MODEL_FIRST, single_tables
 from nora.experiments.skew import SHARES, top_share
 
-# Where everybody changes with every removal, the sketch costs as much as `exact` per node, and more.
+# Where every node changes with every removal, the sketch costs as much as `exact` per node, and more.
 SKETCHED = 5000
 METHODS = ("cauchy", *COMPARED, *YARDSTICKS)
 # The paper's Twitter graphs. They are published; the copy that could be had here lacks the large files.
@@ -31,7 +32,7 @@ FACTS = RecipeFacts(datasets=("pure-p",), models=("timme",))
 
 
 def caption(lab: Lab) -> str:
-    """What a table must say of its models."""
+    """How the models of a table were trained."""
     settings = lab.profile.training(Cell(lab.datasets[0], lab.models[0], "node"))
     return (
         f"Hidden size {settings['hidden_channels']}, as published; at most {settings['epochs']} epochs, "
@@ -40,7 +41,7 @@ def caption(lab: Lab) -> str:
 
 
 def beside_what(lab: Lab) -> str:
-    """What stands between these figures and the paper's."""
+    """How these figures differ from the paper's."""
     if list(lab.datasets) == [PARTIAL]:
         return (
             "The paper's figures are on P50 and on the whole of P_20_50; these are on what is left of "
@@ -78,8 +79,8 @@ def quality(lab: Lab) -> pd.DataFrame:
     for dataset in lab.datasets:
         for cycle in range(lab.cycles):
             metrics = lab.run(Cell(dataset, lab.models[0], "node"), cycle).metrics
-            kept = {k: v for k, v in metrics.items() if k.startswith("test_")}
-            rows.append({"dataset": dataset, "cycle": str(cycle), **kept})
+            tests = {k: v for k, v in metrics.items() if k.startswith("test_")}
+            rows.append({"dataset": dataset, "cycle": str(cycle), **tests})
         mean = pd.DataFrame(rows[-lab.cycles :]).mean(numeric_only=True)
         means = {str(key): float(value) for key, value in mean.items()}
         rows.append({"dataset": dataset, "cycle": "mean", **means})
@@ -101,38 +102,33 @@ def shares(lab: Lab) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@RECIPES.register("twitter", "TIMME on Twitter: all methods, both tasks, and the skew", FACTS)
-class Twitter:
+@recipe(
+    "twitter",
+    "TIMME on Twitter: all methods, both tasks, and the skew",
+    FACTS,
+    plan=lambda lab: evaluated_plan(lab, compared(lab)),
+)
+def twitter(lab: Lab) -> Report:
     """Agreement with the truth on PureP, beside the paper's figures on its larger graphs."""
-
-    @staticmethod
-    def plan(lab: Lab) -> list[Step]:
-        """See `Recipe.plan`."""
-        methods = compared(lab)
-        return evaluated_plan(lab, methods)
-
-    @staticmethod
-    def report(lab: Lab) -> Report:
-        """See `Recipe.report`."""
-        methods = compared(lab)
-        found = evaluated(lab, methods)
-        expected, cells, every = single_tables(lab, methods)
-        return Report(
-            title="Twitter: how well does each method agree with the truth?",
-            text=(
-                f"{SAYS}TIMME trained on parties and links together. Correlation with the exact influence on "
-                f"the {1 - lab.share:.0%} of the users a method has not seen, in the averages over "
-                f"{lab.cycles} models, one per cyclic split. " + beside_what(lab) + caption(lab)
-            ),
-            tables=[
-                expected,
-                ("Agreement, beside the paper's Pearson", beside_the_paper(found)),
-                ("Means over the tasks", means_table(found, methods)),
-                cells,
-                ("How good are the models?", quality(lab)),
-                ("Share of the most influential users", shares(lab)),
-                ("Tuned options", tuned_table(lab, COMPARED)),
-            ],
-            raw=[("Everything", found), every],
-            figure=dots(found[found["metric"] == "pearson"], methods[:-1]),
-        )
+    methods = compared(lab)
+    found = evaluated(lab, methods)
+    expected, cells, every = single_tables(lab, methods)
+    return Report(
+        title="Twitter: how well does each method agree with the truth?",
+        text=(
+            f"{ONE_MODEL_FIRST}TIMME trained on parties and links together. Correlation with the exact "
+            f"influence on the {1 - lab.share:.0%} of the users a method has not seen, in the averages over "
+            f"{lab.cycles} models, one per cyclic split. " + beside_what(lab) + caption(lab)
+        ),
+        tables=[
+            expected,
+            ("Agreement, beside the paper's Pearson", beside_the_paper(found)),
+            ("Means over the tasks", means_table(found, methods)),
+            cells,
+            ("How good are the models?", quality(lab)),
+            ("Share of the most influential users", shares(lab)),
+            ("Tuned options", tuned_table(lab, COMPARED)),
+        ],
+        raw=[("Everything", found), every],
+        figure=dots(found[found["metric"] == "pearson"], methods[:-1]),
+    )

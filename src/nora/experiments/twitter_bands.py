@@ -9,16 +9,14 @@ paper's figures have it, divided by the mean over the users.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import torch
 
-from nora.experiments import RECIPES, Report
 from nora.experiments.charts import panels
-from nora.experiments.citation import plan_for
-from nora.experiments.lab import TRUTH, Lab, Step
+from nora.experiments.lab import TRUTH, Lab
+from nora.experiments.recipe import Report, recipe
 from nora.experiments.twitter import FACTS, caption
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.results.agreement import spearman
@@ -34,6 +32,8 @@ NAMES = {
 }
 # In- and out-degrees by relation.
 Ways = dict[str, tuple[np.ndarray, np.ndarray]]
+Pictures = dict[str, tuple[pd.DataFrame, list[str]]]
+Bands = tuple[pd.DataFrame, dict[str, pd.DataFrame]]
 
 
 def banded(scores: np.ndarray, columns: dict[str, np.ndarray], count: int) -> pd.DataFrame:
@@ -93,37 +93,32 @@ def influences(lab: Lab) -> list[tuple[str, str, np.ndarray]]:
     return found
 
 
-@dataclass(frozen=True)
-class Bands:
-    """Degrees in bands of influence, cell by cell."""
+def in_bands(lab: Lab, count: int, columns: Callable[[Ways], dict[str, np.ndarray]]) -> Bands:
+    """How each column goes with influence; and the columns' means in bands of influence, by cell."""
+    frames, rows = {}, []
+    for dataset, task, scores in influences(lab):
+        found = columns(degrees(lab, dataset))
+        frames[f"{dataset} · {task}"] = banded(scores, found, count)
+        for name, values in found.items():
+            rows.append((dataset, task, name, spearman(values, scores)))
+    table = pd.DataFrame(rows, columns=["dataset", "task", "degree", "spearman"])
+    wide = table.pivot(index=["dataset", "degree"], columns="task", values="spearman")
+    order = list(dict.fromkeys(zip(table["dataset"], table["degree"], strict=True)))
+    wide = wide.loc[order, list(dict.fromkeys(table["task"]))]
+    return wide.rename_axis(columns=None).reset_index(), frames
 
-    summary: pd.DataFrame
-    frames: dict[str, pd.DataFrame]
 
-    @staticmethod
-    def of(lab: Lab, count: int, columns: Callable[[Ways], dict[str, np.ndarray]]) -> Bands:
-        """Cut users into bands; the first table tells how columns go with influence."""
-        frames, rows = {}, []
-        for dataset, task, scores in influences(lab):
-            found = columns(degrees(lab, dataset))
-            frames[f"{dataset} · {task}"] = banded(scores, found, count)
-            for name, values in found.items():
-                rows.append((dataset, task, name, spearman(values, scores)))
-        table = pd.DataFrame(rows, columns=["dataset", "task", "degree", "spearman"])
-        wide = table.pivot(index=["dataset", "degree"], columns="task", values="spearman")
-        tasks = list(dict.fromkeys(table["task"]))
-        order = list(dict.fromkeys(zip(table["dataset"], table["degree"], strict=True)))
-        return Bands(wide.loc[order, tasks].rename_axis(columns=None).reset_index(), frames)
-
-    @property
-    def tables(self) -> list[tuple[str, pd.DataFrame]]:
-        """What a reader needs: how each column goes with influence."""
-        return [("Rank correlation (Spearman) with influence, by task", self.summary)]
-
-    @property
-    def raw(self) -> list[tuple[str, pd.DataFrame]]:
-        """What the chart shows."""
-        return [(f"{name}: {len(frame)} bands", frame) for name, frame in self.frames.items()]
+def _report(
+    lab: Lab, title: str, text: str, ylabel: str, pictures: Pictures, found: Bands
+) -> Report:
+    summary, frames = found
+    return Report(
+        title=title,
+        text=text + caption(lab),
+        tables=[("Rank correlation (Spearman) with influence, by task", summary)],
+        raw=[(f"{name}: {len(frame)} bands", frame) for name, frame in frames.items()],
+        figure=panels(pictures, "band of influence", ylabel),
+    )
 
 
 def _in_and_out(ways: Ways) -> dict[str, np.ndarray]:
@@ -138,68 +133,40 @@ def _by_relation(ways: Ways) -> dict[str, np.ndarray]:
     return passive | {NAMES[name][1]: out for name, (_, out) in ways.items()}
 
 
-@RECIPES.register("twitter-degree", "influence against in- and out-degree, in 100 bands", FACTS)
-class TwitterDegree:
+@recipe("twitter-degree", "influence against in- and out-degree, in 100 bands", FACTS)
+def twitter_degree(lab: Lab) -> Report:
     """Do influential users listen or speak?"""
-
-    @staticmethod
-    def plan(lab: Lab) -> list[Step]:
-        """See `Recipe.plan`."""
-        return plan_for(lab, ())
-
-    @staticmethod
-    def report(lab: Lab) -> Report:
-        """See `Recipe.report`."""
-        found = Bands.of(lab, DEGREE_BANDS, _in_and_out)
-        pictures: dict[str, tuple[pd.DataFrame, list[str]]] = {}
-        for name, frame in found.frames.items():
-            pictures[f"{name}: degree"] = (frame, ["in-degree", "out-degree"])
-            pictures[f"{name}: ratio"] = (frame, ["in / out"])
-        return Report(
-            title="Twitter: influence against in- and out-degree",
-            text=(
-                "In-degree counts who acts on a user (follows, replies to, retweets, likes, mentions), "
-                "out-degree whom the user acts on, summed over all relations; the ratio is "
-                "(in + 1) / (out + 1). Means over the users of each band of influence, the least "
-                "influential first. " + caption(lab)
-            ),
-            tables=found.tables,
-            raw=found.raw,
-            figure=panels(pictures, "band of influence", "mean over the band"),
-        )
+    found = in_bands(lab, DEGREE_BANDS, _in_and_out)
+    pictures: Pictures = {}
+    for name, frame in found[1].items():
+        pictures[f"{name}: degree"] = (frame, ["in-degree", "out-degree"])
+        pictures[f"{name}: ratio"] = (frame, ["in / out"])
+    text = (
+        "In-degree counts who acts on a user (follows, replies to, retweets, likes, mentions), "
+        "out-degree whom the user acts on, summed over all relations; the ratio is "
+        "(in + 1) / (out + 1). Means over the users of each band of influence, the least "
+        "influential first. "
+    )
+    title = "Twitter: influence against in- and out-degree"
+    return _report(lab, title, text, "mean over the band", pictures, found)
 
 
-@RECIPES.register(
-    "twitter-edges", "influence against the ten directed types of edges, 20 bands", FACTS
-)
-class TwitterEdges:
-    """Which type of edges tells influential users?"""
-
-    @staticmethod
-    def plan(lab: Lab) -> list[Step]:
-        """See `Recipe.plan`."""
-        return plan_for(lab, ())
-
-    @staticmethod
-    def report(lab: Lab) -> Report:
-        """See `Recipe.report`."""
-        found = Bands.of(lab, EDGE_BANDS, _by_relation)
-        pictures = {}
-        for name, frame in found.frames.items():
-            relations = list(frame.columns[3:])
-            mean = {one: np.average(frame[one], weights=frame["users"]) for one in relations}
-            relative = frame.assign(**{one: frame[one] / mean[one] for one in relations})
-            half = len(relations) // 2
-            pictures[f"{name}: acted upon"] = (relative, relations[:half])
-            pictures[f"{name}: acting"] = (relative, relations[half:])
-        return Report(
-            title="Twitter: influence against the degree in each relation",
-            text=(
-                "The degree in each of ten directed types: `followed` counts who follows a user, `follow` "
-                "whom the user follows, and so on. The chart shows each band's mean relative to the mean "
-                "over all users, so that frequent and rare types compare. " + caption(lab)
-            ),
-            tables=found.tables,
-            raw=found.raw,
-            figure=panels(pictures, "band of influence", "degree, relative to all users"),
-        )
+@recipe("twitter-edges", "influence against the ten directed types of edges, 20 bands", FACTS)
+def twitter_edges(lab: Lab) -> Report:
+    """Which type of edges goes with influence?"""
+    found = in_bands(lab, EDGE_BANDS, _by_relation)
+    pictures: Pictures = {}
+    for name, frame in found[1].items():
+        relations = list(frame.columns[3:])
+        mean = {one: np.average(frame[one], weights=frame["users"]) for one in relations}
+        relative = frame.assign(**{one: frame[one] / mean[one] for one in relations})
+        half = len(relations) // 2
+        pictures[f"{name}: acted upon"] = (relative, relations[:half])
+        pictures[f"{name}: acting"] = (relative, relations[half:])
+    text = (
+        "The degree in each of ten directed types: `followed` counts who follows a user, `follow` "
+        "whom the user follows, and so on. The chart shows each band's mean relative to the mean "
+        "over all users, so that frequent and rare types compare. "
+    )
+    title = "Twitter: influence against the degree in each relation"
+    return _report(lab, title, text, "degree, relative to all users", pictures, found)

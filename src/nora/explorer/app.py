@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -19,18 +19,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from nora.explorer.around import CENTRES, NEIGHBOURS, around, around_effect
-from nora.explorer.boards import Boards
-from nora.explorer.changes import as_edits, features_of, node_id, read_changes
-from nora.explorer.desk import Desk, Kept
+from nora.explorer.answer_cache import AnswerCache, LRUCache
 from nora.explorer.exports import as_csv, as_python, as_report
 from nora.explorer.filters import kept_nodes
 from nora.explorer.jobs import Job
-from nora.explorer.network import Network
+from nora.explorer.neighbourhood import CENTRES, NEIGHBOURS, effect_neighbourhood, neighbourhood
+from nora.explorer.network import Network, prepare_engine
+from nora.explorer.page_edits import as_edits, features_of, node_id, read_edits
 from nora.explorer.ranking import Ranking
+from nora.explorer.rankings import Rankings
 from nora.explorer.refusal import Refused
 from nora.explorer.requests import answered, body, whole
-from nora.explorer.worker import Worker
+from nora.explorer.worker import NOW, Worker
 from nora.results.influence import Influence
 
 STREAMS, JOBS = 16, 64
@@ -51,23 +51,49 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 class Explorations:
-    """Everything that can be asked about one network."""
+    """Everything that can be asked about one network.
 
-    def __init__(self, network: Network, scores: Influence | None = None) -> None:
-        self.network = network
-        self.worker = Worker()
-        self.desk = Desk(network, self.worker)
-        self.boards = Boards(network, self.worker, scores)
-        self.desk.practise()
+    Args:
+        prepare: Makes the network; called in the worker's thread unless `wait`.
+        scores: Influences of nodes that are known already.
+        wait: Prepare network and engine here and now, so that whatever is wrong is raised here.
+    """
+
+    network: Network
+    answers: AnswerCache
+    rankings: Rankings
+
+    def __init__(
+        self, prepare: Callable[[], Network], scores: Influence | None = None, wait: bool = True
+    ) -> None:
         self.closing = False
         self._streams = 0
-        self._jobs = Kept(JOBS)
+        self._jobs = LRUCache(JOBS)
         self._reports = ThreadPoolExecutor(1, "nora-report")  # one at a time
+        self.preparing, self._began = Job("starting"), time.perf_counter()
+        network = prepare() if wait else None
+        self.worker = Worker()
+
+        def take(network: Network) -> None:
+            self.network = network
+            self.answers = AnswerCache(network, self.worker)
+            self.rankings = Rankings(network, self.worker, scores)
+            if not wait:
+                self.worker.submit(NOW, lambda: prepare_engine(network.session))
+            self.answers.warm_up()
+
+        self.prepared: Future[None] = Future()
+        if network is None:
+            self.prepared = self.worker.submit(NOW, self.preparing.of(lambda: take(prepare())))
+            return
+        prepare_engine(network.session)
+        take(network)
+        self.prepared.set_result(None)
 
     @property
     def ranking(self) -> Ranking:
         """The ranking of nodes by the change they make."""
-        return self.boards.main
+        return self.rankings.main
 
     @cached_property
     def _value(self) -> bytes:
@@ -75,23 +101,28 @@ class Explorations:
 
     def app(self) -> Starlette:
         """The application, without its guard."""
-        get, post = ["GET"], ["POST"]
-        return Starlette(
+        questions: dict[str, tuple[str, Answer]] = {
+            "effect": ("POST", self.effect),
+            "singles": ("POST", self.singles),
+            "neighbours": ("POST", self.neighbours),
+            "search": ("GET", self.search),
+            "features": ("GET", self.features),
+            "why": ("GET", self.why),
+            "flip": ("GET", self.flip),
+            "progress": ("GET", self.progress),
+            "export": ("POST", self.export),
+            "rows": ("POST", self.rows),
+        }
+        app = Starlette(
             routes=[
-                *(Route(path, self.file, methods=get) for path in FILES),
-                Route("/api/network", self.value, methods=get),
-                Route("/api/effect", self.effect, methods=post),
-                Route("/api/singles", self.singles, methods=post),
-                Route("/api/neighbours", self.neighbours, methods=post),
-                Route("/api/search", self.search, methods=get),
-                Route("/api/features", self.features, methods=get),
-                Route("/api/why", self.why, methods=get),
-                Route("/api/flip", self.flip, methods=get),
-                Route("/api/progress", self.progress, methods=get),
-                Route("/api/export", self.export, methods=post),
-                Route("/api/rows", self.rows, methods=post),
-                Route("/api/ranking", self.stream, methods=get),
-                Route("/api/ranking", self.steer, methods=post),
+                *(Route(path, self.file, methods=["GET"]) for path in FILES),
+                Route("/api/network", self.value, methods=["GET"]),
+                Route("/api/ranking", self._when_ready(self.stream), methods=["GET"]),
+                Route("/api/ranking", self._when_ready(self.steer), methods=["POST"]),
+                *(
+                    Route(f"/api/{name}", self._when_ready(answer), methods=[method])
+                    for name, (method, answer) in questions.items()
+                ),
             ],
             exception_handlers={
                 Refused: _refused,
@@ -99,12 +130,23 @@ class Explorations:
                 Exception: _unexpected,
             },
         )
+        app.state.explorations = self
+        return app
+
+    def _when_ready(self, answer: Answer) -> Answer:
+        async def ask(request: Request) -> Response:
+            if not self.prepared.done():
+                raise Refused(503, "the graph is still being prepared: ask again in a few seconds")
+            return await answer(request)
+
+        return ask
 
     def close(self) -> None:
         """End streams and work."""
-        self.closing = True
+        self.closing = self.preparing.cancelled = True
         self._reports.shutdown(wait=False, cancel_futures=True)
-        self.boards.pause()
+        if hasattr(self, "rankings"):
+            self.rankings.pause()
         self.worker.close()
 
     async def file(self, request: Request) -> Response:
@@ -114,7 +156,12 @@ class Explorations:
         return Response(text, headers={"Content-Type": kind})
 
     async def value(self, request: Request) -> Response:
-        """What the page knows from the start."""
+        """What the page knows from the start; how far preparing it is while it is not there."""
+        if not self.prepared.done():
+            seconds = round(time.perf_counter() - self._began, 1)
+            return JSONResponse({**self.preparing.state(), "seconds": seconds}, 202)
+        if self.prepared.exception() is not None:
+            raise Refused(422, str(self.prepared.exception()))
         text = await asyncio.to_thread(lambda: self._value)
         return Response(text, media_type="application/json")
 
@@ -127,15 +174,15 @@ class Explorations:
             raise Refused(422, "page must be a short text")
         if isinstance(number, bool) or not isinstance(number, int) or abs(number) > 2**53:
             raise Refused(422, "number must be a whole number")
-        changes = read_changes(asked.get("edits"), self.network.session)
-        chosen = asked.get("around")
-        if chosen is not None and not (isinstance(chosen, list) and len(chosen) <= CENTRES):
+        edits = read_edits(asked.get("edits"), self.network.session)
+        centres = asked.get("around")
+        if centres is not None and not (isinstance(centres, list) and len(centres) <= CENTRES):
             raise Refused(422, f"around must be a list of at most {CENTRES} nodes")
-        near = [node_id(one, self.network.session) for one in chosen or ()]
-        found = await answered(request, self.desk.effect(changes, page, number))
-        if chosen is not None:
-            told = await asyncio.to_thread(around_effect, self.network, changes, found, near)
-            found = {**found, "around": told}
+        chosen = [node_id(one, self.network.session) for one in centres or ()]
+        found = await answered(request, self.answers.effect(edits, page, number))
+        if centres is not None:
+            near = await asyncio.to_thread(effect_neighbourhood, self.network, edits, found, chosen)
+            found = {**found, "around": near}
         text = _json(found)
         took = 1e3 * (time.perf_counter() - start)
         timing = {"Server-Timing": f"answer;dur={took:.2f}"}
@@ -145,10 +192,10 @@ class Explorations:
         """What each edit changes by itself, in the order in which they were given."""
         given: Any = (await body(request, {"edits"})).get("edits")
         session = self.network.session
-        changes = read_changes(given, session)
-        found = await answered(request, self.desk.singles(changes))
-        known = dict(zip(changes, found, strict=True))
-        each = [read_changes([one], session)[0] for one in given]
+        edits = read_edits(given, session)
+        found = await answered(request, self.answers.singles(edits))
+        known = dict(zip(edits, found, strict=True))
+        each = [read_edits([one], session)[0] for one in given]
         return JSONResponse([known.get(one, {"total": None, "flips": None}) for one in each])
 
     async def neighbours(self, request: Request) -> Response:
@@ -161,7 +208,9 @@ class Explorations:
         if not all(isinstance(one, list) and len(one) <= 6000 for one in lists):
             raise Refused(422, "nodes and others must be lists of at most 6000 ids")
         nodes, others = ([node_id(one, self.network.session) for one in part] for part in lists)
-        return JSONResponse(await asyncio.to_thread(around, self.network, nodes, others, most))
+        return JSONResponse(
+            await asyncio.to_thread(neighbourhood, self.network, nodes, others, most)
+        )
 
     async def search(self, request: Request) -> Response:
         """Nodes whose name holds a text."""
@@ -194,7 +243,7 @@ class Explorations:
             return {"node": [network.position(one) for one in found], "influence": influence}
 
         job = self._job(request.query_params.get("job"))
-        asking = self.desk.ask(("why", node), job.of(ask))
+        asking = self.answers.ask(("why", node), job.of(ask))
         return JSONResponse(await answered(request, asking, job))
 
     async def flip(self, request: Request) -> Response:
@@ -210,16 +259,16 @@ class Explorations:
                 {"kind": "remove", "node": self.network.position(one)} for one in found.removed
             ]
             if not edits:
-                told = f"No {FLIP_NODES} nodes or fewer were found whose removal flips it."
+                text = f"No {FLIP_NODES} nodes or fewer were found whose removal flips it."
             else:
                 names = self.network.class_names
                 least = "" if found.smallest else " Fewer may do; not every choice was tried."
                 how = "removal flips" if len(edits) == 1 else f"removal of {len(edits)} nodes flips"
-                told = f"One {how} it to {names[found.to_class]}.{least}"
-            return {"edits": edits, "told": told}
+                text = f"One {how} it to {names[found.to_class]}.{least}"
+            return {"edits": edits, "text": text}
 
         job = self._job(request.query_params.get("job"))
-        asking = self.desk.ask(("flip", node), job.of(ask))
+        asking = self.answers.ask(("flip", node), job.of(ask))
         return JSONResponse(await answered(request, asking, job))
 
     def _job(self, name: Any) -> Job:
@@ -238,27 +287,28 @@ class Explorations:
 
     async def export(self, request: Request) -> Response:
         """The state as a file."""
-        asked = await body(request, {"edits", "kind", "told", "job"})
-        kind, told = asked.get("kind"), asked.get("told", "")
+        asked = await body(request, {"edits", "kind", "text", "job"})
+        kind, text = asked.get("kind"), asked.get("text", "")
         if not isinstance(kind, str) or kind not in EXPORTS:
             raise Refused(422, f"kind must be one of {', '.join(EXPORTS)}")
-        if not isinstance(told, str) or len(told) > 2000:
-            raise Refused(422, "told must be a text of at most 2000 letters")
+        if not isinstance(text, str) or len(text) > 2000:
+            raise Refused(422, "text must have at most 2000 letters")
         network = self.network
-        changes = read_changes(asked.get("edits"), network.session)
+        edits = read_edits(asked.get("edits"), network.session)
         content: str | bytes
         if kind == "python":
-            content = as_python(changes, network)
+            content = as_python(edits, network)
         elif kind == "csv":
-            if not changes:
-                raise Refused(422, "nothing is changed yet: there are no changes to write")
-            edits = as_edits(changes, network.session)
-            key = ("csv", changes)
-            asking = self.desk.ask(key, lambda: as_csv(network.session.what_if(edits), network))
+            if not edits:
+                raise Refused(422, "no edits yet: there are no changes to write")
+            given = as_edits(edits, network.session)
+            asking = self.answers.ask(
+                ("csv", edits), lambda: as_csv(network.session.what_if(given), network)
+            )
             content = await answered(request, asking)
         else:
             job = self._job(asked.get("job"))
-            writing = self._reports.submit(job.of(lambda: as_report(changes, network, told)))
+            writing = self._reports.submit(job.of(lambda: as_report(edits, network, text)))
             try:
                 content = await answered(request, writing, job)
             except (ValueError, TypeError) as error:
@@ -273,8 +323,8 @@ class Explorations:
         """A page of the ranking of ties or of fragile predictions, filtered."""
         keys = {"of", "measure", "start", "most", "class", "label", "degree", "text", "group"}
         asked = await body(request, keys)
-        board = self._board(asked)
-        if board.of == "nodes":
+        ranking = self._ranking(asked)
+        if ranking.of == "nodes":
             raise Refused(422, "nodes are ranked by the stream: of must be edges or fragile")
         numbers = ("start", "most", "class", "label", "degree")
         for key in numbers:
@@ -292,7 +342,7 @@ class Explorations:
 
         def ask() -> dict[str, Any]:
             kept = kept_nodes(self.network, asked)
-            return {**self.boards.rows(board, kept, start, most), **board.state()}
+            return {**self.rankings.rows(ranking, kept, start, most), **ranking.state()}
 
         return Response(_json(await asyncio.to_thread(ask)), media_type="application/json")
 
@@ -300,50 +350,52 @@ class Explorations:
         whole = isinstance(one, list) and len(one) == 2 and all(type(part) is int for part in one)
         return whole and 0 <= one[0] < len(self.network.groups)
 
-    def _board(self, asked: Any) -> Ranking:
+    def _ranking(self, asked: Any) -> Ranking:
         of, measure = asked.get("of") or "nodes", asked.get("measure") or "change"
         if not isinstance(of, str) or not isinstance(measure, str):
             raise Refused(422, "of and measure must be texts")
-        return self.boards.get(of, measure)
+        return self.rankings.get(of, measure)
 
     async def steer(self, request: Request) -> Response:
         """Stop a ranking, or go on with it."""
         asked = await body(request, {"act", "of", "measure"})
-        act, board = asked.get("act"), self._board(asked)
+        act, ranking = asked.get("act"), self._ranking(asked)
         if act not in ("pause", "start"):
             raise Refused(422, "act must be pause or start")
-        (board.pause if act == "pause" else board.start)()
-        return JSONResponse(board.state())
+        (ranking.pause if act == "pause" else ranking.start)()
+        return JSONResponse(ranking.state())
 
     async def stream(self, request: Request) -> Response:
         """A ranking as server-sent events; a browser that comes back goes on where it was."""
         if self._streams >= STREAMS:
             raise Refused(429, f"at most {STREAMS} windows can follow the ranking")
-        board = self._board(request.query_params)
+        ranking = self._ranking(request.query_params)
         last = request.headers.get("last-event-id", "0")
         cursor = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else 0
         headers = {"X-Accel-Buffering": "no"}
         return StreamingResponse(
-            self._events(request, board, min(cursor, board.done)),
+            self._events(request, ranking, min(cursor, ranking.done)),
             media_type="text/event-stream",
             headers=headers,
         )
 
-    async def _events(self, request: Request, board: Ranking, cursor: int) -> AsyncIterator[str]:
+    async def _events(self, request: Request, ranking: Ranking, cursor: int) -> AsyncIterator[str]:
         loop, news = asyncio.get_running_loop(), asyncio.Event()
         self._streams += 1
-        stop = board.listen(lambda: _awake(loop, news))
-        if board.status == "waiting":
-            board.start()
+        stop = ranking.listen(lambda: _awake(loop, news))
+        if ranking.status == "waiting":
+            ranking.start()
         try:
             while not self.closing:
                 news.clear()
                 while True:
                     # Rows of other rankings than that of nodes are asked for page by page.
-                    streamed = board.of == "nodes"
-                    cursor, part = board.part(cursor) if streamed else (board.done, board.state())
+                    streamed = ranking.of == "nodes"
+                    cursor, part = (
+                        ranking.part(cursor) if streamed else (ranking.done, ranking.state())
+                    )
                     yield f"id: {cursor}\ndata: {json.dumps(part)}\n\n"
-                    if cursor >= board.done:
+                    if cursor >= ranking.done:
                         break
                 try:
                     await asyncio.wait_for(news.wait(), 10)

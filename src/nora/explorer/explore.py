@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from nora.explorer.network import network_of
+from nora.explorer.network import about, network_of
 from nora.explorer.origin import Origin, of_folder
 from nora.graph.node_index import Graph, Nodes
 from nora.model import Transform
@@ -18,6 +18,9 @@ from nora.model.calling import Forward
 from nora.model.task import Task
 from nora.questions.session import Session
 from nora.results.influence import Influence
+
+# Nodes and edges together. A larger graph is prepared while the page is already open.
+AT_ONCE = 250_000
 
 if TYPE_CHECKING:
     from nora.explorer.notebook import NotebookExplorer
@@ -44,20 +47,22 @@ def explore(
     run: str | Origin | None = None,
     notebook: bool | None = False,
 ) -> Explorer | NotebookExplorer:
-    """Open a page in the browser that answers at once: click a node, see who would change without it.
+    """Open a page in the browser: click a node, see whose prediction its removal changes.
 
-    The page is served to this machine only (127.0.0.1), and only to who has the address; it loads nothing
-    from elsewhere. Model and graph must not change while it runs.
+    The page is served to this machine only (127.0.0.1), and only with its address; it loads nothing from
+    elsewhere. Model and graph must not change while it runs. Above 250,000 nodes and edges the page opens at
+    once and shows how far preparing is; what is then wrong with the model is shown there, and raised by
+    `.wait()`.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph; a `HeteroData` has its nodes in one row, type after type.
         task: What is predicted; node classification from logits by default.
-        scores: Influences that are known already; found out in the background by default.
+        scores: Influences that are known already; computed in the background by default.
         names: The nodes' names.
         class_names: The classes' names.
         labels: Known classes `[num_nodes]`, −1 where unknown; `data.y` by default.
-        groups: What nodes can be filtered by besides, `{"city": values}` with one value per node. Node types
+        groups: More attributes to filter nodes by, `{"city": values}` with one value per node. Node types
             and masks of `data` (`train_mask`) are there anyway.
         targets: Count only the change of these predictions, as in `nora.influence`.
         feature_names: The names of the features, the first columns of `data.x`.
@@ -114,9 +119,18 @@ def explore(
         names=names,
         once=True,
     )
-    origin = of_folder(run) if isinstance(run, str) else run
-    network = network_of(session, names, class_names, labels, title, origin, groups, feature_names)
-    explorations = Explorations(network, scores)
+    given = about(
+        session,
+        names,
+        class_names,
+        labels,
+        title,
+        of_folder(run) if isinstance(run, str) else run,
+        groups,
+        feature_names,
+    )
+    wait = session.num_nodes + session.data.num_edges <= AT_ONCE
+    explorations = Explorations(lambda: network_of(session, given), scores, wait)
     if notebook:
         return NotebookExplorer(explorations)
     explorer = Explorer(explorations, port)

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from nora.explorer.changes import Key, as_edits
 from nora.explorer.network import Network
+from nora.explorer.page_edits import PageEdits, as_edits
 from nora.results.effect import Effect
 from nora.results.spreadsheet import write_csv
 
@@ -35,7 +35,7 @@ def as_csv(effect: Effect, network: Network) -> str:
     return text.getvalue()
 
 
-def as_python(changes: Key, network: Network) -> str:
+def as_python(changes: PageEdits, network: Network) -> str:
     """A program that asks the same; it prints the total that the page shows.
 
     Of a model that only the caller has it is a function of that model.
@@ -64,7 +64,7 @@ def as_python(changes: Key, network: Network) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _question(changes: Key, network: Network) -> list[str]:
+def _question(changes: PageEdits, network: Network) -> list[str]:
     """Lines that make `effect` from `session` and `data`: nodes by name where the session knows names."""
     names = _unique(network) if network.origin.program else {}
     # Names that the program cannot use are still told, as comments.
@@ -115,7 +115,7 @@ def _unique(network: Network) -> dict[Any, str]:
     return {node: name for node, name in enumerate(names) if counts[name] == 1}
 
 
-def as_report(changes: Key, network: Network, told: str) -> bytes:
+def as_report(changes: PageEdits, network: Network, told: str) -> bytes:
     """`report.html` of the graph as it is after the edits, ranked anew.
 
     Args:

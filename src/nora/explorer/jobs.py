@@ -1,4 +1,4 @@
-"""Long questions that a person waits for: how far they are, and how they are ended."""
+"""Long questions that a person waits for: their progress, and how they are cancelled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nora.progress import listening
 
 
 class CancelledError(Exception):
-    """Nobody waits for the answer any more."""
+    """The question was cancelled."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Job:
         self.what, self.done, self.total = what, done, total
 
     def of(self, question: Callable[[], Any]) -> Callable[[], Any]:
-        """The question, told to this job while it works."""
+        """The question, reporting its progress to this job."""
 
         def ask() -> Any:
             with listening(self.step):

@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from nora.explorer.changes import edge_kinds
 from nora.explorer.filters import Grouping, groupings
+from nora.explorer.layouts import layout_of
 from nora.explorer.origin import Origin
-from nora.explorer.places import places_of
+from nora.explorer.page_edits import edge_kinds
 from nora.graph.degree import degrees
 from nora.graph.node_index import Graph, global_edges
 from nora.model.measuring import items_of, labels_in, measures_of
+from nora.progress import progress_bar
 from nora.questions.session import Session
 from nora.report.drawing import ties
 from nora.results.effect import NOTICEABLE
@@ -43,6 +44,7 @@ class Network:
         labels: Known classes `[N]`, −1 where unknown; None when none are known.
         title: What the data are called.
         origin: Where model and graph come from.
+        ties: The ends of each tie, once.
         place: Where each node is drawn `[N, 2]`, each coordinate 0 … 10,000.
         groups: Ways to group nodes, by which they are filtered.
         counted: Mask `[N]` of the nodes that have a prediction; None where all do.
@@ -57,6 +59,7 @@ class Network:
     labels: np.ndarray | None
     title: str
     origin: Origin
+    ties: tuple[np.ndarray, np.ndarray]
     place: np.ndarray
     groups: tuple[Grouping, ...] = ()
     counted: np.ndarray | None = None
@@ -84,11 +87,6 @@ class Network:
     def degree(self) -> np.ndarray:
         """Edges at each node `[N]`."""
         return degrees(self.data).long().numpy()
-
-    @cached_property
-    def ties(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ends of each tie, once."""
-        return ties(global_edges(self.data).cpu().numpy(), self.num_nodes)
 
     @cached_property
     def tie_units(self) -> tuple[Tensor, Tensor]:
@@ -154,16 +152,22 @@ class Network:
         start, near = self.adjacency
         return near[start[node] : start[node + 1]]
 
+    def neighbours_of(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Neighbours of several nodes: the positions in `nodes` `[m]`, and the neighbours' ids `[m]`."""
+        start, near = self.adjacency
+        count = start[nodes + 1] - start[nodes]
+        owner = np.repeat(np.arange(len(nodes)), count)
+        offset = np.arange(len(owner)) - np.repeat(count.cumsum() - count, count)
+        return owner, near[start[nodes][owner] + offset]
+
     def among(self, nodes: np.ndarray) -> np.ndarray:
         """Ties among these nodes `[k, 2]`, each once."""
         inside = np.zeros(self.num_nodes, dtype=bool)
         inside[nodes] = True
-        pairs = []
-        for node in nodes.tolist():
-            near = self.neighbours(node)
-            near = near[inside[near] & (near > node)]
-            pairs.append(np.stack([np.full(len(near), node), near], axis=1))
-        return np.concatenate(pairs) if pairs else np.empty((0, 2), dtype=np.int64)
+        owner, near = self.neighbours_of(nodes)
+        here = nodes[owner]
+        kept = inside[near] & (near > here)
+        return np.stack([here[kept], near[kept]], axis=1)
 
     @cached_property
     def searchable(self) -> list[str]:
@@ -260,7 +264,20 @@ def _rounded(values: Tensor) -> list[float]:
     return np.round(values.double().numpy(), 4).tolist()
 
 
-def network_of(
+@dataclass(frozen=True, eq=False)
+class About:
+    """What the caller knows of a graph, checked before the model runs; see `nora.explore`."""
+
+    names: tuple[str, ...] | None = None
+    class_names: tuple[str, ...] = ()
+    labels: Any = None
+    title: str = ""
+    origin: Origin | None = None
+    groups: tuple[Grouping, ...] = ()
+    feature_names: tuple[str, ...] = ()
+
+
+def about(
     session: Session,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
@@ -269,51 +286,85 @@ def network_of(
     origin: Origin | None = None,
     groups: Mapping[str, Sequence[Any]] | None = None,
     feature_names: Sequence[str] | None = None,
-) -> Network:
-    """Prepare a session for exploring, and look at its graph; see `nora.explore`."""
-    data = session.data
+) -> About:
+    """Check what the caller gives for a session that is to be explored."""
+    data, index = session.data, session.node_index
     if session.task.predicts == "values":
         raise ValueError(
-            "the explorer tells classes and links; this task predicts numbers: use nora.what_if"
+            "the explorer shows classes and links; this task predicts numbers: use nora.what_if"
         )
     if session.task.name != "node" and not isinstance(data, Data):
         raise TypeError(
             "links of a graph with node types cannot be explored yet: ask nora.what_if(model, data, …, task)"
         )
     named = session.names if names is None else tuple(map(str, names))
-    index = session.node_index
     if named is None and len(index.types) > 1:
-        named = tuple(
-            f"{kind} {k}"
-            for kind, n in zip(index.types, index.counts, strict=True)
-            for k in range(n)
-        )
+        sizes = zip(index.types, index.counts, strict=True)
+        named = tuple(f"{kind} {k}" for kind, n in sizes for k in range(n))
     if named is not None and len(named) != session.num_nodes:
         raise ValueError(f"{len(named)} names for {session.num_nodes} nodes")
-    before, counted = _prepared(session)
-    known = None
+    return About(
+        names=named,
+        class_names=tuple(map(str, class_names or ())),
+        labels=labels,
+        title=visible(title),
+        origin=origin,
+        groups=tuple(groupings(data, groups)),
+        feature_names=_feature_names(data, feature_names),
+    )
+
+
+def network_of(session: Session, given: About | None = None) -> Network:
+    """Look at a session's graph, and run its model on it."""
+    given = about(session) if given is None else given
+    with progress_bar("running the model on the graph", None, show=False):
+        problem = session.problem()
+        every = replace(problem, task=problem.task.on_every_class())
+        with problem.evaluating(), torch.no_grad():
+            before = every.predict().detach().cpu()
+    counted = np.ones(len(before), dtype=bool)
+    if problem.targets is not None:
+        counted = problem.targets.cpu().numpy()
+    labels = None
     if session.task.name == "node":
-        known = _labels(data, counted, labels, session.num_nodes)
+        labels = _labels(session.data, counted, given.labels, session.num_nodes)
     number = before.size(1) if before.dim() == 2 else 0
-    if known is not None:
-        number = max(number, int(known.max(initial=-1)) + 1)
-    told = tuple(map(str, class_names or ()))
-    told = told[:number] + tuple(f"class {k}" for k in range(len(told), number))
-    sides = before.argmax(dim=-1).numpy() if session.task.predicts == "classes" else known
+    if labels is not None:
+        number = max(number, int(labels.max(initial=-1)) + 1)
+    classes = given.class_names[:number]
+    classes += tuple(f"class {k}" for k in range(len(classes), number))
+    sides = before.argmax(dim=-1).numpy() if session.task.predicts == "classes" else labels
+    with progress_bar("laying out the graph", None, show=False):
+        ends = ties(global_edges(session.data).cpu().numpy(), session.num_nodes)
+        place = layout_of(session.num_nodes, ends, sides)
     return Network(
         session=session,
         before=before,
         predicts=session.task.predicts,
-        names=named,
-        class_names=told,
-        labels=known,
-        title=visible(title),
-        origin=origin or Origin(),
-        place=places_of(data, sides),
-        groups=tuple(groupings(data, groups)),
+        names=given.names,
+        class_names=classes,
+        labels=labels,
+        title=given.title,
+        origin=given.origin or Origin(),
+        ties=ends,
+        place=place,
+        groups=given.groups,
         counted=None if counted.all() else counted,
-        feature_names=_feature_names(data, feature_names),
+        feature_names=given.feature_names,
     )
+
+
+def prepare_engine(session: Session) -> None:
+    """Prepare the exact engine and compare it with the model, so that the first click need not wait."""
+    from nora.engine.unsupported import UnsupportedError
+
+    problem = session.problem()
+    with problem.evaluating(), torch.no_grad():
+        try:
+            engine = session.prepared.engine(problem, removals=session.num_nodes)
+            session.prepared.verify(engine, None, seed=0)
+        except UnsupportedError:
+            pass  # from now on every question is a full pass
 
 
 def _feature_names(data: Graph, given: Sequence[str] | None) -> tuple[str, ...]:
@@ -332,26 +383,6 @@ def _feature_names(data: Graph, given: Sequence[str] | None) -> tuple[str, ...]:
 def _has_features(store: Any) -> bool:
     x = store.get("x")
     return isinstance(x, Tensor) and x.dim() == 2 and x.is_floating_point() and x.size(1) > 0
-
-
-def _prepared(session: Session) -> tuple[Tensor, np.ndarray]:
-    """Predictions on the graph, and which count; the engine is made ready, so that nobody waits for it."""
-    from nora.engine.unsupported import UnsupportedError
-
-    problem = session.problem()
-    with problem.evaluating(), torch.no_grad():
-        try:
-            engine = session.prepared.engine(problem, removals=session.num_nodes)
-            session.prepared.verify(engine, None, seed=0)
-        except UnsupportedError:
-            pass  # known from now on: every question is then a full pass
-    index = session.node_index
-    some = index.located(torch.tensor([0]))[0] if index.types else 0
-    before = session.what_if(some).before.detach().cpu()
-    counted = problem.targets
-    if counted is None:
-        return before, np.ones(len(before), dtype=bool)
-    return before, counted.cpu().numpy()
 
 
 def _labels(data: Graph, counted: np.ndarray, given: Any, num_nodes: int) -> np.ndarray | None:

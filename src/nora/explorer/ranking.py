@@ -108,11 +108,12 @@ class Ranking:
         self._tell()
 
     def state(self) -> dict[str, Any]:
-        """How far it is."""
+        """How far it is; `preparing` while it waits for the engine."""
+        waits = self.status == "running" and not self.network.session.prepared.ready
         return {
             "done": self.done,
             "total": len(self.order),
-            "status": self.status,
+            "status": "preparing" if waits else self.status,
             "problem": self.problem,
             "method": self.method,
             "exact": self.exact,

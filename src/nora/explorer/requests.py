@@ -1,4 +1,4 @@
-"""Requests, read: bodies of bounded size, numbers of addresses, answers that somebody waits for."""
+"""Reading requests: bodies of bounded size, numbers in addresses; waiting for answers."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from nora.explorer.jobs import Job
 from nora.explorer.refusal import Refused
 
 MOST_BYTES = 200_000
+# Less than the second that uvicorn gives requests when it stops.
+CHECK_SECONDS = 0.25
 
 
 async def answered(request: Request, future: Any, job: Job | None = None) -> Any:
-    """A future's value; one whose page has gone is taken out of the queue, or its work is ended."""
+    """A future's value; where the page is closed or the server stops, its work is cancelled."""
     wrapped = asyncio.wrap_future(future)
     while True:
-        done, _ = await asyncio.wait([wrapped], timeout=1.0)
+        done, _ = await asyncio.wait([wrapped], timeout=CHECK_SECONDS)
         if done:
             return wrapped.result()
-        if await request.is_disconnected():
+        closing = request.app.state.explorations.closing
+        if closing or await request.is_disconnected():
             future.cancel()
             if job is not None:
                 job.cancelled = True
-            raise Refused(409, "nobody waits for this answer any more")
+            raise Refused(503 if closing else 409, "this question was cancelled")
 
 
 async def body(request: Request, known: set[str]) -> dict[str, Any]:
     """The request's JSON object, of bounded size and without unknown keys."""
-    said = request.headers.get("content-length", "0")
-    if not (said.isascii() and said.isdecimal()) or int(said) > MOST_BYTES:
+    size = request.headers.get("content-length", "0")
+    if not (size.isascii() and size.isdecimal()) or int(size) > MOST_BYTES:
         raise Refused(413, f"a request has at most {MOST_BYTES:,} bytes")
     text = bytearray()
     async for part in request.stream():
@@ -41,7 +44,7 @@ async def body(request: Request, known: set[str]) -> dict[str, Any]:
     try:
         value = json.loads(text.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise Refused(400, "the request is no JSON") from None
+        raise Refused(400, "the request is not valid JSON") from None
     if not isinstance(value, dict):
         raise Refused(422, "the request must be a JSON object")
     strange = sorted(set(value) - known)
@@ -51,7 +54,7 @@ async def body(request: Request, known: set[str]) -> dict[str, Any]:
 
 
 def _no_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not valid JSON")
 
 
 def whole(request: Request, key: str, default: int, low: int = -1, high: int = 2**53) -> int:

@@ -129,9 +129,11 @@ class Explorer:
         return webbrowser.open(self._opened.as_uri())
 
     def wait(self) -> None:
-        """Wait until the explorer is closed; Ctrl-C closes it."""
+        """Wait until the explorer is closed; Ctrl-C closes it. Raises what preparing the graph raised."""
         try:
             while self.running:
+                if self._explorations.prepared.done():
+                    self._explorations.prepared.result()
                 self._thread.join(0.5)
         except KeyboardInterrupt:
             pass

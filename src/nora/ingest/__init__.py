@@ -6,7 +6,7 @@
 One `Table` (`table`) is what is read, and everything else is about its columns. `formats` lists the formats,
 each with the module that reads it: `text`, `parquet`, `graphfile` (GraphML and GEXF), `matrices` (Matrix
 Market), `folders` (what OGB and PyG lay out); `opening` unpacks a file and refuses what its name does not
-say. `columns` says what a column means, `ids` when two spellings are one node, `nodes` which node a row is
+say. `columns` finds what a column means, `ids` when two spellings are one node, `nodes` which node a row is
 about. `edges`, `features`, `feature_list`, `classes` and `numbers` make tensors of them; `encodings` makes
 features where there are none; `reading` puts it together. What cannot be understood is refused with the
 file's name and the line; what was decided on the way is noted.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nora.ingest.ids import alike, plain
+from nora.ingest.ids import lookalikes, plain
 from nora.ingest.nodes import Rows, first_rows
 from nora.ingest.table import Column
 from nora.wording import count
@@ -132,7 +132,7 @@ def _about_classes(names: list[str], sizes: np.ndarray) -> list[str]:
     """
     notes = [
         f"the classes {one!r} and {two!r} differ only in case or blanks: taken as different classes"
-        for one, two in alike(names)[:3]
+        for one, two in lookalikes(names)[:3]
     ]
     small = [position for position, size in enumerate(sizes) if size < FEWEST]
     if small:

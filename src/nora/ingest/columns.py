@@ -88,7 +88,7 @@ class EdgeColumns:
         """Which columns hold the two ends of an edge; noted where it is a guess."""
         if len(table.columns) < 2:
             raise ValueError(
-                f"{table.name} has one column: an edge needs two, e.g. source,target (parted by commas, "
+                f"{table.name} has one column: an edge needs two, e.g. source,target (separated by commas, "
                 f"semicolons or tabs){TITLED}"
             )
         if self.source is not None and self.target is not None:
@@ -206,7 +206,7 @@ def node_column(table: Table, role: str, known: KnownIds, notes: list[str]) -> i
     if len(table.columns) < 2:
         raise ValueError(
             f"{table.name} has one column: it needs the node's id and at least one more, e.g. "
-            "id,label (parted by commas, semicolons or tabs)"
+            "id,label (separated by commas, semicolons or tabs)"
         )
     found = table.column(*ID)
     for pair in ENDS[:4]:

@@ -21,7 +21,7 @@ from nora.ingest.table import Column, Table
 from nora.options import option
 from nora.wording import count, short
 
-# What a `Type` column of Gephi says is how its edges are drawn.
+# In a `Type` column of Gephi these say how edges are drawn.
 DRAWN = {"directed", "undirected", "mutual"}
 # Models count in float32, which ends at 3e38.
 LARGEST = 1e30
@@ -128,7 +128,7 @@ def _kinds(table: Table, at: int, notes: list[str]) -> tuple[np.ndarray | None, 
     column = table.cells[at]
     if {str(name).lower() for name in column.distinct} <= DRAWN:
         notes.append(
-            f"the column {table.columns[at]!r} of {table.name} says whether edges are directed: not used "
+            f"the column {table.columns[at]!r} of {table.name} holds whether edges are directed: not used "
             f"(see {option('directed', True)})"
         )
         return None, ()
@@ -146,9 +146,7 @@ class _Keys:
     def __init__(self, nodes: int, kinds: int) -> None:
         self.of_node, self.of_kind = nodes.bit_length(), kinds.bit_length()
         if 2 * self.of_node + self.of_kind + 1 > 63:
-            raise ValueError(
-                f"{nodes:,} nodes with {kinds:,} types of edges are more than can be told"
-            )
+            raise ValueError(f"{nodes:,} nodes with {kinds:,} types of edges are too many")
 
     def of(self, source: np.ndarray, target: np.ndarray, kind: np.ndarray | None) -> np.ndarray:
         """The number of each edge."""
@@ -195,7 +193,7 @@ def _both_ways(
     """Distinct edges in both directions, with the same type and weight."""
     ways = keys.of(np.minimum(*index), np.maximum(*index), kind)
     ways <<= 1
-    ways |= index[0] > index[1]  # the last bit says which way an edge was listed
+    ways |= index[0] > index[1]  # the last bit is the direction in which an edge was listed
     ways, weight = _merged(ways, weight, notes)
     ways >>= 1
     new = _changes(ways)
@@ -207,7 +205,7 @@ def _both_ways(
         pair = np.cumsum(new) - 1
         listed = np.bincount(pair)
         total: np.ndarray = np.bincount(pair, weight)
-        # A list of a symmetric matrix says everything twice; else the two directions add up.
+        # A list of a symmetric matrix holds every edge twice; else the two directions add up.
         if ((listed == 2) | loop).all() and np.allclose((total / listed)[pair], weight):
             total = total / listed
         else:

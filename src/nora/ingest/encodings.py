@@ -6,9 +6,10 @@
     random-walk  the probability that a random walk is back after 1, 2, … steps: what kind of place
                  the node has in the graph (Dwivedi et al., 2022; PyG's `AddRandomWalkPE`)
 
-Degree and random walk say what a node's place is *like*; they cannot tell two camps of the same shape
-apart. `onehot` and `random` can, because neighbours share what they are made of. `auto` therefore joins
-one of these (`onehot` up to 3,000 nodes) with both others. Parts can be joined by hand with `+`.
+Degree and random walk describe what a node's place is *like*; they cannot separate two camps
+of the same shape. `onehot` and `random` can, because neighbours share what they are made of. `auto`
+therefore joins one of these (`onehot` up to 3,000 nodes) with both others. Parts can be joined by hand
+with `+`.
 
 Encodings are features: made once, and like all features they stay as they are when a node is removed.
 They are made from the whole graph, but for link prediction from the edges that messages pass along:

@@ -36,7 +36,7 @@ def features_of(rows: Rows, num_nodes: int, left_out: Collection[int] = ()) -> F
     Args:
         rows: A table about nodes, every one of which is known (`node >= 0`).
         num_nodes: Number of nodes `N`.
-        left_out: Columns that are no features.
+        left_out: Columns that are not features.
     """
     table = rows.table
     headed = any(table.columns)  # spreadsheets and pandas then leave some without a name
@@ -161,7 +161,7 @@ class _Made:
         return x
 
     def notes(self) -> list[str]:
-        """What there is to say about the columns."""
+        """Notes about the columns."""
         name, notes = self.table.name, []
         if self.empty:
             several = len(self.empty) > 1
@@ -202,7 +202,7 @@ def _is_binary(values: np.ndarray) -> bool:
 
 
 def _too_wordy(name: str, wordy: list[tuple[str, list[str]]]) -> str:
-    """What to say about columns that cannot become features, all at once."""
+    """One message about all columns that cannot become features."""
     each = "; ".join(
         f"{called!r} holds {len(kinds):,} different words (e.g. {_short(kinds[0])} and "
         f"{_short(kinds[1])})"

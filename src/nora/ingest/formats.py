@@ -58,7 +58,7 @@ FOLDER = Format("folders", ("edges",))
 
 
 def kind_of(path: Path) -> str:
-    """The suffix that says what a file is, without `.gz`.
+    """The suffix of a file's format, without `.gz`.
 
     >>> kind_of(Path("edges.CSV")), kind_of(Path("edges.csv.gz"))
     ('.csv', '.csv')
@@ -103,6 +103,6 @@ def existing(place: str | Path, role: str = "edges") -> Path:
         )
     taken = {suffix: one for suffix, one in FORMATS.items() if role in one.roles}
     if kind not in taken or (packed and not taken[kind].packed):
-        raise ValueError(f"cannot tell what {path.name!r} is: use a {', '.join(taken)} file")
+        raise ValueError(f"unknown format of {path.name!r}: use a {', '.join(taken)} file")
     path.open("rb").close()  # "Permission denied" comes now, not from some parser
     return path

@@ -86,7 +86,7 @@ def _graph(path: Path) -> nx.Graph:
 
 
 def _are_names(attributes: list[dict[str, Any]], ids: list[str]) -> bool:
-    """Whether `label` says what nodes are called, as Gephi writes it, not which class they are."""
+    """Whether `label` holds the nodes' names, as Gephi writes it, rather than classes."""
     labels = [str(found["label"]) for found in attributes if "label" in found]
     return len(set(labels)) > max(2, len(labels) // 2) or labels == ids
 

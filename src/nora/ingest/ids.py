@@ -68,7 +68,7 @@ def joined(tables: dict[str, Named], notes: list[str]) -> dict[str, Named]:
     """The tables with every id in one spelling, where `N` and `N.0` both occur among them.
 
     Raises:
-        ValueError: When both occur, and a column has ids in `.0` that are no whole numbers: then
+        ValueError: When both occur, and a column has ids in `.0` that are not whole numbers: then
             `.0` may mean something.
     """
     columns = [ids for named in tables.values() for ids in named.columns]
@@ -91,8 +91,8 @@ def joined(tables: dict[str, Named], notes: list[str]) -> dict[str, Named]:
             if odd is not None:
                 raise ValueError(
                     f"{table.place(table.cells[at].first(odd))}: are {plain(twice)!r} and {twice!r}, "
-                    f"which both occur, the same node? {odd!r} ends in '.0' too and is no whole number, "
-                    "so that cannot be told. Write every id in one way"
+                    f"which both occur, the same node? {odd!r} ends in '.0' too and is not a whole "
+                    "number, so this is ambiguous. Write every id in one way"
                 )
             result[key] = replace(named, table=table.respelt(at, plain))
             respelt.setdefault(table.name, {}).update(dict.fromkeys(whole))
@@ -105,10 +105,10 @@ def joined(tables: dict[str, Named], notes: list[str]) -> dict[str, Named]:
     return result
 
 
-def alike(names: Iterable[str]) -> list[tuple[str, str]]:
+def lookalikes(names: Iterable[str]) -> list[tuple[str, str]]:
     """Pairs of names that differ only in case, blanks or the encoding of letters, the earlier first.
 
-    >>> alike(["Ann Lee", "bob", "ann\\u00a0lee", "Bob"])
+    >>> lookalikes(["Ann Lee", "bob", "ann\\u00a0lee", "Bob"])
     [('Ann Lee', 'ann\\xa0lee'), ('bob', 'Bob')]
     """
     first: dict[str, str] = {}
@@ -121,10 +121,10 @@ def alike(names: Iterable[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def about_alike(columns: Iterable[Column]) -> list[str]:
-    """What there is to say about ids that look alike, if anything.
+def about_lookalikes(columns: Iterable[Column]) -> list[str]:
+    """Notes about ids that differ in case or blanks alone.
 
-    >>> about_alike([Column(pa.array(["Ann", "bob"])), Column(pa.array(["ann", "bob"]))])
+    >>> about_lookalikes([Column(pa.array(["Ann", "bob"])), Column(pa.array(["ann", "bob"]))])
     ["1 id differs from another only in case, blanks or encoding ('Ann' and 'ann'): taken as different nodes"]
     """
     ids = pa.concat_arrays([column.texts for column in columns]).unique()
@@ -132,7 +132,7 @@ def about_alike(columns: Iterable[Column]) -> list[str]:
         folded = pc.ascii_lower(pc.replace_substring(ids, " ", ""))
         if pc.count_distinct(folded).as_py() == len(ids):
             return []
-    pairs = alike(str(one) for one in ids.to_pylist())
+    pairs = lookalikes(str(one) for one in ids.to_pylist())
     if not pairs:
         return []
     differ = count(len(pairs), "id differs from another", "ids differ from others")

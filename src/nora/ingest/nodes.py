@@ -77,7 +77,7 @@ def first_rows(rows: Rows, columns: Sequence[int], what: str, notes: list[str]) 
 
     Args:
         rows: The rows.
-        columns: Where a row says something of its node.
+        columns: The columns that are not ids.
         what: What the table gives, for the message.
         notes: Gets a sentence about repeated rows.
 

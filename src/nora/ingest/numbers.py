@@ -1,6 +1,6 @@
 """Cells as numbers.
 
-Where columns are parted by semicolons, a comma may be the decimal mark, and a point then parts thousands.
+Where columns are separated by semicolons, a comma may be the decimal mark, and a point then parts thousands.
 Whether `1.967` is about two or about two thousand is decided by the column's other cells; where they do not
 decide it, it is refused.
 """
@@ -29,7 +29,7 @@ AS_PROGRAMS_DO = "Write numbers with a decimal point and without thousands separ
 
 
 def numbers(table: Table, at: int) -> np.ndarray:
-    """A column as floats `[rows]`; NaN where a cell is no number.
+    """A column as floats `[rows]`; NaN where a cell is not a number.
 
     >>> column = Column(pa.array(["1", "2,5", "1.967,14", "x"]))
     >>> numbers(Table("t.csv", ("w",), (column,), str, True), 0).tolist()
@@ -42,7 +42,7 @@ def numbers(table: Table, at: int) -> np.ndarray:
         try:
             found = pc.cast(column.texts, pa.float64()).to_numpy(zero_copy_only=False)
             return np.asarray(found[column.codes], dtype=float)
-        except pa.ArrowInvalid:  # some are no numbers
+        except pa.ArrowInvalid:  # some are not numbers
             pass
     texts = pd.Series(column.distinct, dtype=object)
     if table.decimal_comma:
@@ -56,7 +56,7 @@ def _pointed(table: Table, at: int, texts: pd.Series) -> pd.Series:
     thousands, both = texts.str.fullmatch(THOUSANDS), texts.str.fullmatch(BOTH)
     if both.any():
         texts = texts.mask(thousands | both, texts.str.replace(".", "", regex=False))
-        # A point that parts no thousands is a slip then, and no number.
+        # A point that does not separate thousands is then a typo, not a number.
         texts = texts.mask(texts.str.contains(".", regex=False), "")
     comma = texts.str.fullmatch(COMMA)
     if thousands.any() and not both.any():
@@ -81,7 +81,7 @@ def _check_points(
 
 
 def rewritten(cell: str) -> str:
-    """What to say of a cell that is a number in the writing of people, not of programs; else nothing.
+    """The message about a number as people write it, not programs; else "".
 
     >>> rewritten("1.967,14"), rewritten("two")
     ('. Write numbers with a decimal point and without thousands separators: 1967.14', '')

@@ -1,4 +1,4 @@
-"""A file's content: mapped into memory or unpacked, and refused where it is not what its name says."""
+"""A file's content: mapped into memory or unpacked, and refused where it is not what its name promises."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BEGINNINGS = {
 }
 # The same of text, after blanks and a byte-order mark, in lower case.
 MARKUP = {
-    (b"<!doctype html", b"<html"): "is a web page, maybe one that says why the download failed",
+    (b"<!doctype html", b"<html"): "is a web page, perhaps an error page of a failed download",
     (b"{", b"[{", b"[[", b'["'): "is JSON; write the table as CSV",
 }
 

@@ -21,7 +21,7 @@ def read(path: Path, wanted: Wanted) -> dict[str, Table]:
         about = pq.read_metadata(path)
         parts = [about.row_group(at) for at in range(about.num_row_groups)]
         size = sum(part.total_byte_size for part in parts)
-        # Run lengths can say much in few bytes; ids and words take more than numbers.
+        # Run lengths can hold much in few bytes; ids and words take more than numbers.
         cell = TEXT_CELL if about.num_columns < WIDE else NUMBER_CELL
         check_fits(path.name, max(size, cell * about.num_rows * about.num_columns), about.num_rows)
         schema = about.schema.to_arrow_schema()

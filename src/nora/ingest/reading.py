@@ -1,4 +1,4 @@
-"""From files to a graph: every table is read, ids are brought together, columns get their meaning."""
+"""From files to a graph: read every table, join the ids, find the meaning of each column."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from nora.ingest.encodings import chosen_encoding, encode
 from nora.ingest.features import Features, features_of
 from nora.ingest.formats import PACKED, existing, format_of
 from nora.ingest.graphfile import GRAPH, graph_tables
-from nora.ingest.ids import KnownIds, Named, about_alike, joined
+from nora.ingest.ids import KnownIds, Named, about_lookalikes, joined
 from nora.ingest.nodes import Rows, about
 from nora.ingest.table import Table, Wanted, canonical, frame_table
 from nora.ingest.text import TITLED
 from nora.options import option
 from nora.wording import count
 
-# A column from which so many labels can be told is no feature beside them.
-TELLS = 0.9
+# A column that determines so large a share of the labels is not a feature.
+REPEATS = 0.9
 # A file, or a table or a graph that is in memory already.
 Source: TypeAlias = str | Path | pd.DataFrame | nx.Graph
 
@@ -108,7 +108,7 @@ def read_graph(
         advance: Called with the number of bytes, whenever some were read.
 
     Returns:
-        The dataset and what there is to say about it.
+        The dataset, with notes.
 
     Example:
         >>> import tempfile
@@ -177,7 +177,7 @@ def _tables(
             found[role] = Named(read[role], (at,))
     check_ignored(wanted.ignore, found.values())
     found = joined(found, wanted.notes)
-    wanted.notes.extend(about_alike(ids for named in found.values() for ids in named.columns))
+    wanted.notes.extend(about_lookalikes(ids for named in found.values() for ids in named.columns))
     return found
 
 
@@ -294,7 +294,7 @@ def _own_labels(
         num_nodes: Number of nodes `N`.
         named: The column that the caller named.
         classes: The labels that are given elsewhere.
-        left_out: Columns that are no features; gets that of the labels.
+        left_out: Columns that are not features; gets that of the labels.
         notes: Gets what was decided.
     """
     table = rows.table
@@ -305,8 +305,8 @@ def _own_labels(
     other = None if named is None else called_label(table, rows.id_at, left_out)
     if other is not None:
         notes.append(
-            f"{table.title(other)!r} of {table.name} is used as a feature; if it tells the "
-            f"label, leave it out with {option('ignore', [table.title(other)])}"
+            f"{table.title(other)!r} of {table.name} is used as a feature; if it repeats "
+            f"the label, leave it out with {option('ignore', [table.title(other)])}"
         )
     if classes is None:
         notes.append(f"{table.title(at)!r} of {table.name} holds the labels")
@@ -314,24 +314,24 @@ def _own_labels(
     if _repeats(rows, at, classes):
         notes.append(
             f"{table.title(at)!r} of {table.name} is not used as a feature: it is called like a label, and "
-            "tells the labels, which are given elsewhere"
+            "repeats the labels, which are given elsewhere"
         )
     else:
         left_out.discard(at)
         notes.append(
             f"{table.title(at)!r} of {table.name} is used as a feature, though it is called like a label: "
-            f"the labels are given elsewhere; if it tells them, leave it out with "
+            f"the labels are given elsewhere; if it repeats them, leave it out with "
             f"{option('ignore', [table.title(at)])}"
         )
     return classes, at
 
 
 def _repeats(rows: Rows, at: int, classes: Classes) -> bool:
-    """Whether the labels can be told from a column."""
+    """Whether a column determines the labels."""
     labelled = (rows.node >= 0) & (classes.y[rows.node] >= 0)
     cells = rows.table.cells[at].codes[labelled]
     counts = pd.crosstab(cells, classes.y[rows.node[labelled]]).to_numpy()
-    return bool(counts.max(axis=1).sum() > TELLS * counts.sum())
+    return bool(counts.max(axis=1).sum() > REPEATS * counts.sum())
 
 
 def _graph(

@@ -146,7 +146,7 @@ class Table:
         columns: The columns' names, stripped; empty where they have none.
         cells: The columns.
         place: From a row to where it is, e.g. `edges.csv, line 7`.
-        decimal_comma: Whether `1,5` may be a number: where columns are parted by semicolons.
+        decimal_comma: Whether `1,5` may be a number: where columns are separated by semicolons.
     """
 
     name: str
@@ -311,8 +311,8 @@ def check_type(name: str, one: pa.Field) -> None:
         pc.cast(pa.array([], one.type), pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ValueError(
-            f"{name}: column {one.name!r} holds {one.type}, which is no text and no "
-            f"number; leave it out ({option('ignore', [one.name])})"
+            f"{name}: column {one.name!r} holds {one.type}, which is neither text "
+            f"nor numbers; leave it out ({option('ignore', [one.name])})"
         ) from None
 
 

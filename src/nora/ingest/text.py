@@ -1,4 +1,4 @@
-"""Delimited text: which marks part its columns, which lines are its rows, and what cannot be one.
+"""Delimited text: its delimiter, its rows, and messages about what cannot be a row.
 
 Arrow parses, block by block; narrow tables are read as text, columns of wide ones as numbers where they are.
 Python's reader looks at the first rows, and counts lines once a message needs one.
@@ -51,7 +51,7 @@ class _Text:
         name: The file's name.
         raw: UTF-8, from the beginning of a line on.
         line: The number of that line.
-        delimiter: What parts the columns.
+        delimiter: What separates the columns.
     """
 
     name: str
@@ -114,7 +114,7 @@ def read_rows(path: Path, wanted: Wanted) -> Table:
         longest = max(map(len, memoryview(text.raw).tobytes().split(b"\n", 1)[0].split(b",")))
         raise ValueError(
             f"{text.name}, line {text.line}: a cell of {longest:,} characters; is a quotation mark left "
-            "open, or is this no table?"
+            "open, or is this not a table?"
         )
     columns = tuple(cell.strip() for cell in first)
     if wanted.is_header(list(columns)):
@@ -159,15 +159,15 @@ def _opened(path: Path, wanted: Wanted) -> tuple[_Text, int]:
     elif head.startswith(b"\xef\xbb\xbf"):
         raw = raw.slice(3)
     text = _Text(name, raw)
-    told = None
+    given = None
     if top := TOP.match(memoryview(raw)):
         text = replace(text, raw=raw.slice(top.end()), line=1 + top[0].count(b"\n"))
     if separator := SEPARATOR.match(memoryview(text.raw)):
-        told = separator[1].decode("latin-1")
+        given = separator[1].decode("latin-1")
         text = text.below(text.line + separator[0].count(b"\n"))
     if re.match(rb"\s*\Z", memoryview(text.raw)):
         raise ValueError(f"{name} is empty")
-    mark = told or ("\t" if kind_of(path) == ".tsv" else _delimiter(text, wanted))
+    mark = given or ("\t" if kind_of(path) == ".tsv" else _delimiter(text, wanted))
     if mark != " ":
         return replace(text, delimiter=mark), size
     changes = (rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b""), (rb"[ \t]+", b"\t")
@@ -194,7 +194,7 @@ def _check_first_line(raw: pa.Buffer, name: str) -> None:
 
 
 def _delimiter(text: _Text, wanted: Wanted) -> str:
-    """Tab, semicolon or comma, whichever parts the first lines alike; a blank as a last resort."""
+    """Tab, semicolon or comma, whichever gives the first lines equally many columns; else a blank."""
     rows = {
         mark: [row for _, row in islice(replace(text, delimiter=mark).records(), SNIFFED_LINES)]
         for mark in (*DELIMITERS, " ")
@@ -319,7 +319,7 @@ def _check_closed(text: _Text) -> None:
 
 
 def _not_utf8(text: _Text) -> str | None:
-    """What to say about the first byte that is not UTF-8."""
+    """The message about the first byte that is not UTF-8."""
     raw = memoryview(text.raw).tobytes()
     try:
         raw.decode()
@@ -336,7 +336,7 @@ def _not_utf8(text: _Text) -> str | None:
 
 
 def _overlong(text: _Text) -> str | None:
-    """What to say about a line that no parser takes."""
+    """The message about a line that no parser takes."""
     for at, line in enumerate(memoryview(text.raw).tobytes().split(b"\n"), text.line):
         if len(line) > BLOCK:
             return (
@@ -347,7 +347,7 @@ def _overlong(text: _Text) -> str | None:
 
 
 def _misfit(text: _Text, width: int) -> str | None:
-    """What to say about the first row that has not as many columns as the first one."""
+    """The message about the first row whose width differs from the first one's."""
     mark = DELIMITERS.get(text.delimiter, repr(text.delimiter))
     for line, row in text.records():
         if len(row) != width:
@@ -356,6 +356,6 @@ def _misfit(text: _Text, width: int) -> str | None:
             few = "too few" if len(row) < width else "too many"
             return (
                 f"{text.name}, line {line}: {len(row)} column{'s' * (len(row) != 1)}, which is {few}: "
-                f"the first row has {width}, parted by {mark}{hint}"
+                f"the first row has {width}, separated by {mark}{hint}"
             )
     return None

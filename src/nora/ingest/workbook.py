@@ -45,9 +45,9 @@ def workbook_text(path: Path) -> bytes:
     except (_RefusedError, MemoryError):
         raise
     except Exception as error:  # whatever the parser trips over in a file from anybody
-        told = short(f"{type(error).__name__}: {error}", 200)
+        reason = short(f"{type(error).__name__}: {error}", 200)
         raise ValueError(
-            f"{path.name} is not readable as .xlsx ({told}); save it as CSV"
+            f"{path.name} is not readable as .xlsx ({reason}); save it as CSV"
         ) from error
 
 

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.parameter import UninitializedParameter
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Data
 from torch_geometric.data.storage import N_KEYS
 
-from nora.graph.edge_sets import Kind, Rewriting, node_counts, rewrite
-from nora.graph.removal import isolate_nodes, kept
+from nora.graph.removal import isolate_nodes
+from nora.model.by_id import by_id
 from nora.model.foreign import check_structure, clear_caches, clear_misfits, watched
 from nora.model.hetero import HeteroForward
-from nora.model.misfit import advice, told
+from nora.model.misfit import MISFIT, advice, told
 from nora.model.precomputed import precomputed
-from nora.model.preserve import CheckedRemoval, Snapshot, another_random_state
+from nora.model.preserve import another_random_state
 from nora.model.reading import Reading
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.stacklevel import warn
 
 if TYPE_CHECKING:
     from nora.model.problem import Problem
-
-# What a model that does not fit its input may raise.
-MISFIT = (RuntimeError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
 
 
 def check_model(problem: Problem, again: bool = True) -> Problem:
@@ -62,7 +57,7 @@ def check_model(problem: Problem, again: bool = True) -> Problem:
         check_structure(problem, reading)
         if again:
             check_deterministic(problem)
-        reason = _by_id(problem)
+        reason = by_id(problem, reading)
         if reason:
             warn(
                 f"the model {type(problem.model).__name__} {reason}: a removed node keeps its id and "
@@ -177,190 +172,6 @@ def check_same(problem: Problem, output: Tensor) -> None:
             f"passes over the same graph differ by {float(difference.max()):.3g}. Is dropout called with "
             "training=True, or a random state drawn in forward?"
         )
-
-
-def _by_id(problem: Problem) -> str:
-    """Why the model has weights by node id; empty where it has none."""
-    if problem.num_nodes < 2:
-        return ""
-    held = _held_rows(problem)
-    if held and not _follows(problem) and _follow_with(problem, held):
-        return (
-            "has weights by node id (it predicts otherwise when the nodes are numbered otherwise)"
-        )
-    node = _harmless(problem)
-    if node is None:
-        return ""
-    task, _ = problem.task.survivors(kept(node.to(problem.device), problem.num_nodes))
-    start = time.perf_counter()
-    try:
-        found = problem.run(problem.asked(problem.without(node), task))
-        wrong = problem.wrong_rows(found, task, problem.num_nodes - 1)
-    except MISFIT as error:
-        wrong = told(error).strip() or type(error).__name__
-    if not wrong:
-        problem.checked_removals[int(node)] = CheckedRemoval(found, time.perf_counter() - start)
-        return ""
-    if _runs_without_another(problem, node):
-        return ""  # it is that node which cannot be spared; whoever removes it is told so
-    isolated = replace(problem, by_id=True)
-    try:
-        found = isolated.run(isolated.asked(isolated.without(node), problem.task))
-    except MISFIT:
-        return ""
-    if problem.wrong_rows(found, problem.task, problem.num_nodes):
-        return ""
-    return f"cannot be run on a graph with fewer nodes ({wrong.splitlines()[0]})"
-
-
-def _runs_without_another(problem: Problem, node: Tensor) -> bool:
-    """Whether the model can be run without some other node, so that fewer nodes are not the trouble."""
-    others = torch.arange(problem.num_nodes)
-    for other in others[others != node.cpu()][[0, -1]].split(1):
-        task, _ = problem.task.survivors(kept(other.to(problem.device), problem.num_nodes))
-        try:
-            found = problem.run(problem.asked(problem.without(other), task))
-        except MISFIT:
-            continue
-        if not problem.wrong_rows(found, task, problem.num_nodes - 1):
-            return True
-    return False
-
-
-def _harmless(problem: Problem) -> Tensor | None:
-    """A node to remove `[1]`, one without which a model that scores pairs still has some.
-
-    A neighbour of the node with most edges, if there is one: its removal is then worth a comparison.
-    """
-    nodes = problem.nodes if problem.nodes.numel() else torch.arange(problem.num_nodes)
-    if problem.direct:
-        assert isinstance(problem.task, LinkPrediction)
-        pairs = problem.task.pairs.cpu()
-        touching = torch.bincount(pairs.flatten(), minlength=problem.num_nodes)
-        nodes = nodes[touching[nodes] < pairs.size(1)]
-    edges = problem.edge_index.cpu()
-    hub = torch.bincount(edges.flatten(), minlength=problem.num_nodes).argmax()
-    beside = torch.cat([edges[1][edges[0] == hub], edges[0][edges[1] == hub]])
-    near = nodes[torch.isin(nodes, beside) & (nodes != hub)]
-    return near[:1] if near.numel() else nodes[:1] if nodes.numel() else None
-
-
-def _held_rows(problem: Problem) -> list[Tensor]:
-    """Tensors of the model, or that the call brings along, that are as long as the nodes of a type."""
-    counts = {*node_counts(problem.data).values(), problem.num_nodes}
-    held = Snapshot(problem.model, getattr(problem.task, "decoder", None))
-    tensors = [parameter for _, parameter in held.parameters] + held.buffers
-    tensors += list(_captured(problem.forward)) + list(_captured(problem.transform))
-    return [
-        tensor
-        for tensor in {id(tensor): tensor for tensor in tensors}.values()
-        if tensor.layout == torch.strided and any(size in counts for size in tensor.shape)
-    ]
-
-
-def _follow_with(problem: Problem, held: list[Tensor]) -> bool:
-    """Whether the predictions move with the nodes if rows that the model holds move along.
-
-    An order that the model itself puts on the nodes (`roll`, `cumsum`) is not undone by that.
-    """
-    for chosen in [held, *([tensor] for tensor in held if len(held) > 1)]:
-        copies = [tensor.detach().clone() for tensor in chosen]
-        data, _ = relabelled(problem.data)
-        try:
-            with torch.no_grad():
-                for tensor, copied in zip(chosen, copies, strict=True):
-                    tensor.copy_(_moved(copied, problem))
-            if _follows(problem, data):
-                return True
-        finally:
-            with torch.no_grad():
-                for tensor, copied in zip(chosen, copies, strict=True):
-                    tensor.copy_(copied)
-    return False
-
-
-def _moved(tensor: Tensor, problem: Problem) -> Tensor:
-    """A tensor with its rows by node id in the order that `relabelled` puts the nodes in."""
-    _, order = relabelled(problem.data)
-    orders = {problem.num_nodes: order}
-    passed = 0
-    for count in node_counts(problem.data).values():
-        orders[count] = order[passed : passed + count] - passed
-        passed += count
-    for axis, size in enumerate(tensor.shape):
-        if size in orders:
-            tensor = tensor.index_select(axis, orders[size].to(tensor.device))
-    return tensor
-
-
-def _captured(function: Any, depth: int = 3) -> Iterator[Tensor]:
-    """Tensors that a function brings along: in its closure, its defaults, or as an attribute."""
-    if isinstance(function, Tensor):
-        yield function
-    elif isinstance(function, nn.Module):
-        yield from function.parameters()
-        yield from function.buffers()
-    elif isinstance(function, Data | HeteroData):
-        yield from (v for store in function.stores for v in store.values() if isinstance(v, Tensor))
-    if depth == 0 or isinstance(function, Tensor | nn.Module | Data | HeteroData):
-        return
-    code = getattr(function, "__code__", None)
-    known = getattr(function, "__globals__", {})
-    found = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    found += [known[name] for name in getattr(code, "co_names", ()) if name in known]
-    found += getattr(function, "__defaults__", None) or ()
-    found += list((getattr(function, "keywords", None) or {}).values())
-    found += getattr(function, "args", None) or ()
-    if isinstance(function, list | tuple):
-        found += list(function)
-    elif isinstance(function, dict):
-        found += list(function.values())
-    elif isinstance(function, HeteroForward):
-        found += [function.call]
-    for value in found:
-        if isinstance(value, Tensor | list | tuple | dict | Data | HeteroData) or callable(value):
-            yield from _captured(value, depth - 1)
-
-
-def relabelled(data: Data | HeteroData, seed: int = 0) -> tuple[Data | HeteroData, Tensor]:
-    """The graph with its nodes numbered otherwise, and the old global id of each node.
-
-    The order of the edges stays.
-    """
-    random = torch.Generator().manual_seed(seed)
-    rows: dict[Kind, Tensor] = {}
-    ids: dict[Kind, Tensor] = {}
-    parts, passed = [], 0
-    for kind, count in node_counts(data).items():
-        rows[kind] = torch.randperm(count, generator=random)
-        ids[kind] = rows[kind].argsort()
-        parts.append(rows[kind] + passed)
-        passed += count
-    return rewrite(data, Rewriting(rows, [ids])), torch.cat(parts)
-
-
-def _follows(problem: Problem, given: Data | HeteroData | None = None) -> bool:
-    """Whether the predictions move with the nodes when these are numbered otherwise."""
-    data, old = relabelled(problem.data)
-    data = data if given is None else given
-    old = old.to(problem.device)
-    task, expected = problem.task, problem.output()
-    if isinstance(task, LinkPrediction) and problem.direct:
-        task = replace(task, pairs=old.argsort()[task.pairs])
-    elif not problem.direct:
-        expected = expected[old]
-    try:
-        found = problem.run(problem.asked(data, task))
-    except MISFIT:
-        return False
-    if found.shape != expected.shape or expected.numel() == 0:
-        return found.shape == expected.shape
-    found, expected = found.double(), expected.double()
-    # Sums may be added in another order: allow rounding, which grows with the depth of a model.
-    rounding = max(1e-3, 8 * torch.finfo(problem.output().dtype).eps)
-    if problem.output().dtype == torch.double:
-        rounding = 1e-6
-    return bool((found - expected).abs().max() <= rounding * expected.abs().max())
 
 
 def _ignores_graph(problem: Problem) -> bool:

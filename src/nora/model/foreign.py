@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
 from nora.graph.edge_sets import graph_edges, node_counts, with_plain_edges
+from nora.model.by_id import follows
+from nora.model.precomputed import Structure
 from nora.model.preserve import clear
-from nora.model.reading import Reading, Source, Unwatched, Use, owner_of, tensors_in
+from nora.model.reading import REMEDY, Reading, Source, Unwatched, Use, owner_of, tensors_in
 
 if TYPE_CHECKING:
     from nora.model.problem import Problem
@@ -18,10 +21,6 @@ if TYPE_CHECKING:
 MOST_DENSE, FEWEST_EDGES = 20_000, 4
 # Which share of a tensor's pairs must be edges of the graph for it to hold them.
 MOST_OF_THEM = 0.9
-REMEDY = (
-    "Keep them in data and read them from there, e.g. "
-    "forward=lambda model, data: model(data.x, data.edge_index)"
-)
 
 
 def watched(problem: Problem) -> tuple[Any, Reading]:
@@ -116,18 +115,30 @@ def _without(problem: Problem, module: nn.Module, name: str) -> Tensor | None:
 def check_structure(problem: Problem, reading: Reading) -> None:
     """Raise when the model uses node ids that a removal would leave as they are."""
     for use in reading.uses:
-        if use.source.name:
+        if use.source.name and not follows(problem):
             raise ValueError(
                 f"the model uses {use.source.name} as node ids, at {use.line}, but by its name it holds "
                 "no edges: a removal would neither take its edges away nor number its nodes again. Edges "
                 "need a name with edge_index in it, as in PyG (data.edge_index_follows), or an edge type "
                 "of HeteroData; other node ids must be computed in forward, from the edges"
             )
-    suspects = [use for use in reading.uses if use.writes or _is_edge_like(use.source)]
+    for name, parameter in problem.model.named_parameters():
+        if _holds_edges(problem, parameter):
+            raise ValueError(
+                f"the model reads edges that are not in data: its parameter {name}, of shape "
+                f"{list(parameter.shape)}, is a matrix of the graph's edges. A removal would leave them as "
+                f"they are. {REMEDY}"
+            )
+    suspects = [
+        use
+        for use in reading.uses
+        if not use.source.name and (use.writes or _is_edge_like(use.source))
+    ]
     suspects += [
-        Use(source, source.line, True)
-        for source in reading.sources
-        if source.line is not None and _holds_edges(problem, source.tensor)
+        Use(one, one.line, True)
+        for one in reading.sources
+        if one.line is not None
+        and (_holds_edges(problem, one.tensor) or _follows_from_edges(problem, one.tensor))
     ]
     if not suspects:
         return
@@ -161,6 +172,14 @@ def _holds_edges(problem: Problem, tensor: Tensor) -> bool:
     own = (low * n + high)[low != high].unique()
     keys = (pairs.min(dim=0).values * n + pairs.max(dim=0).values).unique().to(own.device)
     return len(own) > 0 and bool(torch.isin(keys, own).double().mean() > MOST_OF_THEM)
+
+
+def _follows_from_edges(problem: Problem, tensor: Tensor) -> bool:
+    """Whether a tensor holds degrees or other values of all nodes that are computed from the edges alone."""
+    n = problem.num_nodes
+    if not isinstance(problem.data, Data) or tensor.layout != torch.strided or tensor.numel() != n:
+        return False
+    return Structure(problem.edge_index.cpu(), n).among(tensor.detach().flatten().cpu()) is not None
 
 
 def _is_edge_like(source: Source) -> bool:

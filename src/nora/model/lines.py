@@ -6,7 +6,6 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -45,15 +44,6 @@ def _kind(file: str) -> str:
 def is_own_file(file: str) -> bool:
     """Whether a file is the user's: of no library, and not made up."""
     return _kind(file) == "own"
-
-
-def own_frame() -> FrameType | None:
-    """The frame of the user's code that has asked for a size; None where a library has, or this package."""
-    frame: FrameType | None = sys._getframe(1)
-    file = sys._getframe(1).f_code.co_filename
-    while frame is not None and frame.f_code.co_filename == file:  # who hands sizes out
-        frame = frame.f_back
-    return frame if frame is not None and is_own_file(frame.f_code.co_filename) else None
 
 
 def current_line() -> Line:

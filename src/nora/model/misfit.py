@@ -13,6 +13,8 @@ from nora.model.calling import EXTRAS, PAIRS, parameters
 if TYPE_CHECKING:
     from nora.model.problem import Problem
 
+# What a model that does not fit its input may raise.
+MISFIT = (RuntimeError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
 # How torch and PyG complain of a size that does not fit.
 SIZES = re.compile(r"shape|size|dimension|mat1|channels|features", re.IGNORECASE)
 MISSING = re.compile(r"missing \d+ required (?:positional|keyword-only) arguments?: (.*)")

@@ -1,13 +1,20 @@
 """Structure that was computed before the model sees the graph, as far as it can be recognised.
 
 `G−r` must be normalised, encoded and counted afresh. Weights that `T.GCNNorm` has put into `data`, positional
-encodings, degrees among the features and SIGN's `x1`, `x2` stay those of `G`; only `transform=` computes them
-again.
+encodings, degrees among the features and propagated features stay those of `G`; only `transform=` computes
+them again. Recognised are
+
+- edge weights that are GCN's, or sum to 1 at every node;
+- node values that are the same at all nodes of one degree, and differ between degrees: any function of it;
+- solutions of linear equations on the graph: eigenvectors of the Laplacian or the adjacency, PageRank;
+- return probabilities of random walks;
+- features that are another attribute's, propagated (SIGN, SGC where the original ones are in `data` too).
+
+Propagated features alone cannot be told from others, nor can embeddings (node2vec) or other centralities.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,12 +31,19 @@ ENCODINGS = {
 }
 # Columns of one-hot degrees that are looked for: the most frequent degrees.
 MOST_FREQUENT = 3
+# A function of the degrees takes other values in about so many groups of nodes of the same degree; that so
+# many nodes more than groups fit shows that it is one.
+FEWEST_GROUPS, FEWEST_ALIKE = 4, 8
+# How often features are propagated at most, where the original ones are there.
+MOST_HOPS = 3
 # Rows of the features that are looked at first.
 LOOKED_AT = 64
 CLOSE = 1e-4
+# What is said of what was found, and the transform that computes it again.
+Found = tuple[str, str]
 
 
-def precomputed(data: Data | HeteroData, read: set[str]) -> Iterator[tuple[str, str]]:
+def precomputed(data: Data | HeteroData, read: set[str]) -> Iterator[Found]:
     """What of a graph was computed from its structure, and the transform that computes it again.
 
     Args:
@@ -39,79 +53,198 @@ def precomputed(data: Data | HeteroData, read: set[str]) -> Iterator[tuple[str, 
     for store in data.stores:
         key = getattr(store, "_key", None)
         prefix = "data." if key is None else f"data[{key!r}]."
-        edges = graph_edges(store)
+        edges = graph_edges(store) if isinstance(data, Data) else None
+        structure = None if edges is None else Structure(edges.cpu(), int(data.num_nodes or 0))
         for name, value in store.items():
             if f"{prefix}{name}" in read and isinstance(value, Tensor):
-                found = _found(store, name, value, edges, isinstance(data, Data))
+                found = _found(store, name, value, structure)
                 if found is not None:
                     yield f"{prefix}{name} {found[0]}", found[1]
 
 
-def _found(
-    store: Any, name: str, value: Tensor, edges: Tensor | None, plain: bool
-) -> tuple[str, str] | None:
+def _found(store: Any, name: str, value: Tensor, structure: Structure | None) -> Found | None:
     if name in ENCODINGS:
         return "is a positional encoding", ENCODINGS[name]
-    x = store.get("x")
-    if edges is None or not plain:
+    if structure is None or name in ("y", "batch") or value.dtype == torch.bool:
         return None
-    if re.fullmatch(r"x[1-9]\d*", name) and isinstance(x, Tensor) and value.shape == x.shape:
-        before = x if name == "x1" else store.get(f"x{int(name[1:]) - 1}")
-        if isinstance(before, Tensor) and _is_propagated(value, before, edges):
-            return "holds propagated features, as SIGN's do", f"T.SIGN({name[1:]})"
-        return None
+    edges, num_nodes = structure.edges, structure.num_nodes
     if name == "adj_t" or ("edge" in name and value.numel() == edges.size(1)):
         weight = matrix_entries(value)[1] if name == "adj_t" else value
         if weight is not None and weight.is_floating_point():
-            return _normalisation(edges, weight.flatten(), int(store.num_nodes or 0))
-    if name == "x" and value.dim() == 2 and len(value) == store.num_nodes:
-        return _degree_among(value, edges, len(value))
-    return None
-
-
-def _normalisation(edges: Tensor, weight: Tensor, num_nodes: int) -> tuple[str, str] | None:
-    """Whether weights are those of GCN, or sum to 1 at every node, and are not all the same."""
-    if weight.numel() < 2 or bool((weight == weight[0]).all()):
+            return structure.normalisation(weight.flatten().cpu())
         return None
-    weight = weight.double()
-    source, target = edges
-    degree = torch.bincount(target, minlength=num_nodes).double().clamp(min=1)
-    if _close(weight, (degree[source] * degree[target]).rsqrt()):
-        return "holds GCN's normalisation of this graph", "T.GCNNorm()"
-    for end, word in ((target, "incoming"), (source, "outgoing")):
-        total = torch.zeros(num_nodes, dtype=torch.double).index_add_(0, end.cpu(), weight.cpu())
-        there = torch.bincount(end.cpu(), minlength=num_nodes) > 0
-        if _close(total[there], torch.ones(int(there.sum()), dtype=torch.double)):
+    if "edge" in name or value.dim() not in (1, 2) or len(value) != num_nodes:
+        return None
+    found = structure.among(value.cpu())
+    others = {
+        other: its.cpu().double()
+        for other, its in store.items()
+        if other not in (name, "y") and isinstance(its, Tensor) and its.is_floating_point()
+        and its.shape == value.shape
+    }  # fmt: skip
+    if found is None and value.dim() == 2 and value.is_floating_point():
+        for other, its in others.items():
+            hops = structure.hops(value.cpu().double(), its)
+            if hops:
+                return (
+                    f"holds propagated features, as SIGN's do: those of {other}, {hops} times",
+                    f"T.SIGN({hops}), or a function that propagates data.{other}",
+                )
+    return found
+
+
+class Structure:
+    """What can be computed from the edges of a graph alone.
+
+    Args:
+        edges: The edges `[2, E]`.
+        num_nodes: Number of nodes.
+    """
+
+    def __init__(self, edges: Tensor, num_nodes: int) -> None:
+        self.edges, self.num_nodes = edges, num_nodes
+        self.degrees = [torch.bincount(end, minlength=num_nodes) for end in edges]
+
+    def normalisation(self, weight: Tensor) -> Found | None:
+        """Whether weights are those of GCN, or sum to 1 at every node, and are not all the same."""
+        if weight.numel() < 2 or bool((weight == weight[0]).all()):
+            return None
+        weight = weight.double()
+        source, target = self.edges
+        degree = self.degrees[1].double().clamp(min=1)
+        if _close(weight, (degree[source] * degree[target]).rsqrt()):
+            return "holds GCN's normalisation of this graph", "T.GCNNorm()"
+        for end, word in ((target, "incoming"), (source, "outgoing")):
+            total = torch.zeros(self.num_nodes, dtype=torch.double).index_add_(0, end, weight)
+            there = torch.bincount(end, minlength=self.num_nodes) > 0
+            if _close(total[there], torch.ones(int(there.sum()), dtype=torch.double)):
+                return (
+                    f"sums to 1 over the {word} edges of every node",
+                    "the function that normalises it",
+                )
+        return None
+
+    def among(self, value: Tensor) -> Found | None:
+        """What of the structure is among the columns of node values `[N]` or `[N, F]`."""
+        x = value.view(len(value), -1)
+        if not self.edges.numel() or not x.numel():
+            return None
+        for degree in self.degrees:
+            if _has_function(x, degree):
+                return "has a column that follows from the degrees", "a function that computes it"
+            values, counts = degree.unique(return_counts=True)
+            frequent = values[counts.argsort(descending=True)[:MOST_FREQUENT]]
+            if len(values) > MOST_FREQUENT and all(
+                _has_column(x, degree == one) for one in frequent
+            ):
+                return "has one-hot degrees among its columns", "T.OneHotDegree(max_degree)"
+        dense = x[:, (x[:LOOKED_AT] != 0).double().mean(dim=0) > 0.5].double()
+        dense = dense[:, ((dense - dense.mean(dim=0)).abs() > 1e-9).any(dim=0)]
+        if not x.is_floating_point() or not dense.numel():
+            return None
+        if self._has_return_probability(dense):
             return (
-                f"sums to 1 over the {word} edges of every node",
-                "the function that normalises it",
+                "has return probabilities of random walks among its columns",
+                "T.AddRandomWalkPE(k)",
             )
-    return None
+        if self._has_eigenvector(dense):
+            return (
+                "has a column that solves a linear equation on the graph, as an eigenvector (a positional "
+                "encoding) or PageRank does",
+                "T.AddLaplacianEigenvectorPE(k), or a function that computes it",
+            )
+        return None
+
+    def _has_return_probability(self, x: Tensor) -> bool:
+        """Whether a column holds the probabilities to be back after two steps, scaled in some way."""
+        n, (source, target) = self.num_nodes, self.edges
+        key = (source * n + target).unique()
+        source, target = key // n, key % n
+        both = torch.isin(target * n + source, key)
+        degree = torch.bincount(source, minlength=n).double().clamp(min=1)
+        steps = 1 / (degree[source] * degree[target])
+        back = torch.zeros(n, dtype=torch.double).index_add_(0, source[both], steps[both])
+        back, x = back - back.mean(), x - x.mean(dim=0)
+        alike = (back @ x).abs() / (back.norm() * x.norm(dim=0)).clamp(min=1e-12)
+        return bool((alike > 1 - 1e-7).any())
+
+    def _has_eigenvector(self, x: Tensor) -> bool:
+        """Whether a column is an eigenvector of the adjacency or a Laplacian, looked at in some rows."""
+        degree = self.degrees[1]
+        some = degree.nonzero().flatten()[:: max(1, int((degree > 0).sum()) // LOOKED_AT)]
+        here = torch.zeros(self.num_nodes, dtype=torch.bool)
+        here[some] = True
+        source, target = self.edges[:, here[self.edges[1]]]
+        if len(some) < FEWEST_ALIKE:
+            return False
+        factor = degree.double().clamp(min=1).rsqrt()
+        loops = (degree + 1).double().rsqrt()
+
+        def summed(sent: Tensor) -> Tensor:
+            return torch.zeros_like(x).index_add_(0, target, sent)[some]
+
+        plain, d = summed(x[source]), degree[some].double().unsqueeze(1)
+        mine = x[some]
+        sym = summed(x[source] * factor[source].unsqueeze(1)) * factor[some].unsqueeze(1)
+        looped = summed(x[source] * loops[source].unsqueeze(1)) * loops[some].unsqueeze(1)
+        shares = summed(x[source] / degree[source].double().clamp(min=1).unsqueeze(1))
+        for product in (plain, plain / d, shares, sym, looped + mine / (d + 1), d * mine - plain):
+            # product = value * mine + constant, by least squares in every column.
+            one, other = mine - mine.mean(dim=0), product - product.mean(dim=0)
+            value = (one * other).sum(dim=0) / (one * one).sum(dim=0).clamp(min=1e-30)
+            off, size = (other - value * one).norm(dim=0), other.norm(dim=0)
+            # A value near 0 would make everything that vanishes there an eigenvector.
+            if bool(((off <= 1e-3 * size) & (size > 1e-9)).any()):
+                return True
+        return False
+
+    def hops(self, value: Tensor, before: Tensor) -> int:
+        """How often `before` must be propagated to give `value`; 0 if it does not."""
+        source, target = self.edges
+        degree = self.degrees[1].to(before.dtype)
+
+        def propagated(h: Tensor, loops: int, right: bool) -> Tensor:
+            total = degree + loops
+            factor = total.clamp(min=1).pow(-0.5 if right else -1) * (total > 0)
+            sent = h * (factor.unsqueeze(1) if right else 1)
+            found = sent * loops + torch.zeros_like(h).index_add_(0, target, sent[source])
+            return found * factor.unsqueeze(1)
+
+        for loops in (0, 1):
+            for right in (True, False):
+                h = before
+                for hop in range(1, MOST_HOPS + 1):
+                    h = propagated(h, loops, right)
+                    if torch.allclose(h, value, rtol=1e-3, atol=1e-4) and bool((h != before).any()):
+                        return hop
+        return 0
 
 
-def _is_propagated(value: Tensor, before: Tensor, edges: Tensor) -> bool:
-    """Whether `value` is `D^(−1/2) A D^(−1/2) before`."""
-    source, target = edges
-    degree = torch.bincount(target, minlength=len(before)).to(before.dtype)
-    factor = degree.clamp(min=1).rsqrt() * (degree > 0)
-    sent = before[source] * (factor[source] * factor[target]).unsqueeze(1)
-    found = torch.zeros_like(before).index_add_(0, target, sent)
-    return torch.allclose(found, value, rtol=1e-3, atol=1e-4)
+def _has_function(x: Tensor, group: Tensor) -> bool:
+    """Whether a column has one value in each of the groups of nodes `[N]`, and different ones in several."""
+    order = group.argsort(stable=True)
+    numbers, counts = group[order].unique_consecutive(return_counts=True)
+    several = counts >= 2
+    if int(several.sum()) < FEWEST_GROUPS or len(group) - len(numbers) < FEWEST_ALIKE:
+        return False
+    first = counts.cumsum(0) - counts  # the first node of every group
+    chosen = order[first[several]][:LOOKED_AT]
+    second = order[first[several] + 1][:LOOKED_AT]
+    # Most columns are told from one by a few pairs of nodes.
+    left = _same(x[chosen], x[second]).all(dim=0).nonzero().flatten()
+    ordered = x[chosen][:, left].sort(dim=0).values
+    distinct = 1 + (ordered[1:] != ordered[:-1]).sum(dim=0)
+    left = left[distinct >= FEWEST_GROUPS - 1]
+    if not len(left):
+        return False
+    x = x[:, left]
+    leader = order[first].repeat_interleave(counts)
+    fits = _same(x[order], x[leader]).all(dim=0)
+    return bool(fits.any())
 
 
-def _degree_among(x: Tensor, edges: Tensor, num_nodes: int) -> tuple[str, str] | None:
-    """Whether a column of the features is the degree, or some are its one-hot encoding."""
-    for end in (edges[0], edges[1]):
-        degree = torch.bincount(end, minlength=num_nodes)
-        values, counts = degree.unique(return_counts=True)
-        if len(values) <= MOST_FREQUENT:
-            continue
-        if _has_column(x, degree):
-            return "has a column with the degrees", "a function that computes them"
-        frequent = values[counts.argsort(descending=True)[:MOST_FREQUENT]]
-        if all(_has_column(x, degree == one) for one in frequent):
-            return "has one-hot degrees among its columns", "T.OneHotDegree(max_degree)"
-    return None
+def _same(a: Tensor, b: Tensor) -> Tensor:
+    return a == b if not a.is_floating_point() else (a - b).abs() <= CLOSE * (a.abs() + b.abs())
 
 
 def _has_column(x: Tensor, column: Tensor) -> bool:

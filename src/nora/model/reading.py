@@ -39,6 +39,10 @@ _WRITES = {
         "index_add_", "scatter_", "scatter_add_", "scatter_reduce_", "index_reduce_", "index_copy_",
     )
 }  # fmt: skip
+REMEDY = (
+    "Keep them in data and read them from there, e.g. "
+    "forward=lambda model, data: model(data.x, data.edge_index)"
+)
 # A type of so few nodes says nothing by its size.
 SMALL = 16
 _PRODUCTS = {"mm", "addmm", "_sparse_mm", "matmul", "sparse_sampled_addmm", "_sparse_addmm", "bmm"}
@@ -86,12 +90,16 @@ class Reading(TorchDispatchMode):
     Attributes:
         sources: Every tensor from before the pass that was read, but parameters.
         uses: Where sources were used as node ids.
+        numbers: Where the pass met what may be node ids from elsewhere, in a tensor or in the code.
+        rows: Where it met another tensor from outside of the graph with rows or pairs of nodes.
     """
 
     def __init__(self, data: Data | HeteroData, model: nn.Module) -> None:
         super().__init__()
         self.sources: list[Source] = []
         self.uses: list[Use] = []
+        self.numbers: list[Line] = []
+        self.rows: list[Line] = []
         # With several types, sizes of small ones say little: other things are as many.
         fewest = 1 if isinstance(data, Data) else SMALL
         self._counts = {count for count in node_counts(data).values() if count > fewest}
@@ -126,6 +134,8 @@ class Reading(TorchDispatchMode):
         bit = 1 << len(self.sources)
         self.sources.append(source)
         self._known[source.tensor] = (bit, bit)
+        if source.line is not None:
+            self._note_foreign(source.tensor, source.line)
         if source.tensor.layout == torch.strided and source.tensor.numel():
             self._storages.setdefault(source.tensor.untyped_storage()._cdata, bit)
         return bit, bit
@@ -170,8 +180,27 @@ class Reading(TorchDispatchMode):
                 self._known[leaf] = (made | self._known.get(leaf, (0, 0))[0], same)
         return out
 
+    def _note_foreign(self, tensor: Tensor, line: Line) -> None:
+        """Note a tensor from elsewhere that may hold node ids, or rows or pairs of nodes."""
+        whole = (
+            not (tensor.is_floating_point() or tensor.is_complex()) and tensor.dtype != torch.bool
+        )
+        if whole and tensor.dim() and tensor.layout == torch.strided and tensor.numel():
+            self.numbers.append(line)
+        elif tensor.layout != torch.strided or any(n in self._counts for n in tensor.shape):
+            self.rows.append(line)
+
+    def _picks_by_number(self, tensor: Tensor, dim: int = 0, *numbers: int | None) -> None:
+        """Note where rows of nodes are picked by numbers in the code."""
+        count = tensor.size(0) if tensor.dim() and not dim % tensor.dim() else 0
+        all_of_them = len(numbers) > 1 and not numbers[0] and (numbers[1] or count) >= count
+        if count in self._counts and not all_of_them and self._of(tensor)[0] & self._graph:
+            self.numbers.append(current_line())
+
     def _look_for_ids(self, name: str, args: tuple[Any, ...]) -> None:
         """Note where entries of a source pick rows of nodes."""
+        if name in ("select", "slice", "narrow"):
+            self._picks_by_number(*args)
         if name in _PRODUCTS:
             self._look_at_product(args)
             return

@@ -10,7 +10,9 @@ tells the effect of all edits since then.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,12 +28,21 @@ from nora.graph.edits import Edits
 from nora.graph.node_index import Graph, NodeIndex
 from nora.model import Transform
 from nora.model.calling import Forward
-from nora.model.content import content_digest
-from nora.model.edited import After, predict_after
+from nora.model.edited import After, Changes, predict_after
 from nora.model.task import Task
 from nora.questions.live_ids import Moved
-from nora.questions.live_rows import EXPECTED, Difference, begun
+from nora.questions.live_rows import (
+    EXPECTED,
+    Asked,
+    Difference,
+    Places,
+    Rows,
+    Version,
+    added_edges,
+    begun,
+)
 from nora.questions.session import Session
+from nora.questions.staleness import Staleness
 from nora.questions.what_if import named_edges
 from nora.results.effect import Effect
 from nora.stacklevel import warn
@@ -43,32 +54,14 @@ UNDONE = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """The graph after some edits, seen from the snapshot.
-
-    Attributes:
-        session: The session about the snapshot.
-        edits: All edits since the snapshot, in its ids.
-        done: The same, resolved.
-        place: Where every node that ever was is in the snapshot, by type; nodes added since have the ids
-            after its last one, and removed ones −1.
-    """
-
-    session: Session
-    edits: Edits
-    done: EditBatch
-    place: dict[Kind, Tensor]
-
-
-@dataclass(frozen=True, eq=False)
 class State(Asked):
     """The graph at one time.
 
     Attributes:
-        predictions: The predictions now, of every node that ever was.
+        predictions: The predictions of that time, of every node that ever was.
     """
 
-    predictions: Tensor
+    predictions: Version
 
 
 NOTHING = EditBatch.of()
@@ -129,11 +122,14 @@ class Live:
             raise ValueError("this model has weights by node id: its graph cannot change")
         with problem.evaluating(), torch.no_grad():
             whole = replace(problem, task=problem.task.on_every_class()).predict()
-        self._state = State(session, Edits(), NOTHING, place, self._own(session, whole))
+        self._state = State(
+            session, Edits(), NOTHING, place, {}, Version(self._own(session, whole).clone())
+        )
         # What rows are written to; None before the first edit. Or why there is nothing of the kind.
         self._written: Written | str | None = None
         self._seen_right = False
-        self._model_was = self._digest()
+        self._stale = Staleness({"model": {"model": model, **self._made}})
+        self._known_places = Places(torch.empty(0, dtype=torch.long))
         self._past: deque[State] = deque(maxlen=UNDONE)
         self.snapshots = 1
 
@@ -144,7 +140,7 @@ class Live:
     @property
     def predictions(self) -> Tensor:
         """The predictions now `[ids, C]`, NaN of nodes that are gone; with types, of the type classified."""
-        return self._state.predictions
+        return self._state.predictions.whole()
 
     @property
     def data(self) -> Graph:
@@ -154,16 +150,15 @@ class Live:
 
     def effect_of(self, edits: Edits) -> Effect:
         """Who would change, by how much, towards which class; nothing is applied."""
-        asked = self._asked(edits)
-        return self._effect(edits, asked, self._rows(asked))
+        return self._effect(edits, *self._answer(edits, write=False))
 
     def apply(self, edits: Edits) -> Effect:
-        """Change the graph for good; tells who has changed, by how much, towards which class."""
-        asked = self._asked(edits)
-        rows = self._rows(asked, write=True)
-        effect = self._effect(edits, asked, rows)
-        self._past.append(self._state)
-        self._state = State(asked.session, asked.edits, asked.done, asked.place, rows)
+        """Change the graph for good; returns who has changed, by how much, towards which class."""
+        asked, answer = self._answer(edits, write=True)
+        effect, past = self._effect(edits, asked, answer), self._state
+        rows = Version(answer) if isinstance(answer, Tensor) else answer.after(past.predictions)
+        self._past.append(past)
+        self._state = State(asked.session, asked.edits, asked.done, asked.place, asked.added, rows)
         kept = KEPT if isinstance(self._written, Written) else 1
         if asked.done.size > kept * self._renew_after:
             self._renew()
@@ -173,7 +168,8 @@ class Live:
         """Take the last edit back; up to 16 can be."""
         if not self._past:
             raise ValueError("there is nothing to undo")
-        now, self._state = self._state, self._past.pop()
+        now, past = self._state, self._past.pop()
+        self._state = replace(past, predictions=Version(past.predictions.whole()))
         if not isinstance(self._written, Written):
             return
         if now.session is not self._state.session:
@@ -182,7 +178,7 @@ class Live:
         place = now.place[None].clone()
         back = self._state.place[None]
         place[: len(back)] = torch.where(place[: len(back)] < 0, back, place[: len(back)])
-        batch = Difference(now.session, now.done, self._state.done, place).batch(self._written)
+        batch = Difference(now, past, Places(place)).batch(self._written)
         if self._written.cannot(batch):
             self._written = None
         else:
@@ -216,8 +212,9 @@ class Live:
                 return str(reason)
         return self._written
 
-    def _compared(self, asked: Asked, rows: Tensor) -> Tensor:
-        """What rows have told first, if it is what the definition gives, or else that."""
+    def _compared(self, asked: Asked, found: Rows) -> Rows | Tensor:
+        """The rows of the first edit, if they are what the definition gives, or else that."""
+        rows = found.whole(self._state.predictions.whole())
         problem = asked.session.problem()
         problem = replace(problem, task=problem.task.on_every_class())
         with problem.evaluating(), torch.no_grad():
@@ -237,13 +234,10 @@ class Live:
             )
             self._written = "rows that were written back were wrong"
             return truth
-        return rows
-
-    def _digest(self) -> str:
-        return content_digest({"model": self._model, **self._made}, key="live")
+        return found
 
     def _session(self, data: Graph) -> Session:
-        session = Session(self._model, data, self._task, **self._made)  # type: ignore[arg-type]
+        session = Session(self._model, data, self._task, once=True, **self._made)  # type: ignore[arg-type]
         if self._directions is not None:
             session.edges.directions = self._directions
         return session
@@ -275,7 +269,7 @@ class Live:
             left[gone[kind]] = False
             new = torch.where(left, left.long().cumsum(0) - 1, -1)
             place[kind] = torch.where(there >= 0, new[there.clamp(min=0)], -1) if count else there
-        self._state = State(session, Edits(), NOTHING, place, state.predictions)
+        self._state = State(session, Edits(), NOTHING, place, {}, state.predictions)
         self.snapshots += 1
 
     def _asked(self, edits: Edits) -> Asked:
@@ -297,7 +291,9 @@ class Live:
         state = self._state
         session = state.session
         came = state.done.added_counts
-        come = session.resolve(Edits(add_nodes=edits.add_nodes)).added_counts
+        come = {}
+        if edits.add_nodes is not None:
+            come = session.resolve(Edits(add_nodes=edits.add_nodes)).added_counts
         place = dict(state.place)
         counts = node_counts(session.data)
         for kind, count in come.items():
@@ -315,9 +311,10 @@ class Live:
         both = state.edits + mine if state.edits else mine
         done = session.resolve(both)
         for kind, gone in moved.gone(edits.remove).items():
-            place[kind] = place[kind].clone()
-            place[kind][gone] = -1
-        return Asked(session, both, done, place)
+            if len(gone):
+                place[kind] = place[kind].clone()
+                place[kind][gone] = -1
+        return Asked(session, both, done, place, added_edges(done))
 
     def _after(self, asked: Asked) -> After:
         problem = asked.session.problem()
@@ -326,31 +323,44 @@ class Live:
             effects = Effects.prepare(problem, asked.session.prepared, "exact", EXPECTED)
             return effects.after_edits(asked.done)
 
-    def _rows(self, asked: Asked, write: bool = False) -> Tensor:
-        """Predictions by the ids of the first graph `[ids, C]`."""
-        if self._digest() != self._model_was:
-            raise RuntimeError(
-                "the model has changed since Live was made, and what is prepared is that of before: make a "
-                "new nora.Live(model, data)"
-            )
+    def _answer(self, edits: Edits, write: bool) -> tuple[Asked, Rows | Tensor]:
+        """What edits do: the rows that change, or predictions by the ids of the first graph `[ids, C]`."""
+        self._stale.raise_if_changed("Live", "nora.Live(model, data)")
+        asked = self._asked(edits)
         written = self._begin(max(len(place) for place in asked.place.values()))
         if isinstance(written, str):
-            return self._by_id(asked, self._after(asked))
+            return asked, self._by_id(asked, self._after(asked))
         state, now = self._state, asked.place[None]
-        place = torch.cat([state.place[None], now[len(state.place[None]) :]])
-        batch = Difference(asked.session, state.done, asked.done, place).batch(written)
+        place = state.place[None]
+        if len(now) > len(place):
+            place = torch.cat([place, now[len(place) :]])
+        places = self._places(place)
+        batch = Difference(state, asked, places).batch(written)
         if written.cannot(batch):
             self._written = None if write else written  # prepared anew for the graph after it
-            return self._by_id(asked, self._after(asked))
-        with written.engine.problem.evaluating(), torch.no_grad():
+            return asked, self._by_id(asked, self._after(asked))
+        problem, count = written.engine.problem, state.predictions.count
+        training = any(module.training for module in self._model.modules())
+        with problem.evaluating() if training else nullcontext(), torch.no_grad():
             item, after = written.after(batch, write)
-        new = torch.arange(len(state.predictions), len(now))
-        # One that hears nobody may not change.
-        rows = torch.cat([state.predictions, written.now(new)])
-        known = item < len(now)
-        rows[item[known]] = after[known]
-        rows[now < 0] = float("nan")
-        return rows if self._seen_right else self._compared(asked, rows)
+            # One without neighbours may not change.
+            more = written.now(torch.arange(count, len(now)))
+        item, order = item.sort()
+        there = (item < len(now)) & (now[item.clamp(max=len(now) - 1)] >= 0)
+        item, after = item[there], after[order][there]
+        new = item >= count
+        more[item[new] - count] = after[new]
+        item, after = item[~new], after[~new]
+        gone = self._places(now).gone
+        lost = gone[place[gone] >= 0]
+        rows = Rows(Changes(item, after, gone, state.predictions.at(item)), lost, more)
+        return asked, rows if self._seen_right else self._compared(asked, rows)
+
+    def _places(self, place: Tensor) -> Places:
+        """What follows from where ids are; that of the last edit is kept."""
+        if self._known_places.place is not place:
+            self._known_places = Places(place)
+        return self._known_places
 
     def _by_id(self, asked: Asked, after: After) -> Tensor:
         place = asked.place[self._kind]
@@ -368,9 +378,9 @@ class Live:
         found[place < 0] = float("nan")
         return found
 
-    def _effect(self, edits: Edits, asked: Asked, rows: Tensor) -> Effect:
-        before = self._state.predictions
-        known = len(before)
+    def _effect(self, edits: Edits, asked: Asked, answer: Rows | Tensor) -> Effect:
+        past = self._state.predictions
+        known = past.count
         index = NodeIndex(asked.session.node_index.types, tuple(map(len, asked.place.values())))
         lookup = asked.session.edges
         lost, come = (
@@ -380,16 +390,22 @@ class Live:
             }
             for part in (edits.remove_edges, edits.add_edges)
         )
-        return Effect(
+        added = answer.more if isinstance(answer, Rows) else answer[known:]
+        about: dict[str, Any] = dict(
             removed=index.named(index.ids(edits.remove).tolist()),
-            before=before,
-            after=rows[:known],
-            counted=asked.place[self._kind][:known].to(rows.device) >= 0,
             task=asked.session.task.name,
             classes=asked.session.task.counted_classes,
             removed_edges=named_edges(lost),
             added_edges=named_edges(come),
             changed_features=tuple(edits.features or ()),
-            added=rows[known:] if len(rows) > known else None,
+            added=added if len(added) else None,
             predicts=asked.session.task.predicts,
+        )
+        if isinstance(answer, Rows):
+            return Effect.of_changes(answer.changes, past.whole, **about)
+        return Effect(
+            before=past.whole(),
+            after=answer[:known],
+            counted=asked.place[self._kind][:known].to(answer.device) >= 0,
+            **about,
         )

@@ -6,9 +6,9 @@ gone stay, without edges.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,11 +17,13 @@ from torch_geometric.data import Data
 
 from nora.engine.effects import Effects
 from nora.engine.exec.update import Written, cannot_write
-from nora.graph.edge_lookup import EdgeLookup
 from nora.graph.edge_sets import Kind, Rewriting, edge_companions, rewrite
 from nora.graph.edit_batch import EditBatch
+from nora.graph.edits import Edits
+from nora.model.edited import Changes
 from nora.questions.session import Session
 
+AddedEdges = dict[tuple[int, int], list[dict[str, Tensor]]]
 # A graph that changes once will change again: an engine pays.
 EXPECTED = 1000
 # Rows that are kept free for nodes that come, at least, and as a share of those that are there.
@@ -55,29 +57,140 @@ def begun(
     return told or Written(engine)
 
 
+class Version:
+    """Predictions at one time, of which only the newest are held whole; each older one knows what came next.
+
+    Args:
+        table: The predictions, which the next version writes to.
+    """
+
+    def __init__(self, table: Tensor) -> None:
+        self.count = len(table)
+        self._table: Tensor | None = table
+        self._next: tuple[Version, Tensor, Tensor] | None = None
+
+    def whole(self) -> Tensor:
+        """All predictions of that time, a copy."""
+        version, patches = self, []
+        while version._next is not None:
+            version, *patch = version._next
+            patches.append(patch)
+        assert version._table is not None
+        table = version._table[: self.count].clone()
+        for item, rows in reversed(patches):
+            table[item] = rows
+        return table
+
+    def at(self, item: Tensor) -> Tensor:
+        """Some of the newest predictions."""
+        assert self._table is not None, "only the newest version is asked for rows"
+        return self._table[item]
+
+    def replaced(self, item: Tensor, rows: Tensor, more: Tensor) -> Version:
+        """The next version: some predictions are others, and more follow; this one keeps what they were."""
+        assert self._table is not None, "only the newest version is followed by another"
+        before, table = self._table[item], self._table
+        table[item] = rows
+        made = Version(torch.cat([table, more]) if len(more) else table)
+        self._next, self._table = (made, item, before), None
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The predictions that an edit changes, by the ids of the first graph.
+
+    Attributes:
+        changes: What becomes of nodes that were there.
+        lost: Nodes that are removed by it.
+        more: Predictions of nodes that are added `[k, C]`.
+    """
+
+    changes: Changes
+    lost: Tensor
+    more: Tensor
+
+    def whole(self, before: Tensor) -> Tensor:
+        """All predictions after it."""
+        return torch.cat([self.changes.predictions(before), self.more])
+
+    def after(self, before: Version) -> Version:
+        """The version after it."""
+        rows = self.changes.after
+        nan = rows.new_full((len(self.lost), *rows.shape[1:]), float("nan"))
+        item = torch.cat([self.changes.item, self.lost])
+        return before.replaced(item, torch.cat([rows, nan]), self.more)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where every id is in the snapshot, and what follows; made once, as most edits change edges alone.
+
+    Attributes:
+        place: The place of every id, −1 where its node is gone.
+    """
+
+    place: Tensor
+
+    @cached_property
+    def gone(self) -> Tensor:
+        """The ids whose nodes are gone."""
+        return (self.place < 0).nonzero().flatten()
+
+    @cached_property
+    def ids(self) -> Tensor:
+        """The id at every place, −1 where there is none."""
+        there = (self.place >= 0).nonzero().flatten()
+        ids = torch.full((len(self.place),), -1)
+        ids[self.place[there]] = there
+        return ids
+
+
+def added_edges(done: EditBatch) -> AddedEdges:
+    """The attributes of the edges that an edit adds, by their ends."""
+    found: AddedEdges = {}
+    one = done.added_edges.get(None)
+    if one is not None:
+        for at, (source, target) in enumerate(one.edge_index.t().tolist()):
+            rows = {key: value[at] for key, value in one.attributes.items()}
+            found.setdefault((source, target), []).append(rows)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The graph after some edits, seen from the snapshot.
+
+    Attributes:
+        session: The session about the snapshot.
+        edits: All edits since the snapshot, in its ids.
+        done: The same, resolved.
+        place: Where every node that ever was is in the snapshot, by type; nodes added since have the ids
+            after its last one, and removed ones −1.
+        added: The attributes of the edges they add, by their ends.
+    """
+
+    session: Session
+    edits: Edits
+    done: EditBatch
+    place: dict[Kind, Tensor]
+    added: AddedEdges
+
+
 class Difference:
     """From one edit of a graph to another, in the ids of the first graph.
 
     Args:
-        session: About the graph that both are edits of.
-        before, after: The edits.
-        place: Where every id is in that graph; nodes that have come since follow its own.
+        before, after: The graph after each, seen from the same snapshot.
+        places: Where every id is in that snapshot; nodes that have come since follow its own.
     """
 
-    def __init__(
-        self, session: Session, before: EditBatch, after: EditBatch, place: Tensor
-    ) -> None:
-        self.session, self.before, self.after = session, before, after
-        self.lookup: EdgeLookup = session.edges
-        self.own = self.lookup.types[None]
-        count = int(session.num_nodes) + max(
-            (one.added_counts.get(None, 0) for one in (before, after)), default=0
-        )
-        self.ids = torch.full((count,), -1)
-        there = (place >= 0).nonzero().flatten()
-        self.ids[place[there]] = there
-        self.place = place
-        self.keys = edge_companions(session.data)
+    def __init__(self, before: Asked, after: Asked, places: Places) -> None:
+        self.session, self.added = after.session, (before.added, after.added)
+        self.before, self.after = before.done, after.done
+        self.own = self.session.edges.types[None]
+        self.place, self.ids = places.place, places.ids
+        self.keys = edge_companions(self.session.data)
 
     def batch(self, written: Written) -> EditBatch:
         """The edit of the graph that is written to: all edges between affected nodes are made again."""
@@ -88,7 +201,7 @@ class Difference:
         removed = set(self.after.node.tolist())
         again: list[tuple[int, int]] = []
         attributes: list[dict[str, Tensor]] = []
-        added = self._added(self.after)
+        added = self.added[1]
         for pair in pairs:
             if not removed & set(pair):
                 copies = [*self._copies(pair), *added.get(pair, ())]
@@ -109,13 +222,13 @@ class Difference:
         one, other = (set(done.edge.tolist()) for done in (self.before, self.after))
         number = torch.tensor(sorted(one ^ other), dtype=torch.long)
         found = {tuple(pair) for pair in self.own.edges.cpu()[:, number].t().tolist()}
-        counts = [
-            Counter(
-                (pair, *_key(copy)) for pair, each in self._added(done).items() for copy in each
-            )
-            for done in (self.before, self.after)
-        ]
-        found |= {key[0] for key in (counts[0] - counts[1]) + (counts[1] - counts[0])}
+        old, new = self.added
+        for pair in old.keys() | new.keys():
+            each: list[Any] = [added.get(pair, ()) for added in self.added]
+            if self.keys:
+                each = [sorted(map(_key, copies)) for copies in each]
+            if len(each[0]) != len(each[1]) or (self.keys and each[0] != each[1]):
+                found.add(pair)
         gone, now = set(self.before.node.tolist()), set(self.after.node.tolist())
         for node in now - gone:
             pairs = written.neighbours(int(self.ids[node]))
@@ -123,7 +236,7 @@ class Difference:
         edges = self.own.edges.cpu()
         for node in gone - now:
             found |= {tuple(p) for p in edges[:, (edges == node).any(dim=0)].t().tolist()}
-            found |= {pair for pair in self._added(self.after) if node in pair}
+            found |= {pair for pair in new if node in pair}
         return found
 
     def _copies(self, pair: tuple[int, int]) -> list[dict[str, Tensor]]:
@@ -136,17 +249,6 @@ class Difference:
             {key: value[at].cpu() for key, value in self.keys.items()}
             for at in column[~lost].tolist()
         ]
-
-    @staticmethod
-    def _added(done: EditBatch) -> dict[tuple[int, int], list[dict[str, Tensor]]]:
-        """The attributes of added edges, by their ends."""
-        found: dict[tuple[int, int], list[dict[str, Tensor]]] = {}
-        one = done.added_edges.get(None)
-        if one is not None:
-            for at, (source, target) in enumerate(one.edge_index.t().tolist()):
-                rows = {key: value[at] for key, value in one.attributes.items()}
-                found.setdefault((source, target), []).append(rows)
-        return found
 
     def _features(self) -> dict[Kind, tuple[Tensor, Tensor]]:
         old, new = (

@@ -109,10 +109,10 @@ def _packed(
     ends = position[source[inside]], position[target[inside]]
     pieces["ties"] = packed_ties(*ends, len(kept), TIES_SHARE * room)
     room -= len(pieces["ties"] or "")
-    told, pieces["effects"] = packed_effects(subject.effects, position, room)
+    shown, pieces["effects"] = packed_effects(subject.effects, position, room)
     return {
         **({"node": columns} if plain else {}),
-        "effects": {"of": position[told].tolist(), "each": TOGETHER},
+        "effects": {"of": position[shown].tolist(), "each": TOGETHER},
         "pieces": pieces,
     }
 
@@ -127,7 +127,7 @@ def _estimate(subject: Subject, position: np.ndarray) -> dict[str, Any] | None:
         "exact": known[known >= 0].tolist(),
         "leading": len(leading) if leading.all() else int(leading.argmin()),
         "factor": subject.estimate.get("factor"),
-        "told": accuracy_text(subject.estimate) or "how far they are off was not measured.",
+        "text": accuracy_text(subject.estimate) or "how far they are off was not measured.",
     }
 
 

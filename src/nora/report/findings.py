@@ -1,8 +1,8 @@
 """Headline findings in words, each with the one figure that carries it.
 
-A finding is only told where the scores bear it out: a node of few ties is named when it has clearly
+A finding is only shown where the scores bear it out: a node with few edges is named when it has clearly
 fewer than is usual, and its rank by influence is far above its rank by degree. Of an estimate, nothing is
-told that its error could have made: nodes are named by exact scores only, ranks are taken at their most
+shown that its error could have made: nodes are named by exact scores only, ranks are taken at their most
 cautious, and rankings are compared only where the estimate's own agrees well with `exact`.
 """
 
@@ -21,7 +21,7 @@ from nora.results.exactness import YARDSTICKS, method_name
 from nora.results.plots.distribution import Comparison, Concentration, compared
 from nora.wording import count, number, ordinal, percent
 
-# Few ties are at most the median, and at most this share of the mean.
+# Few edges are at most the median, and at most this share of the mean.
 FEW = 2 / 3
 # Rank correlation with `exact` below which an estimate says nothing about the order of all nodes.
 TRUSTED = 0.95
@@ -66,7 +66,7 @@ def headline_findings(
         found.extend(_surprises(subject))
     if subject.estimate is None or subject.estimate.get("spearman", 0.0) >= TRUSTED:
         if main.method != "degree" and by_degree is not None:
-            found.extend(_degree_tells(by_degree))
+            found.extend(_degree_agreement(by_degree))
         found.extend(_other_methods(subject))
     return found
 
@@ -75,10 +75,10 @@ def _first_removal(subject: Subject, consequences: Mapping[int, Consequence]) ->
     if not consequences:
         return
     first, effect = next(iter(consequences.items()))
-    turn = "predicted class would change" if subject.task == "node" else "pair would turn"
+    flip = "prediction would flip" if subject.task == "node" else "pair would flip"
     if effect.flips == 0:
         reached = count(effect.reached, "prediction")
-        text = f", no {turn}, but {reached} would shift by {NOTICEABLE:g} or more."
+        text = f", no {flip}, but {reached} would change by {NOTICEABLE:g} or more."
         yield Finding(f"{effect.reached:,}", ("Without ", Named(first), text))
     else:
         text = f", {_flipped(subject, effect)}: {_moves(subject, effect)}."
@@ -86,7 +86,7 @@ def _first_removal(subject: Subject, consequences: Mapping[int, Consequence]) ->
     most, other = max(consequences.items(), key=lambda item: item[1].flips)
     if most != first and other.flips > effect.flips:
         text = (
-            f" ({ordinal(int(subject.rank[most]))} by influence) would turn the most: without it, "
+            f" ({ordinal(int(subject.rank[most]))} by influence) would flip the most: without it, "
             f"{_flipped(subject, other)}."
         )
         start = f"Of the first {len(consequences):,}, "
@@ -95,18 +95,18 @@ def _first_removal(subject: Subject, consequences: Mapping[int, Consequence]) ->
 
 def _flipped(subject: Subject, effect: Consequence) -> str:
     if subject.task == "node":
-        return f"{effect.flips:,} of {subject.items - 1:,} other nodes would be predicted another class"
-    return f"{effect.flips:,} of {subject.items:,} pairs would be predicted otherwise"
+        return f"{effect.flips:,} of {subject.items - 1:,} other nodes would flip to another class"
+    return f"{effect.flips:,} of {subject.items:,} pairs would flip"
 
 
 def _moves(subject: Subject, effect: Consequence) -> str:
     if subject.task == "link":
-        told = {(1, 0): "no longer as linked", (0, 1): "newly as linked"}
-        return ", ".join(f"{n:,} {told[a, b]}" for a, b, n in effect.moves)
+        words = {(1, 0): "to no link", (0, 1): "to a link"}
+        return ", ".join(f"{n:,} {words[a, b]}" for a, b, n in effect.moves)
     names = subject.class_names
-    told_moves = [f"{n:,} from {names[a]} to {names[b]}" for a, b, n in effect.moves[:3]]
+    named_moves = [f"{n:,} from {names[a]} to {names[b]}" for a, b, n in effect.moves[:3]]
     rest = sum(n for _, _, n in effect.moves[3:])
-    return ", ".join(told_moves + ([f"{rest:,} otherwise"] if rest else []))
+    return ", ".join(named_moves + ([f"{rest:,} between other classes"] if rest else []))
 
 
 def _concentration(spread: Concentration, estimated: bool) -> Finding:
@@ -123,7 +123,7 @@ def _concentration(spread: Concentration, estimated: bool) -> Finding:
 
 
 def _surprises(subject: Subject) -> Iterator[Finding]:
-    """A node of few ties that matters much, and a hub that matters little."""
+    """A node with few edges that matters much, and a hub that matters little."""
     scored = subject.order
     degree = subject.degree[scored]
     best, worst = _rank_range(subject)
@@ -132,7 +132,7 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
     few = max(10, len(scored) // 50)
     tied = subject.degree[subject.degree > 0]
     usual = float(np.median(tied)) if len(tied) else 0.0
-    # Where all have about as many ties, nobody has few, though half are below the median.
+    # Where all have about as many edges, none has few, though half are below the median.
     small = min(usual, FEW * float(tied.mean())) if len(tied) else 0.0
     # How many times further down the list of degrees than on that of influence.
     hidden = np.where((worst <= few) & (degree <= small), by_degree / worst, 0)
@@ -141,7 +141,7 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
         ranks = f"ranks {about}{ordinal(int(best[at]))}"
         ranks = ranks if best[at] == worst[at] else f"is among the first {int(worst[at]):,}"
         text = (
-            f" has few ties ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
+            f" has few edges ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
             f"{ranks} by influence."
         )
         yield Finding(ordinal(int(worst[at])), (Named(int(scored[at])), text))
@@ -150,7 +150,7 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
     if len(scored) >= 20 and loud[at] >= 2.5 and best[at] - by_degree[at] >= 5:
         only = f"ranks only {about}" if best[at] == worst[at] else "ranks at best "
         text = (
-            f" has many ties ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
+            f" has many edges ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
             f"{only}{ordinal(int(best[at]))} by influence."
         )
         yield Finding(ordinal(int(best[at])), (Named(int(scored[at])), text))
@@ -172,13 +172,13 @@ def _rank_range(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
     return best, worst
 
 
-def _degree_tells(found: Comparison) -> Iterator[Finding]:
+def _degree_agreement(found: Comparison) -> Iterator[Finding]:
     if not np.isfinite(found.spearman):
         return
-    words = ((0.9, "almost alike"), (0.7, "similarly"), (0.4, "only roughly alike"))
-    alike = next((word for least, word in words if found.spearman >= least), "quite differently")
+    words = ((0.9, "almost identically"), (0.7, "similarly"), (0.4, "only roughly similarly"))
+    how = next((word for least, word in words if found.spearman >= least), "quite differently")
     text = (
-        f"Degree and influence order the nodes {alike} (rank correlation {found.spearman:.2f}); "
+        f"Degree and influence order the nodes {how} (rank correlation {found.spearman:.2f}); "
         f"they share {found.shared} of the top {found.first}."
     )
     yield Finding(f"{found.spearman:.2f}", (text,))

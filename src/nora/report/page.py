@@ -28,7 +28,7 @@ from nora.wording import count, duration, number, sentence, visible
 
 LISTED = 25
 LONG_NAME = 40
-TITLE = "Had this node been gone, whose prediction would change?"
+TITLE = "Without this node, which predictions would change?"
 
 
 def write_page(path: Path, subject: Subject, options: ReportOptions, progress: bool = True) -> Path:
@@ -111,7 +111,7 @@ def _lead(subject: Subject) -> str:
     took = f", in {duration(main.seconds)}" if main.seconds else ""
     asked = (
         f"A trained model predicts {what}. How much would the others’ predictions change if a node "
-        "and its edges were not there?"
+        "and its edges were removed?"
     )
     if subject.counted is not None:
         asked += f" Only {count(subject.counted, 'prediction')} count."
@@ -131,7 +131,7 @@ def _definition(subject: Subject) -> str:
     else:
         what = f"the changes of the other pairs’ probabilities of a link{some}, added up"
     return (
-        "To measure a node’s influence, it and its edges are taken out of the graph, and the same model "
+        "To measure a node’s influence, it and its edges are removed from the graph, and the same model "
         f"predicts again, its weights unchanged. The influence is {what}."
     )
 

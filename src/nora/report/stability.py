@@ -41,7 +41,7 @@ def stability_section(found: Stability, subject: Subject) -> dict[str, Any]:
                 "name": subject.name(node),
                 "rank": column + 1,
                 "alone": node in alone,
-                "told": f"between {low} and {high} of all influence",
+                "text": f"between {low} and {high} of all influence",
                 "low": place(float(mine.min())),
                 "high": place(float(mine.max())),
                 "dots": [place(float(value)) for value in mine[1:]],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -105,18 +105,30 @@ class Effect:
             object.__setattr__(self, "predicts", "classes" if self.pairs is None else "links")
 
     @staticmethod
-    def of_changes(changes: Changes, before: Tensor, **about: Any) -> Effect:
-        """An effect that holds what changes: `after` and `counted` are made when they are read."""
-        effect = Effect(before=before, after=before, counted=before, **about)
-        del vars(effect)["after"], vars(effect)["counted"]
-        vars(effect)["_changes"] = changes
+    def of_changes(changes: Changes, before: Tensor | Callable[[], Tensor], **about: Any) -> Effect:
+        """An effect that holds what changes: whole tensors are made when they are read.
+
+        Args:
+            changes: What changes.
+            before: Predictions on `G`, or what makes them.
+            **about: As for `Effect`.
+        """
+        none = torch.empty(0)
+        effect = Effect(before=none, after=none, counted=none, **about)
+        for name in ("before", "after", "counted"):
+            del vars(effect)[name]
+        vars(effect).update(_changes=changes, _make_before=before)
+        if isinstance(before, Tensor):
+            vars(effect)["before"] = before
         return effect
 
     def __getattr__(self, name: str) -> Any:
         changes: Changes | None = vars(self).get("_changes")
-        if changes is None or name not in ("after", "counted"):
+        if changes is None or name not in ("before", "after", "counted"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if name == "after":
+        if name == "before":
+            made = vars(self)["_make_before"]()
+        elif name == "after":
             made = changes.predictions(self.before)
         else:
             made = changes.survivors(len(self.before))
@@ -134,20 +146,23 @@ class Effect:
         item = item if self.targets is None else item[self.targets[item]]
         return item[self._change(item) != 0]
 
-    def _after(self, items: Tensor) -> Tensor:
-        """Predictions of some items after the edit; all are made where they are not those that change."""
+    def _rows(self, items: Tensor) -> tuple[Tensor, Tensor]:
+        """Predictions of some counted items before and after the edit."""
         changes: Changes | None = vars(self).get("_changes")
         if changes is None or "after" in vars(self):
-            return self.after[items]
+            return self.before[items], self.after[items]
         at = torch.searchsorted(changes.item, items).clamp(max=max(len(changes.item) - 1, 0))
         moved = changes.item[at] == items if len(changes.item) else items < 0
-        rows = self.before[items]
-        rows[moved] = changes.after[at[moved]]
-        return rows
+        if changes.before is not None and bool(moved.all()):
+            return changes.before[at], changes.after[at]
+        before = self.before[items]
+        after = before.clone()
+        after[moved] = changes.after[at[moved]]
+        return before, after
 
     def _change(self, items: Tensor) -> Tensor:
         """L1 change of some counted items on the classes that count."""
-        before, after = self.before[items], self._after(items)
+        before, after = self._rows(items)
         if self.classes is not None:
             before, after = before[:, list(self.classes)], after[:, list(self.classes)]
         return item_change(before, after)
@@ -267,7 +282,7 @@ class Effect:
 
     def _frame(self, items: Tensor) -> pd.DataFrame:
         """The rows of `to_frame` of some counted items."""
-        before, after = self.before[items], self._after(items)
+        before, after = self._rows(items)
         # NumPy has no bfloat16, and half precision is hard to read.
         if before.element_size() < 4:
             before, after = before.float(), after.float()

@@ -22,9 +22,8 @@ from nora.datasets import DATASETS, Dataset
 from nora.files import read_json, write_tensors
 from nora.limits import check_fits
 from nora.sparse import is_sparse
-from nora.training.run_tensors import read_tensors
+from nora.training.run_folder import GRAPH, GRAPH_FACTS, read_tensors
 
-TENSORS, FACTS = "dataset.safetensors", "dataset.json"
 PARTS = ("rows", "columns", "values", "size")
 
 
@@ -67,9 +66,9 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
                     "tensors, numbers, texts and lists of these. Turn it into one of them, or delete "
                     f"it (del {place}[{key!r}])"
                 )
-    write_tensors(tensors, folder / TENSORS)
+    write_tensors(tensors, folder / GRAPH)
     text = json.dumps(facts, ensure_ascii=False)
-    (folder / FACTS).write_text(text + "\n", encoding="utf-8")
+    (folder / GRAPH_FACTS).write_text(text + "\n", encoding="utf-8")
 
 
 def _stored(name: str, value: Tensor) -> dict[str, Tensor]:
@@ -132,7 +131,7 @@ def _is_plain(value: Any) -> bool:
 def read_dataset(folder: Path) -> Dataset:
     """Read what `write_dataset` wrote."""
     try:
-        facts = read_json(folder / FACTS)
+        facts = read_json(folder / GRAPH_FACTS)
         num_nodes, attributes = facts.pop("num_nodes"), facts.pop("attributes", {})
         if not isinstance(num_nodes, int) or not isinstance(attributes, dict):
             raise TypeError("num_nodes is no whole number, or attributes are no table")
@@ -143,12 +142,12 @@ def read_dataset(folder: Path) -> Dataset:
         stores = [data if kind is None else data[kind] for kind in types]
         _check_names(dataset)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{folder / FACTS} is not readable as a dataset: {error}") from error
-    packed = read_tensors(folder / TENSORS, "a graph")
+        raise ValueError(f"{folder / GRAPH_FACTS} is not readable as a dataset: {error}") from error
+    packed = read_tensors(folder / GRAPH, "a graph")
     try:
         tensors = _unpacked(packed)
     except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
-        raise ValueError(f"{folder / TENSORS} does not hold a graph: {error}") from error
+        raise ValueError(f"{folder / GRAPH} does not hold a graph: {error}") from error
     try:
         for name, value in (*tensors.items(), *attributes.items()):
             number, _, key = (
@@ -156,11 +155,13 @@ def read_dataset(folder: Path) -> Dataset:
             )
             setattr(stores[int(number or 0)], key, value)
     except (ValueError, IndexError) as error:
-        raise ValueError(f"{folder / TENSORS} is not of {folder / FACTS}: {error!r}") from error
+        raise ValueError(f"{folder / GRAPH} is not of {folder / GRAPH_FACTS}: {error!r}") from error
     if isinstance(data, Data) and "x" not in tensors:
         data.num_nodes = num_nodes
     if dataset.node_names is not None and len(dataset.node_names) != num_nodes:
-        raise ValueError(f"{folder / FACTS} names {len(dataset.node_names)} of {num_nodes} nodes")
+        raise ValueError(
+            f"{folder / GRAPH_FACTS} names {len(dataset.node_names)} of {num_nodes} nodes"
+        )
     return dataset
 
 

@@ -15,10 +15,9 @@ from torch_geometric.data import HeteroData
 from nora.datasets import Dataset
 from nora.files import write_tensors
 from nora.training.relational_splits import RelationalSplit, message_graph
-from nora.training.run_tensors import read_tensors
+from nora.training.run_folder import SPLIT, read_tensors
 from nora.training.splits import LinkSplit, NodeSplit
 
-FILE = "split.safetensors"
 PARTS = ("train", "val", "test")
 LABELS = tuple(f"{part}_labels" for part in PARTS)
 RELATION = tuple(f"{part}_relation" for part in PARTS)
@@ -35,12 +34,12 @@ def write_split(split: Split, folder: Path) -> None:
     if isinstance(split, RelationalSplit):
         tensors |= {f"nodes/{part}": getattr(split.nodes, part) for part in PARTS}
         tensors |= {f"message/{number}": one for number, one in enumerate(split.message)}
-    write_tensors(tensors, folder / FILE)
+    write_tensors(tensors, folder / SPLIT)
 
 
 def read_split(dataset: Dataset, task: str, folder: Path) -> Split:
     """Read what `write_split` wrote of a split of `dataset` for `task`."""
-    tensors = read_tensors(folder / FILE, "a split")
+    tensors = read_tensors(folder / SPLIT, "a split")
     data = dataset.data
     for name, value in tensors.items():
         _check_part(folder, name, value, int(data.num_nodes or 0))
@@ -69,7 +68,7 @@ def read_split(dataset: Dataset, task: str, folder: Path) -> Split:
         return LinkSplit(data.edge_subgraph(stays), stays, *parts, *labels)
     except KeyError as error:
         raise ValueError(
-            f"{folder / FILE} is not the split of a {task} task: no {error}"
+            f"{folder / SPLIT} is not the split of a {task} task: no {error}"
         ) from error
 
 
@@ -87,7 +86,7 @@ def _check_part(folder: Path, name: str, value: Tensor, num_nodes: int) -> None:
         fits = value.dim() == 1
     if not fits:
         raise ValueError(
-            f"{folder / FILE} is not the split of a graph of {num_nodes:,} nodes: {name} is "
+            f"{folder / SPLIT} is not the split of a graph of {num_nodes:,} nodes: {name} is "
             f"{list(value.shape)} of {value.dtype}, or names other nodes; train the run again"
         )
 
@@ -96,6 +95,6 @@ def _check_fits(folder: Path, message: Sequence[Tensor], edges: Sequence[Tensor]
     for stays, edge_index in zip(message, edges, strict=True):
         if stays.shape != (edge_index.size(1),):
             raise ValueError(
-                f"{folder / FILE} is the split of a graph of {stays.numel():,} edges, this one has "
+                f"{folder / SPLIT} is the split of a graph of {stays.numel():,} edges, this one has "
                 f"{edge_index.size(1):,}; train the run again"
             )

@@ -1,14 +1,12 @@
 """A trained run: a model together with the data, split and seed it came from, as a folder.
 
-The folder holds `model.safetensors` (weights; nothing in it can execute), `run.json` (architecture,
-dataset, task, seed, metrics, and the checksums of everything: `run_checksums`) and `split.safetensors`
-(`run_split`); for a graph of the user's own also the graph (`run_data`). It is written under another name
-first, so that it is complete or not there.
+The folder is an artefact (`nora.artefact`): `model.safetensors` (weights), `split.safetensors` (`run_split`),
+for a graph of the user's own also the graph (`run_data`), and a manifest with architecture, dataset, task,
+seed and metrics.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
-from nora import __version__
+from nora import __version__, artefact
 from nora.arguments import path_of
 from nora.datasets import (
     DATASETS,
@@ -27,7 +25,7 @@ from nora.datasets import (
     given_folder,
     load_dataset,
 )
-from nora.files import folder_written_atomically, read_json, write_tensors
+from nora.files import write_tensors
 from nora.model.fingerprint import graph_fingerprint
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
@@ -36,17 +34,23 @@ from nora.models import build_model
 from nora.results.effect import Effect
 from nora.results.influence import Influence
 from nora.training.relational_splits import RelationalSplit, split_relations
-from nora.training.run_checksums import ABOUT, REMEDY, check_whole, with_checksums
-from nora.training.run_data import TENSORS, keeps_its_graph, read_dataset, write_dataset
-from nora.training.run_split import FILE, Split, read_split, write_split
-from nora.training.run_tensors import read_tensors
+from nora.training.run_data import keeps_its_graph, read_dataset, write_dataset
+from nora.training.run_folder import (
+    GRAPH,
+    KIND,
+    REMEDY,
+    SPLIT,
+    VERSION,
+    WEIGHTS,
+    open_run,
+    read_tensors,
+)
+from nora.training.run_split import Split, read_split, write_split
 from nora.training.splits import NodeSplit, split_links, split_nodes
 from nora.wording import short
 
 if TYPE_CHECKING:
     from nora.questions.session import Session
-
-WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +97,7 @@ class Run:
         return f"Run({name} on {self.dataset.name}, task={self.task.name!r}, cycle={self.cycle})"
 
     def describe(self) -> dict[str, Any]:
-        """What `run.json` holds."""
+        """What the manifest holds."""
         return {
             "nora": __version__,
             "architecture": self.architecture,
@@ -152,24 +156,23 @@ class Run:
     def save(self, folder: str | Path, replace: bool = False) -> Path:
         """Write the run to `folder`; an existing folder is an error unless `replace`."""
         about = self.describe()
-        with folder_written_atomically(Path(folder), replace) as temporary:
-            write_tensors(self.model.state_dict(), temporary / WEIGHTS)
-            write_split(self.split, temporary)
+        with artefact.written(Path(folder), KIND, VERSION, replace=replace) as new:
+            write_tensors(self.model.state_dict(), new.folder / WEIGHTS)
+            write_split(self.split, new.folder)
             if keeps_its_graph(self.dataset):
-                write_dataset(self.dataset, temporary)
+                write_dataset(self.dataset, new.folder)
             elif place := self.data_folder or given_folder():
                 about["data_folder"] = str(place.absolute())
-            text = json.dumps(with_checksums(about, temporary), indent=2)
-            (temporary / ABOUT).write_text(text + "\n", encoding="utf-8")
+            new.facts |= about
         return Path(folder)
 
 
 def load_run(folder: str | Path) -> Run:
     """Read a run back: builds the model, loads weights, data and split.
 
-    Everything is compared with its checksum first: a run is whole, or refused by the name of the file
-    that is not. A dataset that the run does not carry is looked up as `nora.load_dataset` does: in the folder
-    that `NORA_DATA` names and in the cache, never where the run says.
+    Every file is compared with its digest first; the message names the one that differs. A dataset that the
+    run does not carry is looked up as `nora.load_dataset` does: in the folder that `NORA_DATA` names and in
+    the cache, never where the run says.
 
     Args:
         folder: What `Run.save` or `nora train` has written; no code in it is run.
@@ -190,44 +193,33 @@ def load_run(folder: str | Path) -> Run:
         5
     """
     path = path_of(folder, "folder")
-    about = _read_about(path)
-    check_whole(path, about)
+    found = open_run(path)
+    about = found.facts
     try:
-        made = about["architecture"]
+        _check_facts(about)
+        model = _model_of(path, about["architecture"])
         where = {"cycle": about["cycle"], "seed": about["seed"]}
         name, task = about["dataset"], about["task"]
-        _check_facts(about)
-        weights = read_tensors(path / WEIGHTS, "this model's weights")
-        _check_sizes(made, weights)
-        model = build_model(
-            made["name"], made["in_channels"], made["out_channels"], **made["sizes"]
-        )
     except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
         raise ValueError(
-            f"{path / ABOUT} is not readable as a run: {_said(error)}; {REMEDY}"
-        ) from error
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        raise ValueError(
-            f"{path / WEIGHTS} does not hold this model's weights: {short(error)}"
+            f"the settings in {path} are not readable as a run: {_reason(error)}; {REMEDY}"
         ) from error
     place = Path(str(about["data_folder"])) if "data_folder" in about else None
-    carried = (path / TENSORS).exists()
+    carried = GRAPH in found.files
     dataset = read_dataset(path) if carried else _found_dataset(path, name, place)
     # Runs saved before they carried their split have the one of their cycle and seed.
-    kept = (path / FILE).exists()
-    split = read_split(dataset, task, path) if kept else split_of(dataset, task, **where)
+    has_split = SPLIT in found.files
+    split = read_split(dataset, task, path) if has_split else split_of(dataset, task, **where)
     data = graph_for(dataset, split)
     if about.get("graph") != graph_fingerprint(data):
         raise ValueError(
-            f"{path / TENSORS} is not the graph that the run was trained on; {REMEDY}"
+            f"{path / GRAPH} is not the graph that the run was trained on; {REMEDY}"
             if carried
             else f"the run in {path} was trained on another version of {name!r}; train it again"
         )
     return Run(
         model=model.eval(),
-        architecture=made,
+        architecture=about["architecture"],
         dataset=dataset,
         data=data,
         task=task_for(task, split, model),
@@ -240,26 +232,18 @@ def load_run(folder: str | Path) -> Run:
     )
 
 
-def _read_about(path: Path) -> dict[str, Any]:
-    """What `run.json` holds."""
-    if (path / "run" / ABOUT).exists():
-        raise FileNotFoundError(
-            f"{path} holds results of 'nora run'; its trained run is {path / 'run'}"
-        )
-    if path.is_file():
-        raise NotADirectoryError(f"{path} is a file; a trained run is a folder")
-    if not (path / ABOUT).exists():
-        raise FileNotFoundError(
-            f"{path} is not a trained run (no run.json); make one with 'nora train --dataset cora --out "
-            f"{path}', or of your own files with 'nora run --edges FILE'"
-        )
+def _model_of(path: Path, made: dict[str, Any]) -> nn.Module:
+    """The model of an architecture, with the weights in a folder."""
+    weights = read_tensors(path / WEIGHTS, "this model's weights")
+    _check_sizes(made, weights)
+    model = build_model(made["name"], made["in_channels"], made["out_channels"], **made["sizes"])
     try:
-        about = read_json(path / ABOUT)
-    except ValueError as error:
-        raise ValueError(f"{path / ABOUT} is not readable as a run: {error}; {REMEDY}") from error
-    if not isinstance(about, dict):
-        raise ValueError(f"{path / ABOUT} is not readable as a run: it holds no settings")
-    return about
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ValueError(
+            f"{path / WEIGHTS} does not hold this model's weights: {short(error)}"
+        ) from error
+    return model
 
 
 def _check_facts(about: dict[str, Any]) -> None:
@@ -274,7 +258,7 @@ def _check_facts(about: dict[str, Any]) -> None:
         raise TypeError("inputs is no list of files")
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
@@ -292,7 +276,7 @@ def _found_dataset(path: Path, name: str, place: Path | None) -> Dataset:
     """The dataset of that name, from where the user has datasets; `place` is named and never opened."""
     if not isinstance(name, str) or DATASETS.get(name) is None:
         raise FileNotFoundError(
-            f"{path / TENSORS} is missing, which holds the graph {name!r} of this run; {REMEDY}"
+            f"{path / GRAPH} is missing, which holds the graph {name!r} of this run; {REMEDY}"
         )
     try:
         return load_dataset(name)

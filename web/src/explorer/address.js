@@ -4,7 +4,7 @@
 
 const whole = (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null);
 
-function told(edit) {
+function parameter(edit) {
   if (edit.kind === "remove") return ["remove", String(edit.node)];
   if (edit.kind === "set") return ["set", `${edit.node}.${edit.feature}:${edit.value}`];
   const values = Object.entries(edit.values ?? {}).map(([key, value]) => `:${key}=${value}`);
@@ -13,7 +13,7 @@ function told(edit) {
 }
 
 export function written(edits, against = null) {
-  const parts = new URLSearchParams(edits.map(told));
+  const parts = new URLSearchParams(edits.map(parameter));
   if (against) parts.append("against", written(against));
   return parts.toString().replaceAll("%3A", ":").replaceAll("%7E", "~");
 }

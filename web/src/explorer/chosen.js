@@ -39,7 +39,7 @@ function preview(position, page) {
       const effect = await source.preview(changes.with(edit));
       if (asked !== shown) return;
       const with_ = edits.length ? `With ${count(edits.length, "edit")} and without it` : "Without it";
-      const turned = effect.flips ? turnText(effect, { removed: [...removed, position] }, page) : "no prediction would turn";
+      const turned = effect.flips ? turnText(effect, { removed: [...removed, position] }, page) : "no prediction would flip";
       place.replaceChildren(`${with_}: `, el("strong", {}, turned), `; ${shiftText(effect, page)}. Total change ${score(effect.total)}.`);
     } catch (error) {
       if (error.name !== "AbortError") place.replaceChildren(error.message);
@@ -86,8 +86,8 @@ function removeButton(position, page) {
 function say(button, { changes, data }) {
   const position = Number(button.dataset.remove);
   const gone = changes.has({ kind: "remove", node: position });
-  button.textContent = gone ? "Put back" : "Remove";
-  button.setAttribute("aria-label", `${gone ? "Put back" : "Remove"} ${data.nameOf(position)}`);
+  button.textContent = gone ? "Restore" : "Remove";
+  button.setAttribute("aria-label", `${gone ? "Restore" : "Remove"} ${data.nameOf(position)}`);
 }
 
 function refresh(place, page) {
@@ -96,9 +96,9 @@ function refresh(place, page) {
 }
 
 function why(position, page) {
-  return asked("Why this prediction: who moves it most", "why", async (job) => {
+  return asked("Why this prediction: the removals that change it most", "why", async (job) => {
     const found = await page.source.why(position, job);
-    if (!found.node.length) return el("p", { class: "muted" }, "No other node’s removal changes it.");
+    if (!found.node.length) return el("p", { class: "muted" }, "No other removal changes it.");
     return el(
       "ol",
       { class: "rows starters" },
@@ -108,7 +108,7 @@ function why(position, page) {
 }
 
 function neighbours(position, page) {
-  return asked("Neighbours: cut an edge", "near", async () => {
+  return asked("Neighbours: remove an edge", "near", async () => {
     const { near, more } = await page.source.neighbours(position);
     const all = near[0];
     if (!all.length) return el("p", { class: "muted" }, "It has no neighbours.");
@@ -123,8 +123,8 @@ function neighbours(position, page) {
           const cut = action("", null);
           const show = () => {
             const gone = page.changes.has({ ...edit, edge: edit.edge.slice().sort((a, b) => a - b) });
-            cut.textContent = gone ? "Mend" : "Cut";
-            cut.setAttribute("aria-label", `${gone ? "Mend" : "Cut"} the edge to ${name}`);
+            cut.textContent = gone ? "Restore" : "Remove";
+            cut.setAttribute("aria-label", `${gone ? "Restore" : "Remove"} the edge to ${name}`);
           };
           cut.addEventListener("click", () => {
             page.changes.toggle(edit, "chosen");
@@ -209,9 +209,9 @@ function flip(position, page) {
   if (!page.report.can.includes("flip")) return null;
   return asked("What would flip it", "flip", async (job) => {
     const found = await page.source.flip(position, job);
-    if (!found.edits.length) return el("p", { class: "muted" }, found.told);
+    if (!found.edits.length) return el("p", { class: "muted" }, found.text);
     const who = found.edits.map((edit) => el("li", {}, nodeButton(edit.node, page, "chosen")));
-    return [el("p", {}, found.told), el("ul", { class: "rows picked" }, who), action("Remove", () => page.changes.add(found.edits, "chosen"))];
+    return [el("p", {}, found.text), el("ul", { class: "rows picked" }, who), action("Remove", () => page.changes.add(found.edits, "chosen"))];
   }, page.source);
 }
 
@@ -245,7 +245,7 @@ function several(chosen, page) {
       "p",
       { class: "buttons" },
       action("Remove all", () => changes.add(chosen.map((node) => ({ kind: "remove", node })), "chosen")),
-      pair ? action("Cut the edge", () => changes.add({ kind: "cut", edge: chosen.slice() }, "chosen")) : null,
+      pair ? action("Remove the edge", () => changes.add({ kind: "cut", edge: chosen.slice() }, "chosen")) : null,
       kinds.map((kind) => action(kind.name ? `Add an edge: ${kind.name}` : "Add an edge", () => changes.add({ kind: "add", edge: chosen.slice(), ...(Object.keys(kind.values).length ? { values: kind.values } : {}), ...(kind.ends ? { type: kind.at } : {}) }, "chosen"))),
     ),
   ];

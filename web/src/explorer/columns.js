@@ -28,7 +28,7 @@ export function nodeColumns(page) {
     },
     { key: "degree", title: "Degree", value: (p) => node.degree[p], number: true, down: true, cell: (p) => number(node.degree[p]) },
     node.predicted && { key: "predicted", title: "Predicted", value: (p) => className(node.predicted[p]), wide: true, cell: (p) => (node.predicted[p] < 0 ? el("span", { class: "muted" }, "–") : chip(node.predicted[p])) },
-    node.predicted && { key: "confidence", title: "Sure", value: (p) => node.confidence[p], number: true, wide: true, cell: (p) => (node.predicted[p] < 0 ? "–" : percent(node.confidence[p])) },
+    node.predicted && { key: "confidence", title: "Confidence", value: (p) => node.confidence[p], number: true, wide: true, cell: (p) => (node.predicted[p] < 0 ? "–" : percent(node.confidence[p])) },
     node.label && {
       key: "label",
       title: "Label",
@@ -43,7 +43,7 @@ export function nodeColumns(page) {
       number: true,
       cell: (p) => {
         const gone = changes.has({ kind: "remove", node: p });
-        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Put back" : "Remove"} ${nameOf(p)}`, onclick: () => changes.toggle({ kind: "remove", node: p }, "ranking") }, gone ? "Put back" : "Remove");
+        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Restore" : "Remove"} ${nameOf(p)}`, onclick: () => changes.toggle({ kind: "remove", node: p }, "ranking") }, gone ? "Restore" : "Remove");
       },
     },
   ].filter(Boolean);
@@ -62,12 +62,12 @@ export function edgeColumns(page) {
     { key: "degree", title: "Degrees", number: true, cell: ({ edge }) => edge.map((end) => number(data.node.degree[end])).join(", ") },
     {
       key: "act",
-      title: "Cut",
+      title: "Remove",
       number: true,
       cell: (row) => {
         const gone = changes.has(edit(row));
         const name = row.edge.map(data.nameOf).join(" – ");
-        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Mend" : "Cut"} ${name}`, onclick: () => changes.toggle(edit(row), "ranking") }, gone ? "Mend" : "Cut");
+        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Restore" : "Remove"} ${name}`, onclick: () => changes.toggle(edit(row), "ranking") }, gone ? "Restore" : "Remove");
       },
     },
   ];
@@ -83,11 +83,11 @@ export function fragileColumns(page) {
     { key: "rank", title: "Rank", number: true, cell: ({ at }) => number(at + 1) },
     { key: "name", title: "Node", cell: (row) => nodeButton(row.node, page, "table") },
     { key: "predicted", title: "Predicted", wide: true, cell: (row) => chip(node.predicted[row.node]) },
-    { key: "confidence", title: "Sure", number: true, wide: true, cell: (row) => percent(node.confidence[row.node]) },
+    { key: "confidence", title: "Confidence", number: true, wide: true, cell: (row) => percent(node.confidence[row.node]) },
     { key: "flips", title: "Flipped by", number: true, cell: (row) => number(row.flips) },
     {
       key: "by",
-      title: "For instance without",
+      title: "For example by",
       cell: (row) => [row.by.slice(0, NAMED).map(([other], at) => [at ? ", " : "", nodeButton(other, page, "table")]), row.flips > NAMED ? muted(` and ${number(row.flips - NAMED)} more`) : null],
     },
     {
@@ -97,7 +97,7 @@ export function fragileColumns(page) {
       cell: (row) => {
         const [other, to] = row.by[0];
         const gone = changes.has({ kind: "remove", node: other });
-        return el("button", { type: "button", class: "quiet", title: `It turns to ${data.className(to)}`, "aria-label": `${gone ? "Put back" : "Remove"} ${data.nameOf(other)}`, onclick: () => changes.toggle({ kind: "remove", node: other }, "ranking") }, gone ? "Put back" : "Remove");
+        return el("button", { type: "button", class: "quiet", title: `It flips to ${data.className(to)}`, "aria-label": `${gone ? "Restore" : "Remove"} ${data.nameOf(other)}`, onclick: () => changes.toggle({ kind: "remove", node: other }, "ranking") }, gone ? "Restore" : "Remove");
       },
     },
   ];

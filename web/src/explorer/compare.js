@@ -17,7 +17,7 @@ export function compare(place, page) {
   const { changes, data, report } = page;
   const { state } = changes;
   const section = place.closest("section");
-  const column = (edits) => (edits.length ? edits.map((edit) => el("li", {}, editText(edit, data))) : [el("li", { class: "muted" }, "nothing is changed")]);
+  const column = (edits) => (edits.length ? edits.map((edit) => el("li", {}, editText(edit, data))) : [el("li", { class: "muted" }, "no edits")]);
   const list = (title, positions, kept, now) =>
     positions.length
       ? [
@@ -55,13 +55,13 @@ export function compare(place, page) {
               {},
               el("tr", {}, el("th", { scope: "row" }, "Edits"), [state.against, state.edits].map((edits) => el("td", {}, el("ul", {}, column(edits))))),
               row("Total change", (one) => one.total, score),
-              row("Turn", (one) => one.flips, number),
-              row("Change", (one) => one.reached, number),
+              row("Flips", (one) => one.flips, number),
+              row("Changes", (one) => one.reached, number),
             ),
           ),
         ),
-        report.task === "node" ? list("Predicted otherwise in one than in the other (kept | now)", differs, kept, now) : null,
-        report.task === "node" && other && own && !differs.length ? el("p", { class: "muted" }, "Nobody is predicted otherwise in one than in the other.") : null,
+        report.task === "node" ? list("Predicted class differs (kept | now)", differs, kept, now) : null,
+        report.task === "node" && other && own && !differs.length ? el("p", { class: "muted" }, "Every node has the same predicted class in both.") : null,
         differs.length > LISTED ? el("p", { class: "muted" }, `${count(differs.length - LISTED, "more node")} not listed.`) : null,
         el(
           "p",

@@ -5,7 +5,7 @@ import { announcement } from "./words.js";
 
 export function following(place, panel, page) {
   const { changes } = page;
-  const text = el("p", { class: "told" });
+  const text = el("p", { class: "text" });
   place.append(
     text,
     el("button", { type: "button", class: "quiet", onclick: () => changes.undo() }, "Undo"),

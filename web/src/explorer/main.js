@@ -5,7 +5,7 @@ import { el, withVariables } from "../dom.js";
 import { finder } from "../finder.js";
 import { count, number } from "../format.js";
 import { classesOf, palette } from "../palette.js";
-import { boards } from "./boards.js";
+import { rankings } from "./rankings.js";
 import { chosenPanel } from "./chosen.js";
 import { compare } from "./compare.js";
 import { MODES } from "./look.js";
@@ -15,7 +15,7 @@ import { ranking } from "./ranking.js";
 import { served } from "./served.js";
 import { shapeOf, stage } from "./stage.js";
 import { createState } from "./state.js";
-import { taking } from "./taking.js";
+import { exporting } from "./exporting.js";
 import { announcement } from "./words.js";
 import { following } from "./following.js";
 
@@ -53,20 +53,20 @@ function legend(place, page) {
     const has = (kind) => edits.some((edit) => edit.kind === kind);
     const marks = edits.length
       ? [
-          has("remove") ? key("gone", "taken away") : "",
-          key("turned", report.task === "node" ? "turns to this class" : "a pair at it turns"),
-          has("cut") ? key("line cut", "cut") : "",
-          has("add") ? key("line tied", "tied") : "",
+          has("remove") ? key("gone", "removed") : "",
+          key("turned", report.task === "node" ? "flips to this class" : "a pair at it flips"),
+          has("cut") ? key("line cut", "removed edge") : "",
+          has("add") ? key("line tied", "added edge") : "",
           key("sizes", "size: change"),
         ].filter(Boolean)
       : [key("sizes", data.progress.status === "done" ? "size: influence" : "size: degree")];
-    const scale = { change: ["changes most", "--class-4"], influence: ["most influential", "--class-3"], error: ["predicted otherwise than labelled", "--class-4"] }[mode];
+    const scale = { change: ["changes most", "--class-4"], influence: ["most influential", "--class-3"], error: ["prediction differs from the label", "--class-4"] }[mode];
     const kinds = data.node.kind ? report.groups[0].values.map((name, at) => key(`shape ${shapeOf(at)}`, name, "--class-other")) : [];
     place.replaceChildren(
       ...kinds,
       ...classes.map((index) => key("", data.className(index), colours.colour(index))),
       ...(rest ? [key("", count(rest, "other class", "other classes"), "--class-other")] : []),
-      ...(scale ? [key("", scale[0], scale[1]), key("", mode === "error" ? "as labelled, or no label" : "least", "--faded")] : []),
+      ...(scale ? [key("", scale[0], scale[1]), key("", mode === "error" ? "equals the label, or no label" : "least", "--faded")] : []),
       ...marks,
     );
   };
@@ -79,7 +79,7 @@ function legend(place, page) {
 function controls(place, page, drawn) {
   const select = el("select", { id: "colour-by", onchange: () => page.setMode(select.value) }, MODES.filter(([value]) => value !== "error" || (page.data.node.label && page.data.node.predicted)).map(([value, text]) => el("option", { value }, text)));
   const clicks = ["select", "remove"].map((value) =>
-    el("label", { class: "choice" }, el("input", { type: "radio", name: "clicks", value, checked: value === page.clicks, onchange: () => (page.clicks = value) }), value === "remove" ? "removes or cuts" : "selects"),
+    el("label", { class: "choice" }, el("input", { type: "radio", name: "clicks", value, checked: value === page.clicks, onchange: () => (page.clicks = value) }), value === "remove" ? "removes" : "selects"),
   );
   const keep = el("button", { type: "button", class: "quiet", title: "Keep this state, change more, and see both side by side", onclick: () => page.changes.against(page.changes.state.edits.slice()) }, "Keep to compare");
   place.append(
@@ -136,15 +136,17 @@ function picture(page) {
 async function begin() {
   themeButton(at("theme"));
   banner(at("banner"));
-  const report = await source.network();
+  const report = await source.network(({ what, seconds }) => {
+    at("facts").textContent = `Preparing: ${what}, ${number(Math.round(seconds))} s`;
+  });
   const data = nodes(report);
   const colours = palette(report);
   const changes = createState(source, report);
   const page = { source, report, data, colours, changes, selection: changes, clicks: "select", mode: "class", onMode: [] };
-  page.boards = boards(page);
+  page.rankings = rankings(page);
   changes.onChange((state) => colours.attend(state.edits.length ? classesOf(state, data) : []));
   if (report.title) document.title = `${report.title} · NORA explorer`;
-  at("title").textContent = report.title || "Take a node away";
+  at("title").textContent = report.title || "Remove a node";
   at("facts").textContent = `${count(report.num_nodes, "node")}, ${count(report.num_edges, "edge")}${report.task === "link" ? `, ${count(report.num_items, "pair")} predicted` : report.classes.length ? `, ${number(report.classes.length)} classes` : ""}`;
   const drawn = picture(page);
   controls(at("controls"), page, drawn);
@@ -154,13 +156,13 @@ async function begin() {
   chosenPanel(at("chosen"), page);
   ranking(at("table"), page);
   compare(at("compare"), page);
-  taking(at("taking"), page, drawn);
+  exporting(at("exporting"), page, drawn);
   following(at("following"), at("panel"), page);
   keyboard(page);
   changes.onChange((state) => {
     if (!state.waiting) at("announcer").textContent = announcement(state, page);
   });
-  page.boards.start();
+  page.rankings.start();
   document.body.classList.add("ready");
   await changes.start();
 }

@@ -15,13 +15,13 @@ function head(page) {
   return el(
     "div",
     { class: "panel-head" },
-    el("h3", { id: "panel-title", tabindex: "-1" }, state.edits.length ? count(state.edits.length, "edit") : "Nothing is changed"),
+    el("h3", { id: "panel-title", tabindex: "-1" }, state.edits.length ? count(state.edits.length, "edit") : "No edits"),
     el(
       "div",
       { class: "buttons" },
       button("↶", "Undo the last edit (Ctrl Z)", () => changes.undo(), changes.canUndo),
       button("↷", "Redo (Ctrl Shift Z)", () => changes.redo(), changes.canRedo),
-      state.edits.length ? button("Clear", "Clear: put everything back", () => changes.clear("panel"), true) : null,
+      state.edits.length ? button("Clear", "Clear: undo all edits", () => changes.clear("panel"), true) : null,
     ),
   );
 }
@@ -32,17 +32,17 @@ function editRow(edit, at, page) {
   const node = edit.node ?? edit.edge[0];
   const parts =
     edit.kind === "remove"
-      ? [nodeButton(node, page, "edits"), el("span", { class: "muted" }, " taken away")]
+      ? [nodeButton(node, page, "edits"), el("span", { class: "muted" }, " removed")]
       : edit.kind === "set"
         ? [nodeButton(node, page, "edits"), el("span", { class: "muted" }, ` ${data.featureName(edit.feature)} = ${edit.value}`)]
-        : [nodeButton(edit.edge[0], page, "edits"), el("span", { class: "muted" }, " – "), nodeButton(edit.edge[1], page, "edits"), el("span", { class: "muted" }, edit.kind === "cut" ? " cut" : " tied")];
+        : [nodeButton(edit.edge[0], page, "edits"), el("span", { class: "muted" }, " – "), nodeButton(edit.edge[1], page, "edits"), el("span", { class: "muted" }, edit.kind === "cut" ? " removed" : " added")];
   const own = singles?.[at];
   const alone = own === undefined ? "…" : own.total === null ? "–" : score(own.total);
   return el(
     "li",
     { class: `edit ${edit.kind}` },
     el("span", { class: "what" }, parts),
-    el("span", { class: "value", title: own && own.total !== null ? `alone: total change ${own.total}, ${own.flips} turn` : null, "data-total": own?.total ?? null }, alone),
+    el("span", { class: "value", title: own && own.total !== null ? `alone: total change ${own.total}, ${own.flips} flips` : null, "data-total": own?.total ?? null }, alone),
     el("button", { type: "button", class: "drop", "aria-label": `Undo: ${editText(edit, data)}`, title: "Undo this edit", onclick: () => changes.drop(edit, "panel") }, "×"),
   );
 }
@@ -54,11 +54,11 @@ function figures(page) {
   const rows = [
     ["Total change", score(effect.total), effect.total],
     found && found.sum !== null ? ["One by one", score(found.sum), found.sum] : null,
-    ["Turn", number(effect.flips), effect.flips],
-    ["Change", number(effect.reached), effect.reached],
+    ["Flips", number(effect.flips), effect.flips],
+    ["Changes", number(effect.reached), effect.reached],
   ].filter(Boolean);
   return [
-    el("p", { class: "summary" }, el("strong", {}, effect.flips ? turnText(effect, state, page) : "No prediction would turn"), `; ${shiftText(effect, page)}.`),
+    el("p", { class: "summary" }, el("strong", {}, effect.flips ? turnText(effect, state, page) : "No prediction would flip"), `; ${shiftText(effect, page)}.`),
     el("dl", { class: "facts small" }, rows.map(([term, text, value]) => el("div", {}, el("dt", {}, term), el("dd", { "data-value": value, title: String(value) }, text)))),
     found ? el("p", { class: "muted" }, found.text) : null,
     moves(effect, page),
@@ -73,8 +73,8 @@ function overview(page) {
     el(
       "p",
       { class: "muted" },
-      el("span", { class: "hint mouse" }, "Click a node in the picture: you see at once whose prediction its absence would change; Remove takes it away. Click an edge to select its two ends, Shift and click to select several. "),
-      el("span", { class: "hint touch" }, "Tap a node in the picture: you see at once whose prediction its absence would change; Remove takes it away. "),
+      el("span", { class: "hint mouse" }, "Click a node in the picture: the panel shows which predictions its removal would change. Click an edge to select its two ends, Shift and click to select several. "),
+      el("span", { class: "hint touch" }, "Tap a node in the picture: the panel shows which predictions its removal would change. "),
       "Or start here:",
     ),
     el("h4", {}, (scored && data.progress.status === "done" ? "Most influential" : scored ? "Most influential so far" : "Most connected") + (scored && data.measure !== "change" ? ` by ${data.measureText(data.measure)}` : "")),
@@ -100,12 +100,12 @@ export function panel(place, page) {
   const draw = () => {
     const focused = document.activeElement && place.contains(document.activeElement);
     const body = state.problem
-      ? el("div", { class: "caution", role: "alert" }, el("p", {}, "This cannot be done: ", state.problem), el("button", { type: "button", class: "quiet", onclick: () => changes.undo() }, "Undo"))
+      ? el("div", { class: "caution", role: "alert" }, el("p", {}, "This edit is not possible: ", state.problem), el("button", { type: "button", class: "quiet", onclick: () => changes.undo() }, "Undo"))
       : !state.edits.length
         ? overview(page)
         : state.effect
           ? figures(page)
-          : el("p", { class: "muted" }, "…");
+          : el("p", { class: "muted" }, data.progress.status === "preparing" ? "The engine is being prepared: the first effect takes longer …" : "…");
     const edits = el("ol", { class: "edits", "aria-label": "Edits, each with the total change that it makes alone" }, state.edits.map((edit, at) => editRow(edit, at, page)));
     place.replaceChildren(...[head(page), state.edits.length ? edits : null, body].flat(Infinity).filter(Boolean));
     place.setAttribute("aria-busy", String(state.waiting));

@@ -8,8 +8,8 @@ import { edgeColumns, fragileColumns, nodeColumns } from "./columns.js";
 const PAGE = 15;
 const CAPTIONS = {
   nodes: "Nodes by influence. Choose a heading to sort by it.",
-  edges: "Edges by what their absence changes.",
-  fragile: "Nodes whose predicted class some single node’s absence changes.",
+  edges: "Edges by what their removal changes.",
+  fragile: "Nodes whose predicted class flips when a single other node is removed.",
 };
 const COUNTED = { nodes: "node", edges: "edge", fragile: "fragile node" };
 
@@ -47,7 +47,7 @@ function filters(page, again) {
 }
 
 export function ranking(place, page) {
-  const { data, changes, source, boards } = page;
+  const { data, changes, source, rankings } = page;
   const { node } = data;
   let of = null;
   let measured = null;
@@ -69,17 +69,17 @@ export function ranking(place, page) {
   const back = el("button", { type: "button", onclick: () => turn(-1) }, "Previous");
   const forth = el("button", { type: "button", onclick: () => turn(1) }, "Next");
   const kind = (column) => [column.number ? "number" : "", column.wide ? "wide" : "", column.key].join(" ");
-  const bar = el("progress", { max: 1, value: 0, "aria-label": "Influences found out" });
-  const told = el("span");
-  const steer = el("button", { type: "button", class: "quiet", onclick: () => boards.steer().catch(() => {}) });
-  const progress = el("p", { class: "streaming", hidden: true }, bar, told, steer);
-  const views = boards.names.map(([value, text]) => el("label", { class: "choice" }, el("input", { type: "radio", name: "ranking-of", value, checked: value === boards.state.of, onchange: () => boards.look(value) }), text));
-  const measure = el("select", { id: "measure", onchange: () => boards.by(measure.value) }, boards.measures.map(([value, text]) => el("option", { value }, text)));
+  const bar = el("progress", { max: 1, value: 0, "aria-label": "Influences computed" });
+  const text = el("span");
+  const steer = el("button", { type: "button", class: "quiet", onclick: () => rankings.steer().catch(() => {}) });
+  const progress = el("p", { class: "streaming", hidden: true }, bar, text, steer);
+  const views = rankings.names.map(([value, text]) => el("label", { class: "choice" }, el("input", { type: "radio", name: "ranking-of", value, checked: value === rankings.state.of, onchange: () => rankings.look(value) }), text));
+  const measure = el("select", { id: "measure", onchange: () => rankings.by(measure.value) }, rankings.measures.map(([value, text]) => el("option", { value }, text)));
   const byMeasure = el("span", { class: "control" }, el("label", { for: "measure" }, "Measure"), measure);
 
   // Columns and rows are of one ranking: those of another go before anything of this one is drawn.
   function head() {
-    ({ of, measure: measured } = boards.state);
+    ({ of, measure: measured } = rankings.state);
     byMeasure.hidden = of === "fragile";
     at = 0;
     shown = { nodes: nodeColumns, edges: edgeColumns, fragile: fragileColumns }[of](page);
@@ -128,7 +128,7 @@ export function ranking(place, page) {
       const { class: own, label, degree, text, group } = wanted.read();
       found = await source.rows({ ...asked, start: at * PAGE, most: PAGE, class: own, label, degree, text, group });
     } catch {
-      return; // replaced by a later question, or told elsewhere
+      return; // replaced by a later question, or text elsewhere
     }
     if (asked.of !== of || asked.measure !== measured) return;
     total = found.count;
@@ -157,29 +157,30 @@ export function ranking(place, page) {
     body.replaceChildren(...part.map(line));
     if (held) [...body.children].find((row) => row.dataset.node === held[0])?.getElementsByClassName(held[1])[0]?.querySelector("button")?.focus();
     const what = COUNTED[of];
-    const none = boards.progress.status === "done" ? `No ${what} matches.` : "Nothing found yet.";
+    const none = rankings.progress.status === "done" ? `No ${what} matches.` : "Nothing found yet.";
     status.textContent = part.length ? `${number(from + 1)} to ${number(from + part.length)} of ${count(total, what)}` : none;
     back.disabled = at === 0;
     forth.disabled = at >= pages - 1;
   }
   function tell() {
-    const { done, total: all, status: now, problem } = boards.progress;
+    const { done, total: all, status: now, problem } = rankings.progress;
     const exact = of !== "nodes" || data.isExact();
     progress.hidden = (now === "done" && exact) || now === "waiting";
     bar.hidden = now === "done";
     bar.max = all || 1;
     bar.value = done ?? 0;
-    told.textContent = now === "failed" ? ` This cannot be found out: ${problem}` : ` ${number(done)} of ${number(all)} ${of === "edges" ? "edges" : of === "fragile" ? "nodes tried" : "influences"}${now === "paused" ? ", stopped" : ", the others are on their way"}. `;
-    steer.textContent = now === "running" ? "Stop" : "Go on";
-    if (now === "done") told.textContent = `≈ These influences are estimates (${data.progress.method}); what you see on removing a node is exact.`;
-    steer.hidden = now === "failed" || now === "done";
+    text.textContent = now === "failed" ? ` This ranking failed: ${problem}` : ` ${number(done)} of ${number(all)} ${of === "edges" ? "edges" : of === "fragile" ? "nodes tried" : "influences"}${now === "paused" ? ", paused" : ", more are being computed"}. `;
+    if (now === "preparing") text.textContent = " The engine is being prepared and compared with the model; the first effects wait for it. ";
+    steer.textContent = now === "running" ? "Pause" : "Continue";
+    if (now === "done") text.textContent = `≈ These influences are estimates (${data.progress.method}); what you see on removing a node is exact.`;
+    steer.hidden = ["failed", "done", "preparing"].includes(now);
   }
   let last = 0;
-  boards.onChange(() => {
-    const other = of !== boards.state.of || measured !== boards.state.measure;
+  rankings.onChange(() => {
+    const other = of !== rankings.state.of || measured !== rankings.state.measure;
     if (other) head();
     tell();
-    if (!other && boards.progress.status === "running" && performance.now() - last < 700) return;
+    if (!other && rankings.progress.status === "running" && performance.now() - last < 700) return;
     last = performance.now();
     work();
   });

@@ -3,6 +3,7 @@
 
 const me = Array.from(crypto.getRandomValues(new Uint32Array(2)), (one) => one.toString(36)).join("");
 const WAIT = 1000;
+const POLL = 400;
 
 export class Refusal extends Error {}
 const LOST = Symbol("lost");
@@ -69,8 +70,15 @@ export function served() {
 
   const found = {
     command: "", // which starts the server
-    async network() {
-      const value = await json("/api/network");
+    // A large graph is prepared while the page is open already: `waiting` hears how far that is.
+    async network(waiting) {
+      let answer = await ask("/api/network");
+      while (answer.status === 202) {
+        waiting(await answer.json());
+        await new Promise((again) => setTimeout(again, POLL));
+        answer = await ask("/api/network");
+      }
+      const value = await answer.json();
       found.command = value.command;
       return value;
     },
@@ -90,7 +98,7 @@ export function served() {
     cancel: (kind) => running.get(kind)?.abort(),
     steer: (asked) => json("/api/ranking", asked, "steer"),
     rows: (asked) => json("/api/rows", asked, "rows"),
-    export: async (kind, edits, told, job) => (await ask("/api/export", { kind, edits, told, job }, "export")).blob(),
+    export: async (kind, edits, text, job) => (await ask("/api/export", { kind, edits, text, job }, "export")).blob(),
     // Scores as they come; the browser itself comes back after an interruption.
     follow({ of, measure }, listener) {
       const stream = new EventSource(`/api/ranking?of=${of}&measure=${encodeURIComponent(measure)}`);

@@ -163,7 +163,7 @@ export function stage(place, page) {
     try {
       found = await source.around(centres, others);
     } catch {
-      return; // replaced by a later one, or told elsewhere
+      return; // replaced by a later one, or shown elsewhere
     }
     arrange(centres, others, found);
   }
@@ -311,10 +311,10 @@ export function stage(place, page) {
   function showState(from) {
     clearTimeout(patience);
     patience = null;
-    const told = from === "answer" ? state.effect?.around : null;
-    if (told) {
+    const near = from === "answer" ? state.effect?.around : null;
+    if (near) {
       prepare();
-      arrange(told.nodes, told.others, told);
+      arrange(near.nodes, near.others, near);
       return;
     }
     mark();

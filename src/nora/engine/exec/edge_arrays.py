@@ -1,7 +1,8 @@
 """Edges removed and added for good, in the arrays where they are.
 
-A graph of millions of edges that loses one is the same arrays with everything behind it moved by one place;
-copying them would take longer than telling what the edge was worth.
+A graph of millions of edges that loses one is the same arrays with everything behind it moved by one place.
+They are moved where they are, and what follows from them (degrees, normalisation) is written only where it
+changes: the arrays of the edges before the edit are used up by it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Room:
 
     Example:
         >>> room = Room(torch.tensor([5, 6, 7]))
-        >>> room.spliced([(0, 1, None), (3, 3, 0)], torch.tensor([8]))
+        >>> room.splice([(0, 1, None), (3, 3, 0)], torch.tensor([8]))
+        >>> room.values
         tensor([6, 7, 8])
         >>> room.appended(torch.tensor([9]))
         tensor([6, 7, 8, 9])
@@ -50,15 +52,20 @@ class Room:
             array[: self.count] = self.array[: self.count]
             self.array = array
 
+    @property
+    def values(self) -> Tensor:
+        """What is in it, which the next edit writes to."""
+        return torch.from_numpy(self.array[: self.count])
+
     def appended(self, more: Tensor) -> Tensor:
         """All values, with some more at the end."""
         self._make_room(len(more))
         self.array[self.count : self.count + len(more)] = more.numpy()
         self.count += len(more)
-        return torch.from_numpy(self.array[: self.count])
+        return self.values
 
-    def spliced(self, cuts: Sequence[Cut], new: Tensor) -> Tensor:
-        """All values without those that go, and with those that come; in the order of `cuts`."""
+    def splice(self, cuts: Sequence[Cut], new: Tensor) -> None:
+        """Take out values that go, and put in those that come; in the order of `cuts`."""
         moves, come = [], []
         start = by = 0
         for first, last, which in cuts:
@@ -78,11 +85,10 @@ class Room:
         for place, which in come:
             array[place] = new[which]
         self.count += moves[-1][2]
-        return torch.from_numpy(array[: self.count])
 
 
 class Rooms:
-    """The arrays of the edges of one convolution.
+    """The arrays of the edges of one convolution, which edits write to.
 
     Args:
         edges: The edges; their arrays are copied.
@@ -94,8 +100,54 @@ class Rooms:
         self.weight = None if edges.weight is None else Room(edges.weight)
         self.edge_id = Room(edges.edge_id)
         self.by_edge_id = [Room(values) for values in edges.by_edge_id]
-        self.by_target = [Room(values) for values in edges.by_target[1:]]
-        self.by_source = [Room(values) for values in edges.by_source[1:]]
+        self.by_target, self.by_source = _Csr(edges.by_target, edges), _Csr(edges.by_source, edges)
+        self.count, self.degree = edges.count.clone(), edges.degree.clone()
+        same = edges.norm_src is edges.norm_dst
+        self.norm_dst = edges.norm_dst.clone()
+        self.norm_src = self.norm_dst if same else edges.norm_src
+
+
+class _Csr:
+    """One CSR form of edges, in as few bytes as hold it: its arrays move whenever an edge comes or goes.
+
+    Args:
+        csr: The form: `indptr`, the other ends, and the edges; copied.
+        edges: The edges.
+    """
+
+    def __init__(self, csr: tuple[Tensor, Tensor, Tensor], edges: Edges) -> None:
+        small = torch.int if max(edges.num_nodes, 2 * len(csr[2])) < 2**31 else torch.long
+        self.indptr = csr[0].clone()
+        self.rooms = [Room(values.to(small)) for values in csr[1:]]
+        self.weight = None if edges.weight is None else Room(edges.weight[csr[2]])
+
+    @property
+    def arrays(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The form as it is."""
+        column, edge = (room.values for room in self.rooms)
+        return self.indptr, column, edge
+
+    def splice(
+        self, lost: Tensor, row: Tensor, column: Tensor, edge: Tensor, weight: Tensor | None
+    ) -> None:
+        """Take out the entries at `lost` (sorted), and put others at the ends of their rows."""
+        order = row.argsort(stable=True)
+        row, new = row[order], [column[order], edge[order]]
+        indptr = self.indptr
+        cuts: list[Cut] = [(place, place + 1, None) for place in lost.tolist()]
+        # Where they come, as places before anything has gone.
+        cuts += [(place, place, k) for k, place in enumerate(indptr[row + 1].tolist())]
+        cuts.sort(key=lambda cut: (cut[0], cut[1] > cut[0], cut[2] or 0))
+        change = torch.zeros_like(indptr)
+        change.index_add_(0, row + 1, torch.ones_like(row))
+        gone = torch.searchsorted(indptr, lost, right=True)
+        change.index_add_(0, gone, -torch.ones_like(gone))
+        rooms = list(self.rooms)
+        if self.weight is not None and weight is not None:
+            rooms, new = [*rooms, self.weight], [*new, weight[order]]
+        for room, values in zip(rooms, new, strict=True):
+            room.splice(cuts, values)
+        indptr += change.cumsum_(0)
 
 
 def exchanged(
@@ -114,17 +166,18 @@ def exchanged(
     place = delta.place[lost].sort().values
     source, target, added = delta.source[~lost], delta.target[~lost], delta.added[~lost]
     new = torch.arange(len(source)) + edges.source.numel()
-    by_target, by_source = edges.by_target, edges.by_source
-    gone = by_target[2][place]
+    by_target, by_source = rooms.by_target, rooms.by_source
+    gone = by_target.rooms[1].values[place].long()
     # Where the same edges stand by source.
-    owner, position, _ = expanded(by_source[0], edges.source[gone])
-    other = position[by_source[2][position] == gone[owner]].sort().values
-    weight, weights = edges.weight, edges.weight_range
+    owner, position, _ = expanded(by_source.indptr, edges.source[gone])
+    other = position[by_source.rooms[1].values[position] == gone[owner]].sort().values
+    weight, weights, more = edges.weight, edges.weight_range, None
     if weight is not None and rooms.weight is not None:
         more = delta.weight[~lost]
-        weight = rooms.weight.appended(more.to(weight.dtype))
         weights = torch.cat([weights, more])
         weights = torch.stack(weights.aminmax()) if len(weights) else weights
+        more = more.to(weight.dtype)
+        weight = rooms.weight.appended(more)
     made = replace(
         edges,
         source=rooms.source.appended(source),
@@ -137,46 +190,39 @@ def exchanged(
         _, which, node, _, _ = edges.added(added_rows)[1]
         loops = torch.cat([ids, which + first]), torch.cat([nodes, node])
         made = replace(made, own_loops=loops)
+    by_target.splice(place, target, source, new, more)
+    by_source.splice(other, source, target, new, more)
+    _count(edges, rooms, delta.target.unique(), weight)
     known = added >= 0
     passed = edges.by_edge_id[0]
     counts = torch.bincount(added[known] + first - (len(passed) - 1))
-    vars(made)["by_edge_id"] = (
-        rooms.by_edge_id[0].appended(passed[-1] + counts.cumsum(0)),
-        rooms.by_edge_id[1].appended(new[known]),
+    vars(made).update(
+        by_edge_id=(
+            rooms.by_edge_id[0].appended(passed[-1] + counts.cumsum(0)),
+            rooms.by_edge_id[1].appended(new[known]),
+        ),
+        weight_range=weights,
+        by_target=by_target.arrays,
+        by_source=by_source.arrays,
+        _ids=(by_source.arrays[1], by_target.arrays[1]),
+        weight_by_source=None if by_source.weight is None else by_source.weight.values,
+        weight_by_target=None if by_target.weight is None else by_target.weight.values,
+        count=rooms.count,
+        degree=rooms.degree,
+        norm_dst=rooms.norm_dst,
+        norm_src=rooms.norm_src,
     )
-    vars(made)["weight_range"] = weights
-    into = _spliced(by_target[0], rooms.by_target, place, target, source, new)
-    vars(made)["by_target"] = into
-    vars(made)["by_source"] = _spliced(by_source[0], rooms.by_source, other, source, target, new)
-    node = delta.target.unique()
-    owner, position, _ = expanded(into[0], node)
-    ones = torch.ones(len(position), dtype=torch.double)
-    if edges.normalise == "sym" and weight is not None:
-        ones = weight[into[2][position]].double()
-    degree = edges.degree.clone()
-    degree[node] = torch.zeros(len(node), dtype=torch.double).index_add_(0, owner, ones)
-    vars(made)["degree"] = degree
-    norm_dst = edges.norm_dst.clone()
-    norm_dst[node] = edges.scale(degree[node])
-    vars(made)["norm_dst"] = norm_dst
     return made
 
 
-def _spliced(
-    indptr: Tensor, rooms: list[Room], lost: Tensor, row: Tensor, column: Tensor, number: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """CSR arrays without the entries at `lost` (sorted), with others at the ends of their rows."""
-    order = row.argsort(stable=True)
-    row, column, number = row[order], column[order], number[order]
-    change = torch.zeros(len(indptr), dtype=torch.long)
-    change.index_add_(0, row + 1, torch.ones_like(row))
-    gone = torch.searchsorted(indptr, lost, right=True)
-    change.index_add_(0, gone, -torch.ones_like(gone))
-    at = indptr[row + 1]  # where they come, as places before anything has gone
-    cuts: list[Cut] = [(place, place + 1, None) for place in lost.tolist()]
-    cuts += [(place, place, k) for k, place in enumerate(at.tolist())]
-    cuts.sort(key=lambda cut: (cut[0], cut[1] > cut[0], cut[2] or 0))
-    columns, edges = (
-        room.spliced(cuts, new) for room, new in zip(rooms, (column, number), strict=True)
-    )
-    return indptr + change.cumsum(0), columns, edges
+def _count(edges: Edges, rooms: Rooms, node: Tensor, weight: Tensor | None) -> None:
+    """Count the edges into some nodes again, and what follows from that."""
+    indptr, _, edge = rooms.by_target.arrays
+    owner, position, _ = expanded(indptr, node)
+    ones = torch.ones(len(position), dtype=torch.double)
+    if edges.normalise == "sym" and weight is not None:
+        ones = weight[edge[position].long()].double()
+    degree = torch.zeros(len(node), dtype=torch.double).index_add_(0, owner, ones)
+    rooms.count[node] = indptr[node + 1] - indptr[node]
+    rooms.degree[node] = degree
+    rooms.norm_dst[node] = edges.scale(degree)

@@ -133,7 +133,7 @@ class Written:
         for edges in edges_of(self.program):
             reverse = edges.for_added is not None and edges.for_added.reverse
             for (indptr, other, _), out in ((edges.by_source, True), (edges.by_target, False)):
-                there = other[int(indptr[node]) : int(indptr[node + 1])]
+                there = other[int(indptr[node]) : int(indptr[node + 1])].long()
                 here = torch.full_like(there, node)
                 pair = torch.stack([here, there] if out != reverse else [there, here])
                 found.append(pair)
@@ -208,7 +208,7 @@ class Written:
         base = op.base
         indptr, sender, _ = op.edges.by_target
         owner, position, _ = expanded(indptr, node)
-        score = base.alpha_src[sender[position]] + base.alpha_dst[node][owner]
+        score = base.alpha_src[sender[position].long()] + base.alpha_dst[node][owner]
         nothing = score.new_zeros(len(score), score.size(1), 0)
         _, peak, share = weigh(score, nothing, owner, len(node), base.slope)
         base.peak[node], base.share[node] = peak, share
@@ -239,9 +239,9 @@ def _resum(op: Aggregate, node: Tensor) -> Tensor:
     edges, y = op.edges, op.inputs[0].base_rows()
     indptr, sender, edge = edges.by_target
     owner, position, _ = expanded(indptr, node)
-    source = sender[position]
+    source = sender[position].long()
     factor = edges.norm_src[source]
     if edges.weight is not None:
-        factor = factor * edges.weight[edge[position]].double()
+        factor = factor * edges.weight[edge[position].long()].double()
     sent = y[source] * factor.to(y.dtype).unsqueeze(-1)
     return y.new_zeros(len(node), y.size(1)).index_add_(0, owner, sent)

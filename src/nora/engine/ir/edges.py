@@ -262,6 +262,11 @@ class Edges:
         return None if self.weight is None else self.weight[self.by_source[2]].contiguous()
 
     @cached_property
+    def weight_by_target(self) -> Tensor | None:
+        """Edge weights in the order of `by_target`."""
+        return None if self.weight is None else self.weight[self.by_target[2]].contiguous()
+
+    @cached_property
     def degree(self) -> Tensor:
         """What the normalisation divides by: summed weights (sym) or the edge count, in float64."""
         if self.normalise == "sym" and self.weight is not None:
@@ -306,8 +311,7 @@ class Edges:
     def arrays(self) -> Arrays:
         """What the compiled loops read, as NumPy arrays on the CPU."""
         indptr, (target, in_source) = self.by_source[0], self._ids
-        weight = self.weight_by_source
-        in_ptr, _, in_edge = self.by_target
+        weight, in_weight = self.weight_by_source, self.weight_by_target
         none = np.empty(0, dtype=np.float32)
         return Arrays(
             indptr=indptr.numpy(),
@@ -317,9 +321,9 @@ class Edges:
             arriving=self.count.numpy(),
             norm_dst=self.norm_dst.numpy(),
             norm_src=self.norm_src.numpy(),
-            in_ptr=in_ptr.numpy(),
+            in_ptr=self.by_target[0].numpy(),
             in_source=in_source.numpy(),
-            in_weight=none if self.weight is None else self.weight[in_edge].contiguous().numpy(),
+            in_weight=none if in_weight is None else in_weight.numpy(),
         )
 
     @cached_property

@@ -134,4 +134,15 @@ def each_by_itself(builder: Builder, op: AlignedOp) -> None:
             def function(*rows: Tensor, place: int = place) -> Tensor:
                 return run(rows, place)
 
-            builder.known[number] = Tracked(builder.rows(function, *values), Layout(None))
+            made = builder.rows(function, *values)
+            builder.known[number] = Tracked(made, Layout(None))
+            _note_comparison(builder, op, values[0], made)
+
+
+def _note_comparison(builder: Builder, op: AlignedOp, count: Value, made: Value) -> None:
+    """Remember what a count of rows is compared with; see `Bindings.counted`."""
+    operation, operands = builder.counted.get(count, ("", ()))
+    other = op.args.get("other")
+    compares = op.name in ("eq", "ne", "lt", "le", "gt", "ge") and isinstance(other, int | float)
+    if operation == "bool" and compares:
+        builder.counted[made] = (op.name, (*operands, other))

@@ -11,7 +11,7 @@ from torch import Tensor
 from nora.engine.guards import Guard
 from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space, whole_graph
-from nora.engine.lower.known import Dense, Known, Layout, Matrix, Tracked, Uniform
+from nora.engine.lower.known import Dense, Known, Layout, Matrix, Picked, Pointers, Tracked, Uniform
 from nora.engine.trace.align import AlignedOp, AlignedProgram, CoincidenceError
 from nora.engine.trace.trace import Ref
 from nora.engine.trace.trees import leaves
@@ -39,6 +39,7 @@ class Bindings:
         named: What lowerings have made once for all, by names of their own.
         structure: What rows or edges were picked by: where these values change, others would be picked.
         guards: Comparisons of sizes that the model's Python made.
+        counted: Guards on how many rows a mask picks, by the value that holds the comparison.
         unsure_of_edges: Why edges cannot be removed or added by themselves.
         at: The operation that is being lowered.
         result_shape: The shape of what the call returns that is being lowered.
@@ -66,6 +67,7 @@ class Bindings:
         self.named: dict[tuple[Any, ...], Any] = {}
         self.structure: list[Value] = []
         self.guards: list[Guard] = []
+        self.counted: dict[Value, tuple[str, tuple[Any, ...]]] = {}
         self.unsure_of_edges = ""
         self.at: AlignedOp | None = None
         # For operations that repeat others: the results of the first, by what was computed and by tensor.
@@ -88,6 +90,7 @@ class Bindings:
             return tuple((n,) * self.traced.graphs for n in found.shape)
         if isinstance(found, Matrix):
             return found.rows.sizes, found.columns.sizes
+        assert not isinstance(found, Picked | Pointers), "it has no rows of a space"
         none = torch.zeros(0, dtype=torch.long)
         rows = found.value.at(none) if isinstance(found, Tracked) else found.rows
         shape = list(found.layout.tensor(rows).shape)
@@ -124,6 +127,13 @@ class Bindings:
         found = self.known[ref.id]
         if isinstance(found, Matrix):
             self.unsupported("does something with a sparse matrix that is not followed")
+        if isinstance(found, Picked):
+            self.unsupported("computes with rows picked by a mask that depends on values")
+        if isinstance(found, Pointers):
+            self.unsupported(
+                "reads the pointers of a compressed sparse matrix, which is not followed (give the layer "
+                "edge_index, or the matrix as adj_t.to_sparse_coo())"
+            )
         return found
 
     def matrix(self, ref: Any) -> Matrix:

@@ -20,7 +20,7 @@ from nora.engine.ir.pointers import owner_of
 from nora.engine.ir.space import Space, joined
 from nora.engine.lower.bindings import Bindings
 from nora.engine.lower.conv_edges import ConvEdges, Recipe
-from nora.engine.lower.known import Ids, Layout, Tracked, Uniform
+from nora.engine.lower.known import Ids, Known, Layout, Tracked, Uniform
 from nora.engine.lower.row_call import Slot, form_of, row_call, width_of
 from nora.engine.ops.aggregate import Aggregate, Attend
 from nora.engine.ops.blend import Blend
@@ -58,6 +58,12 @@ class Builder(Bindings):
         if key not in self.named:
             self.named[key] = torch.arange(start, start + space.size)
         return Tracked(self.gathered(found.value, self.named[key], space), found.layout, found.ids)
+
+    def rowed_known(self, found: Known, space: Space) -> Tracked | None:
+        """Rows of a space, of a tensor that has them or repeats one row; None else."""
+        if isinstance(found, Uniform) and found.sizes == space.sizes:
+            return Tracked(self.repeated(found, space), found.layout)
+        return self.as_rows_of(found, space) if isinstance(found, Tracked) else None
 
     def as_rows_of(self, found: Tracked, space: Space) -> Tracked | None:
         """The same rows as rows of another space, where both are the same in all but name."""

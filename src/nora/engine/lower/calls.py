@@ -13,7 +13,7 @@ from torch_geometric.nn import MessagePassing
 from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space
 from nora.engine.lower.builder import Builder
-from nora.engine.lower.known import Known, Layout, Matrix, Tracked, Uniform
+from nora.engine.lower.known import Known, Layout, Matrix, Picked, Pointers, Tracked, Uniform
 from nora.engine.lower.program import lower_program
 from nora.engine.lower.registry import Lowering, is_ours, lowering_of
 from nora.engine.lower.structure import SIZED_BY_LARGEST
@@ -202,6 +202,8 @@ class _ConvArguments:
             return found
         if isinstance(found, Matrix):
             return self._adjacency(found)
+        if isinstance(found, Picked | Pointers):
+            raise _NotApplicableError
         if isinstance(found, Uniform):
             space = builder.space_of_size(found.sizes)
             if space is None or found.layout != Layout(0):

@@ -11,7 +11,9 @@ from nora.engine.ir.space import Space
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Dense, Layout, Tracked, Uniform, filled
+from nora.engine.lower.masks import pick
 from nora.engine.lower.registry import lower
+from nora.engine.lower.views import relocate, sizes_for
 from nora.engine.trace.align import AlignedOp
 from nora.engine.trace.trace import Ref
 
@@ -63,6 +65,11 @@ def masked_select(builder: Builder, op: AlignedOp) -> None:
 def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
     """Entries of `of` along `dim`, by numbers or by a mask."""
     found, index = builder[of], builder[by]
+    if isinstance(index, Uniform) and _is_everything(builder, op, by, index):
+        layout = relocate(builder, op, builder.layout(of))
+        shape = {"self": of, "shape": sizes_for(op, layout)}
+        builder.apply(op, layout, shape, func=torch.ops.aten.reshape.default)
+        return
     if isinstance(index, Uniform):
         _by_one_number(builder, op, found, dim, index)
         return
@@ -93,6 +100,13 @@ def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
     if index.ids != ("" if found.space.global_ else "id"):
         builder.unsupported("takes quantities for the numbers of rows")
     builder.set(_read(builder, found, dim, index))
+
+
+def _is_everything(builder: Builder, op: AlignedOp, by: Ref, index: Uniform) -> bool:
+    """Whether a mask holds everywhere, so that it only merges the axes that it covers."""
+    mask = index.rows.dtype == torch.bool and index.single is not None and bool(index.single)
+    found = builder[op.args["self"]]
+    return mask and op.name == "index" and isinstance(found, Tracked) and builder.ndim(by) > 1
 
 
 def _bare(op: AlignedOp) -> dict[str, Any]:
@@ -155,6 +169,11 @@ def _by_fixed(builder: Builder, op: AlignedOp, of: Ref, dim: int, found: Dense) 
 
 def _by_mask(builder: Builder, op: AlignedOp, found: Dense, dim: int, mask: Tracked) -> None:
     """The rows that a mask picks are a space of their own."""
+    by_values = not mask.value.static and dim == 0 and isinstance(found, Tracked | Uniform)
+    if by_values and mask.space is not builder.graph:
+        rowed = builder.rowed_known(found, mask.space)
+        if rowed is not None and not rowed.ids and pick(builder, mask, rowed):
+            return
     mask = builder.static_index(mask, "a mask")
     if builder.ndim_of(mask) != 1 or not mask.layout.plain:
         builder.unsupported("picks by a mask over several axes")

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nora.engine.guards import Guard, spaces_in
 from nora.engine.lower.bindings import Bindings
-from nora.engine.lower.known import Matrix, Uniform
+from nora.engine.lower.known import Matrix, Picked, Pointers, Uniform
 from nora.engine.trace.align import Sized
 from nora.engine.trace.trace import Comparison, Ref
 from nora.engine.unsupported import UnsupportedError
@@ -48,6 +48,12 @@ def lowered_guards(tensors: Bindings, as_one: list[tuple[int, int]]) -> list[Gua
 
 
 def _guard(tensors: Bindings, one: Comparison) -> Guard | None:
+    if one.operation == "read":
+        if isinstance(tensors.known.get(one.operands[0].id), Picked):
+            raise UnsupportedError(
+                f"the model's Python reads how many rows a mask picks, at {one.line}, which depends on values"
+            )
+        return None
     if one.operation == "values":
         known = tensors.known.get(one.operands[0].id)
         if known is None:
@@ -58,16 +64,19 @@ def _guard(tensors: Bindings, one: Comparison) -> Guard | None:
                 "(tolist or numpy)"
             )
         return None
+    if one.operation == "given":
+        if isinstance(one.operands[1], Sized):
+            return None  # lowerings find out which size it is
+        one = one._replace(operands=one.operands[:1])
     operands = tuple(_expression(tensors, part) for part in one.operands)
     spaces = [space for part in operands for space in spaces_in(part)]
     if all(space.everlasting for space in spaces):
         return None
-    if one.operation == "plain" or (one.operation == "hash" and one.own):
-        raise UnsupportedError(
-            f"the model's Python makes a plain number of a size that depends on the graph, at {one.line}; "
-            "what it does with it cannot be known (compare sizes as they are: x.size(0) // 2)"
-        )
-    return None if one.operation == "hash" else Guard(one.operation, operands, one.line)
+    if one.operation == "hash" and not one.own:
+        return None
+    return Guard(
+        "plain" if one.operation in ("hash", "given") else one.operation, operands, one.line
+    )
 
 
 def _expression(tensors: Bindings, given: Any) -> Any:
@@ -89,6 +98,8 @@ def _size(tensors: Bindings, ref: Ref, axis: int) -> Any:
     """The size of a tensor's axis: a number, or the rows of a space."""
     known = tensors.known.get(ref.id)
     if known is None or ref.id in tensors.traced.foreign:
+        raise _UnknownSizeError
+    if isinstance(known, Picked | Pointers):
         raise _UnknownSizeError
     if isinstance(known, Tensor):
         return known.size(axis)

@@ -61,6 +61,10 @@ def joined(builder: Builder, op: AlignedOp) -> None:
 def _one_after_the_other(builder: Builder, known: list, layout: Layout, op: AlignedOp) -> None:
     if not layout.plain:
         builder.unsupported("joins rows that are merged with other axes")
+    uniform = [k for k in known if isinstance(k, Uniform)]
+    if len(uniform) == len(known) and all(torch.equal(k.rows, uniform[0].rows) for k in uniform):
+        builder.set(Uniform(uniform[0].rows, layout, op.shapes[0][layout.axis or 0]))
+        return
     parts = []
     for k in known:
         if isinstance(k, Tensor):

@@ -117,9 +117,24 @@ class Matrix:
         return self.values.space
 
 
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """Those rows that a mask picks by values: all rows `[N, …]`, and the mask `[N]`; see `masks.py`."""
+
+    mask: Tracked
+    rows: Tracked
+
+
+@dataclass(frozen=True, eq=False)
+class Pointers:
+    """Where the entries of each row of a compressed matrix begin: the row of every entry stands for that."""
+
+    row: Tracked
+
+
 # What is known of a traced tensor.
 Dense = Tensor | Tracked | Uniform
-Known = Dense | Matrix
+Known = Dense | Matrix | Picked | Pointers
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def pointwise(builder: Builder, op: AlignedOp) -> None:
             on_everything(builder, op)
             return
     if all(
-        not isinstance(o, Uniform) and (isinstance(o, Tensor) or o.space is builder.graph)
+        isinstance(o, Tensor) or (isinstance(o, Tracked) and o.space is builder.graph)
         for o in builder.operands(args)
     ):
         on_everything(builder, op)

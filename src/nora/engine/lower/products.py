@@ -9,6 +9,7 @@ from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Layout, Tracked, Uniform
 from nora.engine.lower.registry import lower
 from nora.engine.lower.rowwise import no_ids
+from nora.engine.ops.sum_of_products import SumOfProducts
 from nora.engine.trace.align import AlignedOp
 
 # Names of the left factor, the right factor and what is added, and the axis that the sum runs over.
@@ -23,6 +24,21 @@ FACTORS: dict[str, tuple[str, str, str | None]] = {
 }
 
 
+def _sum_of_products(builder: Builder, op: AlignedOp, left: Tracked, right: Tracked) -> None:
+    """Rows times rows, summed over all: one matrix for the whole graph, corrected by the rows that change."""
+    dtype = op.dtypes[0]
+    floating = dtype is not None and dtype.is_floating_point
+    if not floating or left.space is builder.graph:
+        on_everything(builder, op)
+        return
+
+    def product(a: Tensor, b: Tensor) -> Tensor:
+        return op.func(left.layout.tensor(a), right.layout.tensor(b))
+
+    total = builder.add(SumOfProducts(product, left.value, right.value, builder.graph))
+    builder.set(Tracked(builder.rows(lambda rows: rows.to(dtype), total), Layout(None)))
+
+
 @lower(*FACTORS)
 def product(builder: Builder, op: AlignedOp) -> None:
     """Rows on the left or on the right, or the same rows as a batch on both sides."""
@@ -33,6 +49,18 @@ def product(builder: Builder, op: AlignedOp) -> None:
     batched = op.name in ("bmm", "baddbmm")
     first, second = builder[left], builder[right]
     size = builder.ndim(left)
+    rowed = [found for found in (first, second) if isinstance(found, Tracked)]
+    meeting = [Layout(size - 1), Layout(size - 2)]
+    if (
+        added is None
+        and [one.layout for one in rowed] == meeting
+        and rowed[0].space is rowed[1].space
+    ):
+        _sum_of_products(builder, op, *rowed)
+        return
+    if builder.graph in [one.space for one in rowed]:
+        on_everything(builder, op)
+        return
     layouts = []
     for found, summed, is_left in ((first, size - 1, True), (second, size - 2, False)):
         if not isinstance(found, Tracked | Uniform):

@@ -18,7 +18,9 @@ from torch import Tensor
 from nora.engine.lower.anything import each_by_itself, on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.guards import lowered_guards
-from nora.engine.lower.known import Layout, Matrix, Tracked
+from nora.engine.lower.known import Layout, Matrix, Picked, Tracked
+from nora.engine.lower.masks import on_picked
+from nora.engine.lower.pointwise import COPIES
 from nora.engine.lower.registry import LOWERINGS
 from nora.engine.lower.row_call import bound
 from nora.engine.trace.align import AlignedOp, Sized
@@ -96,7 +98,8 @@ def _dispatch(builder: Builder, op: AlignedOp) -> None:
         if number is not None:
             builder.shapes[number] = shape
     if torch.Tag.nondeterministic_seeded in op.func.tags:
-        builder.unsupported("draws random numbers")
+        builder.unsupported_later(op, "draws random numbers")
+        return
     if _deduplicated(builder, op):
         return
     operands = builder.operands(op.args)
@@ -111,6 +114,10 @@ def _dispatch(builder: Builder, op: AlignedOp) -> None:
         if found is None:
             builder.unsupported("does something with a sparse matrix that is not followed")
         found.function(builder, op)
+        return
+    row_wise = is_pointwise(op.func) or op.name in COPIES
+    if any(isinstance(o, Picked) for o in operands):
+        on_picked(builder, op, row_wise)
         return
     tracked = [o for o in operands if not isinstance(o, Tensor)]
     if (

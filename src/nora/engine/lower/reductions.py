@@ -55,6 +55,20 @@ def reduced(builder: Builder, op: AlignedOp) -> None:
         _over_rows(builder, op, found, dims)
         return
     on_everything(builder, op)
+    if op.name in ("sum", "any") and isinstance(found, Tracked):
+        _note_count(builder, op, found)
+
+
+def _note_count(builder: Builder, op: AlignedOp, mask: Tracked) -> None:
+    """Remember of which rows a number is the count, so that Python's comparisons of it become guards."""
+    made = builder.known.get(op.outs[0] or 0)
+    static = builder.is_mask(mask) and mask.value.static and builder.ndim_of(mask) == 1
+    if not static or not isinstance(made, Tracked):
+        return
+    rows = mask.value.base_rows().nonzero().flatten()
+    space = mask.space.picked(rows, f"{mask.space.label} that a mask picks", (len(rows),))
+    count = ("rows", space, 1)
+    builder.counted[made.value] = ("gt", (count, 0)) if op.name == "any" else ("bool", (count,))
 
 
 def _of_one_row(builder: Builder, op: AlignedOp, found: Uniform) -> None:

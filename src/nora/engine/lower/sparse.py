@@ -11,7 +11,7 @@ from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.gathers import numbers
-from nora.engine.lower.known import Dense, Layout, Matrix, Tracked, Uniform
+from nora.engine.lower.known import Dense, Layout, Matrix, Pointers, Tracked, Uniform
 from nora.engine.lower.registry import lower
 from nora.engine.ops.reduce import Reduction
 from nora.engine.trace.align import AlignedOp
@@ -174,6 +174,41 @@ def _reduced(builder: Builder, matrix: Matrix, rows: Value, reduce: str) -> Valu
         return builder.rows(lambda t, n: t / n.clamp(min=1).unsqueeze(-1), total, count)
     extremum: Reduction = "amax" if reduce in ("max", "amax") else "amin"
     return builder.scattered(rows, matrix.row, start, extremum, False)
+
+
+@lower("row_pointers", "_convert_indices_from_coo_to_csr")
+def row_pointers(builder: Builder, op: AlignedOp) -> None:
+    """Where the entries of each row begin; the matrix that is made of them has the rows themselves."""
+    found = builder[op.args["row" if op.name == "row_pointers" else "self"]]
+    if not isinstance(found, Tracked) or found.layout != Layout(0) or found.ids != "id":
+        builder.unsupported("compresses what are no row numbers")
+    row = builder.static_index(found).value.base_rows()
+    if bool((row[1:] < row[:-1]).any()):
+        builder.unsupported("compresses rows that are not in order")
+    builder.set(Pointers(found))
+
+
+@lower(
+    "sparse_compressed_tensor", "_sparse_compressed_tensor_unsafe", "sparse_csr_tensor",
+    "_sparse_csr_tensor_unsafe", "sparse_csc_tensor", "_sparse_csc_tensor_unsafe",
+)  # fmt: skip
+def compressed(builder: Builder, op: AlignedOp) -> None:
+    """A matrix of pointers to its rows or columns."""
+    given = list(op.args.values())
+    pointers_, along = builder.known[given[0].id], builder[given[1]]
+    if not isinstance(pointers_, Pointers) or not isinstance(along, Tracked) or along.ids != "id":
+        builder.unsupported("makes a sparse matrix of what are no edges")
+    along = builder.as_rows_of(builder.static_index(along), pointers_.row.space) or along
+    spaces = [builder.space_of_size(sizes) for sizes in op.shapes[0]]
+    if along.space is not pointers_.row.space or not all(one in builder.nodes for one in spaces):
+        builder.unsupported("makes a sparse matrix of what are no edges")
+    row, column = numbers(builder, pointers_.row), numbers(builder, along)
+    by_rows = "csc" not in op.name and op.args.get("layout") is not torch.sparse_csc
+    if not by_rows:
+        row, column = column, row
+    rows, columns = (one for one in spaces if one is not None)
+    weight = _weight(builder, given[2], along.space)
+    builder.set(Matrix(row, column, weight.value, rows, columns, by_rows))
 
 
 @lower(*MAKE_MATRICES)

@@ -6,12 +6,15 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import HypergraphConv
 
+from nora.engine.guards import Guard
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
-from nora.engine.lower.gathers import masked
+from nora.engine.lower.gathers import masked, numbers
 from nora.engine.lower.known import Layout, Tracked
+from nora.engine.lower.masks import pick_numbers
 from nora.engine.lower.registry import lower
-from nora.engine.trace.align import AlignedOp
+from nora.engine.trace.align import AlignedOp, Sized
+from nora.engine.trace.trace import Ref
 
 
 @lower("nonzero")
@@ -20,6 +23,8 @@ def nonzero(builder: Builder, op: AlignedOp) -> None:
     found = builder[op.args["self"]]
     if not isinstance(found, Tracked) or found.ids or builder.ndim_of(found) != 1:
         builder.unsupported("picks by values")
+    if builder.is_mask(found) and not found.value.static and pick_numbers(builder, found):
+        return
     mask = builder.static_index(found, "a mask")
     if mask.value.at(torch.zeros(0, dtype=torch.long)).dtype != torch.bool:
         whole = builder.rows(lambda rows: rows != 0, mask.value)
@@ -50,6 +55,33 @@ def sorted_rows(builder: Builder, op: AlignedOp) -> None:
     builder.set(Tracked(builder.gathered(found.value, order, space), found.layout, found.ids))
     if len(op.outs) > 1 and op.outs[1] is not None:
         builder.set(Tracked(builder.fixed(order, space), Layout(0), "id"), 1)
+
+
+@lower("sorted_entries")
+def sorted_entries(builder: Builder, op: AlignedOp) -> None:
+    """A matrix's entries in the order of their rows and columns: a space of their own."""
+    row, col = (builder[op.args[key]] for key in ("row", "col"))
+    for found in (row, col):
+        if not isinstance(found, Tracked) or found.layout != Layout(0) or found.ids != "id":
+            builder.unsupported("sorts what are no row numbers")
+    row, col = builder.static_index(row), builder.static_index(col)
+    same = builder.as_rows_of(col, row.space)
+    if same is None:
+        builder.unsupported("sorts rows and columns that belong to different edges")
+    key = ("sorted", row.value, same.value)
+    if key not in builder.named:
+        builder.named[key] = op.func(row.value.base_rows(), same.value.base_rows())
+    order: Tensor = builder.named[key][2]
+    space = builder.subspace(row.space, order, ("entries", *key), op.shapes[0][0])
+    for place, found in enumerate((row, same)):
+        builder.set(Tracked(builder.gathered(found.value, order, space), Layout(0), "id"), place)
+    builder.set(Tracked(builder.fixed(order, space), Layout(0), "id"), 2)
+
+
+@lower("arg_of")
+def positions(builder: Builder, op: AlignedOp) -> None:
+    """Which entry of its group is the largest: every removal moves them."""
+    builder.unsupported_later(op, "gives positions of edges, which a removal changes")
 
 
 @lower("distinct_edges")
@@ -91,6 +123,12 @@ def _makes_rows_nobody_reads(builder: Builder, op: AlignedOp) -> bool:
 def as_number(builder: Builder, op: AlignedOp) -> None:
     """A value of the graph handed to Python: nobody can know what it does with it."""
     for found in builder.operands(op.args):
+        guard = None
+        if isinstance(found, Tracked) and builder.is_mask(found):
+            guard = builder.counted.get(found.value)
+        if guard is not None:
+            builder.guards.append(Guard(*guard, op.line))
+            continue
         if isinstance(found, Tracked) and found.ids == "id":
             if _makes_rows_nobody_reads(builder, op):
                 continue
@@ -106,13 +144,50 @@ def as_number(builder: Builder, op: AlignedOp) -> None:
             )
 
 
-@lower("_unique2", "unique_dim", "unique_consecutive", "_unique", "bincount", "repeat_interleave")
+@lower("bincount")
+def counted(builder: Builder, op: AlignedOp) -> None:
+    """How often each row number is there, for as many rows as the model gives as the least."""
+    found, least = builder[op.args["self"]], op.args.get("minlength", 0)
+    space = builder.space_of_size(least.values) if isinstance(least, Sized) else None
+    ids = isinstance(found, Tracked) and found.ids == "id" and found.layout == Layout(0)
+    if (
+        space is None
+        or not ids
+        or op.shapes[0][0] != space.sizes
+        or op.args.get("weights") is not None
+    ):
+        sized_by_values(builder, op)
+        return
+    found = builder.static_index(found)
+    ones = torch.ones(1, dtype=torch.long).expand(found.space.size)
+    zeros = builder.fixed(torch.zeros(space.size, dtype=torch.long), space)
+    index = numbers(builder, found)
+    made = builder.scattered(builder.fixed(ones, found.space), index, zeros, "sum", True)
+    builder.set(Tracked(made, Layout(0)))
+
+
+@lower("_unique2", "unique_dim", "unique_consecutive", "_unique", "repeat_interleave")
 def sized_by_values(builder: Builder, op: AlignedOp) -> None:
     """As long as values say: a length that Python may read, and that any removal may change."""
     builder.unsupported("makes a tensor whose length depends on values of the graph")
 
 
-@lower("searchsorted", "bucketize", "histc", "as_strided", "unfold", "isin")
+@lower("searchsorted", "bucketize")
+def among_bounds(builder: Builder, op: AlignedOp) -> None:
+    """Where each entry stands among bounds of the model's own."""
+    given = op.args["self"]
+    bounds = op.args["boundaries" if op.name == "bucketize" else "sorted_sequence"]
+    found = builder[given] if isinstance(given, Ref) else None
+    own = isinstance(builder.known[bounds.id], Tensor) and builder.ndim(bounds) == 1
+    if not own or not isinstance(found, Tracked) or found.ids or op.args.get("sorter") is not None:
+        not_followed(builder, op)
+    elif found.layout.axis is None:
+        on_everything(builder, op)
+    else:
+        builder.apply(op, found.layout)
+
+
+@lower("histc", "as_strided", "unfold", "isin")
 def not_followed(builder: Builder, op: AlignedOp) -> None:
     """What makes something new of values or of the graph."""
     found = [o for o in builder.operands(op.args) if isinstance(o, Tracked) and o.ids]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from nora.engine.ir.space import Space
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Layout, RowCount, Tracked, Uniform, filled
@@ -273,6 +275,15 @@ def sliced(builder: Builder, op: AlignedOp) -> None:
 def _cut(builder: Builder, op: AlignedOp, found: Tracked, dim: int) -> None:
     """Rows that are joined of several spaces, cut where one ends and another begins."""
     start = op.args["start"]
+    if found.space.everlasting and not isinstance(start, Sized) and op.args["step"] == 1:
+        begin = range(found.space.size)[slice(start, None)].start
+        lengths = [op.shapes[0][dim]]
+        if begin:
+            lengths.insert(0, (begin,) * builder.traced.graphs)
+        builder.set(
+            builder.part(found, _span(builder, found.space, lengths, len(lengths) - 1), begin)
+        )
+        return
     parts = builder.parts_of(found.space)
     begins = (0,) * builder.traced.graphs
     low = start.values if isinstance(start, Sized) else (start or 0,) * builder.traced.graphs
@@ -297,6 +308,13 @@ def divided(builder: Builder, op: AlignedOp) -> None:
     builder.apply(op, _moved(layout, (layout.axis or 0) - fewer), ids=_ids(builder, op))
 
 
+def _span(builder: Builder, space: Space, sizes: Sequence[tuple[int, ...]], place: int) -> Space:
+    """One of several parts, one after the other, of rows that no edit removes."""
+    start = sum(each[0] for each in sizes[:place])
+    rows = torch.arange(start, start + sizes[place][0])
+    return builder.subspace(space, rows, ("span of", space, start, len(rows)), sizes[place])
+
+
 def _split_rows(builder: Builder, op: AlignedOp, dim: int) -> None:
     """Rows that were joined of several spaces, taken apart again."""
     found = builder[op.args["self"]]
@@ -304,6 +322,8 @@ def _split_rows(builder: Builder, op: AlignedOp, dim: int) -> None:
         builder.unsupported("takes the rows apart")
     parts = builder.parts_of(found.space)
     sizes = [shape[dim] for shape in op.shapes]
+    if len(parts) == 1 and found.space.everlasting:
+        parts = [_span(builder, found.space, sizes, place) for place in range(len(sizes))]
     if [part.sizes for part in parts] != sizes:
         builder.unsupported("takes the rows apart")
     start = 0

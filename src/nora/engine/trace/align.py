@@ -95,6 +95,11 @@ def align(traces: list[Trace]) -> AlignedProgram:
         UnsupportedError: Where they part ways; the message names the line.
     """
     main, *others = traces
+    if main.caught:
+        raise UnsupportedError(
+            f"the model catches an error of torch at {main.caught[0]}, which may not be raised on other "
+            "graphs"
+        )
     for other in others:
         for mine, its in zip(main.ops, other.ops, strict=False):
             if mine.func is its.func and len(mine.outs) != len(its.outs):

@@ -23,7 +23,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from nora.engine.trace.plain_ops import plain_operations
 from nora.engine.trace.schemas import schema_facts
 from nora.engine.trace.simplify import simplified
-from nora.engine.trace.size_log import SizeLog, sizes_noted
+from nora.engine.trace.size_log import SizeLog, plain, sizes_noted
 from nora.engine.trace.trace import Call, Ref, TooLongError, Trace, TracedOp
 from nora.engine.trace.trees import leaves, mapped
 from nora.engine.trace.views import Link, put_back
@@ -97,7 +97,7 @@ class _Recorder(TorchDispatchMode):
         return mapped(self._ref, argument)
 
     def _ref(self, leaf: Any) -> Any:
-        return Ref(self.number(leaf)) if isinstance(leaf, Tensor) else leaf
+        return Ref(self.number(leaf)) if isinstance(leaf, Tensor) else plain(leaf)
 
     def number(self, tensor: Tensor) -> int:
         """A tensor's number; what is not known yet was there before the pass."""
@@ -374,9 +374,16 @@ def record(
         handles.append(module.register_forward_hook(after(name), with_kwargs=True, prepend=True))
     try:
         log = SizeLog(recorder.known_number, lambda: len(trace.ops))
-        with _ONE_AT_A_TIME, torch.no_grad(), plain_operations(), sizes_noted(log), recorder:
+        with (
+            _ONE_AT_A_TIME,
+            torch.no_grad(),
+            plain_operations(),
+            sizes_noted(log) as sized,
+            recorder,
+        ):
             out = run()
         trace.comparisons = log.found
+        trace.caught = sized.raised
         with torch.no_grad():
             trace.output = recorder.refs(out)
     finally:

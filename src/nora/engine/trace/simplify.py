@@ -120,4 +120,5 @@ def simplified(trace: Trace) -> Trace:
             one._replace(at=starts[one.at], operands=renamed(one.operands))
             for one in trace.comparisons
         ],
+        trace.caught,
     )

@@ -1,12 +1,17 @@
-"""Sizes that remember where they come from, so that a comparison in a model's Python can be checked again.
+"""Sizes that remember where they come from, so that what a model does with them can be checked again.
 
 A trace is true for the sizes it saw. `if e.size(1) == 0: continue` leaves no operation behind, but another
-graph may take the other branch. While a pass is recorded, sizes of tensors are handed out as `Size`, an `int`
-that knows its expression (an axis of a tensor, or arithmetic on such); comparing one is noted with its line.
-`engine/guards.py` checks after every edit that each comparison still comes out as it did.
+graph may take the other branch. While a pass is recorded, sizes of tensors are handed out as `Size`, which
+knows its expression (an axis of a tensor, or arithmetic on such). Three things can happen to it:
 
-Making a plain number of a size is noted as such: `int(n * 0.5)`, `math.log(n)`, `tensor.tolist()`, and what
-the source shows where C reads a size as it is (`plain_uses.py`).
+- It is compared: the comparison is noted with its line, and must come out the same after an edit.
+- It is given to torch: the alignment of several traces follows it; where it is the same number on all
+  of them, the number must be the same after an edit.
+- It leaves: C code, `int`, `float`, a dictionary or text reads the number itself. What happens with it
+  then is not known, so the number must be the same after an edit.
+
+Nothing can read the number in another way: `Size` is no `int`, only says so to `isinstance`. It derives from
+`torch.SymInt`, which torch accepts wherever it takes a number.
 """
 
 from __future__ import annotations
@@ -22,24 +27,24 @@ from pathlib import Path
 from threading import local
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch._functorch import vmap
 
 from nora.engine.trace.plain_ops import Rewritten
-from nora.engine.trace.plain_uses import read_as_plain
 from nora.engine.trace.trace import Comparison, Ref, TooLongError
-from nora.model.lines import current_line, is_own_file, own_frame
+from nora.model.lines import current_line, is_own_file
 
 # A number, ("size", Ref, axis), or (operation, *expressions).
 Expression = Any
 # A model that makes more comparisons than this loops over nodes or edges in Python.
 MOST_COMPARISONS = 50_000
 _PACKAGE = Path(__file__).parents[2]
-COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "bool")
 
 
 class SizeLog:
-    """Takes note of comparisons during one pass.
+    """Takes note of what is done with sizes during one pass.
 
     Args:
         number: The number of a tensor on the trace; None for what is not on it.
@@ -56,34 +61,28 @@ class SizeLog:
         """Every distinct comparison, in order."""
         return list(self._found.values())
 
-    def size(self, tensor: Tensor, axis: int, value: int) -> int:
+    def size(self, tensor: Tensor, axis: int, value: int) -> Any:
         """The size of an axis, as one that remembers."""
         number = self._number(tensor)
         if number is None:
             return value
-        expression = ("size", Ref(number), axis % max(tensor.dim(), 1))
-        if read_as_plain(own_frame()):
-            self._enter("plain", expression)
-        return Size(value, expression, self)
+        self.enter("read", Ref(number))
+        return Size(value, ("size", Ref(number), axis % max(tensor.dim(), 1)), self)
 
     def values(self, tensor: Tensor) -> None:
         """The values of a tensor are read."""
         number = self._number(tensor)
         if number is not None:
-            self._enter("values", Ref(number))
+            self.enter("values", Ref(number))
 
-    def note(self, operation: str, *operands: Expression) -> None:
-        """Note a comparison, once for each place on the trace."""
-        if self.open and not _is_ours(sys._getframe(2).f_code.co_filename):
-            own = is_own_file(sys._getframe(2).f_code.co_filename)
-            self._enter(operation, *operands, own=own)
+    def note(self, operation: str, *operands: Expression, depth: int = 2) -> None:
+        """Note what code so many frames further out does with a size, once for each place on the trace."""
+        file = sys._getframe(depth).f_code.co_filename
+        if self.open and not _is_ours(file):
+            self.enter(operation, *operands, own=is_own_file(file))
 
-    def compared(self, operation: str, *operands: Expression) -> None:
-        """Note a comparison that torch itself makes below Python."""
-        if self.open:
-            self._enter(operation, *operands)
-
-    def _enter(self, operation: str, *operands: Expression, own: bool = True) -> None:
+    def enter(self, operation: str, *operands: Expression, own: bool = True) -> None:
+        """Note it, whoever does it."""
         at, line = self._position(), current_line()
         key = (operation, operands, at, line)
         if len(self._found) >= MOST_COMPARISONS and key not in self._found:
@@ -97,59 +96,101 @@ def _is_ours(file: str) -> bool:
     return file.startswith(str(_PACKAGE)) and not file.startswith(str(_PACKAGE / "models"))
 
 
-def _plain(number: Any) -> int | float:
+class _Number:
+    """What `Size` and `Fraction` have in common."""
+
+    def __init__(self, value: Any, expression: Expression, log: SizeLog) -> None:
+        self.value, self.expression, self.log = value, expression, log
+
+    @property
+    def node(self) -> Any:
+        """What torch asks where it needs the number itself."""
+        return self
+
+    def guard_int(self, *_: Any) -> int:
+        """The number itself, for code below Python."""
+        self.log.note("plain", self.expression)
+        return int(self.value)
+
+    def guard_float(self, *_: Any) -> float:
+        """The number itself, for code below Python."""
+        self.log.note("plain", self.expression)
+        return float(self.value)
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        self.log.note("plain", self.expression)
+        return getattr(function, method)(*map(plain, inputs), **options)
+
+    def __getattr__(self, name: str) -> Any:
+        """What else a number has (`bit_length`, `numerator`)."""
+        found = getattr(self.value, name)
+        self.log.note("plain", self.expression)
+        return found
+
+    def __reduce__(self) -> Any:
+        return type(self.value), (self.value,)
+
+    def __deepcopy__(self, _: Any) -> Any:
+        return self
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        self.log.note("bool", self.expression)
+        return self.value != 0
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+
+class Size(_Number, torch.SymInt):
+    """A size, or whole-number arithmetic on sizes, with its expression."""
+
+    __class__ = property(lambda _: int)
+
+
+class Fraction(_Number, torch.SymFloat):
+    """Other arithmetic on sizes, with its expression."""
+
+    __class__ = property(lambda _: float)
+
+
+_NUMBERS = (Size, Fraction)
+
+
+def plain(number: Any) -> Any:
     """A number without its expression."""
-    if isinstance(number, float):
-        return float.__float__(number)
-    return int.__int__(number)
+    return number.value if type(number) in _NUMBERS else number
 
 
 def _expression(number: Any) -> Expression:
-    return getattr(number, "expression", None) or _plain(number)
-
-
-class Size(int):
-    """A size, or whole-number arithmetic on sizes, with its expression."""
-
-    expression: Expression
-    log: SizeLog
-
-    def __new__(cls, value: int, expression: Expression, log: SizeLog) -> Size:
-        """See the class."""
-        found = super().__new__(cls, value)
-        found.expression, found.log = expression, log
-        return found
-
-
-class Fraction(float):
-    """Other arithmetic on sizes, with its expression."""
-
-    expression: Expression
-    log: SizeLog
-
-    def __new__(cls, value: float, expression: Expression, log: SizeLog) -> Fraction:
-        """See the class."""
-        found = super().__new__(cls, value)
-        found.expression, found.log = expression, log
-        return found
+    return number.expression if type(number) in _NUMBERS else number
 
 
 def _made(value: Any, expression: Expression, log: SizeLog) -> Any:
-    if isinstance(value, int):
-        return Size(value, expression, log)
-    return Fraction(value, expression, log) if isinstance(value, float) else value
+    if isinstance(value, bool | complex):
+        return value
+    return (Size if isinstance(value, int) else Fraction)(value, expression, log)
+
+
+def _is_number(other: Any) -> bool:
+    return type(other) in _NUMBERS or isinstance(other, int | float)
 
 
 def _binary(operation: str, reflected: bool) -> Any:
     function = getattr(operator, operation)
 
     def method(self: Any, other: Any) -> Any:
-        if not isinstance(other, int | float):
-            if isinstance(other, list | tuple | str | bytes):  # repeated in C
-                self.log.note("plain", self.expression)
-            return NotImplemented
+        if not _is_number(other):
+            return NotImplemented  # a tensor, a list, an array
         pair = (other, self) if reflected else (self, other)
-        value = function(*map(_plain, pair))
+        if operation in ("truediv", "floordiv", "mod") and type(pair[1]) in _NUMBERS:
+            self.log.note("bool", pair[1].expression)  # by zero it would raise
+        value = function(*map(plain, pair))
         return _made(value, (operation, *map(_expression, pair)), self.log)
 
     return method
@@ -158,8 +199,9 @@ def _binary(operation: str, reflected: bool) -> Any:
 def _unary(operation: str, function: Callable[[Any], Any]) -> Any:
     def method(self: Any, *digits: Any) -> Any:
         if any(digit is not None for digit in digits):
-            return _as_plain(lambda one: round(one, *digits))(self)
-        return _made(function(_plain(self)), (operation, self.expression), self.log)
+            self.log.note("plain", self.expression)
+            return function(self.value, *digits)
+        return _made(function(self.value), (operation, self.expression), self.log)
 
     return method
 
@@ -168,61 +210,47 @@ def _compared(operation: str) -> Any:
     function = getattr(operator, operation)
 
     def method(self: Any, other: Any) -> Any:
-        if not isinstance(other, int | float):
+        if not _is_number(other):
             return NotImplemented
         self.log.note(operation, self.expression, _expression(other))
-        return function(_plain(self), _plain(other))
+        return function(self.value, plain(other))
 
     return method
 
 
-def _as_plain(function: Callable[..., Any], operation: str = "plain") -> Any:
+def _leaving(function: Callable[..., Any], operation: str = "plain", rounded: bool = False) -> Any:
+    """What reads the number itself."""
+
     def method(self: Any, *others: Any) -> Any:
-        self.log.note(operation, self.expression)
-        return function(_plain(self), *(o if isinstance(o, str) else _plain(o) for o in others))
+        whole = ("trunc", self.expression) if rounded else self.expression
+        self.log.note(operation, whole)
+        return function(self.value, *map(plain, others))
 
     return method
 
 
-def _member(name: str) -> Callable[..., Any]:
-    return lambda number, *others: getattr(number, name)(*others)
-
-
-def _true(self: Any) -> bool:
-    self.log.note("bool", self.expression)
-    return _plain(self) != 0
-
-
-for _class in (Size, Fraction):
+for _class in _NUMBERS:
     for _name in ("add", "sub", "mul", "floordiv", "mod", "truediv", "pow"):
         setattr(_class, f"__{_name}__", _binary(_name, False))
         setattr(_class, f"__r{_name}__", _binary(_name, True))
-    for _name in COMPARISONS[:-1]:
+    for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
         setattr(_class, f"__{_name}__", _compared(_name))
-    for _name in ("neg", "pos", "abs", "floor", "ceil", "round"):
+    for _name in ("neg", "pos", "abs", "floor", "ceil", "round", "trunc"):
         _function: Any = getattr(operator, _name, None) or getattr(math, _name, None) or round
         setattr(_class, f"__{_name}__", _unary(_name, _function))
-    setattr(_class, "__trunc__", _as_plain(math.trunc))  # noqa: B010
-    setattr(_class, "__int__", _as_plain(int))  # noqa: B010
-    setattr(_class, "__float__", _as_plain(float))  # noqa: B010
-    setattr(_class, "__hash__", _as_plain(hash, "hash"))  # noqa: B010
-    # Text, and what else of a number has no expression: noted where the user's own code asks for it.
-    for _name in ("str", "repr", "format"):
-        setattr(_class, f"__{_name}__", _as_plain(getattr(builtins, _name), "hash"))
-    for _name in ("real", "numerator", "denominator", "imag"):
-        if hasattr(_class, _name):
-            setattr(_class, _name, property(_as_plain(operator.attrgetter(_name))))
-    for _name in ("as_integer_ratio", "bit_length", "bit_count", "to_bytes", "is_integer", "hex"):
-        if hasattr(_class, _name):
-            setattr(_class, _name, _as_plain(_member(_name)))
-    setattr(_class, "__bool__", _true)  # noqa: B010
-setattr(Size, "__invert__", _as_plain(operator.invert))  # noqa: B010
+    setattr(_class, "__int__", _leaving(int, rounded=_class is Fraction))  # noqa: B010
+    setattr(_class, "__float__", _leaving(float))  # noqa: B010
+    setattr(_class, "__complex__", _leaving(complex))  # noqa: B010
+    setattr(_class, "__array__", _leaving(lambda value, *_, **__: np.asarray(value)))  # noqa: B010
+    # Text and keys: noted where the user's own code asks for it.
+    for _name in ("hash", "str", "repr", "format"):
+        setattr(_class, f"__{_name}__", _leaving(getattr(builtins, _name), "hash"))
+setattr(Size, "__index__", _leaving(operator.index))  # noqa: B010
+setattr(Size, "__invert__", _leaving(operator.invert))  # noqa: B010
 for _name in ("and", "or", "xor", "lshift", "rshift"):
     _bits = getattr(operator, f"__{_name}__")
-    setattr(Size, f"__{_name}__", _as_plain(_bits))
-    setattr(Size, f"__r{_name}__", _as_plain(lambda a, b, bits=_bits: bits(b, a)))
-setattr(Size, "__divmod__", _as_plain(divmod))  # noqa: B010
-setattr(Size, "__rdivmod__", _as_plain(lambda a, b: divmod(b, a)))  # noqa: B010
+    setattr(Size, f"__{_name}__", _leaving(_bits))
+    setattr(Size, f"__r{_name}__", _leaving(lambda a, b, bits=_bits: bits(b, a)))
 
 _SHAPE = torch.Tensor.shape.__get__  # type: ignore[attr-defined]
 _VALUES = (
@@ -231,55 +259,74 @@ _VALUES = (
 _CROSS = (torch.cross, torch.Tensor.cross)
 # Sizes in another guise.
 _STRIDES = (torch.Tensor.stride, torch.Tensor.nbytes.__get__, torch.Tensor.untyped_storage)  # type: ignore[attr-defined]
+# What torch raises where a size does not fit.
+_MISFITS = (RuntimeError, IndexError, ValueError)
 
 
 class Sized(Rewritten):
-    """Hands out the sizes of tensors as `Size`."""
+    """Hands out the sizes of tensors as `Size`, and gives torch the numbers.
+
+    Attributes:
+        raised: Where torch has raised an error because something did not fit.
+    """
 
     def __init__(self, log: SizeLog) -> None:
         super().__init__()
         self.log = log
+        self.raised: list[Any] = []
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        out = super().__torch_function__(func, types, args, kwargs)
-        if func in _CROSS and _no_dim(args, kwargs or {}):
-            self._first_of_three(args[0] if args else (kwargs or {})["input"])
+        kwargs, log = kwargs or {}, self.log
+        if func is torch.Tensor.__format__ or func is torch.Tensor.__repr__:
+            return super().__torch_function__(func, types, args, kwargs)
+        args = self._given(args)
+        kwargs = {name: self._given(one) for name, one in kwargs.items()}
+        try:
+            out = super().__torch_function__(func, types, args, kwargs)
+        except _MISFITS:
+            if is_own_file(sys._getframe(1).f_code.co_filename):
+                self.raised.append(current_line())
+            raise
         if func == _SHAPE or (func is torch.Tensor.size and isinstance(out, torch.Size)):
-            log, tensor = self.log, args[0]
-            return torch.Size(log.size(tensor, axis, n) for axis, n in enumerate(out))
-        if func is torch.Tensor.size and isinstance(out, int):
-            axis = args[1] if len(args) > 1 else (kwargs or {})["dim"]
-            return self.log.size(args[0], int(axis), out)
-        if func in (torch.Tensor.numel, torch.numel):
-            return self._numel(args[0] if args else (kwargs or {})["input"], out)
-        if func in _VALUES:
-            self.log.values(args[0])
-        if func is torch.Tensor.__len__ and is_own_file(sys._getframe(1).f_code.co_filename):
-            self.log.values(args[0])  # `len` by another name
-        if any(func == one for one in _STRIDES) and is_own_file(
-            sys._getframe(1).f_code.co_filename
-        ):
-            self.log.values(args[0])
+            return torch.Size(log.size(args[0], axis, n) for axis, n in enumerate(out))
+        if func is torch.Tensor.size:
+            return log.size(args[0], int(args[1] if len(args) > 1 else kwargs["dim"]), out)
+        if func in (torch.Tensor.numel, torch.numel, torch.Tensor.nelement):
+            return self._numel(args[0] if args else kwargs["input"], out)
+        if func is torch.Tensor.__len__:
+            return log.size(args[0], 0, out)
+        if func in _CROSS and kwargs.get("dim", args[2] if len(args) > 2 else None) is None:
+            self._first_of_three(args[0] if args else kwargs["input"])
+        own = is_own_file(sys._getframe(1).f_code.co_filename)
+        if func in _VALUES or (own and any(func == one for one in _STRIDES)):
+            log.values(args[0])
         return out
+
+    def _given(self, argument: Any) -> Any:
+        """What torch is given, with plain numbers for sizes."""
+        kind = type(argument)
+        if kind in _NUMBERS:
+            if argument.expression[0] != "size":  # sizes as they are differ between the traces
+                self.log.note("given", argument.expression, argument.value, depth=3)
+            return argument.value
+        if kind in (tuple, list, torch.Size):
+            return kind([self._given(one) for one in argument])
+        if kind is slice:
+            return slice(*map(self._given, (argument.start, argument.stop, argument.step)))
+        return argument
 
     def _first_of_three(self, tensor: Tensor) -> None:
         """Note what a cross product without `dim` compares: it takes the first axis of size 3."""
         for axis, n in enumerate(tensor.shape):
-            size = self.log.size(tensor, axis, n)
-            self.log.compared("eq", _expression(size), 3)
+            self.log.enter("eq", _expression(self.log.size(tensor, axis, n)), 3)
             if n == 3:
                 return
 
     def _numel(self, tensor: Tensor, out: int) -> int:
         sizes = [self.log.size(tensor, axis, n) for axis, n in enumerate(tensor.shape)]
         return reduce(operator.mul, sizes) if sizes else out
-
-
-def _no_dim(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether `torch.cross` is called without `dim`."""
-    return kwargs.get("dim", args[2] if _len(args) > 2 else None) is None
 
 
 _len = builtins.len
@@ -295,13 +342,20 @@ def _measured(sized: Any, /) -> int:
 
 
 @contextmanager
-def sizes_noted(log: SizeLog) -> Iterator[None]:
-    """Comparisons of sizes that this thread makes are noted in `log`; one thread at a time (see `record`)."""
-    outer, before = getattr(_here, "log", None), builtins.len
+def sizes_noted(log: SizeLog) -> Iterator[Sized]:
+    """What this thread does with sizes is noted in `log`; one thread at a time (see `record`)."""
+    outer, before, batch = (
+        getattr(_here, "log", None),
+        builtins.len,
+        vmap._validate_and_get_batch_size,
+    )
     _here.log, builtins.len = log, _measured
+    vmap._validate_and_get_batch_size = lambda *given: plain(
+        batch(*given)
+    )  # asked for by C++ alone
     try:
-        with Sized(log):
-            yield
+        with Sized(log) as mode:
+            yield mode
     finally:
         log.open = False
-        _here.log, builtins.len = outer, before
+        _here.log, builtins.len, vmap._validate_and_get_batch_size = outer, before, batch

@@ -80,11 +80,12 @@ class Call:
 
 
 class Comparison(NamedTuple):
-    """Something that a model's Python asked of a size; see `comparisons.py`.
+    """Something that a model's Python asked of a size; see `size_log.py`.
 
     Attributes:
-        operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` where a size was made a plain number,
-            `hash` where it was looked up, `values` where the values of a tensor were read.
+        operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` where something read the number,
+            `hash` where it became text or a key, `given` where torch took it (the second operand is its
+            value), `values` where the values of a tensor were read, `read` for its size.
         operands: Expressions: a number, `("size", Ref, axis)`, or `(operation, *expressions)`.
         at: How many operations were on the trace.
         line: Where.
@@ -110,6 +111,7 @@ class Trace:
         output: What the pass returned, with `Ref`s for tensors.
         count: How many numbers are used.
         comparisons: What the model's Python asked of sizes, in order.
+        caught: Where the user's code caught an error of torch.
     """
 
     inputs: dict[str, int] = field(default_factory=dict)
@@ -119,3 +121,4 @@ class Trace:
     output: Any = None
     count: int = 0
     comparisons: list[Comparison] = field(default_factory=list)
+    caught: list[Line] = field(default_factory=list)

@@ -134,7 +134,8 @@ def _delta(edges: Edges, delta: EdgeDelta) -> DeltaArrays:
     """With this thread's marks of edges, kept clean."""
     count = edges.source.numel()
     if getattr(_local, "edges", -1) < count:
-        _local.edges, _local.gone = count, np.zeros(count, dtype=np.bool_)
+        _local.edges = count + count // 8  # more may be added one by one
+        _local.gone = np.zeros(_local.edges, dtype=np.bool_)
     return DeltaArrays(
         delta.ptr.numpy(), delta.source.numpy(), delta.target.numpy(), delta.loss.numpy(),
         delta.lost.numpy(), delta.place.numpy(), delta.weight.numpy(), _local.gone,

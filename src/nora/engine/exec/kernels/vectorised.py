@@ -196,7 +196,7 @@ def _resum(
     stays[there] = reach.row[at[there]] != -2
     stays &= ~is_removed_edge(delta, edit[owner], position)
     owner, position = owner[stays], position[stays]
-    source = sender[position]
+    source = sender[position].long()
     owner, source, come = with_added(delta, edit, node, n, owner, source)
     at, there = find_unsorted(key, edit[owner] * n + source)
     before, row = edges.norm_src[source], torch.full_like(source, -1)
@@ -290,7 +290,7 @@ def attend(
     key = edit[owner] * n + source[position]
     stays = ~torch.isin(key, owner_of(edits.ptr) * n + edits.node)
     stays &= ~is_removed_edge(delta, edit[owner], position)
-    owner, sender = owner[stays], source[position[stays]]
+    owner, sender = owner[stays], source[position[stays]].long()
     owner, sender, _ = with_added(delta, edit, reach.node, n, owner, sender)
     key = edit[owner] * n + sender
     here = edit * n + reach.node

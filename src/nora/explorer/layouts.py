@@ -1,4 +1,4 @@
-"""Where every node is drawn, in graphs of any size; kept on disk, so that it is made once.
+"""Where every node is drawn, in graphs of any size; cached on disk.
 
 Up to `SMALL` nodes all pairs repel each other (`nora.report.layout`). In a larger graph the repulsion is
 that of a field: the nodes' masses are laid on a grid, the grid is convolved with the force of one mass by
@@ -17,8 +17,6 @@ from scipy import fft, sparse
 
 from nora.datasets import cache_folder
 from nora.files import written_atomically
-from nora.graph.node_index import Graph, global_edges
-from nora.report.drawing import ties
 from nora.report.layout import force_layout
 
 SMALL = 1500
@@ -26,25 +24,26 @@ GRID = 256
 VERSION = 1
 
 
-def places_of(data: Graph, groups: np.ndarray | None = None) -> np.ndarray:
+def layout_of(
+    num_nodes: int, ties: tuple[np.ndarray, np.ndarray], groups: np.ndarray | None = None
+) -> np.ndarray:
     """Whole coordinates `[N, 2]`, 0 … 10,000, of all nodes.
 
     Args:
-        data: The graph.
+        num_nodes: Number of nodes.
+        ties: The ends of each tie, once.
         groups: A group per node, which starts on its own side.
     """
-    num_nodes = int(data.num_nodes or 0)
-    edges = np.stack(ties(global_edges(data).cpu().numpy(), num_nodes))
+    edges = np.stack(ties)
+    if num_nodes <= SMALL:
+        return _squared(force_layout(num_nodes, edges, groups))
     digest = hashlib.sha256(f"{VERSION} {num_nodes} ".encode() + edges.tobytes())
     digest.update(b"" if groups is None else groups.astype(np.int64).tobytes())
-    kept = cache_folder() / "layouts" / f"{digest.hexdigest()[:32]}.npy"
-    known = _read(kept, num_nodes) if num_nodes > SMALL else None
-    if known is not None:
-        return known
-    layout = force_layout if num_nodes <= SMALL else field_layout
-    place = _squared(layout(num_nodes, edges, groups), edges)
-    if num_nodes > SMALL:
-        _keep(kept, place)
+    cached = cache_folder() / "layouts" / f"{digest.hexdigest()[:32]}.npy"
+    place = _read(cached, num_nodes)
+    if place is None:
+        place = _squared(field_layout(num_nodes, edges, groups))
+        _save(cached, place)
     return place
 
 
@@ -57,7 +56,7 @@ def _read(path: Path, num_nodes: int) -> np.ndarray | None:
     return place if fits and (not len(place) or 0 <= place.min() <= place.max() <= 10_000) else None
 
 
-def _keep(path: Path, place: np.ndarray) -> None:
+def _save(path: Path, place: np.ndarray) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_atomically(path) as temporary, temporary.open("wb") as file:
@@ -66,7 +65,7 @@ def _keep(path: Path, place: np.ndarray) -> None:
         return  # where nothing can be written, the layout is made again next time
 
 
-def _squared(place: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def _squared(place: np.ndarray) -> np.ndarray:
     """Into the square 0 … 10,000; who flew far away comes to its edge."""
     if not len(place):
         return np.empty((0, 2), dtype=np.int32)

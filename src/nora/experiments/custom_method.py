@@ -1,4 +1,4 @@
-"""A method of your own in our tables: `package.module:function`, called as a method is."""
+"""A custom method as a row in the tables: `package.module:function`, called as a method is."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SIGNATURE = "(problem, *, options with defaults)"
 def method_named(text: str) -> str:
     """The name by which `METHODS` knows a method.
 
-    A callable that is not registered yet is registered by its place; what it needs beside the model, e.g.
-    labels, it says by registering itself with `MethodFacts`, and is then known by its own name.
+    A callable that is not registered yet is registered by its place. One that needs more than the model, e.g.
+    labels, registers itself with `MethodFacts`, and has its own name.
 
     Args:
-        text: A name from `nora methods`, or `package.module:function`. Modules are looked for where Python
-            looks, and last in the working folder.
+        text: A name from `nora methods`, or `package.module:function`. Modules are searched where Python
+            searches, and last in the working folder.
 
     Example:
         >>> method_named("degree"), method_named("nora.methods.degree:degree")
@@ -33,7 +33,7 @@ def method_named(text: str) -> str:
         METHODS.check(text)
         return text
     if not place or not name:
-        raise ValueError(f"a method of your own is named as package.module:function, got {text!r}")
+        raise ValueError(f"a custom method is named as package.module:function, got {text!r}")
     found = _found(place, name, text)
     for entry in METHODS:
         if entry.value is found:
@@ -71,5 +71,5 @@ def _check_signature(found: Any, text: str) -> None:
         inspect.signature(found).bind(object())
     except TypeError as error:
         raise ValueError(f"{text} cannot be called as a method {SIGNATURE}: {error}") from error
-    except ValueError:  # built in C, and does not tell its signature
+    except ValueError:  # built in C, without a signature
         return

@@ -40,7 +40,7 @@ LARGEST = float(torch.finfo(torch.float32).max)
 
 
 @dataclass(frozen=True, order=True)
-class Change:
+class PageEdit:
     """One edit.
 
     Attributes:
@@ -60,16 +60,16 @@ class Change:
     type: int = -1
 
 
-Key = tuple[Change, ...]
+PageEdits = tuple[PageEdit, ...]
 
 
-def read_changes(given: Any, session: Session) -> Key:
+def read_edits(given: Any, session: Session) -> PageEdits:
     """A request's edits, checked: sorted, each once; of two that set the same feature the last."""
     if not isinstance(given, list):
         raise Refused(422, "edits must be a list")
     if len(given) > MOST:
         raise Refused(422, f"at most {MOST} edits at once, got {len(given)}")
-    found: dict[Any, Change] = {}
+    found: dict[Any, PageEdit] = {}
     for one in given:
         change = _change(one, session)
         if change.kind in ("cut", "add"):
@@ -80,7 +80,7 @@ def read_changes(given: Any, session: Session) -> Key:
     return tuple(sorted(found.values()))
 
 
-def _change(one: Any, session: Session) -> Change:
+def _change(one: Any, session: Session) -> PageEdit:
     if not isinstance(one, Mapping):
         raise Refused(422, "an edit must be an object with a kind")
     kind = one.get("kind")
@@ -90,7 +90,7 @@ def _change(one: Any, session: Session) -> Change:
     if strange:
         raise Refused(422, f"an edit of the kind {kind} has {', '.join(sorted(KINDS[kind]))}")
     if kind == "remove":
-        return Change(kind, (node_id(one.get("node"), session),))
+        return PageEdit(kind, (node_id(one.get("node"), session),))
     if kind == "set":
         return _feature(one, session)
     ends = one.get("edge")
@@ -108,7 +108,7 @@ def _change(one: Any, session: Session) -> Change:
     if not isinstance(said, Mapping) or len(said) > 16:
         raise Refused(422, "values of an edge are an object of numbers")
     values = sorted((str(key), _number(value)) for key, value in said.items())
-    return Change(kind, pair, values=tuple(values), type=edge_type)
+    return PageEdit(kind, pair, values=tuple(values), type=edge_type)
 
 
 def node_id(given: Any, session: Session) -> int:
@@ -157,7 +157,7 @@ def _typed(pair: tuple[int, ...], said: Any, session: Session) -> tuple[tuple[in
     return (tuple(sorted(ends)) if session.edges.paired(known[at]) else ends), at
 
 
-def _feature(one: Mapping[str, Any], session: Session) -> Change:
+def _feature(one: Mapping[str, Any], session: Session) -> PageEdit:
     node = node_id(one.get("node"), session)
     row = features_of(node, session)
     feature = one.get("feature")
@@ -165,7 +165,7 @@ def _feature(one: Mapping[str, Any], session: Session) -> Change:
         raise Refused(422, "a feature is given by its column, a whole number")
     if not 0 <= feature < len(row):
         raise Refused(422, f"feature {feature} is out of range: 0 … {len(row) - 1}")
-    return Change("set", (node,), feature, _number(one.get("value")))
+    return PageEdit("set", (node,), feature, _number(one.get("value")))
 
 
 def features_of(node: int, session: Session) -> Tensor:
@@ -212,7 +212,7 @@ def _commonest(store: Any) -> dict[str, float]:
     }
 
 
-def as_edits(changes: Key, session: Session) -> Edits:
+def as_edits(changes: PageEdits, session: Session) -> Edits:
     """All of them together, for `Session.what_if`."""
     index = session.node_index
     rows: dict[Any, Tensor] = {}

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from nora.experiments import lab as laboratory
+from nora.experiments.cached_truth import SAMPLE, save_truth
 from nora.experiments.cells import PROFILES, Cell
-from nora.experiments.citation import rows_of
+from nora.experiments.citation import evaluation_step
 from nora.experiments.lab import TRUTH, Lab
-from nora.experiments.lasting_truth import SAMPLE, save_truth
 from nora.experiments.sources import SCORING
 from nora.methods import METHODS
 
@@ -46,7 +46,7 @@ def test_a_changed_engine_recomputes_a_sample_once_and_nothing_that_hangs_on_the
     tmp_path: Path, asked: list[tuple[str, Any]]
 ) -> None:
     first = a_lab(tmp_path, "old")
-    rows = rows_of(first, CELL, "nora")
+    rows = evaluation_step(first, CELL, "nora").get()
     asked.clear()
     for _ in range(2):
         changed = a_lab(tmp_path, "new")
@@ -54,7 +54,7 @@ def test_a_changed_engine_recomputes_a_sample_once_and_nothing_that_hangs_on_the
         assert torch.equal(
             changed.scores(CELL, 0, TRUTH).scores, first.scores(CELL, 0, TRUTH).scores
         )
-        assert rows_of(changed, CELL, "nora") == rows
+        assert evaluation_step(changed, CELL, "nora").get() == rows
     assert [(method, len(nodes)) for method, nodes in asked] == [(TRUTH, SAMPLE)]
 
 
@@ -62,7 +62,7 @@ def test_a_truth_that_the_changed_engine_contradicts_is_refused_with_both_values
     tmp_path: Path,
 ) -> None:
     truth = a_lab(tmp_path, "old").scores(CELL, 0, TRUTH)
-    path = a_lab(tmp_path).truth_path(CELL, 0)
+    path = a_lab(tmp_path).truth_step(CELL, 0).path
     wrong = truth.scores.clone()
     wrong[wrong.argmax()] *= 1.1
     save_truth(replace(truth, scores=wrong), path, "old")
@@ -79,9 +79,9 @@ def test_other_weights_other_graph_and_other_task_have_truths_of_their_own(tmp_p
         (a_lab(tmp_path), replace(CELL, task="link")),
     ]
     for lab, cell in labs:
-        assert "untrained" in lab.truth_path(cell, 0).name
+        assert "untrained" in lab.truth_step(cell, 0).path.name
         lab.run(cell, 0)
-    digests = {lab.truth_path(cell, 0).stem.rpartition("-")[2] for lab, cell in labs}
+    digests = {lab.truth_step(cell, 0).path.stem.rpartition("-")[2] for lab, cell in labs}
     assert len(digests) == len(labs)
 
 
@@ -91,7 +91,7 @@ def test_the_same_weights_trained_again_find_their_truth(
     lab = a_lab(tmp_path)
     lab.scores(CELL, 0, TRUTH)
     asked.clear()
-    folder = lab._run_path(CELL, 0, None)
+    folder = lab.run_step(CELL, 0, None).path
     folder.rename(folder.with_name("elsewhere"))
     a_lab(tmp_path).scores(CELL, 0, TRUTH)
     assert asked == []

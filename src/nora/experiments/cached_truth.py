@@ -1,8 +1,8 @@
 """True influences that outlive the code that computed them.
 
-A truth depends on the weights, the graph, the task and the definition of influence, and on nothing else: it
-is kept under a digest of these. When the code of `exact` has changed since, a sample of the nodes is computed
-again and compared. A difference is an error, because the old or the new code must be wrong.
+A truth depends on the weights, the graph, the task and the definition of influence alone: it is cached under
+a digest of these. When the code of `exact` has changed since, a sample of the nodes is computed again and
+compared. A difference is an error, because the old or the new code must be wrong.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nora.experiments.kept import keep, kept
-from nora.files import read_json
+from nora.experiments.cache import read_numbers, write_numbers
 from nora.results.influence import Influence
 from nora.seeds import shuffled
-from nora.training.run_checksums import ABOUT, KEY
-from nora.training.run_split import FILE
-from nora.training.runs import WEIGHTS
+from nora.training.run_folder import SPLIT, WEIGHTS, read_facts
 
 DEFINITION = "F(r) = sum over all other predictions of |p(G) - p(G-r)|, eval mode"
 # How many nodes are compared, and how far they may differ: brute force in float32 has noise of its own.
@@ -34,16 +31,15 @@ def truth_facts(run: Path, task: str) -> dict[str, Any] | None:
         run: The run's folder.
         task: `node` or `link`.
     """
-    if not (run / ABOUT).exists():
+    if not run.exists():
         return None
-    about = read_json(run / ABOUT)
-    files = about[KEY]
+    facts, files = read_facts(run)
     return {
         "definition": DEFINITION,
         "task": task,
-        "pairs": files[FILE] if task == "link" else None,
-        "graph": about["graph"],
-        "architecture": about["architecture"],
+        "pairs": files[SPLIT] if task == "link" else None,
+        "graph": facts["graph"],
+        "architecture": facts["architecture"],
         "weights": files[WEIGHTS],
     }
 
@@ -51,7 +47,7 @@ def truth_facts(run: Path, task: str) -> dict[str, Any] | None:
 def save_truth(found: Influence, path: Path, code: str) -> None:
     """Write a truth and the digest of the code that computed it."""
     found.save(path)
-    keep(_record(path), [code])
+    write_numbers([code], _record(path))
 
 
 def load_truth(path: Path, code: str, compute: Callable[[Tensor], Influence]) -> Influence:
@@ -63,7 +59,7 @@ def load_truth(path: Path, code: str, compute: Callable[[Tensor], Influence]) ->
         compute: The influence of some nodes by this code.
     """
     found = Influence.load(path)
-    known = kept(_record(path)) or []
+    known = read_numbers(_record(path)) or []
     if code in known:
         return found
     nodes = _sample(found.scores)
@@ -74,7 +70,7 @@ def load_truth(path: Path, code: str, compute: Callable[[Tensor], Influence]) ->
             f"node {int(nodes[worst])} has influence {then[worst]:.6g} in {path} and {now[worst]:.6g} by "
             "the code as it is now: one of the two is wrong. If it is the file, remove the cache folder"
         )
-    keep(_record(path), [*known, code])
+    write_numbers([*known, code], _record(path))
     return found
 
 

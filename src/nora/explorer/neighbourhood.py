@@ -1,4 +1,4 @@
-"""What a large graph shows in front: who the state is about, their neighbours, who changes."""
+"""What a large graph shows in front: the edited and chosen nodes, their neighbours, the nodes that change."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nora.explorer.changes import Key
 from nora.explorer.network import Network
+from nora.explorer.page_edits import PageEdits
 
 # Neighbours of each node, nodes that an edit is about, nodes that change, ties among all of them.
 NEIGHBOURS, CENTRES, CHANGED, TIES = 150, 60, 900, 20_000
@@ -16,15 +16,15 @@ NEIGHBOURS, CENTRES, CHANGED, TIES = 150, 60, 900, 20_000
 SEEN = 0.002
 
 
-def around(
+def neighbourhood(
     network: Network, nodes: Sequence[int], others: Sequence[int], most: int = NEIGHBOURS
 ) -> dict[str, Any]:
-    """Neighbours of some nodes, and the ties among all that is drawn.
+    """Neighbours of some nodes, and the ties among all drawn nodes.
 
     Args:
         network: What is explored.
-        nodes: Whose neighbours are wanted.
-        others: Who is drawn besides.
+        nodes: The nodes in the middle.
+        others: Other nodes that are drawn.
         most: So many neighbours of each, those of highest degree first.
     """
     found = {}
@@ -39,22 +39,22 @@ def around(
     }
 
 
-def around_effect(
-    network: Network, changes: Key, told: dict[str, Any], chosen: Sequence[int]
+def effect_neighbourhood(
+    network: Network, edits: PageEdits, effect: dict[str, Any], chosen: Sequence[int]
 ) -> dict[str, Any]:
-    """The same for an effect: its edits and what is chosen in the middle, who changes besides."""
-    ends = [node for one in changes for node in one.nodes]
+    """The neighbourhood of an effect: edited and chosen nodes, and the nodes that change."""
+    ends = [node for one in edits for node in one.nodes]
     nodes = list(dict.fromkeys([*ends, *chosen]))[:CENTRES]
-    if "node" in told:
+    if "node" in effect:
         moved = [
             node
             for node, change, start, end in zip(
-                told["node"], told["change"], told["from"], told["to"], strict=True
+                effect["node"], effect["change"], effect["from"], effect["to"], strict=True
             )
             if change >= SEEN or start != end
         ]
     else:
-        pairs = zip(told["source"], told["target"], told["change"], strict=True)
+        pairs = zip(effect["source"], effect["target"], effect["change"], strict=True)
         moved = [node for one, other, change in pairs if change >= SEEN for node in (one, other)]
     others = list(dict.fromkeys(moved))[:CHANGED]
-    return {"nodes": nodes, "others": others, **around(network, nodes, others)}
+    return {"nodes": nodes, "others": others, **neighbourhood(network, nodes, others)}

@@ -1,7 +1,7 @@
 // Which ranking is looked at, by which measure, and its progress: scores of nodes stream in, rows of the others are
 // asked for page by page.
 
-export function boards(page) {
+export function rankings(page) {
   const { source, data, report } = page;
   const listeners = [];
   const state = { of: "nodes", measure: "change" };

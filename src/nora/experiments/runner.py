@@ -1,10 +1,10 @@
-"""Run a recipe: do what its plan still lacks, then write its report as Markdown, JSON and a chart."""
+"""Run a recipe: do the steps that are not cached, then write its report as Markdown, JSON and chart."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +13,23 @@ from typing import Any
 
 import pandas as pd
 
-from nora.experiments import RECIPES, Report
+from nora.experiments import RECIPES
 from nora.experiments.both_protocols import other_protocol, with_other
+from nora.experiments.cache import Step
 from nora.experiments.cells import Cell
-from nora.experiments.earlier import TAKEN, Earlier, Taken, from_parts, read_earlier, take_over
-from nora.experiments.lab import Lab, Step
+from nora.experiments.earlier import (
+    TAKEN,
+    Earlier,
+    Taken,
+    check_takes_cells,
+    read_earlier,
+    take_over,
+)
+from nora.experiments.lab import Lab
+from nora.experiments.options import Working
 from nora.experiments.parts import frames_of, joined, records
-from nora.experiments.provenance import provenance, seconds_of, told
+from nora.experiments.provenance import provenance, provenance_text
+from nora.experiments.recipe import Report
 from nora.files import written_atomically
 from nora.progress import progress_bar
 from nora.registry import nearest
@@ -27,72 +37,79 @@ from nora.results.plots.style import save_figure
 from nora.wording import duration, fixed
 
 
-def conduct(
-    name: str,
-    lab: Lab,
-    out: Path,
-    command: str,
-    progress: bool = True,
-    say: Callable[[str], None] = lambda _: None,
-    finished: bool = False,
-    earlier: Sequence[Path] = (),
-    beside: Path | None = None,
+def run_recipe(
+    name: str, lab: Lab, out: Path, working: Working | None = None, command: str = ""
 ) -> Report:
-    """Carry out one experiment.
+    """Run one experiment.
 
     Args:
-        name: A name from `nora reproduce --help`.
-        lab: Where the work is done and kept.
+        name: A name from `nora reproduce list`.
+        lab: Where the work is done and cached.
         out: Folder for `<name>.md`, `<name>.json` and `<name>.png`.
+        working: How it is run.
         command: The command that does the same again, for the record.
-        progress: Show a progress bar over the whole plan.
-        say: Called with a line about every step that had to be done, and what is left.
-        finished: Do nothing, and tell of the cells that are finished.
-        earlier: JSON files of earlier reports: their cells count as finished. What lies in the cache
-            comes first, then the files in their order.
-        beside: The JSON file of the report made with the other protocol, to stand beside this one.
     """
+    working = working or Working()
     recipe = RECIPES[name].value
-    other = None if beside is None else other_protocol(name, lab, beside)
-    files = [read_earlier(name, lab, path) for path in earlier]
+    other = None if working.beside is None else other_protocol(name, lab, working.beside)
+    files = [read_earlier(name, lab, path) for path in working.earlier]
     whole, taken, missing = lab, Taken(), list[Cell]()
-    if finished or files:
-        whole, lab, taken, missing = divided(name, lab, files, finished)
+    if working.finished or files:
+        whole, lab, taken, missing = _divided(name, lab, files, working.finished)
     if files:
-        say(f"{name}: {len(taken.cells)} cells are taken over from earlier reports")
+        working.log(f"{name}: {len(taken.cells)} cells are taken over from earlier reports")
     plan = recipe.plan(lab)
-    waiting = [step for step in plan if not step.done()]
-    say(f"{name}: {len(plan)} steps, {len(plan) - len(waiting)} of them done before")
-    pace = Pace(plan)
-    with progress_bar(name, len(waiting), progress, "{task.fields[metric]}") as advance:
-        for number, step in enumerate(waiting, start=1):
-            advance(0, metric=step.label)
-            start = time.perf_counter()
-            if not step.done():  # another step may have needed it
-                step.do()
-            seconds = time.perf_counter() - start
-            left = pace.after(step, seconds, waiting[number:])
-            say(f"[{number}/{len(waiting)}] {step.label}: {duration(seconds)}{left}")
-            advance(1)
+    do_steps(name, plan, working)
     report = recipe.report(lab) if not taken.cells else _report_with(name, whole, lab, taken)
     if other is not None:
         report = with_other(report, lab, other)
     if missing:
-        names = ", ".join(str(cell) for cell in missing)
-        text = f"{report.text} Not finished, and not counted: {names}."
-        facts = {**report.facts, "missing": [str(cell) for cell in missing]}
-        report = replace(report, text=text, facts=facts)
-    about = {"experiment": name, **provenance(lab, recipe.plan(lab), command), **report.facts}
+        names = [str(cell) for cell in missing]
+        text = f"{report.text} Not finished, and not counted: {', '.join(names)}."
+        report = replace(report, text=text, facts={**report.facts, "missing": names})
+    about = {"experiment": name, **provenance(lab, plan, command), **report.facts}
     if taken.cells:
         about[TAKEN] = list(taken.about)
     write_report(name, report, about, out)
     return report
 
 
-def divided(
+def do_steps(name: str, plan: Sequence[Step[Any]], working: Working) -> None:
+    """Do the steps of a plan that are not done, with what is left and about how long after each."""
+    waiting = [step for step in plan if not step.done()]
+    working.log(f"{name}: {len(plan)} steps, {len(plan) - len(waiting)} of them done before")
+    pace: dict[str, list[float]] = {}
+    for step in plan:
+        if (seconds := step.took()) is not None:
+            pace.setdefault(step.kind, []).append(seconds)
+    with progress_bar(name, len(waiting), working.progress, "{task.fields[metric]}") as advance:
+        for number, step in enumerate(waiting, start=1):
+            advance(0, metric=step.label)
+            start = time.perf_counter()
+            if not step.done():  # another step may have needed it
+                step.get()
+            seconds = time.perf_counter() - start
+            pace.setdefault(step.kind, []).append(seconds)
+            left = _left(pace, waiting[number:])
+            working.log(f"[{number}/{len(waiting)}] {step.label}: {duration(seconds)}{left}")
+            advance(1)
+
+
+def _left(pace: dict[str, list[float]], steps: Sequence[Step[Any]]) -> str:
+    """How many steps are left, and about how long they take, from the seconds of their kinds."""
+    if not steps:
+        return ""
+    known = [fmean(pace[one.kind]) for one in steps if one.kind in pace]
+    if not known:
+        return f" ({len(steps)} left)"
+    least = "at least" if len(known) < len(steps) else "about"
+    return f" ({len(steps)} left, {least} {duration(sum(known))})"
+
+
+def _divided(
     name: str, lab: Lab, files: Sequence[Earlier], finished: bool
 ) -> tuple[Lab, Lab, Taken, list[Cell]]:
-    """Who tells of which cells.
+    """Where each cell comes from.
 
     Args:
         name: The recipe.
@@ -101,8 +118,8 @@ def divided(
         finished: No cell is to be worked on.
 
     Returns:
-        The same with all cells that the report tells of; with those that come from the cache alone; cells of
-        earlier reports; and the cells that neither has, where no cell is to be worked on.
+        The lab with all cells of the report; that with the cells that come from the cache; cells of earlier
+        reports; and the cells that neither has, where no cell is to be worked on.
     """
     _check_cell_by_cell(name)
     plan = RECIPES[name].value.plan
@@ -114,7 +131,7 @@ def divided(
     if not finished:
         done, missing = [*done, *missing], []
     elif not done and not taken.cells:
-        also = ", or in what was written earlier" if files else ""
+        also = ", or in the earlier reports" if files else ""
         raise ValueError(f"none of {len(lab.cells)} cells is finished in {lab.cache}{also}")
     whole = replace(lab, only=(*done, *taken.cells))
     return whole, replace(lab, only=tuple(done)), taken, missing
@@ -136,38 +153,16 @@ def only_cells(name: str, lab: Lab, names: Sequence[str]) -> Lab:
 def _check_cell_by_cell(name: str) -> None:
     if not RECIPES[name].facts.cell_by_cell:
         raise ValueError(
-            f"{name} puts cells together, so it cannot tell of some of them; name those that are "
+            f"{name} puts cells together, so it cannot report some of them; name those that are "
             "finished with --datasets, --models and --tasks"
         )
 
 
 def _report_with(name: str, whole: Lab, own: Lab, taken: Taken) -> Report:
     """The report of all cells: those of a lab, and those of earlier reports."""
-    recipe = from_parts(name)
-    parts = recipe.parts(whole)
+    recipe, parts = RECIPES[name].value, check_takes_cells(name)(whole)
     several = [*([frames_of(own, parts)] if own.cells else []), *taken.frames]
-    return recipe.report_from(whole, joined(several, parts, whole.cells))
-
-
-class Pace:
-    """How long steps take, by their kind: from those found done, and those done since."""
-
-    def __init__(self, plan: Sequence[Step]) -> None:
-        self._seconds: dict[str, list[float]] = {}
-        for step in plan:
-            if (seconds := seconds_of(step.path)) is not None:
-                self._seconds.setdefault(step.kind, []).append(seconds)
-
-    def after(self, step: Step, seconds: float, left: Sequence[Step]) -> str:
-        """What is left after a step: how many, and about how long."""
-        self._seconds.setdefault(step.kind, []).append(seconds)
-        if not left:
-            return ""
-        known = [fmean(self._seconds[one.kind]) for one in left if one.kind in self._seconds]
-        if not known:
-            return f" ({len(left)} left)"
-        least = "at least" if len(known) < len(left) else "about"
-        return f" ({len(left)} left, {least} {duration(sum(known))})"
+    return recipe.report(whole, joined(several, parts, whole.cells))
 
 
 def write_report(name: str, report: Report, about: dict[str, Any], out: Path) -> None:
@@ -179,7 +174,7 @@ def write_report(name: str, report: Report, about: dict[str, Any], out: Path) ->
         lines += [f"## {heading}", "", markdown(table), ""]
     for heading, table in report.raw:
         lines += [f"{heading}: {len(table):,} rows in `{name}.json`.", ""]
-    lines.append(told(about))
+    lines.append(provenance_text(about))
     document = {
         "title": report.title,
         "about": about,
@@ -206,15 +201,10 @@ def markdown(table: pd.DataFrame) -> str:
     |---|---:|
     | nora | 0.900 |
     """
-    numeric = [kind.kind in "iuf" for kind in table.dtypes]
-    rows = [
-        "| " + " | ".join(_cell(str(column)) for column in table.columns) + " |",
-        "|" + "|".join("---:" if number else "---" for number in numeric) + "|",
+    rows: list[Any] = [table.columns, *table.itertuples(index=False)]
+    lines = [
+        "| " + " | ".join(fixed(one).replace("|", "\\|") for one in row) + " |" for row in rows
     ]
-    for row in table.itertuples(index=False):
-        rows.append("| " + " | ".join(_cell(value) for value in row) + " |")
-    return "\n".join(rows)
-
-
-def _cell(value: Any) -> str:
-    return fixed(value).replace("|", "\\|")
+    numeric = (kind.kind in "iuf" for kind in table.dtypes)
+    lines.insert(1, "|" + "|".join("---:" if number else "---" for number in numeric) + "|")
+    return "\n".join(lines)

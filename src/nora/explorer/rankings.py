@@ -21,7 +21,7 @@ from nora.questions.fragile import flips_in
 from nora.questions.score import score
 from nora.results.influence import Influence
 
-BOARDS = 6
+KEPT_RANKINGS = 6
 OF = ("nodes", "edges", "fragile")
 # Of those whose removal flips a prediction, so many are named.
 NAMED = 12
@@ -64,7 +64,7 @@ class FragileRanking(Ranking):
         return order[: int((self.counts > 0).sum())]
 
 
-class Boards:
+class Rankings:
     """All rankings of one network."""
 
     def __init__(self, network: Network, worker: Worker, scores: Influence | None = None) -> None:
@@ -98,7 +98,7 @@ class Boards:
             self._others[key] = made
         self._others.move_to_end(key)
         for old in list(self._others):
-            if len(self._others) > BOARDS and old != key and not self._others[old].heard:
+            if len(self._others) > KEPT_RANKINGS and old != key and not self._others[old].heard:
                 self._others.pop(old).pause()
         return self._others[key]
 
@@ -108,31 +108,31 @@ class Boards:
             one.pause()
 
     def rows(
-        self, board: Ranking, kept: np.ndarray | None, start: int, most: int
+        self, ranking: Ranking, kept: np.ndarray | None, start: int, most: int
     ) -> dict[str, Any]:
         """A page of a ranking of ties or fragile predictions.
 
         Args:
-            board: The ranking.
+            ranking: The ranking.
             kept: Mask `[N]` of the nodes that a filter leaves; a tie stays where one of its ends does. None
                 for all.
             start: The first row.
             most: So many rows.
         """
-        order = board.best_first()
-        if kept is not None and isinstance(board, FragileRanking):
+        order = ranking.best_first()
+        if kept is not None and isinstance(ranking, FragileRanking):
             order = order[kept[order]]
         elif kept is not None:
             source, target = self.network.ties
             order = order[kept[source[order]] | kept[target[order]]]
         part = order[start : start + most]
         found: dict[str, Any] = {"count": len(order), "start": start}
-        if isinstance(board, FragileRanking):
+        if isinstance(ranking, FragileRanking):
             found["node"] = part.tolist()
-            found["flips"] = board.counts[part].tolist()
-            found["by"] = [board.by.get(int(node), []) for node in part]
+            found["flips"] = ranking.counts[part].tolist()
+            found["by"] = [ranking.by.get(int(node), []) for node in part]
             return found
         source, target = self.network.ties
         found["edge"] = np.stack([source[part], target[part]], axis=1).tolist()
-        found["influence"] = [float(one) for one in board.scores[part]]
+        found["influence"] = [float(one) for one in ranking.scores[part]]
         return found

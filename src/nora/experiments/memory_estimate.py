@@ -1,8 +1,7 @@
-"""Whether a model fits into memory, found out on two small graphs: before any long work.
+"""The memory that a model takes on a large graph, extrapolated from two small ones: before any long work.
 
-What is held at a time grows with the graph: a small graph with as many edges per node, and one of twice the
-size, tell by how much. Every tensor that an operation makes is counted until it is freed, in three kinds of
-work:
+The peak grows with the graph: it is measured on a small graph with as many edges per node, and on one of
+twice the size. Every tensor that an operation makes is counted until it is freed, in three kinds of work:
 
     training     forth and back, by sparse products where `nora.training.fixed_graph` knows the layers
     passing      one pass of the model as it is, which checking it and `exact` need
@@ -34,9 +33,8 @@ from nora.training.fixed_graph import fixed_graph
 
 # Nodes of the small graph; the other has twice as many.
 SMALL = 600
-# What Python, torch and copies of the graph take, and what operations take inside and the allocator keeps,
-# which nobody counts: on 169,343 nodes a process held at most 9.8 GB with a GCN and 11.7 GB with a GCNII,
-# where 6.0 and 6.7 are counted.
+# What Python, torch and copies of the graph take, and the ratio of a process to what is counted: on 169,343
+# nodes a process held at most 9.8 GB with a GCN and 11.7 GB with a GCNII, where 6.0 and 6.7 are counted.
 PROCESS, INSIDE = 1.5e9, 1.5
 
 
@@ -70,28 +68,26 @@ def needs(
         >>> large > 3 * small
         True
     """
-    return _needs(model, tuple(sorted(sizes.items())), channels, nodes, edges)
+    return Needs(*_peaks(model, tuple(sorted(sizes.items())), channels, nodes, edges))
 
 
 @lru_cache(maxsize=64)
-def _needs(
+def _peaks(
     model: str,
     sizes: tuple[tuple[str, Any], ...],
     channels: tuple[int, int],
     nodes: int,
     edges: int,
-) -> Needs:
+) -> list[float]:
+    found = []
     with seeded(0):
         network = build_model(model, *channels, **dict(sizes))
         graphs = [_graph(count, edges / max(nodes, 1), channels) for count in (SMALL, 2 * SMALL)]
-        found = [
-            [_peak(partial(work, network, one)) for one in graphs]
-            for work in (_training, _passing, _explaining)
-        ]
-    peaks = [
-        PROCESS + INSIDE * (one + (two - one) / SMALL * max(0, nodes - SMALL)) for one, two in found
-    ]
-    return Needs(*peaks)
+        for work in (_training, _passing, _explaining):
+            one, two = (_peak(partial(work, network, graph)) for graph in graphs)
+            grown = one + (two - one) / SMALL * max(0, nodes - SMALL)
+            found.append(PROCESS + INSIDE * grown)
+    return found
 
 
 def _graph(nodes: int, edges_per_node: float, channels: tuple[int, int]) -> Data:
@@ -135,7 +131,7 @@ def _peak(work: Callable[[], None]) -> int:
 
 
 class _Counter(TorchDispatchMode):
-    """Counts the bytes of all tensors that operations have made and nobody has freed.
+    """Counts the bytes of all tensors that operations have made and that are not freed.
 
     Attributes:
         peak: The most there were at a time.

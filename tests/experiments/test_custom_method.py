@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nora.experiments.stranger import method_named
+from nora.experiments.custom_method import method_named
 from nora.methods import METHODS
 from shell import ok, refused, run
 
@@ -84,7 +84,7 @@ def test_a_change_anywhere_in_its_package_is_seen(package: Path, tmp_path: Path)
 
     def place() -> Path:
         lab = Lab(tmp_path, PROFILES["quick"], ["karate"], ["gcn"], ["node"], cycles=1)
-        return lab._score_path(Cell("karate", "gcn", "node"), 0, name)
+        return lab.score_step(Cell("karate", "gcn", "node"), 0, name).path
 
     before = place()
     assert ":" not in before.name
