@@ -89,7 +89,11 @@ def followed(name: str, n: int = SMALL) -> Row:
         row.difference = 0.0
         for node in torch.arange(problem.num_nodes).split(1):
             truth, left = problem.predict_without(node)
-            off = (engine.effect(node)[left] - truth).abs().nan_to_num(torch.inf)
+            off = (
+                (engine.effect_of(EditBatch.remove_nodes(node))[left] - truth)
+                .abs()
+                .nan_to_num(torch.inf)
+            )
             row.difference = max(row.difference, float(off.max()))
         row.full_passes = engine.tally.full_passes
     return row

@@ -41,6 +41,12 @@ class EngineReport:
         reaches: `nearby` nodes of a removed one may change, or `all` do.
         guards: Comparisons of sizes that are checked for every removal; where one fails, it gets a full pass.
         removal_seconds, pass_seconds: What a removal takes by the engine, and by a full pass.
+
+    Example:
+        >>> import nora
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> nora.explain_engine(run.model, run.data).reaches
+        'nearby'
     """
 
     followed: Literal["engine", "brute"]
