@@ -1,6 +1,6 @@
 """Named families (methods, models, datasets): a new member is a new file.
 
-What can be said of members without importing them (and torch) is in a generated table, `members.json`, in the
+What is known of members without importing them (and torch) is in a generated table, `members.json`, in the
 family's package; `make tables` writes it, a test compares it with what is registered.
 """
 
@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import json
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from typing import Any, Generic, TypeVar
@@ -33,9 +33,24 @@ def nearest(name: str, known: list[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def check_known(owner: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise when an option is none of the known ones.
+
+    >>> check_known("ride", ["sped"], ["speed", "where"])
+    Traceback (most recent call last):
+    TypeError: ride has no option 'sped'. Did you mean 'speed'? It takes: speed, where
+    """
+    for name in given:
+        if name not in known:
+            takes = ", ".join(known) or "no options"
+            raise TypeError(
+                f"{owner} has no option {name!r}.{nearest(name, list(known))} It takes: {takes}"
+            )
+
+
 @dataclass(frozen=True)
 class NoFacts:
-    """For families of which there is nothing to say beside a summary."""
+    """For families of which there is a summary alone."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +72,7 @@ class Registry(Generic[T, F]):
     Args:
         kind: What a member is called in messages.
         package: Where the members are that come with NORA.
-        facts: What is known of a member of which nothing is said.
+        facts: The facts of a member without its own.
     """
 
     def __init__(self, kind: str, package: str, facts: F) -> None:

@@ -16,7 +16,7 @@ from nora.engine.engine import Engine
 from nora.engine.exec.kernels import vectorised
 from nora.model import build_problem
 from nora.model.checks import check_model
-from nora.questions.top import reach_bound
+from nora.questions.reach import reach_bound
 
 QUIET = {"progress": False}
 

@@ -96,7 +96,7 @@ def test_nora_looks_into_a_transformer_over_types() -> None:
 
 
 def test_mask_says_what_it_cannot_mask() -> None:
-    with pytest.raises(ValueError, match="mask cannot tell the senders of HGTConv"):
+    with pytest.raises(ValueError, match="the source nodes of HGTConv"):
         nora.influence(network("hgt"), library(), "mask", PAPERS, progress=False)
 
 

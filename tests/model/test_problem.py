@@ -165,7 +165,7 @@ def test_bad_ids_to_remove_are_refused() -> None:
         nora.what_if(model, data, 7)
     with pytest.raises(ValueError, match="node 9 is out of range"):
         nora.what_if(model, data, [0, 9])
-    with pytest.raises(ValueError, match="nothing is to be removed, added or changed"):
+    with pytest.raises(ValueError, match="the edit is empty: give remove="):
         nora.what_if(model, data, [])
 
 
@@ -312,7 +312,7 @@ def test_a_question_holds_sorted_distinct_nodes() -> None:
 
 
 def test_removing_everything_is_refused_because_nobody_is_left_to_change() -> None:
-    with pytest.raises(ValueError, match="remove names all 6 nodes: nobody would be left"):
+    with pytest.raises(ValueError, match="remove names all 6 nodes"):
         nora.what_if(network(), double(star()), range(6))
 
 

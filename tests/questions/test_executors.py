@@ -20,7 +20,7 @@ from torch import Tensor
 import nora
 from networks import Centred, network
 from nora.engine.exec.shards import MissingError, Schedule, in_shards
-from nora.questions.spread import IncompleteError, _pickled
+from nora.questions.executors import IncompleteError, _pickled
 from nora.results.checkpoint import read_parts
 from sharing import engine_of, once_each, run_in_double, truth_of
 

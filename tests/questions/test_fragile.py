@@ -126,7 +126,7 @@ def test_nothing_may_flip() -> None:
     ("asked", "message"),
     [
         ({"by": "links"}, "it must be 'nodes' or 'edges'"),
-        ({"tolerance": 0.1}, "takes no tolerance"),
+        ({"tolerance": 0.1}, "tolerance"),
         ({"budget": 3}, "fragile has no option 'budget'"),
         ({"method": "nora"}, "must be 'exact' or 'brute'"),
         ({"task": nora.NodeRegression()}, "the task predicts values"),

@@ -292,7 +292,7 @@ class TestEdges:
             nora.what_if(network(), double(GRAPHS[kind]()), remove_edges=edges)  # type: ignore[arg-type]
 
     def test_nothing_to_remove_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="nothing is to be removed, added or changed"):
+        with pytest.raises(ValueError, match="the edit is empty: give remove="):
             nora.what_if(network(), double(bridge()))
         with pytest.raises(ValueError, match="method is 'nora'; here it must be"):
             nora.what_if(network(), double(bridge()), remove_edges=[(0, 1)], method="nora")

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 import nora
-from nora.questions.spread import IncompleteError
+from nora.questions.executors import IncompleteError
 from nora.results.checkpoint import read_parts
 from sharing import Deadly, asked_slowly, engine_of, once_each, run_in_double, truth_of
 from shell import refused

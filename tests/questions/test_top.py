@@ -23,7 +23,7 @@ from nora.model import build_problem
 from nora.model.checks import check_model
 from nora.model.preserve import seeded
 from nora.questions import top as module
-from nora.questions.top import reach_bound
+from nora.questions.reach import reach_bound
 
 every_task = pytest.mark.parametrize("task", ["node", "link"])
 
@@ -42,7 +42,7 @@ def test_no_influence_exceeds_its_bound(
     with problem.evaluating(), torch.no_grad():
         engine = Effects.prepare(problem, Prepared()).engine
         for walks in (0, 1e9):
-            monkeypatch.setattr(module, "COUNTED_WALKS", walks)
+            monkeypatch.setattr("nora.questions.reach.COUNTED_WALKS", walks)
             assert (truth <= reach_bound(problem, engine) + 1e-9).all()
 
 

@@ -25,7 +25,7 @@ def joined(address: str | None, engines: Any, checkpoint: Path | None) -> Iterat
         yield None
         return
     import nora
-    from nora.questions.spread import IncompleteError
+    from nora.questions.executors import IncompleteError
 
     with nora.RayCluster(address, engines=engines) as cluster:
         try:

@@ -32,14 +32,14 @@ class MethodFacts:
         chooses: It returns the choice of another method instead of scores.
         uses_model: It runs the model; False for structure-only yardsticks.
         uses_engine: It takes what is prepared for the exact engine.
-        runs_again: It runs the model on `G` once more and compares, so that nobody else need do so.
+        runs_again: It runs the model on `G` once more and compares, so that no other check is needed.
         uses_targets: It can restrict itself to target predictions.
         exact: Its scores equal the definition.
         labels: Whether it learns from known influences.
         space: Values to try for its options when it is tuned, `{option: (values…)}`.
         own_search: It is tuned by a search of its own, in `nora.tuning.searches`.
         execution_options: Options that change how the work is done, not the scores.
-        errors_unless: It tells standard errors, `(node ids, scores, errors)`, unless an option has one of
+        errors_unless: It yields standard errors, `(node ids, scores, errors)`, unless an option has one of
             these values; empty for a method that never does.
     """
 

@@ -1,6 +1,6 @@
 """Choose for the user: exact where it fits the budget, else the best estimate that does.
 
-For removals of nodes and of edges alike. If even a full pass for every removal fits, `exact` does.
+For removals of nodes and of edges. If even a full pass for every removal fits, `exact` does.
 Otherwise a small stratified sample is removed for real (`nora.engine.estimate.cost_sample`), in at most a
 tenth of the budget. That shows what all would take, and, with tolerances from fine to coarse, what
 estimates would take and how well they agree with `exact`: the choice is the finest that fits. When none
@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch_geometric.nn import MessagePassing
 
+from nora.engine.edits import why_not
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import FIRST, MOST
 from nora.engine.estimate.cost_sample import Agreement, Pilot
@@ -31,7 +32,6 @@ from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts
-from nora.methods.exact import not_followed
 from nora.model import Problem
 from nora.options import option
 from nora.seeds import shuffled
@@ -143,7 +143,7 @@ class Budget:
 
 @METHODS.register(
     "auto",
-    "exact where it fits the budget, else the best estimate; says which",
+    "exact where it fits the budget, else the best estimate; reports which",
     MethodFacts(chooses=True, uses_engine=True, runs_again=True),
 )
 def auto(
@@ -197,7 +197,7 @@ def _choose(
         )
     try:
         engine = prepared.engine(problem, removals=count)
-        reason = not_followed(engine, removals)
+        reason = why_not(engine, removals)
     except UnsupportedError as error:
         reason = str(error)
     if not reason:
@@ -208,7 +208,7 @@ def _choose(
     if by_passes <= (1 + LATE) * budget:
         return Choice("exact", options, _late("brute force", by_passes, budget), by_passes, 1.0)
     if not nodes:
-        why = f"a full pass is taken for every edge ({reason}), and edges have no other estimate"
+        why = f"a full pass is made for every edge ({reason}), and edges have no other estimate"
         return Choice("exact", options, why, by_passes, 1.0)
     return _last_resort(
         problem,

@@ -5,12 +5,12 @@ Removing `r` changes nothing beyond the reach of the model's layers. The engine 
 only the rows that change.
 
 With `tolerance > 0` the scores are estimates. Of the rows that a removal reaches only some are computed,
-drawn at random by how much they matter, and count for the others (`nora.engine.estimate.sampling`); the
-tolerance is the relative error that is aimed at, for hubs and leaves alike. A few removals, of hubs and of
+sampled at random by importance, and weighted for the others (`nora.engine.estimate.sampling`); the
+tolerance is the relative error that is aimed at, for hubs as for leaves. A few removals, of hubs and of
 leaves, are done exactly beside their estimates. They show how far estimates are off on this model and
 graph: scores are corrected by their bias, and every score gets its standard error from the rest
-(`nora.engine.estimate.calibration`). The 20 first are then computed exactly. Where errors are much more
-than the tolerance, a warning says so.
+(`nora.engine.estimate.calibration`). The 20 first are then computed exactly. Where errors are much larger
+than the tolerance, it warns.
 
 `parts_of` does this for removals of any kind, nodes or edges, alone or in groups, and for any measures; the
 method `exact` is the same for single nodes and the definition.
@@ -64,7 +64,7 @@ class Scored(NamedTuple):
 
 
 @dataclass(frozen=True)
-class How:
+class ExactOptions:
     """How removals are computed: the options of `exact`, checked.
 
     Attributes:
@@ -84,9 +84,9 @@ class How:
     seed: int = 0
 
     @staticmethod
-    def of(options: Mapping[str, Any]) -> How:
+    def of(options: Mapping[str, Any]) -> ExactOptions:
         """Options as users give them, with memory as text or a number."""
-        return How(**{**options, "memory": parse_bytes(options.get("memory", "2GB"))})
+        return ExactOptions(**{**options, "memory": parse_bytes(options.get("memory", "2GB"))})
 
     def __post_init__(self) -> None:
         if not self.tolerance >= 0:
@@ -102,7 +102,7 @@ class How:
             raise ValueError(f"verify must not be negative, got {self.verify}")
 
 
-EXACTLY = How()
+DEFAULTS = ExactOptions()
 # The engine, or None for full passes; and why, as facts of the run.
 Ready = tuple[Engine | None, dict[str, Any]]
 
@@ -140,9 +140,9 @@ def exact(
             fewer in short ones: one in 5,000, at least 2.
         workers: Threads; all cores by default.
         backend: `compiled` (numba, CPU), `vectorised` (torch, any device) or `auto`.
-        seed: Seed of the verified removals, and of the draws that a tolerance makes.
+        seed: Seed of the verified removals, and of the samples of a tolerance.
     """
-    how = How(tolerance, parse_bytes(memory), workers, verify, backend, seed)
+    how = ExactOptions(tolerance, parse_bytes(memory), workers, verify, backend, seed)
     removals = EditBatch.remove_nodes(problem.nodes.cpu())
     ready = engine_for(problem, prepared, removals, how, quickest=True)
     if ready[0] is None and "verified" not in ready[1]:
@@ -171,7 +171,7 @@ def parts_of(
     prepared: Prepared,
     removals: EditBatch,
     measures: Measures = None,
-    how: How = EXACTLY,
+    how: ExactOptions = DEFAULTS,
     count: int | None = None,
     ready: Ready | None = None,
 ) -> Generator[Scored, None, dict[str, Any]]:
@@ -204,18 +204,18 @@ def parts_of(
                 break
             except (RuntimeError, IndexError, ValueError, TypeError) as error:
                 # What went well for the verified removals may still meet a case that a step does not know.
-                told = str(error).splitlines()[0] if str(error) else type(error).__name__
+                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 left = torch.ones(len(removals), dtype=torch.bool)
                 left[torch.cat([*done, torch.empty(0, dtype=torch.long)])] = False
                 rest = left.nonzero().flatten()
                 warn(
                     f"exact falls back to brute force for {len(rest)} {_removed(removals)}s: a step failed "
-                    f"({told})",
+                    f"({reason})",
                     RuntimeWarning,
                 )
                 for which, values, _ in passes(problem, removals.pick(rest), measures):
                     yield Scored(rest[which], values)
-                return {"fallback": told, **facts}
+                return {"fallback": reason, **facts}
             done.append(part.which)
             if isinstance(part.values, Moves):
                 part = Scored(part.which, reduced(engine.before, measures, part.values))
@@ -231,7 +231,7 @@ def engine_for(
     problem: Problem,
     prepared: Prepared,
     removals: EditBatch,
-    how: How = EXACTLY,
+    how: ExactOptions = DEFAULTS,
     count: int | None = None,
     quickest: bool = False,
 ) -> Ready:
@@ -254,23 +254,18 @@ def engine_for(
     try:
         engine = prepared.engine(problem, how.backend, count)
         checked = {} if how.verify == 0 else prepared.verify(engine, how.verify, how.seed, count)
-    except UnsupportedError as reason:
-        warn(f"exact falls back to brute force: {reason}", RuntimeWarning)
-        return None, {"fallback": str(reason)}
-    if told := not_followed(engine, removals):
-        warn(f"exact falls back to a full pass for every edge: {told}", RuntimeWarning)
-        return None, {"fallback": told}
+    except UnsupportedError as error:
+        warn(f"exact falls back to brute force: {error}", RuntimeWarning)
+        return None, {"fallback": str(error)}
+    if reason := why_not(engine, removals):
+        warn(f"exact falls back to a full pass for every edge: {reason}", RuntimeWarning)
+        return None, {"fallback": reason}
     if quickest and how.tolerance == 0 and is_slower(checked, count):
         return None, {**checked, "backend": "brute", "reason": NO_FASTER.format(removed=removed)}
     return engine, dict(checked)
 
 
-def not_followed(engine: Engine, removals: EditBatch) -> str:
-    """Why the engine does not give the effect of these removals; empty where it does."""
-    return why_not(engine, removals)
-
-
-def samples(engine: Engine | None, how: How, measures: Measures) -> bool:
+def samples(engine: Engine | None, how: ExactOptions, measures: Measures) -> bool:
     """Whether scores are estimates with standard errors: of the definition, by rows that are sampled."""
     if engine is None or how.tolerance == 0 or not _is_definition(measures):
         return False
@@ -309,7 +304,7 @@ def passes(problem: Problem, removals: EditBatch, measures: Measures) -> Iterato
 
 
 def _by_engine(
-    engine: Engine, removals: EditBatch, measures: Measures, how: How
+    engine: Engine, removals: EditBatch, measures: Measures, how: ExactOptions
 ) -> Generator[Scored, None, dict[str, Any]]:
     """Yield finished parts; with changed predictions as values where measures are to make values of them."""
     rough = engine.with_tolerance(how.tolerance, how.seed) if how.tolerance else engine
@@ -317,8 +312,8 @@ def _by_engine(
     before = rough.tally.full_passes
     if how.tolerance > 0 and not engine.importance.rows:
         warn(
-            "a tolerance saves nothing with this model: none of its layers can be estimated by rows that "
-            "are drawn (sums and attention of known convolutions can), so scores will be exact",
+            "a tolerance saves nothing with this model: none of its layers can be estimated by sampled "
+            "rows (sums and attention of known convolutions can), so scores will be exact",
             UserWarning,
         )
     if samples(engine, how, measures):
@@ -337,9 +332,9 @@ def _by_engine(
 
 
 def _estimated(
-    engine: Engine, rough: Engine, removals: EditBatch, how: How
+    engine: Engine, rough: Engine, removals: EditBatch, how: ExactOptions
 ) -> Generator[Scored, None, dict[str, Any]]:
-    """Yield estimates with their standard errors; first some that are exact. Returns what these say."""
+    """Yield estimates with their standard errors; first some that are exact. Returns facts about these."""
     removed = f"{_removed(removals)}s"
     found = estimated(engine, rough, removals, how.memory, how.workers, removed)
     while True:

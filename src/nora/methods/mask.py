@@ -6,12 +6,12 @@ model is fixed. Gradient descent minimises
     −Σ ‖p(G) − p(G, m)‖₁ + α‖m‖₁ + β‖1 − m‖₁,
 
 `m` is clamped to [0, 1] after every step, and the mask that changes the predictions most is kept.
-The score is `1 − m`; nodes that nobody hears keep `m = 1`.
+The score is `1 − m`; nodes that send no messages keep `m = 1`.
 
 Two choices were made by measurement (one cycle of Cora, Pearson against `exact`):
 - steps along the gradient itself. Adam, which divides each node's step by the size of its own
-  gradient, moves all nodes alike and loses what is looked for (GCN, L1 penalties: 0.48 against 0.84);
-  `optimizer="adam"` does so all the same;
+  gradient, moves all nodes by the same amount and loses their differences (GCN, L1 penalties: 0.48 against
+  0.84); `optimizer="adam"` does so all the same;
 - messages rather than layer inputs: an input also carries a node's message to itself, and its own
   prediction does not count (SAGE: 0.74 against 0.85). `where="inputs"` masks the inputs.
 
@@ -78,8 +78,8 @@ def mask(
     Args:
         problem: The question.
         lr: How far the first step moves the most influential node (with Adam: every node).
-        alpha: Weight of `‖m‖₁`, which draws all masks down.
-        beta: Weight of `‖1 − m‖₁`, which draws all masks up: nodes whose messages matter less than
+        alpha: Weight of `‖m‖₁`, which moves all masks down.
+        beta: Weight of `‖1 − m‖₁`, which moves all masks up: nodes whose messages matter less than
             `beta − alpha` end at score 0.
         epochs: Number of steps.
         where: Mask the `messages` to others, or the `inputs` of the layers.
@@ -95,7 +95,7 @@ def mask(
         raise ValueError(f"lr must be positive and epochs at least 1, got {lr} and {epochs}")
     if not (alpha >= 0 and beta >= 0):
         raise ValueError(f"alpha and beta must not be negative, got {alpha} and {beta}")
-    for parameter in problem.model.parameters():  # restored by whoever called us, as is the mode
+    for parameter in problem.model.parameters():  # restored by the caller, as is the mode
         parameter.requires_grad_(False)
     with _features_mapped_once(problem), seeded(seed):
         if as_published:
@@ -137,10 +137,10 @@ def _descended(
             m.clamp_(0, 1)
     if best <= 0:  # nothing that counts hangs on any message
         return torch.zeros_like(kept)
-    heard = torch.zeros_like(kept, dtype=torch.bool)
+    sends = torch.zeros_like(kept, dtype=torch.bool)
     edges = message_edges(problem)
-    heard[edges[0, edges[0] != edges[1]]] = True
-    return torch.where(heard, 1 - kept, torch.zeros_like(kept))
+    sends[edges[0, edges[0] != edges[1]]] = True
+    return torch.where(sends, 1 - kept, torch.zeros_like(kept))
 
 
 def _published(problem: Problem, lr: float, alpha: float, beta: float, epochs: int) -> Tensor:
@@ -228,14 +228,14 @@ def _masked_messages(problem: Problem, m: Tensor) -> Iterator[None]:
         given = kwargs.get("x", args[0] if args else None)
         if isinstance(given, Mapping):
             raise ValueError(
-                f"mask cannot tell the senders of {type(layer).__name__}, which takes the inputs of "
+                f"mask does not know the source nodes of {type(layer).__name__}, which takes the inputs of "
                 f"all node types at once; use {option('method', 'nora')}, 'exact' or 'brute'"
             )
         first = given[0] if isinstance(given, tuple | list) else given
         kinds = ends.of(args, kwargs)
         if kinds is None and len(ends.index.types) > 1:
             raise ValueError(
-                f"mask cannot tell whom {type(layer).__name__} passes messages between: it gets edges "
+                f"mask does not know the node types of {type(layer).__name__}: it gets edges "
                 f"that are not those of the data; use {option('method', 'exact')} or 'brute'"
             )
         same_type = kinds is None or kinds[0] == kinds[1]

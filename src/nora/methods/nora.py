@@ -14,8 +14,8 @@ mean before `k₃'` weighs them.
 
 Where the formula is silent: `1/(d_i−1)` at `d_i = 1` makes its bracket 1; isolated nodes score 0;
 on directed graphs `d_r` counts the edges out of `r`, `d_i` and `d_j` the edges into `i` and `j`
-(at least 1), and `N(r)` are the nodes that hear from `r`. Self-loops do not count. Nodes that a model
-looks up by number have one-hot features.
+(at least 1), and `N(r)` are the nodes that receive messages from `r`. Self-loops do not count. Nodes
+that a model looks up by number have one-hot features.
 
 Weighting `w`: `"sum"` takes the summed prediction for all nodes (as the paper writes), `"own"` each
 node's own prediction (as the paper's experiments do). The default is `"own"`: without
@@ -54,7 +54,7 @@ class Degrees:
 
 def degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
     """Count edges out of and into every node, self-loops left out."""
-    # The paper's d_r, told apart by direction and counted on the messages; what people call a node's
+    # The paper's d_r, by direction and counted on the messages; what users call a node's
     # degree is `nora.graph.degree`.
     edges = message_edges(problem)
     edges = edges[:, edges[0] != edges[1]]
@@ -175,20 +175,20 @@ def topology_basis(degree: Degrees) -> Tensor:
     """
     d = degree.into
     less, full = (d - 1).clamp(min=1), d.clamp(min=1)
-    heard = torch.stack([1 / less.sqrt() - 1 / full.sqrt(), 1 / less - 1 / full])
-    heard = torch.where(d > 1, heard, torch.ones_like(heard))
-    said = torch.stack([1 / full.sqrt(), 1 / full, torch.ones_like(full)])
+    bracket = torch.stack([1 / less.sqrt() - 1 / full.sqrt(), 1 / less - 1 / full])
+    bracket = torch.where(d > 1, bracket, torch.ones_like(bracket))
+    term = torch.stack([1 / full.sqrt(), 1 / full, torch.ones_like(full)])
     source, target = degree.edges
-    around = torch.zeros_like(said).index_add(1, target, said[:, source])
-    shifted = heard.unsqueeze(1) * around
+    around = torch.zeros_like(term).index_add(1, target, term[:, source])
+    shifted = bracket.unsqueeze(1) * around
     return torch.zeros_like(shifted).index_add(2, source, shifted[:, :, target])
 
 
 def topology_weights(k1: Tensor, k2: Tensor, k2_prime: Tensor) -> Tensor:
     """Weights `[…, 2, 3]` of the basis for settings of shape `[…]`."""
-    heard = torch.stack([k1, 1 - k1], dim=-1)
-    said = torch.stack([k2, k2_prime, 1 - k2 - k2_prime], dim=-1)
-    return heard.unsqueeze(-1) * said.unsqueeze(-2)
+    bracket = torch.stack([k1, 1 - k1], dim=-1)
+    term = torch.stack([k2, k2_prime, 1 - k2 - k2_prime], dim=-1)
+    return bracket.unsqueeze(-1) * term.unsqueeze(-2)
 
 
 def topology_part(degree: Degrees, k1: float, k2: float, k2_prime: float) -> Tensor:

@@ -47,7 +47,7 @@ class Changes:
 
 
 @dataclass(frozen=True, eq=False)
-class Passed:
+class FullPass:
     """A full pass on an edited graph.
 
     Attributes:
@@ -65,17 +65,17 @@ class Passed:
     old: Tensor
 
     def predictions(self) -> tuple[Tensor, Tensor | None]:
-        """Predictions of the surviving items, and of added nodes (None for links)."""
+        """Predictions of the surviving items, and of added nodes (None for pairs)."""
         found = self.problem.predicted(self.output, self.task)
         if self.problem.by_id:
             return found[self.survivors], None
-        if isinstance(self.task, LinkPrediction):
+        if self.task.item != "node":
             return found, None
         old = self.old.to(found.device)
         return found[old], found[~old]
 
 
-def run_after(problem: Problem, done: EditBatch) -> Passed:
+def run_after(problem: Problem, done: EditBatch) -> FullPass:
     """Run the model on the graph after the one edit of `done`, which must have a node."""
     if problem.by_id and done.added_nodes:
         raise ValueError(
@@ -103,7 +103,7 @@ def run_after(problem: Problem, done: EditBatch) -> Passed:
             f"{wrong}: does it hold rows of its own for the nodes? Keep them in the data (e.g. data.x "
             "or data.n_id) and look them up in forward, so that they follow the nodes"
         )
-    return Passed(problem, output, task, survivors, old)
+    return FullPass(problem, output, task, survivors, old)
 
 
 def _failure(problem: Problem, done: EditBatch) -> str:

@@ -15,7 +15,7 @@ from nora.graph.removal import node_ids
 
 
 @runtime_checkable
-class Scored(Protocol):
+class HasScores(Protocol):
     """What an `Influence` is here: scores of the nodes of a graph, NaN where there are none."""
 
     @property
@@ -28,7 +28,7 @@ class Scored(Protocol):
 
 
 Labels = (
-    Scored
+    HasScores
     | Tensor
     | np.ndarray
     | Mapping[int, float]
@@ -50,7 +50,7 @@ def label_tensor(labels: Labels, index: int | NodeIndex) -> Tensor:
     """
     index = NodeIndex((), (index,)) if isinstance(index, int) else index
     num_nodes = index.total
-    if isinstance(labels, Scored):
+    if isinstance(labels, HasScores):
         if labels.node_types != index.sizes() and len(labels.scores) == num_nodes:
             raise ValueError(
                 f"labels are of a graph with node types {labels.node_types}, this one has {index.sizes()}"

@@ -53,7 +53,7 @@ def evaluating(*models: Any) -> Iterator[None]:
 
     A model's own `eval()` is called, since users override it. `GCNConv(cached=True)` and its kin keep
     the normalisation of the first graph they saw, which would be stale on `G−r`: their caches are
-    emptied, here and after every pass (`Passes`). Within a pass they stay on: a layer that is called
+    emptied, here and after every pass (`ForwardPasses`). Within a pass they stay on: a layer that is called
     twice may mean what it has kept. Compiled parts run as they were written. What a forward pass
     sets on its module or writes into its buffers is restored too. Other objects than modules are ignored.
     """
@@ -180,7 +180,7 @@ def _refill(container: Any, contents: Any) -> None:
     container.extend(contents) if isinstance(container, list) else container.update(contents)
 
 
-class Passes:
+class ForwardPasses:
     """Forward passes of one model, each from the state in which the model was found.
 
     A statistic that a model keeps on first use, or a counter in a buffer, must not differ between one

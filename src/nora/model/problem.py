@@ -35,7 +35,7 @@ from nora.model.hetero import (
     with_global_ids,
 )
 from nora.model.known_influences import Labels, label_tensor
-from nora.model.preserve import CheckedRemoval, Passes, evaluating
+from nora.model.preserve import CheckedRemoval, ForwardPasses, evaluating
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction, dot_product
 from nora.model.tasks.node_classification import NodeClassification
@@ -79,7 +79,7 @@ class Problem:
     original: Tensor | None = None
     labels: Tensor | None = None
     strict: bool = False
-    passes: Passes = field(default_factory=Passes, repr=False, compare=False)
+    passes: ForwardPasses = field(default_factory=ForwardPasses, repr=False, compare=False)
     checked_removals: dict[int, CheckedRemoval] = field(
         default_factory=dict, repr=False, compare=False
     )

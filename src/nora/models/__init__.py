@@ -14,7 +14,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from nora.arguments import check_number, check_whole
-from nora.registry import Registry, nearest
+from nora.registry import Registry, check_known
 
 if TYPE_CHECKING:
     from torch import nn
@@ -62,15 +62,10 @@ def build_model(name: str, in_channels: int, out_channels: int, **sizes: Any) ->
     ]
     check_whole("in_channels", in_channels)
     check_whole("out_channels", out_channels)
+    if not _takes_anything(build):
+        takes = [key for key in dict.fromkeys(known) if key not in ("in_channels", "out_channels")]
+        check_known(f"model {name!r}", sizes, takes)
     for key, size in sizes.items():
-        if key not in known and not _takes_anything(build):
-            takes = [
-                one for one in dict.fromkeys(known) if one not in ("in_channels", "out_channels")
-            ]
-            raise TypeError(
-                f"model {name!r} has no option {key!r}.{nearest(key, takes)} It takes: "
-                f"{', '.join(takes)}"
-            )
         if key in ("hidden_channels", "num_layers", "heads"):
             check_whole(key, size, 1)
         elif key == "dropout":

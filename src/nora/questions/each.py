@@ -42,7 +42,7 @@ class Outcome:
 def outcomes_of(session: Session, nodes: Sequence[int]) -> Iterator[Outcome]:
     """Yield what the removal of each of these nodes changes, the costliest removals first."""
     problem = session.problem(list(nodes))
-    # Which class a node moves to can be told from all of them only.
+    # The class that a node moves to is known from all classes only.
     classes = problem.task.counted_classes
     problem = replace(problem, task=problem.task.on_every_class())
     with problem.evaluating(), torch.no_grad():
@@ -76,10 +76,10 @@ def effects_of_each(session: Session, nodes: Sequence[int]) -> Iterator[Effect]:
     for node in others:
         outcome, after = found[node], whole.before.clone()
         after[outcome.item] = outcome.after.to(after.device)
-        gone = torch.zeros(session.num_nodes, dtype=torch.bool, device=after.device)
-        gone[node] = True
+        removed = torch.zeros(session.num_nodes, dtype=torch.bool, device=after.device)
+        removed[node] = True
         if isinstance(session.task, LinkPrediction):
-            gone = gone[session.task.pairs].any(dim=0)
-        after[gone] = float("nan")
-        counted = ~gone if targets is None else ~gone & targets
+            removed = removed[session.task.pairs].any(dim=0)
+        after[removed] = float("nan")
+        counted = ~removed if targets is None else ~removed & targets
         yield replace(whole, removed=session.node_index.named([node]), after=after, counted=counted)

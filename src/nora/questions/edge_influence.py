@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -15,13 +14,13 @@ from torch import Tensor, nn
 
 from nora.engine.effects import check_method
 from nora.graph.edge_lookup import EdgeLookup, EdgeType
-from nora.graph.node_index import Graph, Nodes
+from nora.graph.node_index import Graph
 from nora.methods.auto import Budget
-from nora.methods.exact import How, engine_for, samples
-from nora.model import Problem, Transform
-from nora.model.calling import Forward
+from nora.methods.exact import ExactOptions, engine_for, samples
+from nora.model import Problem
 from nora.model.measuring import Asked, By
 from nora.model.task import Task
+from nora.questions.executors import Remote, check_remote, saved_for
 from nora.questions.score import (
     Batch,
     Checkpoint,
@@ -32,12 +31,13 @@ from nora.questions.score import (
     score,
 )
 from nora.questions.session import Session
-from nora.questions.spread import Spread, check_spread, kept_for
+from nora.questions.session_options import CountingOptions, takes_session_options
 from nora.questions.workers import Question
 from nora.results.checkpoint import STDERR, begun_with
 from nora.results.edge_influence import EdgeInfluence
 
 
+@takes_session_options(CountingOptions)
 def edge_influence(
     model: nn.Module,
     data: Graph,
@@ -47,23 +47,21 @@ def edge_influence(
     method: str = "exact",
     measure: Asked = "change",
     by: By | None = None,
-    targets: Nodes | None = None,
-    forward: Forward | None = None,
-    transform: Transform | None = None,
-    strict: bool = False,
-    names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
     checkpoint: str | Path | None = None,
     key: str | None = None,
     executor: Any = None,
+    tolerance: float | None = None,
+    memory: str | float | None = None,
+    workers: int | None = None,
+    budget: float | None = None,
     progress: bool = True,
-    **options: Any,
+    **about: Unpack[CountingOptions],
 ) -> EdgeInfluence:
     """How much would the predictions change, had each edge been removed?
 
-    In a graph where every edge has its reverse, both directions are one edge: they go together and have one
-    score; with edge types also the reverse that PyG's `ToUndirected` has made (`rev_…`). All copies of an
-    edge go with it. The nodes stay, and their predictions count.
+    In a graph where every edge has its reverse, both directions are one edge: they are removed together
+    and have one score; with edge types also the reverse that PyG's `ToUndirected` has made (`rev_…`). All
+    copies of an edge are removed with it. The nodes stay, and their predictions count.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
@@ -75,18 +73,15 @@ def edge_influence(
             `budget` of seconds, else with a tolerance, which is then called an estimate.
         measure: What is summed over the predictions that change; see `nora.influence`.
         by: A categorical attribute of nodes whose groups get columns of their own, as in `influence`.
-        targets: Count only the change of these predictions, as in `influence`.
-        forward: As in `influence`.
-        transform: As in `influence`.
-        strict: As in `influence`.
-        names: As in `influence`.
-        class_names: As in `influence`.
         checkpoint: Folder for finished parts; a second call with the same input resumes there.
         key: As in `influence`.
         executor: Who does the work, as in `influence`; `auto` is then `exact`.
+        tolerance: As of the method `exact`; not with `auto`. Default: 0, exact.
+        memory: As of the method `exact`. Default: `"2GB"`.
+        workers: As of the method `exact`. Default: all cores.
+        budget: Seconds that `auto` may take. Default: 60.
         progress: Show a progress bar.
-        **options: `tolerance`, `memory` and `workers`, as of the method `exact`; with `auto` a `budget` in
-            seconds (60 by default) in place of the tolerance.
+        **about: Options of the session; see `nora.Session`.
 
     Returns:
         Scores of edges with their provenance; with a tolerance also their standard errors, as the column
@@ -94,24 +89,13 @@ def edge_influence(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> scores = nora.edge_influence(model, dataset.data, progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> scores = nora.edge_influence(run.model, run.data, progress=False)
         >>> len(scores), list(scores.top(1))
         (78, ['source', 'target', 'influence', 'rank'])
     """
-    session = Session(
-        model,
-        data,
-        task,
-        forward=forward,
-        transform=transform,
-        strict=strict,
-        targets=targets,
-        names=names,
-        class_names=class_names,
-        once=True,
-    )
+    session = Session(model, data, task, **about, once=True)
+    options = {"tolerance": tolerance, "memory": memory, "workers": workers, "budget": budget}
     return session.edge_influence(
         edges,
         method=method,
@@ -121,7 +105,7 @@ def edge_influence(
         key=key,
         executor=executor,
         progress=progress,
-        **options,
+        **{name: value for name, value in options.items() if value is not None},
     )
 
 
@@ -145,37 +129,27 @@ def score_edges(
     budget = Budget(float(options.get("budget", 60.0)))
     method = "exact" if method == "auto" else method
     check_method(method)
-    check_spread(executor, method, how.tolerance, how.workers)
-    every = session.every_edge
-    wanted = every if edges is None else session.named_edges(edges)
-    if not sum(pairs.size(1) for pairs in wanted.values()):
-        raise ValueError(
-            "the graph has no edges"
-            if edges is None
-            else "edges names no edge: give e.g. [(3, 17)]"
-        )
-    table = edge_table(every)
-    batch = Batch.edges(session, places_of(session.edges, every, wanted))
+    check_remote(executor, method, how.tolerance, how.workers)
+    batch = Batch.edges(session, _wanted(session, edges))
+    table = edge_table(session.every_edge)
     problem, measuring = measuring_of(session, session.problem(), measure, by)
-    told = asked_for(measuring, measure, by, key)
+    asked = asked_for(measuring, measure, by, key)
     details = _details(session)
     start = time.perf_counter()
-    with problem.evaluating(), torch.no_grad(), kept_for(session, executor, key):
+    with problem.evaluating(), torch.no_grad(), saved_for(session, executor, key):
         if chooses:
-            tolerance, details["auto"] = _chosen(
-                session, problem, batch, budget, how, options.get("memory", "2GB"), checkpoint
-            )
-            how = replace(how, tolerance=tolerance)
-        spread, ready = None, None
+            memory = options.get("memory", "2GB")
+            how, details["auto"] = _chosen(session, problem, batch, budget, how, memory, checkpoint)
+        remote, ready = None, None
         if executor is not None:
             question = Question("edges", measure, by, how.memory)
-            spread = Spread(session, executor, question, key)
+            remote = Remote(session, executor, question, key)
         elif method == "exact":
             ready = engine_for(problem, session.prepared, batch.removals, how)
-        # Where full passes are taken, or all rows, there is no error to tell.
+        # Full passes, and rows that are all computed, have no error.
         errors = ready is not None and samples(ready[0], how, measuring)
         columns = (*measuring.columns, STDERR) if errors else measuring.columns
-        telling = {"edges": True, "tolerance": how.tolerance, **told}
+        telling = {"edges": True, "tolerance": how.tolerance, **asked}
         kept = Checkpoint(checkpoint, key, executor is not None, table)
         shards = kept.open(problem, method, telling, columns)
         todo = batch if shards is None else batch.kept(shards.unfinished(batch.ids))
@@ -187,7 +161,7 @@ def score_edges(
             method=method,
             how=how,
             ready=ready,
-            spread=spread,
+            remote=remote,
             shards=shards,
             label=f"{method}: removing edges",
             progress=progress,
@@ -202,7 +176,7 @@ def score_edges(
         columns[1:],
         method=method,
         task=problem.task.name,
-        options={"tolerance": how.tolerance, **told},
+        options={"tolerance": how.tolerance, **asked},
         seconds=time.perf_counter() - start,
         details={**details, **facts},
         names=session.names,
@@ -210,22 +184,35 @@ def score_edges(
     )
 
 
+def _wanted(session: Session, edges: Any) -> Tensor:
+    """The positions of the given edges in the list of all edges; of all where none are given."""
+    every = session.every_edge
+    wanted = every if edges is None else session.named_edges(edges)
+    if not sum(pairs.size(1) for pairs in wanted.values()):
+        raise ValueError(
+            "the graph has no edges"
+            if edges is None
+            else "edges names no edge: give e.g. [(3, 17)]"
+        )
+    return _positions(session.edges, every, wanted)
+
+
 def _chosen(
     session: Session,
     problem: Problem,
     batch: Batch,
     budget: Budget,
-    how: How,
+    how: ExactOptions,
     memory: str | float,
     checkpoint: str | Path | None,
-) -> tuple[float, dict[str, Any]]:
-    """The tolerance that fits a budget, 0 for exact, and why; a checkpoint goes on with its own."""
+) -> tuple[ExactOptions, dict[str, Any]]:
+    """With the tolerance that fits a budget, 0 for exact, and why; a checkpoint continues with its own."""
     begun = None if checkpoint is None else begun_with(Path(checkpoint))
     if begun is not None:
         why = {"method": "exact", "reason": "the checkpoint was begun with it"}
-        return float(begun[1].get("tolerance", 0.0)), why
+        return replace(how, tolerance=float(begun[1].get("tolerance", 0.0))), why
     choice = budget.choose(problem, session.prepared, batch.removals, memory, how.seed, how.workers)
-    return float(choice.options.get("tolerance", 0.0)), choice.facts()
+    return replace(how, tolerance=float(choice.options.get("tolerance", 0.0))), choice.facts()
 
 
 def _details(session: Session) -> dict[str, Any]:
@@ -240,7 +227,7 @@ def _details(session: Session) -> dict[str, Any]:
 
 
 def edge_table(edges: dict[EdgeType, Tensor]) -> pd.DataFrame:
-    """Edges as results name them, one row each, in the order of `edges`."""
+    """A table of edges, one row each, in the order of `edges`."""
     parts = []
     for edge_type, pairs in edges.items():
         source, target = (ends.numpy() for ends in pairs)
@@ -262,10 +249,10 @@ def edge_table(edges: dict[EdgeType, Tensor]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def places_of(
+def _positions(
     lookup: EdgeLookup, every: dict[EdgeType, Tensor], wanted: dict[EdgeType, Tensor]
 ) -> Tensor:
-    """Where edges stand in the list of all edges `[k]`, sorted."""
+    """The positions of edges in the list of all edges `[k]`, sorted."""
     starts = dict(
         zip(every, np.cumsum([0, *(one.size(1) for one in every.values())]), strict=False)
     )

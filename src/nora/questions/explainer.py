@@ -1,9 +1,9 @@
 """NORA inside PyTorch Geometric's `Explainer`: influence as an explanation's node mask and edge mask.
 
 PyG's explainers ask which inputs make *this* prediction; NORA asks how predictions change without a
-node. With `index=17` the two meet: node `r`'s mask is the change of node 17's prediction, had `r` been
-gone. Without an index it is `r`'s influence on all predictions. With `edge_mask_type="object"` the edge mask
-has the same of every edge, and `explanation.visualize_graph("graph.png")` draws it.
+node. With `index=17` the two meet: node `r`'s mask is the change of node 17's prediction without `r`.
+ Without an index it is `r`'s influence on all predictions. With `edge_mask_type="object"` the edge mask
+has the same for every edge, and `explanation.visualize_graph("graph.png")` draws it.
 
     explainer = Explainer(
         model,
@@ -103,7 +103,7 @@ class NoraExplainer(ExplainerAlgorithm):
         self.options = options
 
     def supports(self) -> bool:
-        """Whether the explainer's settings are ones NORA can answer; if not, the log says why."""
+        """Whether NORA supports the explainer's settings; if not, the log gives the reason."""
         wanted, model = self.explainer_config, self.model_config
         reason = None
         if wanted.explanation_type != ExplanationType.model:
@@ -195,7 +195,7 @@ def _edge_mask(session: Session, num_edges: int) -> Tensor:
 
 def _posed(part: str, x: Tensor, edge_index: Tensor, more: dict[str, Any]) -> tuple[Data, Forward]:
     """The call `model.<part>(x, edge_index, **more)` as a graph and a function of the graph."""
-    # What has rows goes into the graph, where rows go with their nodes and edges.
+    # Tensors with rows are put into the graph, where rows follow their nodes and edges.
     rows = {key: value for key, value in more.items() if isinstance(value, Tensor) and value.dim()}
     fixed = {key: value for key, value in more.items() if key not in rows}
 

@@ -9,7 +9,7 @@ ends would, so that both ends lie within reach.
 
 Every single removal is tried, then every pair where they are few enough (else the most likely), each exactly.
 If none flips the prediction, what helps most is added one at a time, and what turns out superfluous is left
-out again. What was tried without exception is proved; the result says what that is. What is found is checked
+out again. What was tried without exception is proved; the result lists it. What is found is checked
 by a full forward pass on the whole graph.
 """
 
@@ -34,7 +34,7 @@ from nora.model.measuring import items_of
 from nora.model.misfit import MISFIT
 from nora.model.task import Task
 from nora.progress import Advance, progress_bar
-from nora.questions.pairwise import within_reach
+from nora.questions.reach import within_reach
 from nora.questions.session import Session
 from nora.questions.session_options import SessionOptions, takes_session_options
 from nora.questions.what_if import named_edges
@@ -68,22 +68,21 @@ def flip(
         node: Whose prediction; with node types `("author", 17)`.
         to: The class it is to become; any other by default.
         task: What is predicted; node classification from logits by default.
-        by: What may go: other `nodes`, or `edges` (in undirected graphs both directions as one).
-        at_most: How many may go.
+        by: What may be removed: other `nodes`, or `edges` (in undirected graphs both directions as one).
+        at_most: How many may be removed.
         pairs: How many pairs are tried at most; where there are more, the most likely, and nothing is
             proved of the others.
         progress: Show a progress bar.
         **about: Options of the session; see `nora.Session`.
 
     Returns:
-        What goes, and what was tried: `size` is 0 where nothing was found, `smallest` says whether it is
+        What is removed, and what was tried: `size` is 0 where nothing was found, `smallest` is whether it is
         proved that nothing smaller does it, `proof` why.
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> found = nora.flip(model, dataset.data, 8, by="edges", progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> found = nora.flip(run.model, run.data, 8, by="edges", progress=False)
         >>> found.size == len(found.removed) <= 5
         True
     """
@@ -93,7 +92,7 @@ def flip(
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What may go, and how a set of it is removed.
+    """What may be removed, and how a set of it is.
 
     Attributes:
         by: `nodes` or `edges`.
@@ -127,8 +126,8 @@ class Search:
         item: The node there.
         now: Its class on `G`.
         to: The class wanted; None for any other.
-        candidates: What may go.
-        advance: Told of every removal that was tried.
+        candidates: What may be removed.
+        advance: Called with the number of removals that were tried.
     """
 
     whole: Effects
@@ -239,24 +238,24 @@ def _search(
 ) -> Search:
     """The question on what lies within reach; on the whole graph where that is not known, or no less."""
     problem, engine = effects.problem, effects.engine
-    near = within_reach(problem, engine, torch.tensor([node]))
+    reached = within_reach(problem, engine, torch.tensor([node]))
     if engine is not None and not engine.program.guards.safe(2):
         # Two removals together may make the model take another branch, wherever they are.
-        near = torch.arange(problem.num_nodes)
+        reached = torch.arange(problem.num_nodes)
     if by == "nodes":
-        ids = near[near != node]
+        ids = reached[reached != node]
         single = whole = EditBatch.remove_nodes(ids)
     else:
-        ids, whole = _edges_within(session, near)
+        ids, whole = _edges_within(session, reached)
         single = whole
     item = node
-    part = _part(effects, near, node) if 2 * len(near) < problem.num_nodes else None
+    part = _part(effects, reached, node) if 2 * len(reached) < problem.num_nodes else None
     asked, prepared = effects, session.prepared
     if part is not None:
         prepared = Prepared()
         asked = Effects.prepare(part, prepared, "exact", len(ids))
         place = torch.full((problem.num_nodes,), -1)
-        place[near] = torch.arange(len(near))
+        place[reached] = torch.arange(len(reached))
         item = int(place[node])
         if by == "nodes":
             single = EditBatch.remove_nodes(place[ids])
@@ -269,36 +268,36 @@ def _search(
     return Search(effects, node, asked, prepared, item, now, to, candidates)
 
 
-def _edges_within(session: Session, near: Tensor) -> tuple[Tensor, EditBatch]:
-    """Places of the edges both of whose ends are near `[n]`, and their removals."""
+def _edges_within(session: Session, reached: Tensor) -> tuple[Tensor, EditBatch]:
+    """Positions of the edges between reached nodes `[n]`, and their removals."""
     every = EditBatch.remove_edges(*session.edge_units)
     first = every.edge[every.edge_ptr[:-1]]  # all ids of an edge have the same ends
     ends = session.problem(uses_model=False).edge_index.cpu()[:, first]
-    places = torch.isin(ends, near).all(dim=0).nonzero().flatten()
+    places = torch.isin(ends, reached).all(dim=0).nonzero().flatten()
     return places, every.pick(places)
 
 
-def _part(effects: Effects, near: Tensor, node: int) -> Problem | None:
-    """The part of the graph within reach; None where the node is not predicted alike there."""
+def _part(effects: Effects, reached: Tensor, node: int) -> Problem | None:
+    """The part of the graph within reach; None where the node's prediction differs there."""
     problem = effects.problem
     if effects.engine is None or problem.by_id or problem.transform is not None:
         return None
-    if not effects.engine.program.guards.safe(2, within=near):
+    if not effects.engine.program.guards.safe(2, within=reached):
         return None  # of a part so small the model may do something else
-    inside = torch.isin(problem.edge_index.cpu(), near).all(dim=0)
+    inside = torch.isin(problem.edge_index.cpu(), reached).all(dim=0)
     try:
-        data = problem.without(kept(near, problem.num_nodes).nonzero().flatten())
+        data = problem.without(kept(reached, problem.num_nodes).nonzero().flatten())
         part = replace(
             problem,
             data=data,
-            nodes=torch.arange(len(near)),
+            nodes=torch.arange(len(reached)),
             original=None,
             checked_removals={},
         )
         before = part.predict()
     except MISFIT:
         return None  # a type may have no node left, or the model may want more of them
-    error = float((before[int((near == node).nonzero())] - effects.before[node]).abs().max())
+    error = float((before[int((reached == node).nonzero())] - effects.before[node]).abs().max())
     same = part.edge_index.size(1) == int(inside.sum()) and error <= tolerated(before.dtype)
     return part if same else None
 

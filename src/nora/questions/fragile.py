@@ -1,45 +1,42 @@
-"""Which predictions hang on a single node or edge?"""
+"""Which predictions depend on a single node or edge?"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from nora.engine.effects import Moves
-from nora.graph.node_index import Graph, Nodes
-from nora.model import Problem, Transform
-from nora.model.calling import Forward
+from nora.graph.node_index import Graph
+from nora.model import Problem
 from nora.model.task import Task
 from nora.questions.edge_influence import edge_table
-from nora.questions.score import Batch, how_given, score
+from nora.questions.score import Batch, entries, gathered, how_given, score
 from nora.questions.session import Session
+from nora.questions.session_options import CountingOptions, takes_session_options
 from nora.results.fragile import Fragile
 from nora.results.tables import split_node_ids, with_names
 
 
+@takes_session_options(CountingOptions)
 def fragile(
     model: nn.Module,
     data: Graph,
     task: Task | None = None,
     *,
     by: str = "nodes",
-    targets: Nodes | None = None,
-    forward: Forward | None = None,
-    transform: Transform | None = None,
-    strict: bool = False,
-    names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
     method: str = "exact",
+    memory: str | float = "2GB",
+    workers: int | None = None,
     progress: bool = True,
-    **options: Any,
+    **about: Unpack[CountingOptions],
 ) -> Fragile:
-    """Which predictions hang on a single node or edge? Every removal that flips one, and whom.
+    """Which predictions depend on a single node or edge? Every removal that flips some, and these.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
@@ -47,40 +44,24 @@ def fragile(
         task: What is predicted; node classification from logits by default.
         by: What is removed, one at a time: `nodes` or `edges` (in undirected graphs both directions as
             one).
-        targets: Look at these predictions only, as in `influence`.
-        forward: As in `influence`.
-        transform: As in `influence`.
-        strict: As in `influence`.
-        names: As in `influence`.
-        class_names: As in `influence`.
         method: `exact`, or `brute` for full forward passes.
+        memory: What the chunks in work may take together, as of the method `exact`.
+        workers: Threads; all cores by default.
         progress: Show a progress bar.
-        **options: `memory` and `workers`, as of the method `exact`.
+        **about: Options of the session; see `nora.Session`.
 
     Returns:
         Every flip, and per node how many single removals flip its prediction.
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> found = nora.fragile(model, dataset.data, progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> found = nora.fragile(run.model, run.data, progress=False)
         >>> int(found.counts.sum()) == len(found.flips)
         True
     """
-    session = Session(
-        model,
-        data,
-        task,
-        forward=forward,
-        transform=transform,
-        strict=strict,
-        targets=targets,
-        names=names,
-        class_names=class_names,
-        once=True,
-    )
-    return session.fragile(by=by, method=method, progress=progress, **options)
+    session = Session(model, data, task, **about, once=True)
+    return session.fragile(by=by, method=method, progress=progress, memory=memory, workers=workers)
 
 
 def find_fragile(
@@ -90,11 +71,11 @@ def find_fragile(
     if by not in ("nodes", "edges"):
         raise ValueError(f"by is {by!r}; it must be 'nodes' or 'edges'")
     if "tolerance" in options:
-        raise TypeError("a flip is told exactly: fragile takes no tolerance")
+        raise TypeError("flips are exact: fragile takes no tolerance")
     how = how_given(options, "fragile", ("memory", "workers"))
     if session.task.predicts != "classes":
         raise ValueError(
-            f"fragile tells predicted classes that flip; the task predicts {session.task.predicts}"
+            f"fragile is about predicted classes that flip; the task predicts {session.task.predicts}"
         )
     asked = session.problem()
     problem = replace(asked, task=asked.task.on_every_class())
@@ -102,10 +83,9 @@ def find_fragile(
     batch = Batch.nodes(problem.nodes)
     if by == "edges":
         batch = Batch.edges(session, torch.arange(len(session.edge_units[0]) - 1))
-    parts: list[tuple[Tensor, Tensor, Tensor]] = []
     with problem.evaluating(), torch.no_grad():
         before = problem.predict()
-        found = score(
+        parts = score(
             session,
             problem,
             batch,
@@ -115,15 +95,10 @@ def find_fragile(
             label=f"fragile: removing {by}",
             progress=progress,
         )
-        for ids, (removal, item, now), _ in found:
-            parts.append((ids[removal], item, now))
+        which, item, now = gathered(parts)
     classes = before.argmax(dim=1)
     counted = torch.ones(len(before), dtype=torch.bool, device=before.device)
     counted = counted if problem.targets is None else problem.targets
-    none = torch.empty(0, dtype=torch.long)
-    which, item, now = (
-        torch.cat([none, *column]) for column in zip((none, none, none), *parts, strict=True)
-    )
     ordered = (which * max(len(before), 1) + item).argsort()
     which, item, now = which[ordered], item[ordered], now[ordered]
     largest = before.topk(2, dim=1).values
@@ -143,16 +118,13 @@ def find_fragile(
 
 
 def flips_in(problem: Problem) -> Callable[[Tensor, Moves], tuple[Tensor, Tensor, Tensor]]:
-    """What `score` makes of changed predictions: those that flip, as `removal`, `item` and class after it."""
+    """For `score`: the predictions that flip, as `removal`, `item` and the class after it."""
 
-    def flips(before: Tensor, moves: Moves) -> tuple[Tensor, Tensor, Tensor]:
-        now = moves.after.argmax(dim=1)
-        flipped = now != before[moves.item].argmax(dim=1)
-        if problem.targets is not None:
-            flipped &= problem.targets[moves.item]
-        return moves.removal[flipped].cpu(), moves.item[flipped].cpu(), now[flipped].cpu()
+    def flips(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+        now = after.argmax(dim=1)
+        return now != before.argmax(dim=1), now
 
-    return flips
+    return entries(problem, flips)
 
 
 def _table(

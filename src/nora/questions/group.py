@@ -8,7 +8,7 @@ those that could still be the best are computed again, exactly.
 Were `F` submodular, as gains that only shrink while the group grows, this would find what plain greedy
 search finds, within `1 − 1/e` of the best group. `F` is neither submodular nor monotone in general: a
 removed node's own change no longer counts, and changes may cancel or reinforce each other. So before a
-node is accepted, some that seem to come after it are computed again too (`recheck`); and where simply
+node is accepted, some that seem to follow it are computed again too (`recheck`); and where simply
 the most influential nodes change more together, these are the answer.
 """
 
@@ -18,6 +18,7 @@ import heapq
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Unpack
 
 import torch
@@ -26,8 +27,9 @@ from torch import nn
 from nora.arguments import check_whole
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
-from nora.methods.exact import How, engine_for
-from nora.model.measuring import Asked
+from nora.methods.exact import ExactOptions, Ready, engine_for
+from nora.model import Problem
+from nora.model.measuring import Asked, Measuring
 from nora.model.task import Task
 from nora.progress import progress_bar
 from nora.questions.score import Batch, one_measure, score
@@ -76,9 +78,8 @@ def best_group(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> group = nora.best_group(model, dataset.data, size=3, progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> group = nora.best_group(run.model, run.data, size=3, progress=False)
         >>> len(group), group.total >= group.alone
         (3, True)
     """
@@ -109,29 +110,19 @@ def grow_group(
     if not 1 <= size <= count:
         raise ValueError(f"size is {size}; with {count} candidates it must be 1 … {count}")
     if size == session.num_nodes:
-        raise ValueError(f"size is {size}, which is every node: nobody would be left to change")
+        raise ValueError(
+            f"size is {size}, which is every node: no prediction would be left to change"
+        )
     if recheck < 0:
         raise ValueError(f"recheck must not be negative, got {recheck}")
     problem, measuring = one_measure(
         session, session.problem(candidates), measure, "a group is chosen"
     )
     start = time.perf_counter()
-    evaluations = count
-
     with problem.evaluating(), torch.no_grad():
-        batch, ready = Batch.nodes(problem.nodes), None
-        if method == "exact":
-            ready = engine_for(problem, session.prepared, batch.removals)
-
-        def joint(nodes: Sequence[int]) -> float:
-            nonlocal evaluations
-            evaluations += 1
-            together = EditBatch.of(torch.tensor(sorted(nodes)))
-            one = Batch("nodes", torch.zeros(1, dtype=torch.long), together)
-            how = How(workers=1)  # one removal has no use for threads
-            (part,) = score(session, problem, one, measuring, method=method, how=how, ready=ready)
-            return float(part.values[0, 0].abs())
-
+        batch = Batch.nodes(problem.nodes)
+        ready = engine_for(problem, session.prepared, batch.removals) if method == "exact" else None
+        joint = _Joint(session, problem, measuring, method, ready)
         influence: dict[int, float] = {}
         parts = score(
             session,
@@ -159,13 +150,39 @@ def grow_group(
         totals=tuple(totals),
         influences=tuple(influence[node] for node in nodes),
         alone=alone,
-        evaluations=evaluations,
+        evaluations=count + joint.evaluations,
         chosen_by="influence" if better else "greedy",
         task=problem.task.name,
         seconds=time.perf_counter() - start,
         names=session.names,
         measure=measuring.first,
     )
+
+
+@dataclass
+class _Joint:
+    """The measure of several nodes that are removed together; counts how often it is computed."""
+
+    session: Session
+    problem: Problem
+    measuring: Measuring
+    method: str
+    ready: Ready | None
+    evaluations: int = 0
+
+    def __call__(self, nodes: Sequence[int]) -> float:
+        self.evaluations += 1
+        together = EditBatch.of(torch.tensor(sorted(nodes)))
+        (part,) = score(
+            self.session,
+            self.problem,
+            Batch("nodes", torch.zeros(1, dtype=torch.long), together),
+            self.measuring,
+            method=self.method,
+            how=ExactOptions(workers=1),  # one removal has no use for threads
+            ready=self.ready,
+        )
+        return float(part.values[0, 0].abs())
 
 
 def lazy_greedy(
@@ -181,7 +198,7 @@ def lazy_greedy(
         joint: `F` of several nodes together.
         alone: `F` of every candidate by itself.
         size: How many to choose.
-        recheck: How many that seem to come after the best are tried before it is accepted.
+        recheck: How many that seem to follow the best are tried before it is accepted.
         advance: Called after every node chosen.
 
     Returns:

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from nora.arguments import check_options
+from nora.engine.exec.kernels.choice import compiles_first
 from nora.engine.prepared import Prepared
 from nora.graph.node_index import Graph, Nodes
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodEntry
-from nora.methods.exact import EXACTLY, How, engine_for
+from nora.methods.exact import DEFAULTS, ExactOptions, engine_for
 from nora.model import Problem, Transform
 from nora.model.calling import Forward
 from nora.model.known_influences import Labels
@@ -24,6 +25,7 @@ from nora.model.measuring import Asked, By, Measuring
 from nora.model.task import Task
 from nora.options import option
 from nora.progress import progress_bar
+from nora.questions.executors import Remote, check_remote, saved_for
 from nora.questions.recomputed import check_finished
 from nora.questions.score import (
     Batch,
@@ -36,9 +38,8 @@ from nora.questions.score import (
     score,
 )
 from nora.questions.session import Session
-from nora.questions.spread import Spread, check_spread, kept_for
 from nora.questions.workers import Question
-from nora.registry import nearest
+from nora.registry import check_known
 from nora.results.checkpoint import STDERR, Shards, begun_with
 from nora.results.influence import Influence
 from nora.stacklevel import warn
@@ -94,7 +95,7 @@ def influence(
             class's probability, with its sign), or a function `(before [Q, C], after [Q, C], items [Q]) ->
             values [Q]` of the predictions that change. Several in a list, or functions by name in a
             dictionary: the first gives the scores, the others `columns`. Other measures than `change`
-            are told by `exact` and `brute`.
+            are given by `exact` and `brute`.
         by: A categorical attribute of the nodes whose predictions move, its name in `data` or a value per
             node: every measure gets a column per group, `change of left`.
         key: A name of your own that stands for what in the model cannot be compared between two calls,
@@ -110,9 +111,8 @@ def influence(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> scores = nora.influence(model, dataset.data, progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> scores = nora.influence(run.model, run.data, progress=False)
         >>> len(scores.top(3))
         3
     """
@@ -166,7 +166,7 @@ def score_nodes(
     if not plain:
         _check_measures(entry, labels is not None)
     bound = bind_options(entry, options)
-    check_spread(executor, entry.name, bound.get("tolerance"), bound.get("workers"))
+    check_remote(executor, entry.name, bound.get("tolerance"), bound.get("workers"))
     check_labels(entry, labels is not None)
     if session.restricted and not entry.facts.uses_targets:
         raise ValueError(
@@ -179,48 +179,48 @@ def score_nodes(
         )
     if entry.facts.uses_model:
         _check_direct(entry, problem)
-    measuring, told = None, {}
+    measuring, described = None, {}
     if not plain:
         problem, measuring = measuring_of(session, problem, measure, by)
-        told = asked_for(measuring, measure, by, key)
+        described = asked_for(measuring, measure, by, key)
     start = time.perf_counter()
     chosen: dict[str, Any] = {}
-    with problem.evaluating(), kept_for(session, executor, key):
+    with problem.evaluating(), saved_for(session, executor, key):
         if entry.facts.chooses:
             with progress_bar(f"{method}: preparing, trying what fits", None, progress):
                 entry, bound, chosen = _choose(entry, problem, session.prepared, bound, checkpoint)
             if not entry.facts.runs_again:
-                session.problem(nodes)  # nobody has seen yet that it is deterministic
+                session.problem(nodes)  # not yet known to be deterministic
         errors = plain and entry.facts.tells_errors(bound)
         columns = ("change",) if measuring is None else measuring.columns
         columns = (*columns, STDERR) if errors else columns
         # Draws are made by a seed: with estimates it is no matter of how the work is done.
         how = set(entry.facts.execution_options) - ({"seed"} if errors else set())
-        telling = {name: value for name, value in bound.items() if name not in how} | told
+        telling = {name: value for name, value in bound.items() if name not in how} | described
         kept = Checkpoint(checkpoint, key, alone=executor is not None)
         shards = kept.open(problem, entry.name, telling, columns)
         todo = problem if shards is None else shards.remaining(problem)
         if shards is not None and plain and entry.facts.exact and not bound.get("tolerance"):
             check_finished(shards, problem, todo)
-        spread = None
+        remote = None
         if executor is not None:
             question = Question("nodes", measure, by, parse_bytes(bound["memory"]))
-            spread = Spread(session, executor, question, key)
-        parts = _parts(session, entry, todo, measuring, bound, spread, shards, progress)
+            remote = Remote(session, executor, question, key)
+        parts = _parts(session, entry, todo, measuring, bound, remote, shards, progress)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not entry.facts.exact):
             table, details = collected(parts, problem.num_nodes, len(columns))
         table = table if shards is None else shards.values()
     if shards is not None or not entry.facts.exact:  # else nothing but what was asked is there
-        unasked = torch.ones(len(table), dtype=torch.bool)
-        unasked[problem.nodes] = False
-        table = table.masked_fill(unasked.unsqueeze(1), float("nan"))
+        others = torch.ones(len(table), dtype=torch.bool)
+        others[problem.nodes] = False
+        table = table.masked_fill(others.unsqueeze(1), float("nan"))
     return _influence(
         session,
         problem,
         table,
         columns,
         method=entry.name,
-        options={**bound, **told},
+        options={**bound, **described},
         seconds=time.perf_counter() - start,
         details={**details, **chosen},
     )
@@ -232,17 +232,19 @@ def _parts(
     problem: Problem,
     measuring: Measuring | None,
     options: dict[str, Any],
-    spread: Spread | None,
+    remote: Remote | None,
     shards: Shards | None,
     progress: bool,
 ) -> Parts:
     """Yield the scores of a problem's nodes; `exact` and `brute` do without gradients."""
     if not len(problem.nodes):
         return {}
-    batch, ready, how = Batch.nodes(problem.nodes), None, EXACTLY
-    if entry.name == "exact" and spread is None:
-        how = How.of(options)
-        with progress_bar("exact: preparing", None, progress):
+    batch, ready, how = Batch.nodes(problem.nodes), None, DEFAULTS
+    if entry.name == "exact" and remote is None:
+        how = ExactOptions.of(options)
+        compiles = compiles_first(how.backend, problem, len(batch))
+        once = ", compiling its loops (once, up to a minute)" if compiles else ""
+        with progress_bar(f"exact: preparing{once}", None, progress):
             ready = engine_for(problem, session.prepared, batch.removals, how, quickest=True)
         if ready[0] is None and "verified" not in ready[1]:
             session.problem()  # full passes do not show that it is deterministic
@@ -258,7 +260,7 @@ def _parts(
         how=how,
         options=options,
         ready=ready,
-        spread=spread,
+        remote=remote,
         shards=shards,
         label=f"{entry.name}: removing nodes",
         progress=progress,
@@ -367,17 +369,9 @@ def bind_options(entry: MethodEntry, options: dict[str, Any]) -> dict[str, Any]:
         for key, parameter in inspect.signature(entry.value).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    for key in options:
-        if key == "pruning":
-            raise TypeError(
-                "pruning is gone: tolerance=0.05 alone gives estimates, by sampling rows"
-            )
-        if key not in known:
-            takes = ", ".join(known) or "no options"
-            raise TypeError(
-                f"method {entry.name!r} has no option {key!r}.{nearest(key, list(known))} "
-                f"It takes: {takes}"
-            )
+    if "pruning" in options:
+        raise TypeError("pruning is gone: tolerance=0.05 alone gives estimates, by sampling rows")
+    check_known(f"method {entry.name!r}", options, list(known))
     # NumPy's numbers would not fit into provenance.
     given = {
         key: value.item() if hasattr(value, "item") else value for key, value in options.items()

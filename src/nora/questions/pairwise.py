@@ -9,17 +9,14 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from nora.engine.effects import Moves
-from nora.engine.engine import Engine
-from nora.engine.ir.op import EVERYWHERE
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.methods.exact import engine_for
-from nora.model import Problem
 from nora.model.measuring import Asked
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction
-from nora.questions.score import Batch, collected, one_measure, score
+from nora.questions.reach import within_reach
+from nora.questions.score import Batch, collected, entries, gathered, one_measure, score
 from nora.questions.session import Session
 from nora.questions.session_options import (
     CountingOptions,
@@ -62,9 +59,8 @@ def influence_matrix(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> changes = nora.influence_matrix(model, dataset.data, [0, 33], progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> changes = nora.influence_matrix(run.model, run.data, [0, 33], progress=False)
         >>> list(changes)
         ['removed', 'node', 'change']
     """
@@ -78,22 +74,21 @@ def changes_of(session: Session, nodes: Nodes, method: str, progress: bool) -> p
         raise ValueError("nodes names no node: give the nodes to remove")
     problem = session.problem(nodes)
 
-    def changes(before: Tensor, moves: Moves) -> tuple[Tensor, Tensor, Tensor]:
-        change = item_change(before[moves.item], moves.after)
-        counts = change > 0
-        if problem.targets is not None:
-            counts &= problem.targets[moves.item]
-        return moves.removal[counts].cpu(), moves.item[counts].cpu(), change[counts].cpu()
+    def changes(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+        change = item_change(before, after)
+        return change > 0, change
 
-    parts: list[tuple[Tensor, Tensor, Tensor]] = []
     with problem.evaluating(), torch.no_grad():
-        batch, label = Batch.nodes(problem.nodes), "matrix: removing nodes"
-        found = score(
-            session, problem, batch, changes, method=method, label=label, progress=progress
+        parts = score(
+            session,
+            problem,
+            Batch.nodes(problem.nodes),
+            entries(problem, changes),
+            method=method,
+            label="matrix: removing nodes",
+            progress=progress,
         )
-        for ids, (removal, item, change), _ in found:
-            parts.append((ids[removal], item, change))
-    removed, item, change = (torch.cat(column) for column in zip(*parts, strict=True))
+        removed, item, change = gathered(parts)
     columns: dict[str, Any] = {"removed": removed}
     if isinstance(problem.task, LinkPrediction):
         source, target = problem.task.pairs.cpu()[:, item]
@@ -130,10 +125,10 @@ def influencers(
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph, with `x` and `edge_index`.
         node: Whose prediction it is about.
-        k: How many to tell.
+        k: How many to list.
         task: What is predicted; node classification from logits by default.
-        measure: What is told of its prediction, one of the measures of `nora.influence`. Those that may be
-            negative rank by their size.
+        measure: What is measured of its prediction, one of the measures of `nora.influence`. Those that may
+            be negative rank by their size.
         method: `exact`, or `brute` for full forward passes.
         progress: Show a progress bar.
         **about: Options of the session; see `nora.Session`.
@@ -144,9 +139,8 @@ def influencers(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> len(nora.influencers(model, dataset.data, 16, k=3, progress=False))
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> len(nora.influencers(run.model, run.data, 16, k=3, progress=False))
         3
     """
     session = Session(model, data, task, **about, once=True)
@@ -212,19 +206,3 @@ def influencers_of(
         measure=measuring.first,
     )
     return found.top(k)
-
-
-def within_reach(problem: Problem, engine: Engine | None, ends: Tensor) -> Tensor:
-    """The nodes whose removal alone can change the output at `ends`; all where the frontier is unknown."""
-    if engine is None or engine.program.output.depth >= EVERYWHERE:
-        return torch.arange(problem.num_nodes)
-    # Where the plan's own steps carry a change, whichever way its edges are read.
-    source, target = engine.program.hops()
-    near = torch.zeros(problem.num_nodes, dtype=torch.bool, device=source.device)
-    near[ends] = True
-    for _ in range(engine.program.output.depth):
-        near[source[near[target]]] = True
-    # Where the model takes another branch without a node, everything may change.
-    every = torch.arange(problem.num_nodes)
-    broken = engine.program.guards.broken(EditBatch.remove_nodes(every))
-    return (near.cpu() | broken).nonzero().flatten()

@@ -30,11 +30,11 @@ from nora.memory import parse_bytes
 from nora.questions.workers import Answered, answer
 
 Engines = Literal["path", "store"]
-# Workers' output is theirs; of what Ray says of itself, warnings are shown: some are about who may connect.
+# Workers' output is not shown; of Ray's own log, warnings are: some are about who may connect.
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
 # How long a cluster has to answer at all.
 ANSWER_SECONDS = 5.0
-# How long the number of CPUs is taken for known.
+# How long the number of CPUs is cached.
 LOOKED_UP_SECONDS = 1.0
 
 
@@ -43,7 +43,7 @@ class RayCluster:
 
     Args:
         address: `auto` for the cluster that is running, `local` to start one that listens to this
-            machine only, or the address of one, `10.0.0.1:6379`: it runs your model's code, and whoever
+            machine only, or the address of one, `10.0.0.1:6379`: it runs your model's code, and anyone who
             reaches it can run code as you. Where this process is connected already, `auto` is that cluster.
         engines: How engines reach the workers: `path`, the folder is at the same place on every machine, or
             `store`, sent through Ray's object store and kept in each machine's temporary folder. By default
@@ -91,7 +91,7 @@ class RayCluster:
 
     @property
     def lost(self) -> tuple[type[BaseException], ...]:
-        """What Ray says when a worker has died over a task."""
+        """Ray's errors of a worker that has died over a task."""
         errors = self._ray.exceptions
         return errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError
 
@@ -124,7 +124,7 @@ class RayCluster:
 
     @contextmanager
     def sending(self, folder: Path) -> Iterator[None]:
-        """Tasks may be begun for the engine in this folder; those that nobody waits for are ended."""
+        """Tasks may be begun for the engine in this folder; those that are no longer needed are cancelled."""
         self._check_fits()
         self._where = self._sent(folder)
         try:
@@ -148,7 +148,7 @@ class RayCluster:
         if most < self.memory:
             raise ValueError(
                 f"no machine of the cluster has {self.memory / 1e9:.1f} GB for a task, the largest has "
-                f"{most / 1e9:.1f} GB: say memory= less, or add a machine"
+                f"{most / 1e9:.1f} GB: give a smaller memory=, or add a machine"
             )
 
     def _sent(self, folder: Path) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def _ray() -> Any:
 
 
 def _connect(ray: Any, address: str) -> None:
-    """Connect to a cluster, or start one; what fails is told in a line."""
+    """Connect to a cluster, or start one; a failure is an error of one line."""
     if address == "local":
         # Else a task that needs too much memory would be tried for ever.
         os.environ.setdefault("RAY_task_oom_retries", "2")
@@ -203,9 +203,11 @@ def _connect(ray: Any, address: str) -> None:
         _check_answers(_found(address))
         ray.init(address=address, **QUIET)
     except (OSError, RuntimeError, ValueError) as error:
-        told = "no Ray cluster is running here" if address == "auto" else f"no cluster at {address}"
+        reason = (
+            "no Ray cluster is running here" if address == "auto" else f"no cluster at {address}"
+        )
         raise ConnectionError(
-            f"{told}: start one by 'ray start --head', or say 'local' to have one started"
+            f"{reason}: start one by 'ray start --head', or give 'local' to have one started"
         ) from error
 
 
@@ -231,7 +233,7 @@ def _to_this_machine_only(ray: Any) -> Iterator[None]:
 
 
 def _found(address: str) -> str:
-    """What `auto` stands for, as Ray itself finds it: the last cluster here, which may be gone by now."""
+    """What `auto` stands for, as Ray itself finds it: the last cluster here, which may have ended."""
     if address != "auto":
         return address
     try:
@@ -242,7 +244,7 @@ def _found(address: str) -> str:
 
 
 def _check_answers(address: str) -> None:
-    """Raise where nobody answers: Ray itself would try for minutes."""
+    """Raise where no cluster answers: Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if host and "/" not in host and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS).close()
@@ -270,7 +272,7 @@ def _fetched(where: dict[str, Any]) -> Path:
     place = Path(tempfile.gettempdir()) / f"nora-engines-{os.getuid()}"
     place.mkdir(mode=0o700, exist_ok=True)
     if place.stat().st_uid != os.getuid():
-        raise PermissionError(f"{place} belongs to somebody else")
+        raise PermissionError(f"{place} belongs to another user")
     folder = place / where["digest"][:32]
     if not folder.exists():
         with suppress(FileExistsError), folder_written_atomically(folder) as temporary:

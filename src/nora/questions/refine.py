@@ -1,8 +1,8 @@
-"""Make the best of an estimate: its first nodes exactly, and how far the others may be off.
+"""Refine an estimate: its first nodes exactly, and how far the others may be off.
 
-The nodes that an estimate puts first are removed for real, and ranked by what comes out; those that move up
+The nodes that an estimate puts first are removed for real, and ranked by the result; those that move up
 to their places are computed in turn, until the first ones are all exact or the time is up. A sample spread
-evenly over the ranking is removed as well: it tells how well the estimate agrees with the definition, where
+evenly over the ranking is removed as well: it shows how well the estimate agrees with the definition, where
 most nodes are and not only at the hubs which rule Pearson's correlation.
 """
 
@@ -106,7 +106,7 @@ def refined(
 def _can_be_refined(scores: Influence) -> bool:
     if is_exact(scores) or scores.method in YARDSTICKS or "refined" in scores.details:
         return False
-    # A method of one's own may score something else than influence.
+    # A custom method may score something else than influence.
     entry = METHODS.get(scores.method)
     return entry is not None and entry.facts.uses_model
 
@@ -143,11 +143,11 @@ def _agreement(estimate: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
         ratio = np.log(estimate[seen] / truth[seen])
     off = np.abs(estimate[seen] - truth[seen]) / truth[seen]
     factor = float(np.exp(np.quantile(np.abs(ratio), 0.8, method="higher")))
-    told: Mapping[str, float] = {
+    agreement: Mapping[str, float] = {
         "pearson": pearson(estimate, truth),
         "spearman": spearman(estimate, truth),
         "median_error": float(np.median(off)),
         "factor": factor,
     }
-    facts.update({key: value for key, value in told.items() if np.isfinite(value)})
+    facts.update({key: value for key, value in agreement.items() if np.isfinite(value)})
     return facts

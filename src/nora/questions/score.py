@@ -9,7 +9,7 @@ it to the end. What decides between exact, estimate and full passes is `nora.met
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from nora.arguments import path_of
-from nora.engine.effects import check_method
+from nora.engine.effects import Moves, check_method
 from nora.engine.prepared import Prepared
 from nora.graph.edit_batch import EditBatch
 from nora.methods import METHODS, MethodEntry, Part
-from nora.methods.exact import EXACTLY, How, Measures, Ready, Scored, parts_of, passes
+from nora.methods.exact import DEFAULTS, ExactOptions, Measures, Ready, Scored, parts_of, passes
 from nora.model import Problem
 from nora.model.content import content_digest
 from nora.model.fingerprint import fingerprint
@@ -36,12 +36,12 @@ from nora.model.measuring import (
     measures_of,
 )
 from nora.progress import progress_bar
-from nora.registry import nearest
+from nora.registry import check_known
 from nora.results.checkpoint import Shards
 
 if TYPE_CHECKING:
+    from nora.questions.executors import Remote
     from nora.questions.session import Session
-    from nora.questions.spread import Spread
 
 # Finished parts; facts about the run are returned at the end.
 Parts = Generator[Scored, None, dict[str, Any]]
@@ -91,12 +91,12 @@ def score(
     measures: Measures = None,
     *,
     method: str = "exact",
-    how: How = EXACTLY,
+    how: ExactOptions = DEFAULTS,
     options: dict[str, Any] | None = None,
     count: int | None = None,
     at_once: int | None = None,
     ready: Ready | None = None,
-    spread: Spread | None = None,
+    remote: Remote | None = None,
     shards: Shards | None = None,
     label: str = "",
     progress: bool = False,
@@ -117,7 +117,7 @@ def score(
         at_once: Finish so many, in the batch's order, before the next are begun; by default the costliest go
             first.
         ready: What `engine_for` has returned, where it was called before.
-        spread: Who computes, if not this process.
+        remote: The executor that computes, if not this process.
         shards: The checkpoint that finished parts are kept in.
         label: What the progress bar shows.
         progress: Show a progress bar.
@@ -127,8 +127,8 @@ def score(
     pieces = [batch]
     if at_once is not None:
         pieces = [batch.pick(some) for some in torch.arange(len(batch)).split(at_once)]
-    if spread is not None:
-        parts = spread.answers(batch, problem, at_once)
+    if remote is not None:
+        parts = remote.answers(batch, problem, at_once)
     elif method in ("exact", "brute"):
         parts = _computed(session, problem, pieces, measures, method, how, count, ready)
     else:
@@ -145,7 +145,7 @@ def _computed(
     pieces: Sequence[Batch],
     measures: Measures,
     method: str,
-    how: How,
+    how: ExactOptions,
     count: int | None,
     ready: Ready | None,
 ) -> Parts:
@@ -299,7 +299,7 @@ class Checkpoint:
         return Shards.open(place, asked, problem, columns, self.edges, self.alone)
 
 
-def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> How:
+def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> ExactOptions:
     """Options as a question takes them, checked.
 
     Args:
@@ -307,13 +307,8 @@ def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> How:
         what: What takes them, for messages.
         known: The names it takes.
     """
-    for key in options:
-        if key not in known:
-            raise TypeError(
-                f"{what} has no option {key!r}.{nearest(key, list(known))} It takes: "
-                f"{', '.join(known)}"
-            )
-    return How.of({name: value for name, value in options.items() if name != "budget"})
+    check_known(what, options, known)
+    return ExactOptions.of({name: value for name, value in options.items() if name != "budget"})
 
 
 def is_definition(asked: Asked, by: By | None) -> bool:
@@ -354,12 +349,38 @@ def asked_for(measuring: Measuring, asked: Asked, by: By | None, key: str | None
     """What a fingerprint and provenance tell of the measures; nothing where it is the definition."""
     if measuring.definition:
         return {}
-    told: dict[str, Any] = {"measure": list(measuring.measures)}
+    facts: dict[str, Any] = {"measure": list(measuring.measures)}
     if by is not None:
-        told["by"] = by if isinstance(by, str) else content_digest({"by": by}, key=key)
+        facts["by"] = by if isinstance(by, str) else content_digest({"by": by}, key=key)
     single = isinstance(asked, str) or callable(asked)
     each: Any = [asked] if single else getattr(asked, "values", lambda: asked)()
     functions = [one for one in each if not isinstance(one, str)]
     if functions:
-        told["functions"] = content_digest({"measure": functions}, key=key)
-    return told
+        facts["functions"] = content_digest({"measure": functions}, key=key)
+    return facts
+
+
+def entries(
+    problem: Problem, chosen: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+) -> Callable[[Tensor, Moves], tuple[Tensor, Tensor, Tensor]]:
+    """For `score`: the changed predictions that count, as `removal`, `item` and a value of each.
+
+    Args:
+        problem: The question.
+        chosen: From predictions before and after `[Q, …]` to which of them to keep, and their values `[Q]`.
+    """
+
+    def kept(before: Tensor, moves: Moves) -> tuple[Tensor, Tensor, Tensor]:
+        keep, value = chosen(before[moves.item], moves.after)
+        if problem.targets is not None:
+            keep = keep & problem.targets[moves.item]
+        return moves.removal[keep].cpu(), moves.item[keep].cpu(), value[keep].cpu()
+
+    return kept
+
+
+def gathered(parts: Parts) -> tuple[Tensor, ...]:
+    """The `entries` of all parts, with what is removed by its id: three columns."""
+    none = torch.empty(0, dtype=torch.long)
+    rows = [(ids[removal], item, value) for ids, (removal, item, value), _ in parts]
+    return tuple(torch.cat(column) for column in zip((none, none, none), *rows, strict=True))

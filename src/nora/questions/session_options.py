@@ -12,7 +12,7 @@ from nora.graph.node_index import Nodes
 from nora.model import Transform
 from nora.model.calling import Forward
 from nora.questions.session import Session
-from nora.registry import nearest
+from nora.registry import check_known
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,10 +50,7 @@ def takes_session_options(options: type) -> Callable[[Callable[P, R]], Callable[
 
         @functools.wraps(function)
         def called(*args: P.args, **given: P.kwargs) -> R:
-            for name in given:
-                if name not in shown.parameters:
-                    close = nearest(name, list(shown.parameters))
-                    raise TypeError(f"{function.__name__} has no option {name!r}.{close}")
+            check_known(function.__name__, given, list(shown.parameters))
             return function(*args, **given)
 
         text = "".join(f"        {key}: {_described(key)}\n" for key in keys)

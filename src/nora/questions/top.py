@@ -1,4 +1,4 @@
-"""Certified top-k: screen all nodes cheaply, refine the best exactly, say what is certain.
+"""Certified top-k: screen all nodes cheaply, refine the best exactly, certify the result.
 
 No removal changes more than what it reaches. A prediction that `L` layers cannot carry a change to
 stays as it is, and one that is reached moves by at most 2 (the L1 distance of two distributions), a link
@@ -15,13 +15,11 @@ from typing import Any, Unpack
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor, nn
 
 from nora.arguments import check_number, check_whole
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels.choice import FLOATS
-from nora.engine.ir.op import EVERYWHERE
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph
 from nora.methods import METHODS
@@ -30,12 +28,12 @@ from nora.methods.exact import engine_for
 from nora.model import Problem
 from nora.model.measuring import Asked
 from nora.model.task import Task
-from nora.model.tasks.link_prediction import LinkPrediction
+from nora.questions.executors import Remote, saved_for
 from nora.questions.influence import bind_options
+from nora.questions.reach import reach_bound
 from nora.questions.score import Batch, collected, method_parts, one_measure, score
 from nora.questions.session import Session
 from nora.questions.session_options import CountingOptions, takes_session_options
-from nora.questions.spread import Spread, kept_for
 from nora.questions.workers import Question
 from nora.results.top import Top
 
@@ -43,8 +41,6 @@ from nora.results.top import Top
 AT_ONCE = 256
 # Tolerance of the estimates that candidates are ordered by, and the degrees of freedom of their errors.
 SCREENED, TAILS = 0.05, 5
-# Up to here, the nodes within reach are counted one by one.
-COUNTED_WALKS = 2e7
 
 
 @takes_session_options(CountingOptions)
@@ -68,9 +64,9 @@ def top(
         data: The graph.
         k: How many.
         task: What is predicted; node classification from logits by default.
-        budget: Seconds for refining, at least `k` nodes; screening comes before.
+        budget: Seconds for refining, at least `k` nodes; screening is not included.
         screen: The method that orders the candidates. By default estimates with standard errors (`exact`
-            with a tolerance), which also tell how likely it is that none of the others belongs to the top
+            with a tolerance), which also show how likely it is that none of the others belongs to the top
             `k`; `cauchy` where the model has nothing to estimate by, `pagerank` where it cannot be followed.
         measure: What is summed over the predictions that change, one of those of `nora.influence`. Those that
             may be negative are ranked by size. Where a prediction's value has no bound (`loss`, a function)
@@ -84,9 +80,8 @@ def top(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> best = nora.top(model, dataset.data, k=3, progress=False)
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> best = nora.top(run.model, run.data, k=3, progress=False)
         >>> len(best.nodes), best.certified
         (3, 3)
     """
@@ -117,17 +112,17 @@ def certified_top(
     name, what = next(iter(measuring.measures.items()))
     largest = None if measuring.definition else what.largest
     exact = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
-    with problem.evaluating(), torch.no_grad(), kept_for(session, executor):
+    with problem.evaluating(), torch.no_grad(), saved_for(session, executor):
         ready = engine_for(problem, session.prepared, EditBatch.remove_nodes(problem.nodes))
         bound = reach_bound(problem, ready[0], largest)
         screen, screened, error, screening = _screened(session, asked, screen, ready[0], progress)
-        # What cannot matter comes last, however the screening sees it.
+        # What cannot matter is last, whatever its screening score.
         order = torch.minimum(screened.double(), bound * (1 if largest is None else torch.inf))
         order = order.nan_to_num(0.0).argsort(descending=True)
-        spread = None
+        remote = None
         if executor is not None:
-            spread = Spread(session, executor, Question("nodes", measure))
-        at_once = 1 if spread is None and ready[0] is None else AT_ONCE
+            remote = Remote(session, executor, Question("nodes", measure))
+        at_once = 1 if remote is None and ready[0] is None else AT_ONCE
         limit, done, looked = Budget(budget, k), 0, 0
         refined = score(
             session,
@@ -136,7 +131,7 @@ def certified_top(
             measuring,
             at_once=at_once,
             ready=ready,
-            spread=spread,
+            remote=remote,
             label="top: refining",
             progress=progress,
         )
@@ -211,56 +206,3 @@ def _settled(exact: Tensor, bound: Tensor, k: int) -> bool:
         return False
     last = float(exact[~left].topk(k).values[-1])
     return not bool(left.any()) or last >= float(bound[left].max())
-
-
-def _weights(problem: Problem, largest: float | None) -> Tensor:
-    """How much the predictions that hang on each node can change at most, `[N]`."""
-    counted = problem.targets
-    if isinstance(problem.task, LinkPrediction):
-        pairs = problem.task.pairs if counted is None else problem.task.pairs[:, counted]
-        there = torch.bincount(pairs.flatten().cpu(), minlength=problem.num_nodes).double()
-        return there * (1.0 if largest is None else largest)
-    each = problem.task.largest_change(problem.predict().size(1)) if largest is None else largest
-    most = torch.full((problem.num_nodes,), each, dtype=torch.double)
-    return most if counted is None else most * counted.cpu()
-
-
-def reach_bound(problem: Problem, engine: Engine | None, largest: float | None = None) -> Tensor:
-    """No node's influence exceeds this, `[N]`: what its removal reaches, each at its most.
-
-    Small graphs: the nodes within reach, each once. Large ones: walks, which count nodes that are
-    reached on several ways several times, and so still give a bound. Without an engine nothing is
-    known of the reach, and everything may change.
-
-    Args:
-        problem: The question.
-        engine: What knows the reach.
-        largest: A prediction's largest value, where another measure is summed than the change.
-    """
-    weight, n = _weights(problem, largest).numpy(), problem.num_nodes
-    if not np.isfinite(weight).all():
-        return torch.full((n,), float("inf"), dtype=torch.double)  # values may move by any amount
-    if engine is None or problem.by_id or engine.program.output.depth >= EVERYWHERE:
-        return torch.from_numpy(weight.sum() - weight)
-    # Where the plan's own steps carry a change, whichever way its edges are read.
-    source, target = (ends.cpu().numpy() for ends in engine.program.hops())
-    step = sparse.csr_array((np.ones(len(source)), (source, target)), shape=(n, n))
-    step.data[:] = 1.0  # duplicate edges lead to the same place
-    step = (step + sparse.eye_array(n, format="csr")).tocsr()
-    step.data[:] = 1.0
-    hops = max(engine.program.output.depth, 0)
-    walks = np.ones(n)
-    total = weight.copy()
-    for _ in range(hops):
-        walks, total = np.asarray(step @ walks), np.asarray(step @ total)
-    if walks.sum() <= COUNTED_WALKS:
-        reach = step
-        for _ in range(hops - 1):
-            reach = reach @ step
-            reach.data[:] = 1.0
-        total = np.asarray(reach @ weight) if hops else weight
-    # Its own predictions do not count; an isolated node changes nothing.
-    bound = np.maximum(np.minimum(total, weight.sum()) - weight, 0.0)
-    # Where the model takes another branch without a node, everything may change.
-    broken = engine.program.guards.broken(EditBatch.remove_nodes(torch.arange(n))).numpy()
-    return torch.from_numpy(np.where(broken, weight.sum() - weight, bound))

@@ -1,4 +1,4 @@
-"""What would happen, had the graph been another one: nodes and edges gone or come, other features?"""
+"""What would happen, had the graph been another one: nodes and edges removed or added, other features?"""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def what_if(
         data: The graph.
         remove: A node id, or several removed at once; with node types `("author", 17)`. Or `nora.Edits`.
         task: What is predicted; node classification from logits by default. With `classes`, their
-            change alone counts; flips are still told on all classes.
+            change alone counts; flips are still those among all classes.
         remove_edges: Edges to remove, as pairs `[(3, 17), (5, 6)]`; their nodes stay. Where every
             edge has its reverse the graph is undirected, and loses both directions. With edge types
             `{("author", "writes", "paper"): [(3, 17)]}`.
@@ -56,11 +56,10 @@ def what_if(
 
     Example:
         >>> import nora
-        >>> dataset = nora.load_dataset("karate")
-        >>> model = nora.train("gcn", dataset, epochs=5, progress=False).model
-        >>> nora.what_if(model, dataset.data, remove=[0, 33]).removed
+        >>> run = nora.train("gcn", "karate", epochs=5, progress=False)
+        >>> nora.what_if(run.model, run.data, remove=[0, 33]).removed
         (0, 33)
-        >>> nora.what_if(model, dataset.data, remove_edges=[(1, 0)], add_edges=[(0, 33)]).added_edges
+        >>> nora.what_if(run.model, run.data, remove_edges=[(1, 0)], add_edges=[(0, 33)]).added_edges
         ((0, 33),)
     """
     session = Session(model, data, task, **about, once=True)
@@ -79,18 +78,18 @@ def effect_of(session: Session, edits: Edits, method: str) -> Effect:
     index = session.node_index
     if not edits:
         raise ValueError(
-            "nothing is to be removed, added or changed: give remove=17 or a list of ids, "
+            "the edit is empty: give remove=17 or a list of ids, "
             "remove_edges=[(3, 17)], add_edges, add_nodes or features"
         )
     edits = session.with_ids(edits)
     done = edits.resolve(session.data, session.edges)
     if len(done.node) == session.num_nodes and not done.added_nodes:
         raise ValueError(
-            f"remove names all {session.num_nodes:,} nodes: nobody would be left to change"
+            f"remove names all {session.num_nodes:,} nodes: no prediction would be left to change"
         )
     check_method(method)
     problem = session.problem()
-    # Which class a node moves to can be told from all of them only.
+    # The class that a node moves to is known from all classes only.
     classes = problem.task.counted_classes
     problem = replace(problem, task=problem.task.on_every_class())
     with problem.evaluating(), torch.no_grad():

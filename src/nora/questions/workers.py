@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from nora.methods.exact import How
+from nora.methods.exact import ExactOptions
 from nora.questions.score import Batch, collected, measuring_of, score
 from nora.questions.session import Session
 
@@ -125,7 +125,7 @@ def _end_with_the_driver() -> None:
 def _sums(session: Session, question: Question, ids: Tensor) -> tuple[Tensor, str]:
     problem, measuring = measuring_of(session, session.problem(), question.measure, question.by)
     batch = Batch.nodes(ids) if question.of == "nodes" else Batch.edges(session, ids)
-    how = How(memory=question.memory, workers=1, verify=0)  # the driver has verified it
+    how = ExactOptions(memory=question.memory, workers=1, verify=0)  # the driver has verified it
     with problem.evaluating(), torch.no_grad():
         parts = score(session, problem, batch, measuring, how=how, count=question.count)
         table, facts = collected(parts, int(ids.max()) + 1, len(measuring.columns))

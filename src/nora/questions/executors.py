@@ -49,11 +49,11 @@ class IncompleteError(RuntimeError):
 
 @runtime_checkable
 class Cluster(Protocol):
-    """An executor that knows more than `concurrent.futures` says: `nora.RayCluster`."""
+    """An executor with more than the interface of `concurrent.futures`: `nora.RayCluster`."""
 
     @property
     def lost(self) -> tuple[type[BaseException], ...]:
-        """What says that a worker has died."""
+        """The errors of a worker that has died."""
 
     def dumps(self, value: Any) -> bytes:
         """An object as bytes, for its workers."""
@@ -76,7 +76,7 @@ def check_executor(executor: Any) -> None:
         return
     if isinstance(executor, ThreadPoolExecutor):
         raise TypeError(
-            "executor= is for processes and machines: leave it out for threads (workers= says how many)"
+            "executor= is for processes and machines: leave it out for threads (workers= is their number)"
         )
     if not isinstance(executor, Executor):
         raise TypeError(
@@ -85,7 +85,7 @@ def check_executor(executor: Any) -> None:
         )
 
 
-def check_spread(executor: Any, method: str, tolerance: float | None, workers: int | None) -> None:
+def check_remote(executor: Any, method: str, tolerance: float | None, workers: int | None) -> None:
     """Raise unless an executor, if there is one, can do the work: before anything is done."""
     check_executor(executor)
     if executor is None:
@@ -100,7 +100,7 @@ def check_spread(executor: Any, method: str, tolerance: float | None, workers: i
 
 
 @dataclass
-class Spread:
+class Remote:
     """A session whose questions an executor answers.
 
     Attributes:
@@ -108,7 +108,7 @@ class Spread:
         executor: Who works.
         question: What is asked.
         key: As in `nora.influence`.
-        fallbacks: Why full passes were taken, if any were.
+        fallbacks: Why full passes were made, if any were.
         shards: How many shards were done.
     """
 
@@ -120,18 +120,18 @@ class Spread:
     shards: int = 0
 
     def facts(self) -> dict[str, Any]:
-        """What to say of it."""
-        told: dict[str, Any] = {"executor": type(self.executor).__name__, "shards": self.shards}
+        """Facts for provenance."""
+        facts: dict[str, Any] = {"executor": type(self.executor).__name__, "shards": self.shards}
         if self.fallbacks:
-            told["fallback"] = self.fallbacks[0]
-        return told
+            facts["fallback"] = self.fallbacks[0]
+        return facts
 
     def answers(self, batch: Batch, problem: Problem, at_once: int | None = None) -> Parts:
         """Yield `(ids, values [n, columns])` as shards finish.
 
         Args:
             batch: What is removed.
-            problem: The question, of which the engine tells what each removal costs.
+            problem: The question, whose engine estimates the cost of each removal.
             at_once: So many, in this order, make a shard, instead of those that a schedule cuts.
         """
         ids = batch.ids
@@ -143,7 +143,7 @@ class Spread:
         asked = _pickled(dumps, question)
         lost = cluster.lost if cluster else ()
         folder = self.session.folder
-        assert folder is not None, "see kept_for"
+        assert folder is not None, "see saved_for"
         folder = folder.absolute()
         engine = self.session.prepared.engine(problem, removals=len(ids))
         cost = engine.cost_of(batch.removals)
@@ -165,8 +165,8 @@ class Spread:
                     self._note(answered)
                     yield Scored(ids[which], answered.values)
             except MissingError as missing:
-                gone = ids[missing.which].sort().values
-                raise IncompleteError(_told(gone, question.of, str(missing)), gone) from missing
+                left = ids[missing.which].sort().values
+                raise IncompleteError(_missing(left, question.of, str(missing)), left) from missing
             except BrokenExecutor as error:
                 raise RuntimeError(
                     "a worker process has ended (killed, or out of memory), and with it the executor: make a "
@@ -183,7 +183,7 @@ class Spread:
 
 
 @contextmanager
-def kept_for(session: Session, executor: Any, key: str | None = None) -> Iterator[None]:
+def saved_for(session: Session, executor: Any, key: str | None = None) -> Iterator[None]:
     """The session's engine on disk for as long as an executor is asked; as it is without one."""
     check_executor(executor)
     if executor is None or session.folder is not None:
@@ -199,7 +199,7 @@ def kept_for(session: Session, executor: Any, key: str | None = None) -> Iterato
             session.folder = None
 
 
-def _told(missing: Tensor, of: str, why: str) -> str:
+def _missing(missing: Tensor, of: str, why: str) -> str:
     some = ", ".join(map(str, missing[:5].tolist())) + (" …" if len(missing) > 5 else "")
     return (
         f"{len(missing)} of the {of} are missing: the process that removes them ends every time ({why}). "
