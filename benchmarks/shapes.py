@@ -29,6 +29,7 @@ from nora.engine.engine import Engine  # noqa: E402
 from nora.engine.exec.kernels import vectorised  # noqa: E402
 from nora.engine.ops.whole import WholeGraphOp  # noqa: E402
 from nora.engine.unsupported import UnsupportedError  # noqa: E402
+from nora.graph.edit_batch import EditBatch  # noqa: E402
 from nora.model import build_problem  # noqa: E402
 from nora.model.checks import check_model  # noqa: E402
 from public_shapes import FAMILY, SHAPES, asked_of  # noqa: E402
