@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # And they share few cores: threads that wait for others sleep.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test pytest lint setup tables docs linkcheck dist matrix coverage bench fuzz soak clean
+.PHONY: demo test pytest lint setup tables docs linkcheck dist matrix coverage bench fuzz soak docs-check clean
 
 demo: setup
 	$(BIN)/nora demo --force
@@ -44,6 +44,10 @@ tables: setup
 # Open site/index.html afterwards.
 docs: setup
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -d build/doctrees -c docs . site
+
+# Committed pages hold what committed results say: quick, and apart from the tests of code.
+docs-check: setup
+	$(BIN)/python -m pytest -q docs/checks
 
 # Every address the pages link to, asked over the network.
 linkcheck: setup

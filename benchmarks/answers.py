@@ -20,6 +20,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,9 +46,9 @@ QUESTIONS = (
     "rank RUN --method nora --top 10 --json",
     "top RUN --top 10 --json",
     "fragile RUN --top 10 --json",
-    "what-if RUN --remove 0 --json",
-    "who RUN 0 --json",
-    "flip RUN 0 --json",
+    "what-if RUN --remove NODE --json",
+    "who RUN --node NODE --json",
+    "flip RUN NODE --json",
     "group RUN --size 3 --json",
 )
 
@@ -56,6 +57,7 @@ def write_inputs(folder: Path) -> dict[str, list[str]]:
     """Input files in `folder`, and the arguments of `nora run` for each run."""
     import nora
 
+    shutil.rmtree(folder / "example", ignore_errors=True)
     subprocess.run([sys.executable, "-m", "nora", "example", f"{folder}/example"], check=True)
     example = [f"--{kind}={folder}/example/{kind}.csv" for kind in ("edges", "features", "labels")]
     cora = nora.load_dataset("cora")
@@ -116,7 +118,7 @@ def answer(source: Path, name: str, arguments: list[str], folder: Path) -> dict[
             [sys.executable, "-m", "nora", *words], env=given, capture_output=True, text=True
         )
         if done.returncode:
-            return json.dumps({"exit": done.returncode})
+            raise RuntimeError(f"nora {' '.join(words)}: {done.stderr[-500:]}")
         return done.stdout
 
     out = folder / name
@@ -135,8 +137,9 @@ def answer(source: Path, name: str, arguments: list[str], folder: Path) -> dict[
         elif path.suffix == ".html":
             found[key] = page(path.read_text(encoding="utf-8"))
     if name == "example":
+        first = found["scores.csv"]["name"][0].lstrip("'")
         for question in QUESTIONS:
-            words = question.replace("RUN", str(out)).split()
+            words = question.replace("RUN", str(out)).replace("NODE", first).split()
             found[f"nora {question}"] = json.loads(nora(*words))
     return found
 

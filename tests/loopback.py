@@ -10,8 +10,8 @@ from typing import Any
 class Client:
     """Speaks HTTP to an explorer, with its cookie and as its own page does, unless told otherwise."""
 
-    def __init__(self, explorer: Any) -> None:
-        self.port = explorer.port
+    def __init__(self, explorer: Any, timeout: float = 60) -> None:
+        self.timeout, self.port = timeout, explorer.port
         self.own = f"http://127.0.0.1:{self.port}"
         status, headers, _ = self.send("GET", explorer.url.removeprefix(self.own), headers={})
         assert status == 200
@@ -20,7 +20,7 @@ class Client:
     def send(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.timeout)
         if headers is None:
             headers = {"Cookie": self.cookie, "Origin": self.own}
             if body is not None:

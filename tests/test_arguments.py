@@ -206,7 +206,10 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "a run by number": (lambda: nora.load_run(3), "folder must be a text or a pathlib.Path"),
     "a path by number": (lambda: SCORES.save(3), "path must be a text or a pathlib.Path, got 3"),
     "nothing to merge": (lambda: nora.merge_checkpoints([]), "nothing to merge"),
-    "a merge of what is not there": (lambda: nora.merge_checkpoints("nowhere"), "is no checkpoint"),
+    "a merge of what is not there": (
+        lambda: nora.merge_checkpoints("nowhere"),
+        "is not a checkpoint",
+    ),
     "the best in words": (lambda: SCORES.top("3"), "k must be a whole number, got '3'"),
     "scores as a table": (lambda: nora.Influence(torch.ones(2, 2), "a"), "tensor [num_nodes]"),
     "scores as an array": (lambda: nora.Influence(np.ones(2), "a"), "torch.as_tensor(scores)"),

@@ -30,7 +30,7 @@ _CANNOT_LINK = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errn
 def _umask() -> int:
     """The permissions that the caller takes away from new files.
 
-    Not by `os.umask`, which has to set one to tell it: files that another thread makes meanwhile would be
+    Not by `os.umask`, which has to set one to read it: files that another thread makes meanwhile would be
     open to everybody.
     """
     with suppress(OSError, StopIteration, ValueError):  # Linux
@@ -43,7 +43,7 @@ def _umask() -> int:
 
 
 def _prefix(path: Path) -> str:
-    """How temporary names beside `path` begin: they tell which process made them."""
+    """How temporary names beside `path` begin: they name the process that made them."""
     host = re.sub(r"\W", "", platform.node())[:32]
     return f".{path.name}.{host}-{os.getpid()}-"
 
@@ -66,7 +66,7 @@ def _is_alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # it is somebody else's
+    except OSError:  # a process of another user
         return True
     return True
 
@@ -91,7 +91,7 @@ def check_regular(path: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds; a `ValueError` says why it holds none.
+    """What a JSON file holds; a `ValueError` states why it holds none.
 
     >>> read_json(Path("/dev/null"))
     Traceback (most recent call last):
@@ -120,7 +120,7 @@ def written_atomically(path: Path, replace: bool = True) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_left_over(path)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=path.suffix)
-    except OSError as error:  # it would name the temporary file, which nobody knows of
+    except OSError as error:  # it would name the temporary file
         raise type(error)(error.errno, error.strerror, str(path)) from error
     os.close(handle)
     temporary = Path(name)
@@ -140,7 +140,7 @@ def written_atomically(path: Path, replace: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """A full disk is told of with the file that did not fit, not with none or a temporary one."""
+    """Name the file that did not fit on a full disk, not none or a temporary one."""
     try:
         yield
     except OSError as error:

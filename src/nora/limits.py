@@ -1,4 +1,4 @@
-"""What fits into memory, told before it is read."""
+"""Whether something fits into memory, before it is read."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def available_memory() -> int | None:
 
 
 def peak_memory() -> int | None:
-    """The most bytes this process has held so far; None where nobody counts them.
+    """The most bytes this process has held so far; None where the system does not count them.
 
     >>> (peak_memory() or 1) > 0
     True
@@ -67,7 +67,7 @@ def peak_memory() -> int | None:
 
 
 def held_memory() -> int:
-    """The bytes this process holds now; 0 where nobody tells.
+    """The bytes this process holds now; 0 where that is unknown.
 
     >>> held_memory() >= 0
     True
@@ -96,7 +96,7 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if searching:
-            if gc.get_freeze_count() == 0:  # else somebody keeps objects frozen
+            if gc.get_freeze_count() == 0:  # else other code keeps objects frozen
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

@@ -29,7 +29,7 @@ def parse_bytes(amount: str | float) -> int:
 
 
 def in_words(size: float) -> str:
-    """Bytes as people say them.
+    """Bytes with a unit.
 
     >>> in_words(3_000_000), in_words(2.14e9), in_words(120e9)
     ('3.0 MB', '2.1 GB', '120 GB')

@@ -29,7 +29,7 @@ _FLAGS: ContextVar[Mapping[str, str] | None] = ContextVar("flags", default=None)
 
 
 def option(name: str, value: Any = None) -> str:
-    """An option in a message, as it is written by whoever reads it.
+    """An option in a message, as its reader writes it.
 
     >>> option("labels"), option("task", "link"), option("directed", True)
     ('labels=', "task='link'", 'directed=True')

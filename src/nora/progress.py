@@ -1,4 +1,4 @@
-"""Progress bars on standard error, for people only: silent when nobody is looking."""
+"""Progress bars on standard error, for people only: silent without a terminal or notebook."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ROOMY = 130
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Have a function told of all progress within, whether bars are shown or not.
+    """Report all progress within to a function, whether bars are shown or not.
 
-    >>> told = []
-    >>> with listening(lambda *step: told.append(step)):
+    >>> steps = []
+    >>> with listening(lambda *step: steps.append(step)):
     ...     with progress_bar("work", 2, show=False) as advance:
     ...         advance()
-    >>> told
+    >>> steps
     [('work', 0, 2), ('work', 1.0, 2)]
     """
     before = _listener.set(listener)
@@ -43,7 +43,7 @@ def progress_bar(
 
     Args:
         description: What is being done.
-        total: How many steps there are; None where nobody knows.
+        total: How many steps there are; None where that is unknown.
         show: False for no bar at all.
         fields: Format of extra columns, e.g. `"loss {task.fields[loss]}"`.
     """
@@ -105,7 +105,7 @@ def _bar(description: str, total: float | None, show: bool, fields: str) -> Iter
 
 
 def _drawable() -> bool:
-    """Whether somebody may be looking; a notebook without ipywidgets would be told so at every step."""
+    """Whether bars can be shown; a notebook without ipywidgets would warn at every step."""
     before = random.getstate()
     from rich.console import Console
 

@@ -1,6 +1,6 @@
 """Named families (methods, models, datasets): a new member is a new file.
 
-What can be said of members without importing them (and torch) is in a generated table, `members.json`, in the
+What is known of members without importing them (and torch) is in a generated table, `members.json`, in the
 family's package; `make tables` writes it, a test compares it with what is registered.
 """
 
@@ -50,7 +50,7 @@ def check_known(owner: str, given: Iterable[str], known: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class NoFacts:
-    """For families of which there is nothing to say beside a summary."""
+    """For families of which there is a summary alone."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Registry(Generic[T, F]):
     Args:
         kind: What a member is called in messages.
         package: Where the members are that come with NORA.
-        facts: What is known of a member of which nothing is said.
+        facts: The facts of a member without its own.
     """
 
     def __init__(self, kind: str, package: str, facts: F) -> None:

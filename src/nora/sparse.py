@@ -12,7 +12,7 @@ from torch_geometric.utils import to_torch_csr_tensor
 
 SPARSE_BELOW = 0.1
 
-# torch says once per process that sparse matrices are in beta and unchecked. Here it is said to nobody;
+# torch says once per process that sparse matrices are in beta and unchecked. Here the warning is dropped;
 # catching it around every use would not be safe in threads.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

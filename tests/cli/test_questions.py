@@ -370,7 +370,7 @@ class TestFragile:
         assert [row["node"] for row in found["top"]] == truth.top(3)["node"].tolist()
         assert len(nora.Fragile.load(out).flips) == len(truth.flips)
         hang = int((truth.counts > 0).sum())
-        assert f"{hang} of 34 predictions hang on a single {by[:-1]}" in ok(
+        assert f"{hang} of 34 predictions flip by removing a single {by[:-1]}" in ok(
             "fragile", karate, "--by", by
         )
 

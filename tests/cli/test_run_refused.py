@@ -97,11 +97,11 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("rows", "message"),
         [
-            ([(name, "left") for name in STRANGE], "there is nothing to tell apart"),
+            ([(name, "left") for name in STRANGE], "nothing to learn"),
             ([("007", "left"), ("p1", "right")], "2 nodes are labelled; at least 5"),
             (
                 [("007", "left"), *((f"P{n}", "right") for n in range(20))],
-                "tell apart. 20 of the 21 ids in l.csv match no node (e.g. 'P0', line 3)",
+                "learn. 20 of the 21 ids in l.csv match no node (e.g. 'P0', line 3)",
             ),
         ],
     )

@@ -123,7 +123,7 @@ def test_draws_do_not_depend_on_chunks_or_threads(kind: str, backend: str) -> No
     alone = torch.cat([engine.influences(EditBatch.remove_nodes(part)) for part in nodes.split(7)])
     assert torch.equal(whole, alone)
     threaded = torch.empty_like(whole)
-    for ids, values in engine.scores(nodes, 2**20, workers=3):
+    for ids, values in engine.by_chunks(engine.influences, nodes, 2**20, workers=3):
         threaded[ids] = values
     assert torch.equal(whole, threaded)
     assert not torch.equal(

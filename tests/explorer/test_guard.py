@@ -335,10 +335,10 @@ def test_streams_are_bounded_and_given_back(explorer, client):
     for one, _ in held:
         one.close()
     deadline = time.monotonic() + 20
-    explorer._explorations.ranking._tell()
+    explorer._explorations.ranking._notify()
     while explorer._explorations._streams and time.monotonic() < deadline:
         time.sleep(0.1)
-        explorer._explorations.ranking._tell()
+        explorer._explorations.ranking._notify()
     assert client.send("GET", "/api/ranking?of=burn")[0] == 422
 
 

@@ -145,7 +145,7 @@ def test_what_would_flip_a_node_does_flip_it(client, run):
             ).flips()
             assert node in set(flips["node"])
         else:
-            assert "No 3 nodes" in told["text"]
+            assert "No 3 nodes" in told["told"]
     assert found
 
 
@@ -234,7 +234,7 @@ def test_links_are_explored_too():
 
 
 def test_the_changes_as_csv_are_all_of_them(client, run, tmp_path):
-    body = {"kind": "csv", "edits": remove(0), "text": ""}
+    body = {"kind": "csv", "edits": remove(0), "told": ""}
     status, headers, text = client.send("POST", "/api/export", body)
     assert status == 200 and "changes.csv" in headers["content-disposition"]
     (tmp_path / "changes.csv").write_bytes(text)
@@ -303,7 +303,7 @@ def test_the_program_of_a_model_in_no_file_runs_and_is_a_function_of_the_model(
 
 
 def test_the_report_is_of_the_graph_after_the_edits(client):
-    body = {"kind": "report", "edits": remove(0, 1), "text": "Two are gone."}
+    body = {"kind": "report", "edits": remove(0, 1), "told": "Two are gone."}
     status, _, text = client.send("POST", "/api/export", body)
     page = text.decode()
     assert status == 200 and "Two are gone." in page and "the class of 32 nodes" in page
@@ -554,7 +554,7 @@ def test_closing_while_a_report_is_written_prints_no_traceback(run, monkeypatch,
     monkeypatch.setattr("nora.explorer.app.as_report", slow)
     with nora.explore(run.model, run.data, browser=False) as explorer:
         client = Client(explorer)
-        body = {"kind": "report", "edits": [], "text": ""}
+        body = {"kind": "report", "edits": [], "told": ""}
         asking = threading.Thread(target=client.refused, args=("/api/export", body))
         asking.start()
         assert begun.wait(30)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -11,7 +13,9 @@ from graphs import FEATURES, double, two_camps
 from hetero_graphs import library
 from hetero_graphs import network as hetero_network
 from networks import network
+from nora.engine.exec.kernels import choice
 from nora.model.versions import SAMPLED
+from nora.progress import listening
 from nora.questions import staleness
 
 
@@ -348,3 +352,20 @@ def test_the_first_are_found_in_half_precision(dtype: torch.dtype, data: Data) -
     assert len(nora.top(model, data, 3, progress=False).nodes) == 3
     with pytest.raises(ValueError, match="single or double precision"):
         nora.influence(model, data, "cauchy", progress=False)
+
+
+def test_compiling_the_loops_for_the_first_time_is_announced(
+    model: torch.nn.Module, data: Data, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def labels(backend: str) -> list[str]:
+        seen: list[str] = []
+        with listening(lambda what, *_: seen.append(what)):
+            nora.Session(model, data).influence("exact", backend=backend, progress=False)
+        return [label for label in seen if "compiling" in label]
+
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    labels("compiled")
+    assert not labels("compiled")  # they are kept by now
+    monkeypatch.setattr(choice, "__file__", str(tmp_path / "choice.py"))
+    assert labels("compiled")
+    assert not labels("vectorised")

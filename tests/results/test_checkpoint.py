@@ -308,7 +308,7 @@ def test_folders_of_different_runs_do_not_merge(tmp_path: Path) -> None:
 def test_merging_nothing_or_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="name at least one checkpoint folder"):
         nora.merge_checkpoints([])
-    with pytest.raises(FileNotFoundError, match=r"is no checkpoint: it has no manifest\.json"):
+    with pytest.raises(FileNotFoundError, match=r"is not a checkpoint: it has no manifest\.json"):
         nora.merge_checkpoints([tmp_path])
 
 

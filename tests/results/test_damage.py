@@ -66,8 +66,8 @@ def test_what_is_no_path_is_another_mistake() -> None:
 
 # Whole files that say something else: no bit has flipped, so no checksum of Parquet's notices.
 PARTS: dict[str, dict[str, Any]] = {
-    "no whole numbers": {"node": [0.5], "influence": [1.0]},
-    "no whole numbers and scores": {"node": [0], "influence": ["much"]},
+    "not whole numbers": {"node": [0.5], "influence": [1.0]},
+    "not whole numbers and scores": {"node": [0], "influence": ["much"]},
     "node below 0": {"node": [-1], "influence": [1.0]},
     "node 34 of 34": {"node": [34], "influence": [1.0]},
 }
@@ -89,7 +89,7 @@ def test_a_part_that_holds_something_else_is_refused(says: str, parts: Path) -> 
 
 def test_a_folder_in_place_of_a_part_is_refused(parts: Path) -> None:
     (parts / "part-zz.parquet").mkdir()
-    with pytest.raises(ValueError, match="it is no file"):
+    with pytest.raises(ValueError, match="it is not a file"):
         nora.merge_checkpoints([parts])
 
 
@@ -98,7 +98,7 @@ def test_a_folder_in_place_of_a_part_is_refused(parts: Path) -> None:
     [
         ({"task": None}, "lacks a fingerprint"),
         ({"num_nodes": 33}, "not as it was written"),
-        ({"fingerprint": "abc", "sha256": None}, "its fingerprint is no table"),
+        ({"fingerprint": "abc", "sha256": None}, "its fingerprint is not a table"),
     ],
 )
 def test_a_manifest_that_says_something_else_is_refused(

@@ -116,7 +116,7 @@ def consequences_of(
 def fragile_counts(session: Session, seed: int = 0) -> np.ndarray | None:
     """Removals of one node that flip each node `[N]`, −1 where its prediction does not count.
 
-    None where predictions are no classes, or all removals would take longer than the page may.
+    None where predictions are not classes, or all removals would take longer than the page may.
     """
     if session.task.predicts != "classes" or _foreseen_seconds(session, seed) > SECONDS["fragile"]:
         return None

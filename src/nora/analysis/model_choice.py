@@ -66,13 +66,13 @@ def choose_model(name: str | None, dataset: Dataset) -> ModelChoice:
     return ModelChoice(
         "gcn",
         reason=f"maps for {types} types of edges would take {in_words(taken)}, or be learnt from few "
-        "edges each; it does not look at types. Join rare types under one name, or say "
+        "edges each; it does not look at types. Join rare types under one name, or give "
         f"{option('model', 'rgcn')}",
     )
 
 
 def _examples(dataset: Dataset) -> int:
-    """How many things there are to learn from: labelled nodes, or edges where there are no labels."""
+    """The number of training examples: labelled nodes, or edges without labels."""
     y = dataset.data.get("y")
     labelled = 0 if y is None else int((y >= 0).sum())
     return labelled or int(dataset.data.num_edges)

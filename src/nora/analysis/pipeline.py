@@ -380,8 +380,8 @@ def _task(reading: Reading, task: str | None) -> str:
         )
     if dataset.num_classes < 2:
         raise ValueError(
-            f"all labels are {(dataset.class_names or ('the same',))[0]!r}: there is nothing to tell "
-            f"apart{strangers or '.'} Give labels of at least two classes, or {option('task', 'link')}"
+            f"all labels are {(dataset.class_names or ('the same',))[0]!r}: a model has nothing to "
+            f"learn{strangers or '.'} Give labels of at least two classes, or {option('task', 'link')}"
         )
     if labelled < FEWEST_LABELLED:
         raise ValueError(

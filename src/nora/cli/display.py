@@ -58,7 +58,7 @@ def print_wide_table(frame: pd.DataFrame, title: str, keys: Sequence[str]) -> No
     Args:
         frame: Texts, or numbers that are shown with three digits after the point.
         title: Its heading.
-        keys: Columns that say what a row is about, and are repeated.
+        keys: Columns that identify a row, and are repeated.
     """
     say(title)
     numeric = {str(column) for column, kind in frame.dtypes.items() if kind.kind in "iuf"}

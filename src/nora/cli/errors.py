@@ -1,6 +1,6 @@
 """How the command line fails.
 
-    2    the user can fix it, and one line on standard error says how: a wrong argument, a missing
+    2    the user can fix it, and one line on standard error explains how: a wrong argument, a missing
          file, a full disk, too little memory, an extra that is not installed
     3    some of the work could not be done, the rest is: `nora.cli.cluster`
     1    a bug of ours: Python's traceback, and a line that asks to report it
@@ -8,7 +8,7 @@
 
 `nora --debug` shows the traceback in any case.
 
-What can the user fix? Errors of files and the network are, whoever raises them. A `ValueError` or
+What can the user fix? Errors of files and the network, from any source. A `ValueError` or
 `TypeError` is where one of our own checks raised it; from anywhere else (`len(None)`, a shape that NumPy
 refuses) it is a bug. So it is asked whether the traceback ends at a `raise` statement of this package.
 Exception classes of our own instead would have to be thought of at each of some hundred checks, and a

@@ -24,48 +24,53 @@ SHOWN_ROWS = 40
 KEYS = ("dataset", "model", "task", "cell", "method", "cycle", "compared", "rank", "node", "top")
 
 
+Out = Annotated[Path, typer.Option(help="Folder for the tables and the chart.")]
+Cache = Annotated[
+    Path | None, typer.Option(help="Folder for finished work; a per-user one by default.")
+]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PLACE",
+        help="A custom method, package.module:function, or a name from 'nora methods', as a row "
+        "beside the others; may be given several times.",
+    ),
+]
+Finished = Annotated[
+    bool,
+    typer.Option(
+        "--finished", help="Do no work; report the cells that are finished, and name the others."
+    ),
+]
+Earlier = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--with",
+        metavar="FILE",
+        help="The JSON file of an earlier report with the same settings: its cells count as finished; "
+        "may be given several times.",
+    ),
+]
+Beside = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The JSON file of the same report with the other protocol, to stand beside this one.",
+    ),
+]
+
+
 def reproduce(
     experiment: Annotated[
         str, typer.Argument(metavar="EXPERIMENT", help="Which table or figure; 'list' names all.")
     ],
     grid: Grid = Grid(),
-    out: Annotated[Path, typer.Option(help="Folder for the tables and the chart.")] = Path(
-        "results"
-    ),
-    cache: Annotated[
-        Path | None, typer.Option(help="Folder for finished work; a per-user one by default.")
-    ] = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PLACE",
-            help="A custom method, package.module:function, or a name from 'nora methods', as a row "
-            "beside the others; may be given several times.",
-        ),
-    ] = None,
-    finished: Annotated[
-        bool,
-        typer.Option(
-            "--finished",
-            help="Do no work; report the cells that are finished, and name the others.",
-        ),
-    ] = False,
-    earlier: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--with",
-            metavar="FILE",
-            help="The JSON file of an earlier report with the same settings: its cells count as finished; "
-            "may be given several times.",
-        ),
-    ] = None,
-    beside: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The JSON file of the same report with the other protocol, to stand beside this one.",
-        ),
-    ] = None,
+    out: Out = Path("results"),
+    cache: Cache = None,
+    method: Methods = None,
+    finished: Finished = False,
+    earlier: Earlier = None,
+    beside: Beside = None,
     force: Force = False,
     json: Json = False,
 ) -> None:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import Force, RunFolder, parse_nodes
+from nora.cli.answer import asked
+from nora.cli.arguments import Force, RunFolder
 from nora.cli.display import Json, print_json, print_table, say
 from nora.outputs import check_file, read_from
 from nora.wording import count, duration
@@ -53,21 +54,16 @@ def flip(
             raise ValueError(f"cannot write edits to {out.name!r}: use a .json name")
         check_file(out, force, read_from(run))
 
-    import nora
-
-    trained = nora.load_run(run)
-    names = trained.dataset.node_names
-    asked = parse_nodes([node], names, int(trained.data.num_nodes or 0))
-    if len(set(asked)) > 1:
-        raise ValueError(f"{node!r} names {len(asked)} nodes; ask about one at a time")
-    found = trained.session().flip(asked[0], to, by=by, at_most=at_most, pairs=pairs)
+    given = asked(run)
+    asked_about = given.node(node, repr(node))
+    found = given.session.flip(asked_about, to, by=by, at_most=at_most, pairs=pairs)
     if out is not None and found.size:
         found.save(out)
     if json:
         written = None if out is None or not found.size else str(out)
         print_json({"run": str(run), **found.to_dict(), "out": written})
         return
-    whom = names[asked[0]] if names else f"node {asked[0]}"
+    whom = given.called(asked_about)
     proof = f"{found.proof[0].upper()}{found.proof[1:]} ({duration(found.seconds)})."
     if not found.size:
         wanted = "another class" if found.to is None else found.class_name(found.to)

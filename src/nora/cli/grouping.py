@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import Force, Measure, RunFolder, TargetOptions, parse_nodes
-from nora.cli.display import Json, print_json, print_table, records, say
-from nora.cli.prepare import asked_session
-from nora.outputs import check_table, read_from
+from nora.cli.answer import AnswerOptions, asked
+from nora.cli.arguments import Measure, RunFolder, TargetOptions
+from nora.cli.display import records
 from nora.wording import duration
 
 
@@ -27,11 +25,7 @@ def group(
         int,
         typer.Option(min=0, metavar="N", help="How many others to try before a node is accepted."),
     ] = 5,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the group to this .csv or .parquet file.")
-    ] = None,
-    force: Force = False,
-    json: Json = False,
+    answer: AnswerOptions = AnswerOptions(),
 ) -> None:
     """Find the nodes that change the other predictions most when they are removed together.
 
@@ -45,44 +39,23 @@ def group(
       nora group runs/cora-gcn --size 5 --targets 3,4,5 --out group.csv
       nora group runs/cora-gcn --size 5 --measure flips
     """
-    check_table(out, force, read_from(run))
-
-    import nora
-
-    trained = nora.load_run(run)
-    names = trained.dataset.node_names
-    count = int(trained.data.num_nodes or 0)
-    found = asked_session(trained, run, counting).best_group(
+    answer.check(run)
+    given = asked(run, counting)
+    found = given.session.best_group(
         size,
         measure=measure,
-        candidates=None if candidates is None else parse_nodes(candidates, names, count),
+        candidates=None if candidates is None else given.nodes(*candidates),
         recheck=recheck,
     )
-    if out is not None:
-        found.save(out, replace=force)
-    if json:
-        print_json(
-            {
-                "run": str(run),
-                "task": found.task,
-                "measure": found.measure,
-                "nodes": found.nodes,
-                "total": found.total,
-                "alone": found.alone,
-                "chosen_by": found.chosen_by,
-                "evaluations": found.evaluations,
-                "seconds": found.seconds,
-                "out": None if out is None else str(out),
-                "group": records(found.to_frame()),
-            }
-        )
-        return
+    table = found.to_frame()
+    keys = ("task", "measure", "nodes", "total", "alone", "chosen_by", "evaluations", "seconds")
+    document = {"run": str(run), **{key: getattr(found, key) for key in keys}}
     changed = "change" if measure == "change" else f"change {measure} of"
-    print_table(
-        found.to_frame(),
+    answer.give(
+        found,
+        {**document, "group": records(table)},
+        table,
         f"Together these {len(found)} {changed} the others by {found.total:.4f}; the {len(found)} most "
         f"influential by themselves, together, by {found.alone:.4f}",
+        f"{found.evaluations:,} removals computed in {duration(found.seconds)}",
     )
-    say(f"{found.evaluations:,} removals computed in {duration(found.seconds)}")
-    if out is not None:
-        say(f"The group is in {out}")

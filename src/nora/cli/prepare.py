@@ -1,18 +1,15 @@
-"""`nora prepare`, and the engines that other commands open."""
+"""`nora prepare`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import Force, RunFolder, TargetOptions, parse_targets
+from nora.cli.arguments import Force, RunFolder
 from nora.cli.display import Json, print_json, say
 from nora.outputs import ENGINE, remedy
-
-if TYPE_CHECKING:
-    from nora import Run, Session
 
 
 def prepare(
@@ -59,12 +56,3 @@ def prepare(
         f"{folder}: {kept.bytes / 1e6:,.1f} MB, compared with {kept.manifest['verified']['verified']} full "
         "passes"
     )
-
-
-def asked_session(trained: Run, run: Path, counting: TargetOptions) -> Session:
-    """A session of a run, with its saved engine where there is one."""
-    targets = parse_targets(counting.targets, trained) if counting.targets else None
-    engine = counting.engine
-    if engine is None and (run / ENGINE).exists():
-        engine = run / ENGINE
-    return trained.session(targets=targets, engine=engine)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nora.cli import certified
+from nora.cli.answer import AnswerOptions, asked
 from nora.cli.arguments import (
     Force,
     RunFolder,
@@ -21,13 +22,11 @@ from nora.cli.arguments import (
     parse_shard,
 )
 from nora.cli.cluster import joined
-from nora.cli.display import Json, print_json, print_table, records, say
-from nora.cli.prepare import asked_session
+from nora.cli.display import Json, records, say
 from nora.cli.tuning import FOLDER as TUNED
 from nora.cli.tuning import labels_file
 from nora.files import check_folder
 from nora.options import Options, setting
-from nora.outputs import check_table, read_from
 from nora.wording import duration
 
 if TYPE_CHECKING:
@@ -158,11 +157,7 @@ def rank(
     counting: TargetOptions = TargetOptions(),
     work: WorkOptions = WorkOptions(),
     top: Top = 20,
-    out: Annotated[
-        Path | None, typer.Option(help="Write all scores to this .csv or .parquet file.")
-    ] = None,
-    force: Force = False,
-    json: Json = False,
+    answer: AnswerOptions = AnswerOptions(),
 ) -> None:
     """Score every node of a run by how much its removal changes the others' predictions.
 
@@ -190,18 +185,15 @@ def rank(
         scoring.check_certify(edges, work)
         budget = certified.BUDGET if scoring.budget is None else scoring.budget
         measure = (*scoring.measure, "change")[0]
-        certified.top(run, counting, top, budget, measure, out, force, json)
+        certified.top(run, counting, top, budget, measure, answer)
         return
-    check_table(out, force, read_from(run, scoring.labels))
+    answer.check(run, scoring.labels)
     scoring.check(edges)
-    work.check(out)
-
-    import nora
-
+    work.check(answer.out)
     method, given = scoring.method_options(edges)
-    trained = nora.load_run(run)
-    asked: dict[str, Any] = {
-        **_settings(trained, run, scoring),
+    about = asked(run, counting)
+    question: dict[str, Any] = {
+        **_settings(about.run, run, scoring),
         **given,
         "method": method,
         "measure": list(scoring.measure) or "change",
@@ -210,16 +202,16 @@ def rank(
     }
     scores: Influence | EdgeInfluence
     with _kept(work.checkpoint):
-        session = asked_session(trained, run, counting)
+        session = about.session
         with joined(work.cluster, work.engines, work.checkpoint) as executor:
             if edges:
                 some = _edges(session, work.shard)
-                scores = session.edge_influence(some, executor=executor, **asked)
+                scores = session.edge_influence(some, executor=executor, **question)
             else:
-                asked["nodes"] = _nodes(scoring.nodes, work.shard, trained)
-                asked["labels"] = _labels(run, scoring)
-                scores = session.influence(executor=executor, **asked)
-    _show(scores, top, out, force, json, {"run": str(run)})
+                question["nodes"] = _nodes(scoring.nodes, work.shard, about.run)
+                question["labels"] = _labels(run, scoring)
+                scores = session.influence(executor=executor, **question)
+    _show(scores, top, answer, {"run": str(run)})
 
 
 def merge(
@@ -242,12 +234,13 @@ def merge(
       nora rank runs/cora-gcn --shard 2/2 --checkpoint parts/2
       nora merge parts/1 parts/2 --out scores.parquet
     """
-    check_table(out, force, read_from(*folders))
+    answer = AnswerOptions(out, force, json)
+    answer.check(*folders)
 
     import nora
 
     scores = nora.merge_checkpoints(folders)
-    _show(scores, top, out, force, json, {"merged": [str(folder) for folder in folders]})
+    _show(scores, top, answer, {"merged": [str(folder) for folder in folders]})
 
 
 def _settings(trained: Run, run: Path, scoring: ScoreOptions) -> Mapping[str, Any]:
@@ -310,46 +303,30 @@ def _edges(session: Session, shard: str | None) -> dict[Any, Any] | None:
 
 
 def _show(
-    scores: Influence | EdgeInfluence,
-    top: int,
-    out: Path | None,
-    force: bool,
-    json: bool,
-    source: dict[str, Any],
+    scores: Influence | EdgeInfluence, top: int, answer: AnswerOptions, source: dict[str, Any]
 ) -> None:
-    if out is not None:
-        scores.save(out, replace=force)
-    best, scored = scores.top(top), len(scores.to_frame())
-    what = "nodes" if hasattr(scores, "node_types") else "edges"
-    if json:
-        print_json(
-            {
-                **source,
-                "method": scores.method,
-                "task": scores.task,
-                "options": scores.options,
-                "measure": scores.measure,
-                f"num_{what}": len(scores),
-                "scored": scored,
-                "seconds": scores.seconds,
-                "details": scores.details,
-                "out": None if out is None else str(out),
-                "top": records(best),
-            }
-        )
-        return
     from nora.results.exactness import method_name
 
-    if "auto" in scores.details:
+    best, scored = scores.top(top), len(scores.to_frame())
+    what = "nodes" if hasattr(scores, "node_types") else "edges"
+    document = {
+        **source,
+        "method": scores.method,
+        "task": scores.task,
+        "options": scores.options,
+        "measure": scores.measure,
+        f"num_{what}": len(scores),
+        "scored": scored,
+        "seconds": scores.seconds,
+        "details": scores.details,
+        "top": records(best),
+    }
+    if "auto" in scores.details and not answer.json:
         say(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
     took = f", {duration(scores.seconds)}" if scores.seconds else ""
     columns = [column for column in best if column != "rank"]
     if scores.measure != "change":
         best = best.rename(columns={"influence": scores.measure})
         columns = [scores.measure if one == "influence" else one for one in columns]
-    print_table(
-        best[["rank", *columns]],
-        f"{method_name(scores)}: {scored:,} of {len(scores):,} {what} scored{took}",
-    )
-    if out is not None:
-        say(f"All {scored:,} scores in {out}")
+    title = f"{method_name(scores)}: {scored:,} of {len(scores):,} {what} scored{took}"
+    answer.give(scores, document, best[["rank", *columns]], title)

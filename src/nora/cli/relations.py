@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import Measure, RunFolder, parse_nodes
+from nora.cli.answer import asked
+from nora.cli.arguments import Measure, RunFolder
 from nora.cli.display import Json, print_json, print_table, records, say
 
 
@@ -27,27 +28,17 @@ def who(
       nora who runs/polarised-gcn --node @fenupo --top 3
       nora who runs/cora-gcn --node 17 --measure class:2
     """
-    import nora
-
-    trained = nora.load_run(run)
-    names = trained.dataset.node_names
-    asked = parse_nodes([node], names, int(trained.data.num_nodes or 0))
-    if len(set(asked)) > 1:
-        raise ValueError(f"--node {node!r} names {len(asked)} nodes; ask about one at a time")
-    found = trained.session().influencers(asked[0], top, measure=measure)
+    given = asked(run)
+    asked_about = given.node(node, f"--node {node!r}")
+    found = given.session.influencers(asked_about, top, measure=measure)
     if json:
-        print_json(
-            {
-                "run": str(run),
-                "node": asked[0],
-                "task": trained.task.name,
-                "measure": measure,
-                "top": records(found),
-            }
-        )
+        document = {"run": str(run), "node": asked_about, "task": given.run.task.name}
+        print_json({**document, "measure": measure, "top": records(found)})
         return
-    whom = names[asked[0]] if names else f"node {asked[0]}"
-    by = "" if measure == "change" else f", by the measure {measure}"
+    whom, by = (
+        given.called(asked_about),
+        "" if measure == "change" else f", by the measure {measure}",
+    )
     if found.empty:
         say(f"No other node's removal changes the prediction of {whom}{by}.")
         return

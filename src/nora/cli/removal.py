@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import Force, RunFolder, TargetOptions, parse_edges, parse_nodes
-from nora.cli.display import Json, print_json, print_table, records, say
+from nora.cli.answer import AnswerOptions, asked
+from nora.cli.arguments import RunFolder, TargetOptions, parse_edges
+from nora.cli.display import records
 from nora.cli.feature_rows import read_feature_rows
-from nora.cli.prepare import asked_session
-from nora.outputs import check_table, read_from
 from nora.wording import count, listed
 
 if TYPE_CHECKING:
@@ -47,11 +46,7 @@ def what_if(
     ] = None,
     counting: TargetOptions = TargetOptions(),
     top: Annotated[int, typer.Option(min=1, metavar="N", help="How many changes to print.")] = 10,
-    out: Annotated[
-        Path | None, typer.Option(help="Write every change to this .csv or .parquet file.")
-    ] = None,
-    force: Force = False,
-    json: Json = False,
+    answer: AnswerOptions = AnswerOptions(),
 ) -> None:
     """Show how the predictions change when nodes or edges are removed or added, or features changed.
 
@@ -68,52 +63,41 @@ def what_if(
       nora what-if runs/cora-gcn --set features.csv
       nora what-if runs/cora-gcn --remove 1358 --targets 3,4,5
     """
-    check_table(out, force, read_from(run, features))
+    answer.check(run, features)
     if not remove and not remove_edge and not add_edge and features is None:
         raise ValueError(
             "expected at least one edit, got none: give --remove 17, --remove-edge 3-17, --add-edge 3-17 or "
             "--set features.csv"
         )
 
-    import nora
-
-    trained = nora.load_run(run)
-    names = trained.dataset.node_names
-    count = int(trained.data.num_nodes or 0)
-    effect = asked_session(trained, run, counting).what_if(
-        parse_nodes(remove, names, count) if remove else (),
+    given = asked(run, counting)
+    dataset = given.run.dataset
+    names, count = dataset.node_names, given.session.num_nodes
+    effect = given.session.what_if(
+        given.nodes(*remove) if remove else (),
         remove_edges=parse_edges(remove_edge or (), names, count),
         add_edges=parse_edges(add_edge or (), names, count),
         features=None
         if features is None
-        else read_feature_rows(features, trained.data.x, names, count),
+        else read_feature_rows(features, dataset.data.x, names, count),
     )
-    if out is not None:
-        effect.save(out, replace=force)
     most, flipped = effect.top(top), len(effect.flips())
-    classes = trained.dataset.class_names
-    if json:
-        print_json(
-            {
-                "run": str(run),
-                "removed": list(effect.removed),
-                "removed_edges": effect.removed_edges,
-                "added_edges": effect.added_edges,
-                "changed_features": list(effect.changed_features),
-                "task": effect.task,
-                "total": effect.total,
-                "changed": effect.noticed,
-                "noticed": effect.noticed,
-                "flipped": flipped,
-                "class_names": classes,
-                "out": None if out is None else str(out),
-                "top": records(most),
-            }
-        )
-        return
-    print_table(readable(most, classes), _title(effect, flipped))
-    if out is not None:
-        say(f"Every change in {out}")
+    document = {
+        "run": str(run),
+        "removed": list(effect.removed),
+        "removed_edges": effect.removed_edges,
+        "added_edges": effect.added_edges,
+        "changed_features": list(effect.changed_features),
+        "task": effect.task,
+        "total": effect.total,
+        "changed": effect.noticed,
+        "noticed": effect.noticed,
+        "flipped": flipped,
+        "class_names": dataset.class_names,
+        "top": records(most),
+    }
+    table = readable(most, dataset.class_names)
+    answer.give(effect, document, table, _title(effect, flipped))
 
 
 def _title(effect: Effect, flipped: int) -> str:

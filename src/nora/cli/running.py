@@ -96,7 +96,7 @@ def run(
     name = edges.name if edges.is_dir() else edges.name.removesuffix(".gz").rsplit(".", 1)[0]
     folder = out or Path(f"{name}-influence")
     check_labels_matter(training.task, training.balanced, asking.targets)
-    # typer, too, could ask whether files are readable (`readable=True`), but not say why they are not.
+    # typer, too, could ask whether files are readable (`readable=True`), but not why they are not.
     check_files(edges, features, labels)
     check_results(folder, force, read_from(edges, features, labels))
     # From here on torch is needed, which takes seconds to load.

@@ -57,7 +57,7 @@ DATASETS: Registry[Callable[[], Dataset], NoFacts] = Registry("dataset", __name_
 
 
 class DatasetUnavailableError(RuntimeError):
-    """Files are missing and cannot be downloaded; the message says which, from where, to where."""
+    """Files are missing and cannot be downloaded; the message names which, from where, to where."""
 
 
 def load_dataset(name: str) -> Dataset:

@@ -37,7 +37,7 @@ from nora.files import folder_written_atomically
 
 URL = "https://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
 FOLDER, CLASSES, SECONDS_TO_ANSWER = "ogbn_arxiv", 40, 30.0
-# Papers and citations, as https://ogb.stanford.edu/docs/nodeprop says.
+# Papers and citations, as https://ogb.stanford.edu/docs/nodeprop states.
 PUBLISHED = (169_343, 1_166_243)
 RECORD = "download.json"
 PARTS = ("train", "valid", "test")
@@ -101,7 +101,7 @@ def _folder() -> Path:
             f"ogbn-arxiv could not be downloaded ({type(error).__name__}). Missing: "
             f"{', '.join(_missing(target))}. Get {URL} and unpack it so that these files are in "
             f"{target}, or set NORA_DATA to a folder that holds {FOLDER} with them"
-        ) from None  # what a network library has to say is long, and tells no more
+        ) from None  # the message of a network library is long, and adds nothing
     return target
 
 

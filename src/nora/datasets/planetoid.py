@@ -81,7 +81,7 @@ def _raw_folder(name: str) -> Path:
             f"{name} could not be downloaded ({type(error).__name__}). Missing: "
             f"{', '.join(_missing(name, target))}. Get them from {Planetoid.url} and put them into "
             f"{target}, or set NORA_DATA to a folder that holds Planetoid/{name}/raw"
-        ) from None  # a hundred lines of a network library tell no more
+        ) from None  # a hundred lines of a network library add nothing
     return target
 
 

@@ -1,9 +1,9 @@
 """A generated social network of two camps: the default for demos and tests.
 
 A thousand accounts fall into two camps. Ties form mostly within a camp, in proportion to each
-account's activity, which is heavy-tailed (hubs); a few *bridge* accounts tie to both camps alike.
+account's activity, which is heavy-tailed (hubs); a few *bridge* accounts tie to both camps.
 Each account's features count the words of its posts: most words are neutral, some are favoured by
-one camp, and quiet accounts say too little to be placed by their words alone, so that a model has to
+one camp, and quiet accounts write too little to be placed by their words alone, so that a model has to
 look at whom they are tied to.
 """
 

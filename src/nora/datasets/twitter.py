@@ -7,7 +7,7 @@ user when others are removed. `y` is 0 for Democrats, 1 for Republicans, −1 fo
 independents among them. How often something happened is each relation's `count` `[E]`; our TIMME
 does not use it (weighing by it, as TIMME's own scripts do, hardly changed accuracy and AUC on PureP).
 
-The files are those of TIMME's repository. Two things that its pages do not say, found by counting:
+The files are those of TIMME's repository. Two things that its pages do not mention, found by counting:
 
 - The users are those that take part in some relation. `all_twitter_ids.csv` lists 606 more for
   P_20_50, with whom the published 12,103 would be 12,709; in PureP and P50 there are none.
@@ -42,7 +42,7 @@ MORE_LABELS = Path("additional_labels") / "new_dict_cleaned.csv"
 
 @dataclass(frozen=True)
 class Published:
-    """What TIMME's readme files say about a dataset.
+    """What TIMME's readme files state about a dataset.
 
     Attributes:
         folder: Its folder in the repository's `data`.

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nora.engine.ir.op import EVERYWHERE
+from nora.engine.program import Program
 from nora.engine.trace.inputs import tensors_of
 from nora.engine.trace.model import record_on
 from nora.engine.trace.samples import samples
@@ -124,3 +126,45 @@ class _Sizes:
             if min(per_edge, per_node) > -0.1:
                 return per_node * n + per_edge * e
         return a * max(n / n1, e / max(e1, 1))
+
+
+def bytes_of_removals(program: Program, size: int, pairs: int = 0) -> Tensor:
+    """Generous estimate of the bytes each node's removal takes on its way through a program `[N]`.
+
+    Args:
+        program: The program.
+        size: Bytes per number.
+        pairs: How many pairs are scored from the program's output.
+    """
+    n = program.num_nodes
+    source, target = program.hops()
+    other = source != target
+    source, target = source[other], target[other]
+    near = [op.output.depth for op in program.ops if op.output.depth < EVERYWHERE]
+    deepest = max(near, default=0) + 1
+    walks = torch.ones(n, dtype=torch.double, device=source.device)
+    ball = [walks.clone()]
+    for _ in range(deepest + 1):
+        walks = torch.zeros_like(walks).index_add(0, source, walks[target])
+        ball.append(ball[-1] + walks)
+    bytes_ = torch.zeros_like(walks)
+    degree = (len(source) + n) / max(n, 1)
+    for op in program.ops:
+        depth, space = op.output.depth, op.output.space
+        if depth < 0:
+            continue
+        most = float(max(space.size, n))
+        width = size * op.output.width + 32
+        if depth >= EVERYWHERE:
+            bytes_ += most * width
+            continue
+        per_node = max(1.0, space.size / max(n, 1))
+        bytes_ += (ball[depth] * per_node).clamp(max=most) * width
+        bytes_ += ball[depth + 1].clamp(max=degree * n) * 32
+    if pairs:
+        density = 2 * pairs / max(n, 1)
+        reached = torch.full_like(walks, float(n))
+        if program.output.depth < EVERYWHERE:
+            reached = ball[-2].clamp(max=n)
+        bytes_ += (reached * density).clamp(max=pairs) * 96
+    return bytes_

@@ -1,11 +1,9 @@
-"""Runs a program over many removals: in chunks that fit the memory, on several threads."""
+"""Answers edits by a program: changed rows, changed predictions, influences."""
 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -14,8 +12,9 @@ import torch
 from torch import Tensor
 
 from nora.engine.compile import compile_model
+from nora.engine.cost import bytes_of_removals
 from nora.engine.estimate.sampling import Importance, Sampling, importance_of
-from nora.engine.exec.chunks import Chunks
+from nora.engine.exec.chunks import in_chunks
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.exec.kernels.pages import copied
 from nora.engine.exec.kernels.protocol import Backend
@@ -42,8 +41,6 @@ from nora.sparse import expanded
 Answer = TypeVar("Answer")
 # Full passes are made one at a time: a user's code need not bear several threads.
 _PASSES = threading.Lock()
-# Chunks larger than this fall out of the processor's caches and gain nothing.
-CHUNK_BYTES = 64 * 2**20
 
 
 def summed_in(dtype: torch.dtype) -> torch.dtype:
@@ -277,10 +274,6 @@ class Engine:
             spread = change.square() * (1 - 1 / changed.weight)
             return zeros.index_add(0, removal, change), zeros.index_add(0, removal, spread)
 
-    def effect(self, removed: Tensor) -> Tensor:
-        """Predictions after removing nodes together, `[items, …]`; removed items keep theirs."""
-        return self.effect_of(EditBatch.of(removed))
-
     def effect_of(self, removals: EditBatch) -> Tensor:
         """Predictions after one edit, `[items, …]`; removed items keep theirs."""
         changes = self.changes_of(removals)
@@ -303,46 +296,11 @@ class Engine:
     @cached_property
     def cost(self) -> Tensor:
         """Generous estimate of the bytes each node's removal takes on its way through the program `[N]`."""
-        n = self.program.num_nodes
-        source, target = self.program.hops()
-        other = source != target
-        source, target = source[other], target[other]
-        near = [op.output.depth for op in self.program.ops if op.output.depth < EVERYWHERE]
-        deepest = max(near, default=0) + 1
-        walks = torch.ones(n, dtype=torch.double, device=source.device)
-        ball = [walks.clone()]
-        for _ in range(deepest + 1):
-            walks = torch.zeros_like(walks).index_add(0, source, walks[target])
-            ball.append(ball[-1] + walks)
-        size = self.before.element_size()
-        bytes_ = torch.zeros_like(walks)
-        degree = (len(source) + n) / max(n, 1)
-        for op in self.program.ops:
-            depth, space = op.output.depth, op.output.space
-            if depth < 0:
-                continue
-            most = float(max(space.size, n))
-            width = size * op.output.width + 32
-            if depth >= EVERYWHERE:
-                bytes_ += most * width
-                continue
-            per_node = max(1.0, space.size / max(n, 1))
-            bytes_ += (ball[depth] * per_node).clamp(max=most) * width
-            bytes_ += ball[depth + 1].clamp(max=degree * n) * 32
-        if isinstance(self.problem.task, LinkPrediction) and not decodes(self.problem):
-            pairs = self.problem.task.pairs.size(1)
-            density = 2 * pairs / max(n, 1)
-            reached = torch.full_like(walks, float(n))
-            if self.program.output.depth < EVERYWHERE:
-                reached = ball[-2].clamp(max=n)
-            bytes_ += (reached * density).clamp(max=pairs) * 96
-        return bytes_
-
-    def scores(
-        self, nodes: Tensor, memory: int, workers: int | None = None
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield `(nodes, influences)` chunk by chunk, as they finish."""
-        return self.by_chunks(self.influences, nodes, memory, workers)
+        task = self.problem.task
+        pairs = 0
+        if isinstance(task, LinkPrediction) and not decodes(self.problem):
+            pairs = task.pairs.size(1)
+        return bytes_of_removals(self.program, self.before.element_size(), pairs)
 
     def cost_of(self, removals: EditBatch) -> Tensor:
         """The same for any edits `[c]`: what an edge changes is near one of its ends."""
@@ -380,33 +338,11 @@ class Engine:
         workers: int | None = None,
     ) -> Iterator[tuple[Tensor, Answer]]:
         """Yield `(which, ask(these removals))` chunk by chunk, as they finish, on several threads."""
-        workers = workers or usable_cores()
         device = self.before.device
-        cost = self.cost_of(removals)
-        order = cost.argsort(descending=True, stable=True)
-        chunks = Chunks(order, cost[order], min(memory // (2 * workers), CHUNK_BYTES))
+        workers = (workers or usable_cores()) if device.type == "cpu" else 1
 
-        def work(which: Tensor, bound: float) -> tuple[Tensor, Answer]:
+        def work(which: Tensor) -> tuple[Answer, int]:
             tally = Tally()
-            values = ask(removals.pick(which).to(device), tally)
-            chunks.learn(tally.bytes / max(bound, 1.0))
-            return which, values
+            return ask(removals.pick(which).to(device), tally), tally.bytes
 
-        if workers == 1 or device.type != "cpu":
-            yield from (work(*chunk) for chunk in chunks)
-            return
-        threads = torch.get_num_threads()
-        running: deque[Future[tuple[Tensor, Answer]]] = deque()
-        pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
-        try:
-            for chunk in chunks:
-                running.append(pool.submit(work, *chunk))
-                if len(running) > workers:
-                    yield running.popleft().result()
-            while running:
-                yield running.popleft().result()
-        finally:
-            try:
-                pool.shutdown(wait=True, cancel_futures=True)
-            finally:
-                torch.set_num_threads(threads)
+        yield from in_chunks(work, self.cost_of(removals), memory, workers)

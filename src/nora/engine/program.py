@@ -56,7 +56,10 @@ class Program:
 
     def hops(self) -> tuple[Tensor, Tensor]:
         """Where a change can arrive in one hop, `[M]` each: nodes it comes from, nodes it reaches."""
-        found = [pair for op in self.ops for pair in op.hops()]
+        found: list[tuple[Tensor, Tensor]] = []
+        for pair in (pair for op in self.ops for pair in op.hops()):
+            if not any(pair[0] is a and pair[1] is b for a, b in found):  # layers share edges
+                found.append(pair)
         if not found:
             none = torch.zeros(0, dtype=torch.long)
             return none, none

@@ -120,7 +120,7 @@ def _difference(
             truth, survivors = problem.predict_without(node)
             seconds.append(time.perf_counter() - start)
         try:
-            found = engine.effect(node)[survivors]
+            found = engine.effect_of(EditBatch.of(node))[survivors]
         except Exception as failed:  # an operation in a case that it does not know
             why = str(failed).splitlines()[0] if str(failed) else type(failed).__name__
             raise UnsupportedError(f"an operation does not run ({why})") from failed

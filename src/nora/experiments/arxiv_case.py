@@ -3,7 +3,7 @@
 The ids are those of ogbn-arxiv. Its mapping names papers by their ids in the Microsoft Academic Graph, which
 are given here, with the year that the graph has. Features are stand-ins, so that no influence here is one on
 ogbn-arxiv. Removing a paper that thousands cite changes most of the graph; the truth is therefore computed
-for the papers of highest degree, and for random others, which tell how far below them the rest is.
+for the papers of highest degree, and for random others, which show how far below them the rest is.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ KEY = b"nora_benchmark"
 
 
 def model_fingerprint(model: nn.Module) -> str:
-    """Digest of a model's weights, by which two models are told to be the same.
+    """Digest of a model's weights, the same for equal models.
 
     >>> model_fingerprint(nn.Identity()) == model_fingerprint(nn.Linear(1, 1))
     False

@@ -67,7 +67,7 @@ class Profile:
 
     @property
     def caption(self) -> str:
-        """What a table made with this profile must say of itself."""
+        """A sentence on how a table was made with this profile."""
         if self.hidden is None:
             return f"Profile {self.name}: the paper's sizes, at most {self.epochs} epochs."
         return (

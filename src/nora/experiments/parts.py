@@ -34,9 +34,9 @@ class Part:
         make: Its rows for the cells of a lab.
         columns: Its columns, with the type of what they hold; unknown numbers are None or NaN.
         each: Columns, with all values of which every cell must have rows.
-        keys: Further columns that tell rows apart.
+        keys: Further columns that distinguish rows.
         read: Its rows from a report's file and what that holds; None takes the table of this name.
-        rounded: The file it is kept in has six digits, not all.
+        rounded: Its file has six digits, not all.
     """
 
     heading: str

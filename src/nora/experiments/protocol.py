@@ -2,7 +2,7 @@
 
 `CLEAN` is what a user should trust: no test link carries messages, the labelled nodes are a random sample,
 the epoch is chosen without dropout, and options are found on the labelled nodes. `PUBLISHED` does what the
-paper's published scripts do, which is more than its text says, so that its figures can be compared with.
+paper's published scripts do, which is more than its text describes, so that its figures can be compared with.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ class Explorations:
                 least = "" if found.smallest else " Fewer may do; not every choice was tried."
                 how = "removal flips" if len(edits) == 1 else f"removal of {len(edits)} nodes flips"
                 text = f"One {how} it to {names[found.to_class]}.{least}"
-            return {"edits": edits, "text": text}
+            return {"edits": edits, "told": text}
 
         job = self._job(request.query_params.get("job"))
         asking = self.answers.ask(("flip", node), job.of(ask))
@@ -287,12 +287,12 @@ class Explorations:
 
     async def export(self, request: Request) -> Response:
         """The state as a file."""
-        asked = await body(request, {"edits", "kind", "text", "job"})
-        kind, text = asked.get("kind"), asked.get("text", "")
+        asked = await body(request, {"edits", "kind", "told", "job"})
+        kind, text = asked.get("kind"), asked.get("told", "")
         if not isinstance(kind, str) or kind not in EXPORTS:
             raise Refused(422, f"kind must be one of {', '.join(EXPORTS)}")
         if not isinstance(text, str) or len(text) > 2000:
-            raise Refused(422, "text must have at most 2000 letters")
+            raise Refused(422, "told must be a text of at most 2000 letters")
         network = self.network
         edits = read_edits(asked.get("edits"), network.session)
         content: str | bytes
@@ -434,4 +434,4 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     """A bug of ours: its traceback is for the terminal, not for the page."""
     if not isinstance(error, ClientDisconnect):
         traceback.print_exception(error, file=sys.stderr)
-    return JSONResponse({"error": "something went wrong; the terminal says what"}, 500)
+    return JSONResponse({"error": "internal error: see the terminal"}, 500)

@@ -1,4 +1,4 @@
-"""What can be taken along: the changes as CSV, the state as Python, the graph after it as a report."""
+"""Exports: the changes as CSV, the edits as a Python program, a report of the edited graph."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def as_csv(effect: Effect, network: Network) -> str:
     return text.getvalue()
 
 
-def as_python(changes: PageEdits, network: Network) -> str:
+def as_python(edits: PageEdits, network: Network) -> str:
     """A program that asks the same; it prints the total that the page shows.
 
     Of a model that only the caller has it is a function of that model.
     """
-    question = _question(changes, network)
+    question = _question(edits, network)
     if network.origin.program:
         counted = session.problem().targets if (session := network.session).restricted else None
         targets = "" if counted is None else f"targets={counted.nonzero().flatten().tolist()}"
@@ -64,11 +64,11 @@ def as_python(changes: PageEdits, network: Network) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _question(changes: PageEdits, network: Network) -> list[str]:
+def _question(edits: PageEdits, network: Network) -> list[str]:
     """Lines that make `effect` from `session` and `data`: nodes by name where the session knows names."""
     names = _unique(network) if network.origin.program else {}
-    # Names that the program cannot use are still told, as comments.
-    told = {} if names or network.names is None else dict(enumerate(network.names))
+    # Names that the program cannot use become comments.
+    comments = {} if names or network.names is None else dict(enumerate(network.names))
 
     def node(given: Any) -> str:
         return repr(names.get(given, given))
@@ -78,7 +78,7 @@ def _question(changes: PageEdits, network: Network) -> list[str]:
         return f"({ends}, {given[2]!r})" if len(given) > 2 else f"({ends})"
 
     lines = []
-    rows = [one for one in changes if one.kind == "set"]
+    rows = [one for one in edits if one.kind == "set"]
     if rows:
         lines += ["", "features = {}"]
     for one in rows:
@@ -88,12 +88,12 @@ def _question(changes: PageEdits, network: Network) -> list[str]:
         comment = f"  # {named[0]!r}" if named else ""
         row = f"features.setdefault({node(at)}, {x}.clone())"
         lines += [f"{row}[{one.feature}] = {one.value!r}{comment}"]
-    made = as_edits(changes, network.session)
+    made = as_edits(edits, network.session)
     lines += ["", "edits = nora.Edits("]
     if made.remove:
         lines += ["    remove=["]
         for one in made.remove:
-            called = told.get(network.position(one))
+            called = comments.get(network.position(one))
             lines += [f"        {node(one)}," + (f"  # {called!r}" if called is not None else "")]
         lines += ["    ],"]
     for field in ("remove_edges", "add_edges"):
@@ -115,13 +115,13 @@ def _unique(network: Network) -> dict[Any, str]:
     return {node: name for node, name in enumerate(names) if counts[name] == 1}
 
 
-def as_report(changes: PageEdits, network: Network, told: str) -> bytes:
-    """`report.html` of the graph as it is after the edits, ranked anew.
+def as_report(edits: PageEdits, network: Network, text: str) -> bytes:
+    """`report.html` of the graph as it is after the edits, ranked again.
 
     Args:
-        changes: The edits; none for the graph as it is.
+        edits: The edits; none for the graph as it is.
         network: What is explored.
-        told: The edits and their effect in words.
+        text: The edits and their effect in words.
     """
     from nora.analysis.reporting import write_report
     from nora.questions.session import Session
@@ -129,22 +129,22 @@ def as_report(changes: PageEdits, network: Network, told: str) -> bytes:
     session = network.session
     if session.problem().by_id:
         raise ValueError(
-            "this model has weights of its own for every node, so that it cannot be asked about a graph "
-            "with other nodes: the report of an edited graph is not to be had"
+            "this model has weights for every node id, so it cannot be asked about a graph with other nodes: "
+            "there is no report of an edited graph"
         )
     if session.node_index.types:
         raise ValueError(
-            "the report draws one kind of node: it is not to be had of a graph with node types"
+            "the report draws one kind of node: there is none of a graph with node types"
         )
-    if changes and session.task.name != "node":
+    if edits and session.task.name != "node":
         raise ValueError("a report of an edited graph is made for node tasks only")
-    # Of its own, so that questions go on meanwhile.
+    # Copies, so that questions go on meanwhile.
     model, task = copy.deepcopy(session.model), session.task
     data = network.data
-    gone = {one.nodes[0] for one in changes if one.kind == "remove"}
-    if changes:
-        data = as_edits(changes, session).apply(data)
-    kept = [node for node in range(network.num_nodes) if node not in gone]
+    removed = {one.nodes[0] for one in edits if one.kind == "remove"}
+    if edits:
+        data = as_edits(edits, session).apply(data)
+    kept = [node for node in range(network.num_nodes) if node not in removed]
     given = session._given  # the forward and transform that it was made with
     targets = torch.from_numpy(network.counted[kept]) if network.counted is not None else None
     asked = Session(
@@ -169,8 +169,8 @@ def as_report(changes: PageEdits, network: Network, told: str) -> bytes:
             class_names=network.class_names or None,
             labels=labels,
             title=network.title or None,
-            notes=[told] if told else (),
-            warnings=[told] if changes and told else (),
+            notes=[text] if text else (),
+            warnings=[text] if edits and text else (),
             session=asked,
             progress=False,
         )

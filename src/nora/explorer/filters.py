@@ -31,7 +31,7 @@ class Grouping:
     values: tuple[str, ...]
     group: np.ndarray
 
-    def told(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, Any]:
         """As the page reads it."""
         return {"name": self.name, "values": list(self.values), "group": self.group.tolist()}
 
@@ -53,7 +53,7 @@ def groupings(data: Graph, given: Mapping[str, Sequence[Any]] | None = None) -> 
         found.append(Grouping("type", index.types, kinds))
     masks = {name: mask.numpy() for name, mask in masks_in(data).items() if bool(mask.any())}
     if masks:
-        # A node in several masks is told with the first.
+        # A node in several masks counts with the first.
         group = np.full(index.total, -1)
         for at, mask in reversed(list(enumerate(masks.values()))):
             group[mask] = at

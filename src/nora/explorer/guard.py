@@ -1,4 +1,4 @@
-"""Who may ask: the person at this machine who started the server, and nobody else.
+"""Access control: only the person who started the server may ask, on this machine.
 
 The server listens on 127.0.0.1, where other users of a shared machine and any web page in the person's own
 browser can reach it, too. Hence
@@ -10,7 +10,7 @@ browser can reach it, too. Hence
   make a foreign page our own;
 - `Origin`, which browsers send with every POST, must be our own, and a body must be JSON, which a foreign
   form cannot send;
-- answers carry a policy that lets the page load only what comes from here, and nobody frame it;
+- answers carry a policy that lets the page load only what comes from here, and forbids frames;
 - sizes and rates are bounded.
 """
 

@@ -230,7 +230,7 @@ class Network:
             "features": any(_has_features(store) for store in self.data.node_stores),
             "feature_names": list(self.feature_names),
             "edge_kinds": edge_kinds(self.session),
-            "groups": [one.told() for one in self.groups],
+            "groups": [one.columns() for one in self.groups],
             "measures": list(self.measures),
             "node": columns,
             "drawing": {

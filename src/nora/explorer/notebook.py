@@ -1,9 +1,8 @@
 """The explorer in a cell of a notebook: the same page in a frame, its questions answered by the kernel.
 
-There is no server and no socket. The page's `fetch` is replaced by messages (`web/src/transport.js`), which
-the widget passes on to the kernel over the notebook's own connection (`web/src/notebook.js`). Here each
-becomes a request to the same application that the server runs, called in this process. Answers go back as
-messages; the ranking, which is a stream, as one message per part.
+It needs neither a server nor a socket. The page's `fetch` is replaced by messages (`transport.js`), which the
+widget passes on to the kernel over the notebook's own connection (`notebook.js`). Here each becomes a request
+to the same application that the server runs. Answers go back as messages, the ranking in parts.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class NotebookExplorer(anywidget.AnyWidget):
         self.on_msg(self._received)
 
     def _received(self, _: Any, message: Any, __: Any = None) -> None:
-        """A message of the page: a question, or that nobody waits for its answer any more."""
+        """A message of the page: a question, or its cancellation."""
         asyncio.run_coroutine_threadsafe(self._take(message), self._loop)
 
     async def _take(self, message: dict[str, Any]) -> None:
@@ -93,15 +92,15 @@ class NotebookExplorer(anywidget.AnyWidget):
             if key in self._asked:
                 self._asked[key].set()
             return
-        gone = self._asked[key] = asyncio.Event()
+        aborted = self._asked[key] = asyncio.Event()
 
         def send(answer: dict[str, Any], parts: list[bytes]) -> None:
-            if not gone.is_set():
+            if not aborted.is_set():
                 self.send({"nora": key[0], "id": key[1], **answer}, parts)
 
         try:
             question = str(message["method"]), str(message["path"]), str(message["body"]).encode()
-            await ask(self._app, *question, gone, send)
+            await ask(self._app, *question, aborted, send)
         finally:
             del self._asked[key]
 
@@ -115,7 +114,7 @@ class NotebookExplorer(anywidget.AnyWidget):
 
 
 async def ask(
-    app: Any, method: str, path: str, body: bytes, gone: asyncio.Event, send: Send
+    app: Any, method: str, path: str, body: bytes, aborted: asyncio.Event, send: Send
 ) -> None:
     """Put one request to an ASGI application, and send its answer: whole, or a stream part by part."""
     target = urlsplit(path)
@@ -135,7 +134,7 @@ async def ask(
     async def receive() -> dict[str, Any]:
         if unread:
             return {"type": "http.request", "body": unread.pop()}
-        await gone.wait()
+        await aborted.wait()
         return {"type": "http.disconnect"}
 
     async def answered(part: dict[str, Any]) -> None:

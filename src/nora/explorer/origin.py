@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Origin:
-    """What the page's programs and messages say of their source.
+    """The source of model and graph, for the page's programs and messages.
 
     Attributes:
         program: Lines that make `run`, a trained run; none where only the caller has the model.

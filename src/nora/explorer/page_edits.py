@@ -7,9 +7,8 @@ A state of the page is a list of edits, each an object with a `kind`:
     {"kind": "add", "edge": [5, 9], "values": {"edge_weight": 0.5}, "type": 2}
     {"kind": "set", "node": 17, "feature": 3, "value": 0.5}
 
-Nodes are ids, in one row where nodes have types; `type` is the place of an edge type in `edge_kinds`, and
-need not be said where only one fits. What the order of two edits cannot matter to has one key, by which
-answers are kept.
+Nodes are global ids; `type` is the position of an edge type in `edge_kinds`, optional where only one fits.
+Edits in any order have one key, by which answers are cached.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ class PageEdit:
         nodes: The node, or the two ends of the edge.
         feature: Which feature is set; −1 for none.
         value: What it is set to.
-        values: What is said of an edge that comes, as pairs of key and number.
-        type: The place of its type in `edge_types`; −1 where there are no types.
+        values: Attributes of an added edge, as pairs of key and number.
+        type: The position of its type in `edge_types`; −1 where there are no types.
     """
 
     kind: str
@@ -75,7 +74,7 @@ def read_edits(given: Any, session: Session) -> PageEdits:
         if change.kind in ("cut", "add"):
             other = "add" if change.kind == "cut" else "cut"
             if any(key[0] == other and set(key[1]) == set(change.nodes) for key in found):
-                raise Refused(422, "an edge is both cut and added")
+                raise Refused(422, "an edge is both removed and added")
         found[change.kind, change.nodes, change.feature, change.type] = change
     return tuple(sorted(found.values()))
 
@@ -101,13 +100,13 @@ def _change(one: Any, session: Session) -> PageEdit:
     if kind == "add" and session.node_index.types:
         pair, edge_type = _typed(pair, one.get("type"), session)
     elif one.get("type") is not None:
-        raise Refused(422, "only an edge that comes has a type, in a graph with edge types")
+        raise Refused(422, "only an added edge has a type, in a graph with edge types")
     elif kind == "cut" or session.edges.paired(None):
         pair = tuple(sorted(pair))
-    said = one.get("values", {})
-    if not isinstance(said, Mapping) or len(said) > 16:
+    given = one.get("values", {})
+    if not isinstance(given, Mapping) or len(given) > 16:
         raise Refused(422, "values of an edge are an object of numbers")
-    values = sorted((str(key), _number(value)) for key, value in said.items())
+    values = sorted((str(key), _number(value)) for key, value in given.items())
     return PageEdit(kind, pair, values=tuple(values), type=edge_type)
 
 
@@ -133,26 +132,28 @@ def _number(given: Any) -> float:
     return value
 
 
-def _typed(pair: tuple[int, ...], said: Any, session: Session) -> tuple[tuple[int, ...], int]:
+def _typed(pair: tuple[int, ...], given: Any, session: Session) -> tuple[tuple[int, ...], int]:
     """The ends of a new edge in the order of its type, and the type's place."""
     known = edge_types(session)
-    if said is not None and (
-        isinstance(said, bool) or not isinstance(said, int) or not 0 <= said < len(known)
+    if given is not None and (
+        isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(known)
     ):
-        raise Refused(422, "the type of an edge is its place in the list of edge types")
+        raise Refused(422, "the type of an edge is its position in the list of edge types")
     index = session.node_index
     first, last = (kind for kind, _ in index.located(torch.tensor(pair)))
     fits = [
         (at, ends)
         for at, edge_type in enumerate(known)
         for way, ends in (((first, last), pair), ((last, first), pair[::-1]))
-        if edge_type is not None and (edge_type[0], edge_type[2]) == way and said in (None, at)
+        if edge_type is not None and (edge_type[0], edge_type[2]) == way and given in (None, at)
     ]
     if not fits:
         raise Refused(422, f"no type of edge joins {first} and {last}")
     if len({at for at, _ in fits}) > 1:
         names = ", ".join(kind[1] for at, _ in fits if (kind := known[at]) is not None)
-        raise Refused(422, f"several types of edge join {first} and {last}: say which of {names}")
+        raise Refused(
+            422, f"several types of edge join {first} and {last}: give the type, one of {names}"
+        )
     at, ends = fits[0]
     return (tuple(sorted(ends)) if session.edges.paired(known[at]) else ends), at
 
@@ -191,7 +192,7 @@ def edge_types(session: Session) -> list[EdgeType]:
 
 
 def edge_kinds(session: Session) -> list[dict[str, Any]]:
-    """What a new edge of each type is called, joins and must say, each value with the commonest one."""
+    """Of each type: its name, the node types it joins, and the attributes of an added edge by default."""
     return [
         {
             "name": "" if one is None else one[1],
@@ -212,19 +213,19 @@ def _commonest(store: Any) -> dict[str, float]:
     }
 
 
-def as_edits(changes: PageEdits, session: Session) -> Edits:
+def as_edits(edits: PageEdits, session: Session) -> Edits:
     """All of them together, for `Session.what_if`."""
     index = session.node_index
     rows: dict[Any, Tensor] = {}
-    for one in changes:
+    for one in edits:
         if one.kind == "set":
             node = one.nodes[0]
             named = index.located(torch.tensor([node]))[0] if index.types else node
             rows.setdefault(named, features_of(node, session).clone())[one.feature] = one.value
-    gone = [one.nodes[0] for one in changes if one.kind == "remove"]
+    removed = [one.nodes[0] for one in edits if one.kind == "remove"]
     cut: dict[EdgeType, list[tuple[int, ...]]] = {}
-    come: dict[EdgeType, list[tuple[Any, ...]]] = {}
-    for one in changes:
+    added: dict[EdgeType, list[tuple[Any, ...]]] = {}
+    for one in edits:
         if one.kind == "cut":
             for edge_type, pair in _edges_between(one.nodes, session):
                 cut.setdefault(edge_type, []).append(pair)
@@ -232,12 +233,12 @@ def as_edits(changes: PageEdits, session: Session) -> Edits:
             edge_type = edge_types(session)[one.type] if index.types else None
             whole = edge_companions(session.data if edge_type is None else session.data[edge_type])
             ends = _within(one.nodes, session)
-            said = {key: _like(value, whole.get(key)) for key, value in one.values}
-            come.setdefault(edge_type, []).append((*ends, said) if said else ends)
+            attributes = {key: _like(value, whole.get(key)) for key, value in one.values}
+            added.setdefault(edge_type, []).append((*ends, attributes) if attributes else ends)
     return Edits(
-        remove=index.located(torch.tensor(gone)) if index.types and gone else gone,
+        remove=index.located(torch.tensor(removed)) if index.types and removed else removed,
         remove_edges=cut if index.types else cut.get(None, []),
-        add_edges=come if index.types else come.get(None, []),
+        add_edges=added if index.types else added.get(None, []),
         features=rows or None,
     )
 

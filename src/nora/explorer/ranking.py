@@ -1,5 +1,5 @@
-"""What the removal of every node, or of every tie, does: found out in the background, in slices short enough
-that nobody waits.
+"""The effect of removing every node, or every tie: computed in the background, in slices so short that no
+question waits long.
 
 Likely leaders come first, so that a ranking is soon worth looking at: nodes of high degree, and ties between
 nodes that have few others.
@@ -28,7 +28,7 @@ from nora.results.influence import Influence
 
 # How long a slice may take: as long as a click may wait for it.
 SLICE_SECONDS = 0.04
-# In a large graph one removal alone may take longer: it then waits until nobody has asked for so long.
+# In a large graph one removal alone may take longer: it then waits until no question came for so long.
 COURTESY_SECONDS = 2.0
 LARGEST_SLICE = 4000
 # Scores in one message of the stream.
@@ -36,13 +36,13 @@ PART = 5000
 
 
 class Ranking:
-    """Scores that come in, told to whoever listens.
+    """Scores as they are computed, with listeners.
 
     Args:
         network: What is explored.
         worker: Who asks the session.
         scores: Influences of nodes that are known already.
-        of: `nodes` or `edges`: what goes, one at a time, and is ranked.
+        of: `nodes` or `edges`: what is removed, one at a time, and ranked.
         measure: As in `nora.influence`.
 
     Attributes:
@@ -97,7 +97,7 @@ class Ranking:
             if self.status not in ("waiting", "paused"):
                 return
             self.status = "running" if len(self.order) else "done"
-        self._tell()
+        self._notify()
         self.worker.submit(LATER, self._slice)
 
     def pause(self) -> None:
@@ -105,7 +105,7 @@ class Ranking:
         with self._lock:
             if self.status == "running":
                 self.status = "paused"
-        self._tell()
+        self._notify()
 
     def state(self) -> dict[str, Any]:
         """How far it is; `preparing` while it waits for the engine."""
@@ -136,8 +136,8 @@ class Ranking:
         return reached, {"id": ids.tolist(), "influence": values, **state}
 
     @property
-    def heard(self) -> bool:
-        """Whether anybody listens."""
+    def has_listeners(self) -> bool:
+        """Whether any page follows it."""
         return bool(self._listeners)
 
     def best_first(self) -> np.ndarray:
@@ -151,7 +151,7 @@ class Ranking:
         self._listeners.add(listener)
         return lambda: self._listeners.discard(listener)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in list(self._listeners):
             listener()
 
@@ -195,7 +195,7 @@ class Ranking:
             self._work(ids)
         except Exception as error:
             self.status, self.problem = "failed", str(error).splitlines()[0] if str(error) else ""
-            self._tell()
+            self._notify()
             return
         self.done += len(ids)
         took = self._took = max(time.perf_counter() - start, 1e-4)
@@ -207,6 +207,6 @@ class Ranking:
             if self.done >= len(self.order):
                 self.status = "done"
             again = self.status == "running"
-        self._tell()
+        self._notify()
         if again:
             self.worker.submit(LATER, self._slice)

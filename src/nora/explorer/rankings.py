@@ -1,7 +1,7 @@
 """The rankings of a page: nodes, ties and fragile predictions, by any measure, filtered and in pages.
 
-The ranking of nodes by the change they make is always there; the others are begun when somebody looks at
-them, and of those that nobody looks at any more only the last few are kept.
+The ranking of nodes by their change always exists; the others start when a page shows them, and of those that
+no page shows any more only the last few are kept.
 """
 
 from __future__ import annotations
@@ -76,16 +76,16 @@ class Rankings:
         """A ranking, which may have to be made.
 
         Raises:
-            Refused: When there is no such ranking here.
+            Refused: When this network has no such ranking.
         """
         if of not in OF:
             raise Refused(422, f"of must be one of {', '.join(OF)}")
         if of == "fragile":
             measure = "change"
             if self.network.predicts != "classes":
-                raise Refused(422, "fragile predictions are told of classes only")
+                raise Refused(422, "fragile predictions exist for classes only")
         if measure not in self.network.measures:
-            raise Refused(422, "there is no such measure here")
+            raise Refused(422, f"measure must be one of {', '.join(self.network.measures)}")
         if (of, measure) == ("nodes", "change"):
             return self.main
         key = (of, measure)
@@ -98,7 +98,11 @@ class Rankings:
             self._others[key] = made
         self._others.move_to_end(key)
         for old in list(self._others):
-            if len(self._others) > KEPT_RANKINGS and old != key and not self._others[old].heard:
+            if (
+                len(self._others) > KEPT_RANKINGS
+                and old != key
+                and not self._others[old].has_listeners
+            ):
                 self._others.pop(old).pause()
         return self._others[key]
 

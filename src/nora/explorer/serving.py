@@ -28,7 +28,7 @@ REQUEST_SECONDS = 5.0
 class Prompt(H11Protocol):
     """A connection that is closed where a request is not there whole within a few seconds.
 
-    Else connections that say nothing, or a byte now and then, would keep the owner out.
+    Otherwise idle connections, or a byte now and then, would keep the owner out.
     """
 
     _late: asyncio.TimerHandle | None = None
@@ -141,7 +141,7 @@ class Explorer:
             self.close()
 
     def close(self) -> None:
-        """Stop the server; pages that are open say so."""
+        """Stop the server; open pages show it."""
         self._explorations.close()
         self._server.should_exit = True
         self._thread.join(5)

@@ -40,7 +40,7 @@ class Worker:
         return future
 
     def idle(self) -> float:
-        """Seconds since somebody asked for something that cannot wait."""
+        """Seconds since the last urgent question."""
         return time.monotonic() - self._asked
 
     def close(self, timeout: float = 10.0) -> None:

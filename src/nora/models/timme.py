@@ -5,7 +5,7 @@ Each of R directed relations gives two adjacencies, itself and its reverse; with
 any gets 0). One layer computes
 
     Z_k = A_k X W_k                                  [N, F] for every adjacency
-    m_k = mean over all nodes of Z_k                 query and key alike
+    m_k = mean over all nodes of Z_k                 query and key
     a   = softmax_k( Σ_q m_q · m_k / √F )            one weight per adjacency, shared by all nodes
     out = Σ_k a_k Z_k
 

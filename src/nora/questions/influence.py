@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nora.arguments import check_options
+from nora.engine.exec.kernels.choice import compiles_first
 from nora.engine.prepared import Prepared
 from nora.graph.node_index import Graph, Nodes
 from nora.memory import parse_bytes
@@ -241,7 +242,9 @@ def _parts(
     batch, ready, how = Batch.nodes(problem.nodes), None, DEFAULTS
     if entry.name == "exact" and remote is None:
         how = ExactOptions.of(options)
-        with progress_bar("exact: preparing", None, progress):
+        compiles = compiles_first(how.backend, problem, len(batch))
+        once = ", compiling its loops (once, up to a minute)" if compiles else ""
+        with progress_bar(f"exact: preparing{once}", None, progress):
             ready = engine_for(problem, session.prepared, batch.removals, how, quickest=True)
         if ready[0] is None and "verified" not in ready[1]:
             session.problem()  # full passes do not show that it is deterministic

@@ -1,4 +1,4 @@
-"""What the page says, as one JSON-able value: columns of numbers that the page's script draws.
+"""The page's data as one JSON-able value: columns of numbers that the page's script draws.
 
 Nodes are kept once, in lists side by side; everything else names a node by its position in them.
 """
@@ -39,7 +39,7 @@ TIES_SHARE = 0.35
 
 @dataclass(frozen=True)
 class Contents:
-    """What the page says: findings in words, and the value its script works from."""
+    """The page's data: findings in words, and the value its script works from."""
 
     findings: list[Finding]
     value: dict[str, Any]

@@ -23,7 +23,7 @@ from nora.wording import count, number, ordinal, percent
 
 # Few edges are at most the median, and at most this share of the mean.
 FEW = 2 / 3
-# Rank correlation with `exact` below which an estimate says nothing about the order of all nodes.
+# Rank correlation with `exact` below which the order of an estimate means nothing.
 TRUSTED = 0.95
 
 

@@ -43,7 +43,7 @@ class ReportOptions(Options):
     edges: int = setting(
         100,
         "How many of the most influential edges the page lists. Where removing each would take long, those "
-        "at the most influential nodes are removed, and the page says so.",
+        "at the most influential nodes are removed, with a note.",
         least=0,
     )
     seed: int = setting(0, "Seed of the graph's layout.")

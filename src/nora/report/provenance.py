@@ -50,7 +50,7 @@ def provenance(
 
 
 def _other_removals(subject: Subject) -> Iterator[tuple[str, str]]:
-    """Of which removals else the page tells, and of which it does not."""
+    """Which other removals the page covers, and which it does not."""
     edges = subject.edges
     if edges is not None:
         every = f"each of the {edges.of:,} edges that the model sees, removed by itself"
@@ -81,7 +81,7 @@ def term(key: str) -> str:
 
 
 def metric(name: str, value: Any) -> str:
-    """A metric as text: shares in per cent, but an AUC is no share.
+    """A metric as text: shares in per cent, but not an AUC.
 
     >>> metric("epochs", 120), metric("loss", 0.51234), metric("seconds", 2.0), metric("auc", 0.614)
     ('120', '0.512', '2 s', '0.61')

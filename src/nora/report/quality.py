@@ -14,7 +14,7 @@ from nora.training.trust import DEGREES, GUESSING, Trust, verdict
 
 
 def trust_in(subject: Subject, metrics: Mapping[str, Any]) -> Trust | None:
-    """The verdict on the metrics, where the caller has none; None when they do not tell.
+    """The verdict on the metrics, where the caller has none; None when they do not suffice.
 
     `metrics["baseline"]` is what could be had without a model, where the caller knows it for what was
     tested; else it is that of all known labels, or 0.5 for links.
@@ -39,7 +39,7 @@ def _commonest(subject: Subject) -> tuple[float, str]:
 
 
 def quality(trust: Trust | None, metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The one metric that tells how good the model is, and its baseline."""
+    """The main metric of the model, and its baseline."""
     if trust is None:
         known = [key for key in ("test_accuracy", "test_auc", "accuracy", "auc") if key in metrics]
         others = [key for key in metrics if key not in ("epochs", "seconds", "baseline")]

@@ -1,4 +1,4 @@
-"""The section that tells whether the ranking holds for other seeds and architectures."""
+"""The section on whether the ranking holds for other seeds and architectures."""
 
 from __future__ import annotations
 

@@ -16,14 +16,14 @@ from nora.results.influence import Influence
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The facts a report tells.
+    """The facts that a report shows.
 
     Attributes:
         graph: The whole graph; the model may have seen a part of its edges.
         task: `node` or `link`.
         scores: The main scores, then those they are compared with.
         influence: The main scores `[N]`, NaN where a node was not asked for.
-        rank: Ranks `[N]` by influence, 1 the first; 0 where there is no score.
+        rank: Ranks `[N]` by influence, 1 the first; 0 where it has no score.
         degree: Edges of the graph at each node `[N]`, in and out.
         pagerank: PageRank `[N]`.
         effects: What the removal of each of the first nodes would change, by node id, the first first.
@@ -32,12 +32,12 @@ class Subject:
             are scores of another kind.
         edges: The most influential edges; None where there are none, or none were asked for.
         fragile: How many single removals flip each node's prediction `[N]`, −1 where it does not count; None
-            where predictions are no classes, or finding out would take too long.
+            where predictions are not classes, or it would take too long.
         items: Number of predictions: nodes, or pairs.
         predicted: Predicted classes `[N]`; None for links.
         labels: Known classes `[N]`, −1 where unknown; None when none are known.
         names: The nodes' names, or None.
-        class_names: The classes' names; empty when there are no classes.
+        class_names: The classes' names; empty without classes.
         counted: How many predictions count, where only some do (`targets=`); None for all.
     """
 

@@ -1,14 +1,14 @@
 """Long runs in pieces: finished removals as Parquet files beside a manifest.
 
-A folder holds `manifest.json` (the fingerprint of model, graph, task, method and options) and one
-`part-*.parquet` file (`node`, `influence`, further measures) per finished shard. Resuming reads what is
-there and does the rest; several processes may write to the same folder; folders with the same fingerprint
-merge. Where edges are removed, `edges.parquet` lists all of the graph's, and `node` is a place in that list.
+A folder is an artefact (`nora.artefact`) that grows: `manifest.json` (the fingerprint of model, graph, task,
+method and options) and one `part-*.parquet` file (`node`, `influence`, further measures) per finished shard.
+Resuming reads what is there and does the rest; several processes may write to the same folder; folders with
+the same fingerprint merge. Where edges are removed, `edges.parquet` lists all edges of the graph, and `node`
+is a position in that list.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from nora.arguments import path_of
+from nora.artefact import MANIFEST, SEAL, unsealed, write_manifest
 from nora.files import check_regular, read_json, written_atomically
 from nora.model import Problem
 from nora.model.fingerprint import FORMAT
@@ -33,9 +34,10 @@ from nora.results.edge_influence import EdgeInfluence
 from nora.results.influence import Influence
 from nora.results.tables import UNREADABLE, check_count
 
+KIND, VERSION = "checkpoint", 1
 SECONDS_PER_SHARD = 10.0
 EDGES = "edges.parquet"
-# Who has others work on it, and writes what they find.
+# The lock of the process that distributes the work and writes the results.
 DRIVER = ".driver"
 # The column of standard errors, beside measures.
 STDERR = "stderr"
@@ -82,9 +84,7 @@ class Shards:
         }
         if edges is not None:
             manifest |= {"num_edges": len(edges)}
-        manifest["sha256"] = _checksum(manifest)
-        path = folder / "manifest.json"
-        if path.exists():
+        if (folder / MANIFEST).exists():
             _same_run(read_manifest(folder), manifest, folder)
         else:
             if os.path.lexists(folder) and not folder.is_dir():
@@ -94,8 +94,7 @@ class Shards:
                 raise FileExistsError(
                     f"{folder} is not empty and not a checkpoint; choose another folder"
                 )
-            with written_atomically(path) as temporary:
-                temporary.write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+            write_manifest(folder, KIND, VERSION, manifest)
         if edges is not None and not (folder / EDGES).exists():
             with written_atomically(folder / EDGES) as temporary:
                 edges.to_parquet(temporary, index=False)
@@ -184,7 +183,7 @@ if hasattr(os, "register_at_fork"):
 
 def begun_with(folder: Path) -> tuple[str, dict[str, Any]] | None:
     """The method and options a checkpoint folder was begun with; None when it is not begun."""
-    if not (folder / "manifest.json").exists():
+    if not (folder / MANIFEST).exists():
         return None
     about = read_manifest(folder)["fingerprint"]
     return str(about.get("method")), dict(about.get("options", {}))
@@ -192,17 +191,17 @@ def begun_with(folder: Path) -> tuple[str, dict[str, Any]] | None:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a checkpoint folder."""
-    path = folder / "manifest.json"
+    path = folder / MANIFEST
     if not path.exists():
-        raise FileNotFoundError(f"{folder} is no checkpoint: it has no manifest.json")
+        raise FileNotFoundError(f"{folder} is not a checkpoint: it has no manifest.json")
     try:
         manifest = read_json(path)
         if not {"fingerprint", "num_nodes", "task"} <= manifest.keys():
             raise ValueError("it lacks a fingerprint")
-        if manifest.get("sha256", _checksum(manifest)) != _checksum(manifest):
-            raise ValueError("it is not as it was written")
+        if SEAL in manifest:  # the first versions had none
+            manifest = unsealed(manifest, "it")
         if not isinstance(manifest["fingerprint"], dict):
-            raise ValueError("its fingerprint is no table")
+            raise ValueError("its fingerprint is not a table")
         check_count(manifest["num_nodes"])
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{path} is not readable as a checkpoint: {error}") from error
@@ -210,12 +209,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if isinstance(options, dict) and options.get("pruning") == "random":
         del options["pruning"]  # an option of before, by its default
     return manifest
-
-
-def _checksum(manifest: dict[str, Any]) -> str:
-    rest = {key: value for key, value in manifest.items() if key != "sha256"}
-    text = json.dumps(rest, sort_keys=True, default=str)
-    return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
 
 
 def _columns(manifest: dict[str, Any]) -> list[str]:
@@ -237,11 +230,11 @@ def _read_part(path: Path, columns: Sequence[str]) -> pd.DataFrame:
 
     try:
         if not path.is_file():  # a pipe would be waited for
-            raise ValueError("it is no file")
+            raise ValueError("it is not a file")
         table = read_parquet(path, ["node", *columns], check_pages=True)
         part = table.to_pandas(ignore_metadata=True)
         if part.dtypes["node"].kind != "i" or any(part.dtypes[one].kind != "f" for one in columns):
-            raise ValueError("its columns are no whole numbers and scores")
+            raise ValueError("its columns are not whole numbers and scores")
         if bool((part["node"] < 0).any()):
             raise ValueError("it holds a node below 0")
     except UNREADABLE as error:
@@ -259,14 +252,14 @@ def _read_edges(path: Path, count: int) -> pd.DataFrame:
         check_regular(path)
         edges = decoded(read_parquet(path)).to_pandas(ignore_metadata=True)
         if len(edges) != count:
-            raise ValueError(f"it holds {len(edges):,} edges, and the manifest says {count:,}")
+            raise ValueError(f"it holds {len(edges):,} edges, and the manifest {count:,}")
     except UNREADABLE as error:
         raise ValueError(f"{path} is not readable as the edges of a checkpoint: {error}") from error
     return edges
 
 
 def _parts_within(folder: Path, manifest: dict[str, Any]) -> pd.DataFrame:
-    """All that is finished in a folder; refused where it cannot be what the manifest says."""
+    """All that is finished in a folder; refused where it does not fit the manifest."""
     columns = _columns(manifest)
     count = manifest.get("num_edges", manifest["num_nodes"])
     parts = read_parts(folder, columns)
@@ -292,7 +285,7 @@ def _parts_within(folder: Path, manifest: dict[str, Any]) -> pd.DataFrame:
 
 
 def _is_exact(manifest: dict[str, Any]) -> bool:
-    """Whether a folder holds changes as they are defined, and no estimates of them."""
+    """Whether a folder holds exact changes rather than estimates."""
     asked = manifest["fingerprint"]
     options = asked.get("options")
     tolerance = options.get("tolerance") if isinstance(options, dict) else None
@@ -301,7 +294,7 @@ def _is_exact(manifest: dict[str, Any]) -> bool:
 
 
 def _largest(problem: Problem) -> float | None:
-    """The largest change that there can be; None where predictions are no probabilities, or not known yet."""
+    """The largest possible change; None where predictions are not probabilities, or not known yet."""
     if problem.original is None or problem.task.name not in ("node", "link"):
         return None
     with torch.no_grad():
@@ -327,8 +320,8 @@ def read_scores(folders: Iterable[Path], manifest: dict[str, Any]) -> Tensor:
 def _same_run(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
     if found.get("format") != wanted.get("format"):
         raise ValueError(
-            f"{folder} was begun by another version of nora, which told models and graphs apart in "
-            "another way: it cannot be continued or merged here. Use another folder"
+            f"{folder} was begun by another version of nora with other fingerprints: it cannot be "
+            "continued or merged here. Use another folder"
         )
     old, new = found["fingerprint"], wanted["fingerprint"]
     differs = [key for key in new if old.get(key) != json.loads(json.dumps(new[key]))]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nora.arguments import path_of
 from nora.graph.naming import Naming
-from nora.results.scored import Scored, alike, with_ranks
+from nora.results.scored import Scored, same_fields, with_ranks
 from nora.results.tables import read_table, rebuilt, restored
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class EdgeInfluence(Scored):
         Raises:
             ValueError: When the parts differ in method, task, options or measures, or share an edge.
         """
-        given = alike(parts, ("method", "task", "options", "measure", "keys"), "merge")
+        given = same_fields(parts, ("method", "task", "options", "measure", "keys"), "merge")
         first = given[0]
         edges = pd.concat([part.edges for part in given], ignore_index=True)
         if bool(edges.duplicated().any()):

@@ -1,7 +1,7 @@
 """Whether scores are the definition's own numbers, and what their method is called.
 
 An estimate is called one wherever it is shown. Where its first nodes were computed exactly besides
-(`nora.questions.refine`), `details["refined"]` says which, and how far the others may be off.
+(`nora.questions.refine`), `details["refined"]` lists which, and how far the others may be off.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def refinement(scores: Influence) -> Mapping[str, Any] | None:
 def accuracy_text(facts: Mapping[str, Any]) -> str:
     """How far an estimate can be trusted, in a sentence; empty where nothing was measured.
 
-    >>> told = {"sampled": 120, "spearman": 0.89, "median_error": 0.42, "factor": 2.1}
-    >>> accuracy_text(told).replace("\\u202f", " ")
+    >>> facts = {"sampled": 120, "spearman": 0.89, "median_error": 0.42, "factor": 2.1}
+    >>> accuracy_text(facts).replace("\\u202f", " ")
     'On 120 sampled nodes, Spearman 0.890, median error 42 %; four of five are within a factor of 2.1.'
     """
     parts = []

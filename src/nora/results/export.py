@@ -47,7 +47,7 @@ def to_networkx(
 
     Where every edge has its reverse, with the same weight and type, the graph is undirected and
     each pair of directions one edge; else it is directed. Duplicate edges become one: their
-    weights are summed, and `count` says how many they were. Self-loops stay.
+    weights are summed, and `count` is their number. Self-loops stay.
 
     Nodes carry, where known, `label` (the name), `influence` and `rank` (not for nodes without a
     score), `degree` (edges of this graph at the node, in and out, without self-loops), `predicted`
@@ -99,36 +99,42 @@ def to_networkx(
         _put(graph, "label", dict(enumerate(map(str, names))))
     _put(graph, "type", {node: name for node, (name, _) in enumerate(located)})
     if scores is not None:
-        if not isinstance(scores, Influence | Tensor):
-            raise TypeError(f"scores must be a nora.Influence or a tensor, got {shown(scores)}")
-        scored = scores if isinstance(scores, Influence) else Influence(scores.flatten(), "given")
-        _check_length("scores", scored, num_nodes)
-        frame = replace(scored, node_types=None).to_frame().set_index("node")
-        _put(graph, "influence", frame["influence"].to_dict())
-        _put(graph, "rank", frame["rank"].to_dict())
+        _put_scores(graph, scores, num_nodes)
     _put(graph, "degree", dict(enumerate(degrees(data).tolist())))
     if predictions is not None:
-        _check_length("predictions", predictions, num_nodes)
-        if predictions.dim() == 2:
-            _check_probabilities(predictions)
-            likeliest = predictions.max(dim=1)
-            # A node that was removed has no prediction.
-            unknown = likeliest.values.isnan()
-            _put(
-                graph,
-                "predicted",
-                _classes(likeliest.indices.masked_fill(unknown, -1), class_names),
-            )
-            known = enumerate(likeliest.values.double().tolist())
-            _put(graph, "probability", {node: one for node, one in known if one == one})
-        else:
-            _put(graph, "predicted", _classes(predictions, class_names))
+        _put_predictions(graph, predictions, class_names, num_nodes)
     if labels is None:
         labels = _labels_of(data, num_nodes)
     if labels is not None:
         _check_length("labels", labels, num_nodes)
         _put(graph, "class", _classes(labels, class_names))
     return graph
+
+
+def _put_scores(graph: nx.Graph, scores: Influence | Tensor, num_nodes: int) -> None:
+    if not isinstance(scores, Influence | Tensor):
+        raise TypeError(f"scores must be a nora.Influence or a tensor, got {shown(scores)}")
+    scored = scores if isinstance(scores, Influence) else Influence(scores.flatten(), "given")
+    _check_length("scores", scored, num_nodes)
+    frame = replace(scored, node_types=None).to_frame().set_index("node")
+    for name in ("influence", "rank"):
+        _put(graph, name, frame[name].to_dict())
+
+
+def _put_predictions(
+    graph: nx.Graph, predictions: Tensor, class_names: Sequence[str] | None, num_nodes: int
+) -> None:
+    _check_length("predictions", predictions, num_nodes)
+    if predictions.dim() != 2:
+        _put(graph, "predicted", _classes(predictions, class_names))
+        return
+    _check_probabilities(predictions)
+    likeliest = predictions.max(dim=1)
+    # A node that was removed has no prediction.
+    ids = likeliest.indices.masked_fill(likeliest.values.isnan(), -1)
+    _put(graph, "predicted", _classes(ids, class_names))
+    known = enumerate(likeliest.values.double().tolist())
+    _put(graph, "probability", {node: one for node, one in known if one == one})
 
 
 def write_graph(graph: nx.Graph, path: str | Path) -> Path:
@@ -139,7 +145,7 @@ def write_graph(graph: nx.Graph, path: str | Path) -> Path:
 
     Args:
         graph: What `to_networkx` made, or any graph with plain attributes.
-        path: Where to; the ending says which format.
+        path: Where to; the ending decides the format.
 
     Example:
         >>> import tempfile

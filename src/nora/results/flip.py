@@ -108,26 +108,26 @@ class Flip:
             return f"no other {one} can change this prediction at all"
         if self.singles:
             return f"{self.singles:,} of {self.candidates:,} single {self.by} do it"
-        told = f"no single {one} of {self.candidates:,} does it"
+        text = f"no single {one} of {self.candidates:,} does it"
         every, tried, flipping = self.pairs
         if self.at_most == 1:
-            return told
+            return text
         if tried == every:
-            told += (
+            text += (
                 f"; {flipping:,} of {every:,} pairs do"
                 if flipping
                 else f"; no pair of {every:,} does"
             )
         elif flipping:
-            told += f"; {flipping:,} of the {tried:,} most likely of {every:,} pairs do"
+            text += f"; {flipping:,} of the {tried:,} most likely of {every:,} pairs do"
         else:
-            told += f"; none of the {tried:,} most likely of {every:,} pairs does"
+            text += f"; none of the {tried:,} most likely of {every:,} pairs does"
         if self.size > 2:
-            told += f"; these {self.size} were found by adding the {one} that helps most"
-            told += "" if self.smallest else f", and fewer, {self.at_least} or more, may do"
+            text += f"; these {self.size} were found by adding the {one} that helps most"
+            text += "" if self.smallest else f", and fewer, {self.at_least} or more, may do"
         elif not self.size and self.at_most > 2:
-            told += f"; adding the {one} that helps most, up to {self.at_most}, does not either"
-        return told
+            text += f"; adding the {one} that helps most, up to {self.at_most}, does not either"
+        return text
 
     def __repr__(self) -> str:
         naming = Naming(self.names)

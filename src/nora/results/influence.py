@@ -17,7 +17,7 @@ from torch import Tensor
 from nora.arguments import path_of, shown
 from nora.graph.naming import Naming
 from nora.graph.node_index import NodeIndex, Nodes
-from nora.results.scored import Scored, alike, with_ranks
+from nora.results.scored import Scored, same_fields, with_ranks
 from nora.results.tables import (
     check_count,
     read_table,
@@ -49,7 +49,7 @@ class Influence(Scored):
         node_types: How many nodes of each type there are, one type after the other in `scores`; None
             in a graph of one type.
         spread: Standard deviation of each score `[num_nodes]` over the runs that `mean` averaged.
-        stderr: Standard error of each score `[num_nodes]`, where they are estimates that tell it; 0 for
+        stderr: Standard error of each score `[num_nodes]`, where they are estimates that have one; 0 for
             those that are exact. The truth is within two standard errors for about 95 % of the nodes.
         measure: What the scores are sums of; see `nora.influence`.
         columns: Further measures of the same removals, and those of groups, `[num_nodes]` by name.
@@ -102,9 +102,9 @@ class Influence(Scored):
                 raise ValueError(f"{name!r} of {len(values)} nodes for {len(self.scores)} scores")
 
     def _beside(self) -> dict[str, Tensor]:
-        """What is told of scores beside them, by name."""
-        told = {"spread": self.spread, "stderr": self.stderr}
-        return {name: values for name, values in told.items() if values is not None}
+        """Spread and standard errors of the scores, where they are known."""
+        known = {"spread": self.spread, "stderr": self.stderr}
+        return {name: values for name, values in known.items() if values is not None}
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -202,7 +202,7 @@ class Influence(Scored):
     def to_frame(self) -> pd.DataFrame:
         """One row per scored node: `node`, `name` if there are names, `influence`, `rank`.
 
-        A mean of several runs has `spread` after `influence`, estimates that tell it `stderr`, and further
+        A mean of several runs has `spread` after `influence`, estimates that have one `stderr`, and further
         measures have columns of their own. In a graph with several node types `type` comes first, and `node`
         counts within it. The largest scores come first; of measures that may be negative, the largest in
         size.
@@ -302,7 +302,7 @@ class Influence(Scored):
             options=shared,
             seconds=sum(part.seconds for part in parts),
             details={**counted, "mean_of": len(parts)},
-            # One run says nothing about how much runs differ.
+            # The spread of one run is unknown.
             spread=stacked.std(dim=0) if len(parts) > 1 else None,
             stderr=_stderr_of_mean(parts),
             columns={
@@ -359,19 +359,19 @@ class Influence(Scored):
 
 def _stderr_of_mean(parts: list[Influence]) -> Tensor | None:
     """Of estimates with errors of their own, which are independent of each other where seeds differ."""
-    told = [part.stderr.double() for part in parts if part.stderr is not None]
-    if len(told) < len(parts):
+    errors = [part.stderr.double() for part in parts if part.stderr is not None]
+    if len(errors) < len(parts):
         return None
-    return torch.stack(told).square().sum(dim=0).sqrt() / len(told)
+    return torch.stack(errors).square().sum(dim=0).sqrt() / len(errors)
 
 
 def _check_table(path: str | Path, frame: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
-    """Raise for a table that is none of scores, or of another graph than its provenance says."""
+    """Raise for a table without scores, or of another graph than that of its provenance."""
     try:
         count = provenance["num_nodes"]
         check_count(count)
         if frame["node"].dtype.kind != "i" or frame["influence"].dtype.kind != "f":
-            raise TypeError("its nodes and scores are no numbers")
+            raise TypeError("its nodes and scores are not numbers")
         if len(frame) > count or not frame["node"].between(0, count - 1).all():
             raise ValueError(f"it names nodes that a graph of {count:,} does not have")
     except (LookupError, ValueError, TypeError) as error:
@@ -390,7 +390,7 @@ def _is_one(nodes: Nodes) -> bool:
 
 def _alike(parts: Iterable[Influence], fields: tuple[str, ...], what: str) -> list[Influence]:
     """The parts as a list, once it is clear that they belong together."""
-    given = alike(parts, fields, what)
+    given = same_fields(parts, fields, what)
     first = given[0]
     for part in given[1:]:
         if part.details.get("classes") != first.details.get("classes"):

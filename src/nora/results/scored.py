@@ -67,8 +67,8 @@ def with_ranks(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
     return frame
 
 
-def alike(parts: Iterable[Some], fields: tuple[str, ...], what: str) -> list[Some]:
-    """The parts as a list, once it is clear that they are alike in these fields.
+def same_fields(parts: Iterable[Some], fields: tuple[str, ...], what: str) -> list[Some]:
+    """The parts as a list, after a check that they have the same values in these fields.
 
     Raises:
         ValueError: When there are none, or they differ.

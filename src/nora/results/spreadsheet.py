@@ -1,7 +1,7 @@
 """CSV files that no spreadsheet runs.
 
-A cell that begins with `=`, `+`, `-`, `@` or a control character is a formula to a spreadsheet, whoever wrote
-it; names of nodes and classes come from anybody's files. Such a text gets an apostrophe in front, which
+A cell that begins with `=`, `+`, `-`, `@` or a control character is a formula to a spreadsheet; names of
+nodes and classes come from files of unknown origin. Such a text gets an apostrophe in front, which
 spreadsheets take for "this is text". A text that already has apostrophes before such a character gets one
 more, so that every text comes back as it was.
 """

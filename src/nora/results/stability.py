@@ -56,7 +56,7 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """Influences of several models on the same graph, the first of which is the one that is told of.
+    """Influences of several models on the same graph, the first of which is the one reported.
 
     Attributes:
         members: The models.

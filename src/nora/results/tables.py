@@ -1,7 +1,7 @@
 """Results on disk: a table that anybody can read, and what else it takes to have the result back.
 
 Parquet files carry how they were made inside, CSV files in `<name>.meta.json` beside. Tensors that are not
-in the table stand in `<name>.predictions.safetensors` beside either. Checksums tell whether
+in the table stand in `<name>.predictions.safetensors` beside either. Checksums show whether
 they are as they were written.
 """
 
@@ -246,7 +246,7 @@ def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
                 raise ValueError("its provenance is not as it was saved")
             frame = table.to_pandas(ignore_metadata=True)
             provenance = json.loads(text) if text else None
-            # Pages have checksums, but not what says which column a page is of, and of what type.
+            # Pages have checksums, but not the column and the type of a page.
             if _kept_sum(provenance, "table_sha256") not in (None, _content_sum(frame)):
                 raise ValueError("its table is not as it was saved")
         else:
@@ -300,6 +300,6 @@ def _content_sum(frame: pd.DataFrame) -> str:
 def check_count(num_nodes: Any) -> None:
     """Raise unless it can be a number of nodes, before memory is asked for so many."""
     if isinstance(num_nodes, bool) or not isinstance(num_nodes, int) or num_nodes < 0:
-        raise ValueError(f"num_nodes is {num_nodes!r}, which is no number of nodes")
+        raise ValueError(f"num_nodes is {num_nodes!r}, expected a number of nodes")
     if num_nodes > MOST_NODES:
         raise ValueError(f"num_nodes is {num_nodes:,}, more than any graph here has")

@@ -20,7 +20,7 @@ from nora.results.tables import (
     write_table,
 )
 
-# What is less likely than this is not told as likely.
+# Less likely nodes are not reported as likely.
 LIKELY = 0.95
 
 
@@ -40,7 +40,7 @@ class Top:
         names: The nodes' names, when they have any.
         measure: What the scores are sums of; see `nora.top`.
         confidence: How likely it is that these are the true top `k`, by the standard errors of the estimates
-            that the others were screened by; None where screening tells no errors.
+            that the others were screened by; None where screening has no errors.
 
     Example:
         >>> best = Top((4, 7), (3.5, 2.0), certified=2, refined=10, num_nodes=90, rest=1.9, seconds=1.0)

@@ -30,7 +30,7 @@ from nora.sparse import csr_matrix
 
 
 def is_plain(module: nn.Module) -> bool:
-    """Whether it is a `GATConv` that does what is told above and nothing else.
+    """Whether it is a `GATConv` that does what is described above and nothing else.
 
     >>> is_plain(GATConv(4, 4, heads=2)), is_plain(GATConv(4, 4, edge_dim=3))
     (True, False)

@@ -1,4 +1,4 @@
-"""The area under the ROC curve: how well scores tell positives from negatives."""
+"""The area under the ROC curve: how well scores separate positives from negatives."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A network on a graph that does not change while it is trained.
 
-Convolutions of PyG normalise, sort and scatter anew in every pass, because the graph may be another one
+Convolutions of PyG normalise, sort and scatter again in every pass, because the graph may be another one
 each time. In training it never is. Inside `fixed_graph` a network's convolutions therefore are products
 with sparse matrices that are made once, forth and back:
 
@@ -236,9 +236,7 @@ class _Graph:
             fits = isinstance(x, Tensor) and self._is_own(edge_index) and plain
             return attend(x) if fits else type(conv).forward(conv, x, edge_index, *more, **named)
 
-        if (
-            conv.dropout
-        ):  # what is dropped is drawn anew in every pass; the mapped rows are the same
+        if conv.dropout:  # dropout is sampled again in every pass; the mapped rows are the same
             return forward
         self._inside |= {id(inner) for inner in conv.modules()}
         return self._remembered(conv, forward)

@@ -70,7 +70,7 @@ class Run:
         metrics: Epochs, accuracy or AUC on train, validation and test.
         inputs: The files that the graph was read from: role, path, size and SHA-256.
         data_folder: What `NORA_DATA` was in training, for a dataset that the run does not carry. Nothing is
-            read from it: a run may come from anybody, and datasets are looked up only where its user says.
+            read from it: a run may come from anywhere, and datasets are looked up where its user has them.
 
     Example:
         >>> import nora
@@ -172,7 +172,7 @@ def load_run(folder: str | Path) -> Run:
 
     Every file is compared with its digest first; the message names the one that differs. A dataset that the
     run does not carry is looked up as `nora.load_dataset` does: in the folder that `NORA_DATA` names and in
-    the cache, never where the run says.
+    the cache, never in a folder that the run names.
 
     Args:
         folder: What `Run.save` or `nora train` has written; no code in it is run.
@@ -293,7 +293,7 @@ def about_task(run: Run, task: str) -> Run:
     """The same weights asked about another task, of a model that is trained for both at once.
 
     Args:
-        run: A run of a model that is told its task (`needs=("task", …)` on registration).
+        run: A run of a model that takes its task (`needs=("task", …)` on registration).
         task: `node` or `link`.
     """
     if run.task.name == task:

@@ -72,21 +72,8 @@ def train(
             f"dataset must be a name from 'nora datasets' or a Dataset, got {type(dataset).__name__}; "
             "a graph of your own is nora.datasets.Dataset(name, data, num_classes)"
         )
-    for what, number in (("epochs", epochs), ("patience", patience)):
-        check_whole(what, number, 1)
-    check_number("lr", lr, 0)
-    check_number("weight_decay", weight_decay, 0)
-    check_seed(seed)
-    check_seed(seed * 5 + cycle, "seed × 5")
-    if task not in ("node", "link"):
-        raise ValueError(f"task is {task!r}; it must be 'node' or 'link'")
-    if selection not in get_args(Selection):
-        raise ValueError(f"selection is {selection!r}; it must be 'eval' or 'dropout'")
-    if balanced and task != "node":
-        raise ValueError(
-            f"{option('balanced', True)} gives every class the same weight, but {option('task', task)} has "
-            "no classes; leave it out"
-        )
+    settings = Settings(epochs, patience, lr, weight_decay, progress, selection, bool(balanced))
+    _check_settings(settings, task, seed, cycle)
     _check_kind(model, dataset)
     if task == "node" and (_labels(dataset) is None or dataset.num_classes < 2):
         raise ValueError(
@@ -96,7 +83,6 @@ def train(
     data = graph_for(dataset, split)
     inputs, width = _channels(dataset, task, sizes)
     sizes = {**_needed(model, dataset, task), **sizes}
-    settings = Settings(epochs, patience, lr, weight_decay, progress, selection, bool(balanced))
     start = time.perf_counter()
     with seeded(seed * 5 + cycle):
         network = build_model(model, inputs, width, **sizes)
@@ -121,10 +107,29 @@ def train(
     )
 
 
-def _fair(dataset: Dataset, split: Split) -> tuple[Dataset, Split]:
-    """Both with features that tell nothing of held-out links: made again from the edges that are left.
+def _check_settings(settings: Settings, task: str, seed: int, cycle: int) -> None:
+    """Raise for settings that no model can be trained with."""
+    for what, number in (("epochs", settings.epochs), ("patience", settings.patience)):
+        check_whole(what, number, 1)
+    check_number("lr", settings.lr, 0)
+    check_number("weight_decay", settings.weight_decay, 0)
+    check_seed(seed)
+    check_seed(seed * 5 + cycle, "seed × 5")
+    if task not in ("node", "link"):
+        raise ValueError(f"task is {task!r}; it must be 'node' or 'link'")
+    if settings.selection not in get_args(Selection):
+        raise ValueError(f"selection is {settings.selection!r}; it must be 'eval' or 'dropout'")
+    if settings.balanced and task != "node":
+        raise ValueError(
+            f"{option('balanced', True)} gives every class the same weight, but {option('task', task)} has "
+            "no classes; leave it out"
+        )
 
-    The run keeps these features, so that whoever asks it sees what the model was trained on.
+
+def _fair(dataset: Dataset, split: Split) -> tuple[Dataset, Split]:
+    """Both with features that leak nothing of held-out links: computed again from the other edges.
+
+    The run keeps these features, so that questions use what the model was trained on.
     """
     if dataset.encoding is None or not isinstance(split, LinkSplit):
         return dataset, split

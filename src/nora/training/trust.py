@@ -1,13 +1,13 @@
-"""Is a trained model good enough for its influences to say something about the data?
+"""Is a trained model good enough for its influences to mean something for the data?
 
 Influence is about a model's predictions. A model that predicts no better than anybody could without it
-has influential nodes too, but they tell nothing about the data. What is asked decides what is compared,
+has influential nodes too, but they mean nothing for the data. What is asked decides what is compared,
 on what was held out for testing:
 
     nodes   accuracy, beside always answering the most common class of the test nodes; after training with
             balanced classes balanced accuracy (`nora.training.recall`), beside always answering one class
     links   AUC, beside the degrees of a pair's two ends in the graph that messages pass along: their
-            sum or their product, whichever tells links better; guessing, 0.5, where both are worse
+            sum or their product, whichever separates links better; guessing, 0.5, where both are worse
 
 A model of several relations is trained for nodes and links together, and is judged by what its run asks
 about: a node run by its accuracy alone; a link run by the mean of its relations' AUCs, beside the mean
@@ -276,7 +276,7 @@ def _tests(run: Run) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
 
 
 def degree_auc(edge_index: Tensor, num_nodes: int, pairs: Tensor, labels: Tensor) -> float:
-    """How well degrees alone tell which pairs are linked; at least 0.5, which guessing has.
+    """How well degrees alone predict which pairs are linked; at least 0.5, which guessing has.
 
     Args:
         edge_index: The edges that degrees are counted in `[2, E]`; self-loops do not count.

@@ -11,7 +11,7 @@ def published_options(method: str, model: str, dataset: str, task: str = "node")
     """The paper's options for a method on a model and dataset, as `nora.influence` takes them.
 
     `nora-t1` and `nora-t2` take their share of NORA's options. Those of the baselines were found for the
-    baselines as the paper's scripts have them, and say so (`as_published`).
+    baselines as the paper's scripts have them, marked by `as_published`.
 
     Example:
         >>> published_options("nora-t1", "gcn", "cora")

@@ -247,7 +247,7 @@ def _with(values: tuple[Any, ...], default: Any) -> tuple[Any, ...]:
 
 
 def _worth(entry: MethodEntry, problems: Sequence[Problem]) -> Callable[[dict[str, Any]], float]:
-    """From options to their worth; `UNKNOWN` where the scores say nothing (all alike)."""
+    """From options to their value; `UNKNOWN` where all scores are the same."""
     labels = torch.stack([problem.known_influence() for problem in problems]).mean(dim=0)
     known = ~labels.isnan()
     learns = entry.facts.labels == "required"

@@ -209,9 +209,9 @@ function flip(position, page) {
   if (!page.report.can.includes("flip")) return null;
   return asked("What would flip it", "flip", async (job) => {
     const found = await page.source.flip(position, job);
-    if (!found.edits.length) return el("p", { class: "muted" }, found.text);
+    if (!found.edits.length) return el("p", { class: "muted" }, found.told);
     const who = found.edits.map((edit) => el("li", {}, nodeButton(edit.node, page, "chosen")));
-    return [el("p", {}, found.text), el("ul", { class: "rows picked" }, who), action("Remove", () => page.changes.add(found.edits, "chosen"))];
+    return [el("p", {}, found.told), el("ul", { class: "rows picked" }, who), action("Remove", () => page.changes.add(found.edits, "chosen"))];
   }, page.source);
 }
 

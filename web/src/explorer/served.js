@@ -98,7 +98,7 @@ export function served() {
     cancel: (kind) => running.get(kind)?.abort(),
     steer: (asked) => json("/api/ranking", asked, "steer"),
     rows: (asked) => json("/api/rows", asked, "rows"),
-    export: async (kind, edits, text, job) => (await ask("/api/export", { kind, edits, text, job }, "export")).blob(),
+    export: async (kind, edits, text, job) => (await ask("/api/export", { kind, edits, told: text, job }, "export")).blob(),
     // Scores as they come; the browser itself comes back after an interruption.
     follow({ of, measure }, listener) {
       const stream = new EventSource(`/api/ranking?of=${of}&measure=${encodeURIComponent(measure)}`);

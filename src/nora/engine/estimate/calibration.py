@@ -7,13 +7,12 @@ represented as leaves. Each is done exactly once and estimated `SEEDS` times: an
 cheaper, and each shows an error of its own. A removal's errors are those of the sample's nearest in size:
 
     F(r) = estimate(r) / bias(r)
-    stderr(r) = c · spread(r) · sqrt(σ(r)² + (tolerance · max(estimate(r), smallest of sample))²) / bias(r)
+    stderr(r) = spread(r) · sqrt(σ(r)² + (tolerance · max(estimate(r), smallest of sample))²) / bias(r)
 
-with `bias` the mean ratio of estimate to truth among the `NEAREST` of the sample, `spread` the root mean
-square of their errors, and one `c` for all: 95 % of the sample's errors are within 1.96 standard errors,
-whatever their distribution (normalised split-conformal prediction: Lei et al., JASA 2018). A removal of which
-all rows were computed is exact, and so are the `FIRST` ones: those that estimates put first are computed,
-until the first ones all are.
+with `bias` the mean ratio of estimate to truth among the `NEAREST` of the sample, and `spread` the root mean
+square of their `n` errors, times `sqrt(n / (n − 2))`: the standard deviation of Student's t, as the scale is
+estimated, too. A removal of which all rows were computed is exact, and so are the `FIRST` ones: those that
+estimates put first are computed, until the first ones all are.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ SEEDS = 4
 NEAREST, ENOUGH = 20, 5
 # Ratios beyond these quantiles of the near ones count as they do.
 QUANTILES = (0.1, 0.9)
-# So many errors are within so many standard errors; no error is smaller than the last.
-COVERED, TWO_SIDED, SMALLEST = 0.95, 1.96, 1e-6
+# No spread is smaller.
+SMALLEST = 1e-6
 # How many of the first are exact, and how many of the largest estimates wait for that.
 FIRST, WAITING = 20, 60
 # Estimates whose median error is so many times the tolerance are not what was asked for.
@@ -182,8 +181,8 @@ class Calibration:
         return (found[..., 1].square() + size.square()).sqrt()
 
     @cached_property
-    def _near(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Logarithms of sizes, of the bias and of the spread there `[k]`, and the factor `c`."""
+    def _near(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Logarithms of sizes, of the bias and of the spread there `[k]`."""
         found, truth = self.found, self.truth.double()
         estimate = found[..., 0].mean(0)
         seen = (
@@ -193,7 +192,7 @@ class Calibration:
         found, truth, estimate = found[:, seen][:, order], truth[seen][order], estimate[seen][order]
         count = len(truth)
         if count < ENOUGH:
-            return np.zeros(1), np.zeros(1), np.zeros(1), 1.0
+            return np.zeros(1), np.zeros(1), np.zeros(1)
         near = min(NEAREST, count)
         windows = [slice(low, low + near) for low in range(count - near + 1)]
         windows = [windows[min(max(i - near // 2, 0), count - near)] for i in range(count)]
@@ -203,26 +202,22 @@ class Calibration:
         off = (found[..., 0] - truth * bias.exp()).abs() / self._rough(found)
         square = off.square().mean(0)
         total = torch.stack([square[w].sum() for w in windows])
-        spread = (total / near).sqrt().clamp(min=SMALLEST)
-        # Each is compared with what the others near it show, as a removal outside of the sample is.
-        others = ((total - square) / (near - 1)).clamp(min=0).sqrt().clamp(min=SMALLEST)
-        factor = float((off / others).flatten().quantile(COVERED)) / TWO_SIDED
-        return estimate.log().numpy(), bias.numpy(), spread.log().numpy(), factor
+        spread = (total / (near - 2)).sqrt().clamp(min=SMALLEST)
+        return estimate.log().numpy(), bias.numpy(), spread.log().numpy()
 
     @property
     def factor(self) -> float:
         """How much larger than the tolerance says errors are, at the sample's median; 1 where unknown."""
-        _, _, spread, factor = self._near
-        return float(factor * np.exp(np.median(spread)))
+        return float(np.exp(np.median(self._near[2])))
 
     def _unbiased(self, found: Tensor) -> tuple[Tensor, Tensor]:
         """Scores without their bias, and their standard errors `[n]` each."""
-        sizes, biases, spreads, factor = self._near
+        sizes, biases, spreads = self._near
         size = found[:, 0].clamp(min=self._smallest).log().numpy()
         drawn = found[:, 2] != EXACTLY
         bias = torch.from_numpy(np.exp(np.interp(size, sizes, biases)))
         spread = torch.from_numpy(np.exp(np.interp(size, sizes, spreads)))
-        errors = factor * spread * self._rough(found) / bias
+        errors = spread * self._rough(found) / bias
         return found[:, 0] / torch.where(drawn, bias, 1.0), torch.where(drawn, errors, 0.0)
 
     def scored(

@@ -291,33 +291,6 @@ def folded(changed: ChangedRows, value: Value) -> ChangedRows:
     return ChangedRows(changed.ptr, changed.node, rows)
 
 
-def weighted_messages(
-    edges: Edges, sources: tuple[Tensor, ...], rows: ChangedRows, y: Tensor
-) -> tuple[tuple[Tensor, ...], ChangedRows]:
-    """Sources and changed rows with which every message changes by its own change times its row's weight.
-
-    With `scale` and `norm_src` the factor of a message after and before, row `y'` becomes the `y''` of
-    `scale y'' − norm_src y = weight (scale y' − norm_src y)`.
-    """
-    if rows.weight is None:
-        return sources, rows
-    ptr, source, row, scale = sources
-    at = (row >= 0).nonzero().flatten()
-    at = at[rows.weight[row[at]] != 1]
-    m, weight, before = row[at], rows.weight[row[at]], edges.norm_src[source[at]]
-    # Where nothing is sent any more, the old factor can still say what `y''` must be.
-    then = torch.where(scale[at] == 0, before, scale[at])
-    known = then != 0
-    at, m, weight, before, then = at[known], m[known], weight[known], before[known], then[known]
-    of_new = (weight * scale[at] / then).to(y.dtype).unsqueeze(-1)
-    of_old = ((1 - weight) * before / then).to(y.dtype).unsqueeze(-1)
-    moved = rows.rows.clone(memory_format=torch.contiguous_format)
-    moved[m] = of_new * moved[m] + of_old * y[source[at]]
-    scale = scale.clone()
-    scale[at] = then
-    return (ptr, source, row, scale), ChangedRows(rows.ptr, rows.node, moved)
-
-
 def sample_rows(
     backend: Backend,
     edges: Edges,

@@ -1,12 +1,18 @@
-"""Many removals in chunks that fit the memory."""
+"""Many removals in chunks that fit the memory, on several threads."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+
+Answer = TypeVar("Answer")
+# Chunks larger than this fall out of the processor's caches and gain nothing.
+CHUNK_BYTES = 64 * 2**20
 
 
 class Chunks:
@@ -38,3 +44,42 @@ class Chunks:
             size = max(1, int(torch.searchsorted(ahead * share, float(self.budget), right=True)))
             yield self.which[start : start + size], float(ahead[min(size, len(ahead)) - 1])
             start += size
+
+
+def in_chunks(
+    work: Callable[[Tensor], tuple[Answer, int]], cost: Tensor, memory: int, workers: int
+) -> Iterator[tuple[Tensor, Answer]]:
+    """Yield `(which, answer)` chunk by chunk, as they finish.
+
+    Args:
+        work: Answers some removals `which`, and returns the bytes that this took.
+        cost: Estimate of the bytes each removal takes `[n]`; the costliest go first.
+        memory: What the chunks in work may take together.
+        workers: Threads; 1 for the calling one.
+    """
+    order = cost.argsort(descending=True, stable=True)
+    chunks = Chunks(order, cost[order], min(memory // (2 * workers), CHUNK_BYTES))
+
+    def one(which: Tensor, bound: float) -> tuple[Tensor, Answer]:
+        answer, taken = work(which)
+        chunks.learn(taken / max(bound, 1.0))
+        return which, answer
+
+    if workers == 1:
+        yield from (one(*chunk) for chunk in chunks)
+        return
+    threads = torch.get_num_threads()
+    running: deque[Future[tuple[Tensor, Answer]]] = deque()
+    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        for chunk in chunks:
+            running.append(pool.submit(one, *chunk))
+            if len(running) > workers:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        try:
+            pool.shutdown(wait=True, cancel_futures=True)
+        finally:
+            torch.set_num_threads(threads)

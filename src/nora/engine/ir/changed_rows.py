@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nora.engine.ir.pointers import find_unsorted, owner_of, ptr_of
+from nora.engine.ir.pointers import owner_of, ptr_of
 
 # A sum of which less than this share is left after a correction is summed again.
 CANCELLATION_RATIO = 1e-2
@@ -92,23 +92,6 @@ def merged(count: int, parts: Sequence[tuple[Tensor, ChangedRows]]) -> ChangedRo
             ]
         )[order]
     return ChangedRows(ptr, node, torch.cat(rows)[order] if rows else parts[0][1].rows, weight)
-
-
-def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
-    """Pairs in `a` or `b`: `ptr`, `node`, and the positions of the rows of `a` and of `b` in it.
-
-    Of every edit first those of `a`, then those of `b` alone.
-    """
-    at, known = find_unsorted(a.edit * num_nodes + a.node, b.edit * num_nodes + b.node)
-    edit = b.edit[~known]
-    alone = ptr_of(edit, len(a.ptr) - 1)
-    at_a = torch.arange(len(a), device=at.device) + alone[a.edit]
-    at_b = torch.empty_like(at)
-    at_b[known] = at_a[at[known]]
-    at_b[~known] = a.ptr[edit + 1] + torch.arange(len(edit), device=at.device)
-    node = torch.empty(len(a) + len(edit), dtype=torch.long, device=at.device)
-    node[at_a], node[at_b] = a.node, b.node
-    return a.ptr + alone, node, at_a, at_b
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nora.engine.exec.kernels.protocol import Backend
 from nora.engine.exec.tally import Tally
-from nora.engine.ir.changed_rows import ChangedRows, union
+from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.space import Space
 from nora.engine.store.ledger import enter, moved
@@ -163,7 +163,7 @@ class Chunk:
                 if _same_pairs(other, joined):
                     places[other.node] = None
                     continue
-                ptr, node, at, at_other = union(joined, other, size)
+                ptr, node, at, at_other = self.backend.union(joined, other, size)
                 places = {key: at if old is None else at[old] for key, old in places.items()}
                 places[other.node] = at_other
                 joined = ChangedRows(ptr, node, other.rows)

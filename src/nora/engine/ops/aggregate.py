@@ -14,7 +14,6 @@ from nora.engine.estimate.sampling import (
     equally_weighted,
     folded,
     sample_rows,
-    weighted_messages,
 )
 from nora.engine.exec.kernels.vectorised import weigh
 from nora.engine.ir.changed_rows import Attention, ChangedRows, Frontier, Sums, TargetSlopes, scales
@@ -121,7 +120,6 @@ class Aggregate(Op):
         if chunk.sampling is not None and isinstance(self.added, Value):
             more = folded(more, self.added)
         sources = chunk.sources(self.edges, rows)
-        sources, rows = weighted_messages(self.edges, sources, rows, y)
         reach, edges_changed = _reached(chunk, self.edges, sources, (more.ptr, more.node))
         weight = None
         if chunk.sampling is not None:
@@ -138,7 +136,7 @@ class Aggregate(Op):
             reach,
             edges_changed,
             base,
-            rows.rows,
+            rows,
             more,
             chunk.delta(self.edges),
             then,
@@ -159,7 +157,7 @@ class Aggregate(Op):
         op_sampling = chunk.sampling.of(self)
         if op_sampling is None or not len(reach.node):
             return reach, edges_changed, more, None
-        size = self._message_change(sources, rows.rows)
+        size = chunk.backend.message_sizes(self.edges, sources, self.inputs[0].base_rows(), rows)
         own_size = torch.zeros(len(more), dtype=torch.double, device=size.device)
         if len(more) and isinstance(self.added, Value):
             apart = more.rows - self.added.base_rows()[more.node]
@@ -169,22 +167,6 @@ class Aggregate(Op):
         return sample_rows(
             chunk.backend, self.edges, reach, edges_changed, more, arrives, op_sampling
         )
-
-    def _message_change(self, sources: tuple[Tensor, ...], rows: Tensor) -> Tensor:
-        """L1 change of each source's message `[S]`, float64."""
-        _, source, row, scale = sources
-        y, before = self.inputs[0].base_rows(), self.edges.norm_src[source]
-        size = (scale - before).abs() * self.message_size[source]
-        own = (row >= 0).nonzero().flatten()
-        new, old = (part[own].to(y.dtype).unsqueeze(-1) for part in (scale, before))
-        change = new * rows[row[own]] - old * y[source[own]]
-        size[own] = change.abs_().sum(1, dtype=torch.double)
-        return size
-
-    @cached_property
-    def message_size(self) -> Tensor:
-        """`Σ|y|` of each node `[N]`, float64."""
-        return self.inputs[0].base_rows().abs().sum(1, dtype=torch.double)
 
     @cached_property
     def mass(self) -> Tensor:

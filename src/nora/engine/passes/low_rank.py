@@ -201,7 +201,7 @@ class Passed(LowRankOp):
         sure = torch.zeros(len(reach.node), dtype=torch.bool, device=heard.device)
         none = ChangedRows(torch.zeros_like(heard), heard[:0], base.y[:0])
         (rows,) = backend.propagate(
-            edges, sources, reach, sure, base, mixture.apart.rows, none, delta, None
+            edges, sources, reach, sure, base, mixture.apart, none, delta, None
         )
         made = LowRankRows(self, mixture.shift, ChangedRows(reach.ptr, reach.node, rows))
         # Who heard a removed node no longer does, and is divided by less.

@@ -1,4 +1,4 @@
-"""How influence is spread over nodes, and how far other rankings tell the same."""
+"""How influence is spread over nodes, and how far other rankings agree."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def concentration(influence: np.ndarray) -> Concentration | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far another score per node tells the same as influence.
+    """How far another score per node agrees with influence.
 
     Attributes:
         spearman: Rank correlation; NaN where one is constant.

@@ -35,7 +35,7 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class _Arrow:
-    """One row: whose prediction it is, where it starts and ends, and what to say of it."""
+    """One row: whose prediction it is, where it starts and ends, and its caption."""
 
     name: str
     before: float
@@ -44,7 +44,7 @@ class _Arrow:
     remark: str
 
     @property
-    def said(self) -> str:
+    def caption(self) -> str:
         """The remark, with by how much."""
         size = abs(self.after - self.before)
         sign = "+" if self.after >= self.before else "−"
@@ -79,8 +79,8 @@ def effect_plot(effect: Effect, k: int = 15, class_names: Sequence[str] | None =
     _draw(axes, arrows)
     link = effect.predicts == "links"
     moves = "the class it moves towards" if effect.classes is None else "the class at the right"
-    told = f"probability of {'the link' if link else moves}"
-    axes.set_xlabel("prediction" if effect.predicts == "values" else told, color=INK)
+    label_text = f"probability of {'the link' if link else moves}"
+    axes.set_xlabel("prediction" if effect.predicts == "values" else label_text, color=INK)
     if link or (effect.predicts == "classes" and effect.before.size(1) == 2):
         axes.axvline(0.5, color=GREY, lw=1, ls="--", zorder=1)
     flip = "crosses 0.5" if link else "changes class"
@@ -104,16 +104,16 @@ def _of_pair(effect: Effect, item: int) -> _Arrow:
     ends = [written(node_name(effect, node, ""), LONGEST // 2) for node in pair]
     before, after = float(effect.before[item]), float(effect.after[item])
     flipped = (before > 0.5) != (after > 0.5)
-    said = ("link lost " if after < before else "link gained ") if flipped else ""
-    return _Arrow(" – ".join(ends), before, after, flipped, said)
+    note = ("link lost " if after < before else "link gained ") if flipped else ""
+    return _Arrow(" – ".join(ends), before, after, flipped, note)
 
 
 def _of_value(effect: Effect, node: int) -> _Arrow:
     before, after = effect.before[node], effect.after[node]
     output = int((before - after).abs().argmax())
-    said = "" if len(before) == 1 else f"output {output} "
+    note = "" if len(before) == 1 else f"output {output} "
     name = written(node_name(effect, node))
-    return _Arrow(name, float(before[output]), float(after[output]), False, said)
+    return _Arrow(name, float(before[output]), float(after[output]), False, note)
 
 
 def _of_node(effect: Effect, node: int, class_names: Sequence[str] | None) -> _Arrow:
@@ -124,20 +124,20 @@ def _of_node(effect: Effect, node: int, class_names: Sequence[str] | None) -> _A
     if effect.predicts == "labels":
         label, flipped = (int(one) for one in effect.labels_moved(before, after))
         way = "gains" if after[label] > before[label] else "loses"
-        said = f"{way} {called(label)} "
+        note = f"{way} {called(label)} "
         name = written(node_name(effect, node))
-        return _Arrow(name, float(before[label]), float(after[label]), bool(flipped), said)
+        return _Arrow(name, float(before[label]), float(after[label]), bool(flipped), note)
     old, new = int(before.argmax()), int(after.argmax())
     # Where only some classes count, the others' gains are not what was asked about.
     classes = list(range(len(before)) if effect.classes is None else effect.classes)
     towards = classes[int((after - before)[classes].argmax())]
     if old != new and effect.classes is None:
         towards = new
-    said = f"{'towards' if after[towards] > before[towards] else 'away from'} {called(towards)} "
+    note = f"{'towards' if after[towards] > before[towards] else 'away from'} {called(towards)} "
     if old != new and effect.classes is None:
-        said = f"{called(old)} → {called(new)} "
+        note = f"{called(old)} → {called(new)} "
     name = written(node_name(effect, node))
-    return _Arrow(name, float(before[towards]), float(after[towards]), old != new, said)
+    return _Arrow(name, float(before[towards]), float(after[towards]), old != new, note)
 
 
 def _title(effect: Effect) -> str:
@@ -168,11 +168,13 @@ def _draw(axes: Axes, arrows: list[_Arrow]) -> None:
     # Small changes would be dots on an axis from 0 to 1.
     whole = high - low > 0.4 and low >= 0 and high <= 1
     axes.set_xlim((-0.03, 1.03) if whole else (low - room, high + room))
-    said = axes.secondary_yaxis("right")
-    said.set_yticks(range(len(arrows)), [arrow.said for arrow in arrows], fontsize=9)
-    said.spines["right"].set_visible(False)
-    said.tick_params(length=0)
-    for arrow, *labels in zip(arrows, axes.get_yticklabels(), said.get_yticklabels(), strict=True):
+    captions = axes.secondary_yaxis("right")
+    captions.set_yticks(range(len(arrows)), [arrow.caption for arrow in arrows], fontsize=9)
+    captions.spines["right"].set_visible(False)
+    captions.tick_params(length=0)
+    for arrow, *labels in zip(
+        arrows, axes.get_yticklabels(), captions.get_yticklabels(), strict=True
+    ):
         for label in labels:
             label.set_color(EMPHASIS if arrow.flipped else INK)
             label.set_fontweight("bold" if arrow.flipped else "normal")

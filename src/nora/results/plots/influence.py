@@ -1,7 +1,7 @@
 """Scores at a glance: who comes first, and how unevenly influence is spread.
 
-Left the most influential nodes as bars. Right the Lorenz curve, which tells what share of all influence
-the first nodes carry; or, where the graph is given, influence against degree, which tells how far
+Left the most influential nodes as bars. Right the Lorenz curve, the share of all influence that
+the first nodes carry; or, where the graph is given, influence against degree, which shows how far
 degree explains it.
 """
 

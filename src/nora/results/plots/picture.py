@@ -1,6 +1,6 @@
 """A figure that shows itself in a notebook, and names that can be written in it.
 
-Drawn without pyplot, a figure belongs to nobody but the caller: no window, no global state.
+Drawn without pyplot, a figure belongs to the caller alone: no window, no global state.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def stability_plot(found: Stability) -> Figure:
             s=46 if mine else 22,
             color=PLAIN if mine else COLOURS[(1 + kinds.index(member.model)) % len(COLOURS)],
             zorder=4 if mine else 3,
-            label=f"{member} (told of here)" if mine else member.model,
+            label=f"{member} (reported here)" if mine else member.model,
         )
     total = len(found.members)
     labels = [f"{written(found.name(node))}  {found.times_first[node]}/{total}" for node in nodes]

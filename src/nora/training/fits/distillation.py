@@ -1,6 +1,6 @@
 """Distillation: a teacher is trained first, then the model itself learns from the teacher's opinions.
 
-The teacher says more than the labels: how sure it is, which other classes are near, and all that for
+The teacher gives more than the labels: how sure it is, which other classes are near, and all that for
 nodes without a label as well. With logits `z` of the student and `t` of the teacher (fixed, in eval
 mode), on `N` nodes of which `L` have training labels `y`, the student minimises
 

@@ -4,7 +4,7 @@
          + Σ_r mean binary cross-entropy over relation r's training links and non-links
          + 0.01 · mean of the squared embedding
 
-Relations count alike, however many links they have. The non-links are the split's, the same in every
+Relations count the same, however many links they have. The non-links are the split's, the same in every
 epoch, so that what is trained on and what is asked about later are the same pairs. Training stops
 when the mean of validation accuracy (or balanced accuracy) and validation AUC (itself a mean over
 relations) has not improved for `patience` epochs, and keeps the best epoch. What the model is trained

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -88,3 +91,14 @@ def _fill_registries() -> None:
 
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()
+
+
+def compiles_first(name: BackendName, problem: Problem, edits: int) -> bool:
+    """Whether a question will compile the loops first: up to a minute, once per installation."""
+    size = problem.edge_index.size(1) + problem.num_nodes
+    small = edits * size <= COMPILE_ABOVE and size <= LARGE_GRAPH
+    if name == "vectorised" or (name == "auto" and small):
+        return False
+    if os.environ.get("NUMBA_CACHE_DIR") or find_spec("numba") is None:
+        return False  # they are kept elsewhere, or not used
+    return not any(Path(__file__).with_name("__pycache__").glob("loops*.nbc"))

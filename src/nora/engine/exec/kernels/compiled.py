@@ -122,6 +122,10 @@ def _sums(base: Sums) -> SumArrays:
     )
 
 
+def _weights(rows: ChangedRows) -> np.ndarray:
+    return np.empty(0) if rows.weight is None else rows.weight.numpy()
+
+
 def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
     return tuple(torch.from_numpy(array) for array in arrays)
 
@@ -165,6 +169,18 @@ def expand(
     return Frontier(source, row, scale, edge_ptr, slot, also_slot, ptr, node, norm_dst)
 
 
+def message_sizes(
+    edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: ChangedRows
+) -> Tensor:
+    """See `Backend.message_sizes`."""
+    size = torch.empty(len(sources[1]), dtype=torch.double)
+    loops_messages.message_sizes(
+        _source_arrays(*sources[1:]), edges.arrays.norm_src, _flat(y), _flat(rows.rows),
+        _weights(rows), size.numpy(),
+    )  # fmt: skip
+    return size
+
+
 def sample(
     edges: Edges, reach: Frontier, arrives: SamplingBounds, error: float, start: Tensor, bits: int
 ) -> tuple[Frontier, Tensor, Tensor]:
@@ -192,7 +208,7 @@ def propagate(
     reach: Frontier,
     edges_changed: Tensor,
     base: Sums,
-    rows: Tensor,
+    rows: ChangedRows,
     plus: ChangedRows,
     delta: EdgeDelta,
     then: Then | None = None,
@@ -202,10 +218,13 @@ def propagate(
     change = room(len(reach.source), width, dtype=dtype).numpy()
     sizes = torch.empty(len(reach.source), 2, dtype=dtype).numpy()
     senders, arrays, reached = _source_arrays(*sources[1:]), _sums(base), _frontier_arrays(reach)
-    y_rows, more = _flat(rows), NewRows(plus.node.numpy(), _flat(plus.rows))
+    y_rows, more = _flat(rows.rows), NewRows(plus.node.numpy(), _flat(plus.rows))
+    weight = _weights(rows)
     csr, unit, doubtful = edges.arrays, arrays.unit, edges_changed.clone().numpy()
     own = loops.places(reached.also[: len(plus)], count)
-    loops_messages.message_changes(senders, csr.norm_src, arrays.y, y_rows, unit, change, sizes)
+    loops_messages.message_changes(
+        senders, csr.norm_src, arrays.y, y_rows, weight, unit, change, sizes
+    )
 
     narrow = width * dtype.itemsize <= NARROW_BYTES
     size = count if narrow or then is None else max(64, BLOCK_BYTES // (width * dtype.itemsize))
@@ -229,7 +248,7 @@ def propagate(
         )
         if unsure:
             loops_messages.resum(
-                csr, sources[0].numpy(), senders, reached, doubtful, arrays, y_rows, more, own,
+                csr, sources[0].numpy(), senders, reached, doubtful, arrays, y_rows, weight, more, own,
                 _delta(edges, delta), block, out, _scratch(edges.num_nodes).slot,
             )  # fmt: skip
         new = rows_then[: last - first]
@@ -237,6 +256,12 @@ def propagate(
             return (new,)
         made.append(through(then, new) if narrow else then(new))
     return join_blocks(made)
+
+
+def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
+    """See `Backend.union`."""
+    slot = _scratch(num_nodes).slot
+    return _tensors(*loops.union(_pairs(a.ptr, a.node), _pairs(b.ptr, b.node), slot))
 
 
 def _no_slopes(like: np.ndarray) -> SlopeArrays:

@@ -210,6 +210,35 @@ def expand(csr, removed, sources, also, delta, code, scratch):
 
 
 @jit
+def union(a, b, slot):
+    """Pairs in either of two sets of changed rows, and where each set's rows are in it."""
+    a_ptr, a_node = a
+    b_ptr, b_node = b
+    ptr = np.zeros(len(a_ptr), dtype=np.int64)
+    node = np.empty(len(a_node) + len(b_node), dtype=np.int64)
+    at_a = np.empty(len(a_node), dtype=np.int64)
+    at_b = np.empty(len(b_node), dtype=np.int64)
+    n = np.int64(0)
+    for c in range(len(a_ptr) - 1):
+        start = n
+        for m in range(a_ptr[c], a_ptr[c + 1]):
+            node[n] = a_node[m]
+            slot[a_node[m]] = n
+            at_a[m] = n
+            n += 1
+        for m in range(b_ptr[c], b_ptr[c + 1]):
+            if slot[b_node[m]] == -1:
+                node[n] = b_node[m]
+                slot[b_node[m]] = n
+                n += 1
+            at_b[m] = slot[b_node[m]]
+        for t in range(start, n):
+            slot[node[t]] = -1
+        ptr[c + 1] = n
+    return ptr, node[:n].copy(), at_a, at_b
+
+
+@jit
 def by_slot(slots, edge_ptr, count, positions):
     """The arriving edges sorted by the row they add to: `ptr [count+1]`, source, position if asked for."""
     ptr = np.zeros(count + 1, dtype=np.int64)

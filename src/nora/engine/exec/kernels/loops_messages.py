@@ -12,6 +12,25 @@ EDGES_AHEAD = 32
 
 
 @jit_sums
+def message_sizes(sources, norm_src, y, y_rows, weight, size):
+    """L1 change of every source's message, times its row's weight."""
+    source, row, scale = sources
+    for s in range(len(source)):
+        j, m = source[s], row[s]
+        total = 0.0
+        if m >= 0:
+            for f in range(y.shape[1]):
+                total += abs(scale[s] * y_rows[m, f] - norm_src[j] * y[j, f])
+            if len(weight) > 0:
+                total *= weight[m]
+        else:
+            for f in range(y.shape[1]):
+                total += abs(y[j, f])
+            total *= abs(scale[s] - norm_src[j])
+        size[s] = total
+
+
+@jit_sums
 def size_of(rows, at, unit, scale):
     """`Σ|row|` in one of two units."""
     size = rows.dtype.type(0)
@@ -30,9 +49,9 @@ def size_of_sum(a, at, b, place, unit, scale):
 
 
 @jit
-def message_changes(senders, norm_src, y, y_rows, unit, change, sizes):
-    """What every source sends differently, `[S, F]`, and how large that is `[S, 2]`."""
-    source, row, scale = senders
+def message_changes(sources, norm_src, y, y_rows, weight, unit, change, sizes):
+    """The change of every source's message `[S, F]`, times its row's weight, and its size `[S, 2]`."""
+    source, row, scale = sources
     width, ahead = y.shape[1], rows_ahead(y)
     for s in range(len(source)):
         j, m = source[s], row[s]
@@ -43,6 +62,10 @@ def message_changes(senders, norm_src, y, y_rows, unit, change, sizes):
         if m >= 0:
             for f in range(width):
                 change[s, f] = new * y_rows[m, f] - old * y[j, f]
+            if len(weight) > 0 and weight[m] != 1.0:
+                factor = y.dtype.type(weight[m])
+                for f in range(width):
+                    change[s, f] *= factor
         else:
             for f in range(width):
                 change[s, f] = (new - old) * y[j, f]
@@ -164,79 +187,86 @@ def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful)
 
 
 @jit
+def add_message(sources, s, j, edge_weight, norm_src, y, y_rows, weight, out, to):
+    """Add to row `to` what `j` sends along an edge; `s` is its place among the sources, −1 for none."""
+    m = sources.row[s] if s >= 0 else -1
+    old = norm_src[j] * edge_weight
+    w = y.dtype.type(sources.scale[s] * edge_weight if s >= 0 else old)
+    if m < 0:
+        for f in range(y.shape[1]):
+            out[to, f] += w * y[j, f]
+    elif len(weight) == 0 or weight[m] == 1.0:
+        for f in range(y.shape[1]):
+            out[to, f] += w * y_rows[m, f]
+    else:
+        w, rest = y.dtype.type(w * weight[m]), y.dtype.type((1.0 - weight[m]) * old)
+        for f in range(y.shape[1]):
+            out[to, f] += w * y_rows[m, f] + rest * y[j, f]
+
+
+@jit
 def resum(
-    csr, src_ptr, senders, reached, doubtful, base, y_rows, more, own, delta, rows, out, slot
+    csr,
+    src_ptr,
+    sources,
+    reached,
+    doubtful,
+    base,
+    y_rows,
+    weight,
+    more,
+    own,
+    delta,
+    rows,
+    out,
+    slot,
 ):
-    """`norm_dst_k Σ weight_jk norm_src_j y_j + plus_k` over the edges into doubtful rows that are there then.
+    """`norm_dst_k Σ weight_jk norm_src_j y_j + plus_k` over the edges into doubtful rows after the edit.
 
     Of the rows from `rows[0]` up to `rows[1]`, which `out` has.
     """
     in_ptr, in_source, in_weight, norm_src = csr.in_ptr, csr.in_source, csr.in_weight, csr.norm_src
-    source, which, scale = senders
+    source, row = sources.source, sources.row
     ptr, node = reached.ptr, reached.node
     y, plus = base.y, base.plus
     weighted = len(in_weight) > 0
     width = y.shape[1]
     for c in range(len(ptr) - 1):
-        any_ = False
         start, end = max(ptr[c], rows[0]), min(ptr[c + 1], rows[1])
-        for t in range(start, end):
-            any_ = any_ or doubtful[t]
-        if not any_:
+        if not doubtful[start:end].any():
             continue
         for s in range(src_ptr[c], src_ptr[c + 1]):
             slot[source[s]] = s
-        comes = False
         for i in range(delta.ptr[c], delta.ptr[c + 1]):
             if delta.place[i] >= 0:
                 delta.gone[delta.place[i]] = True
-            else:
-                comes = True
         for t in range(start, end):
             if not doubtful[t]:
                 continue
-            k = node[t]
-            at_row = t - rows[0]
-            for f in range(width):
-                out[at_row, f] = 0
+            k, to = node[t], t - rows[0]
+            out[to] = 0
             for at in range(in_ptr[k], in_ptr[k + 1]):
                 j = in_source[at]
                 s = slot[j]
-                if delta.gone[at] or (s >= 0 and which[s] == -2):
-                    continue
-                factor = norm_src[j] if s < 0 else scale[s]
-                if weighted:
-                    factor *= in_weight[at]
-                w = y.dtype.type(factor)
-                if s >= 0 and which[s] >= 0:
-                    for f in range(width):
-                        out[at_row, f] += w * y_rows[which[s], f]
-                else:
-                    for f in range(width):
-                        out[at_row, f] += w * y[j, f]
-            if comes:
-                for i in range(delta.ptr[c], delta.ptr[c + 1]):
-                    if delta.place[i] >= 0 or delta.target[i] != k:
-                        continue
+                if not delta.gone[at] and (s < 0 or row[s] != -2):
+                    edge_weight = float(in_weight[at]) if weighted else 1.0
+                    add_message(sources, s, j, edge_weight, norm_src, y, y_rows, weight, out, to)
+            for i in range(delta.ptr[c], delta.ptr[c + 1]):
+                if delta.place[i] < 0 and delta.target[i] == k:
                     j = delta.source[i]
-                    s = slot[j]
-                    w = y.dtype.type((norm_src[j] if s < 0 else scale[s]) * delta.weight[i])
-                    if s >= 0 and which[s] >= 0:
-                        for f in range(width):
-                            out[at_row, f] += w * y_rows[which[s], f]
-                    else:
-                        for f in range(width):
-                            out[at_row, f] += w * y[j, f]
+                    add_message(
+                        sources, slot[j], j, delta.weight[i], norm_src, y, y_rows, weight, out, to
+                    )
             factor = y.dtype.type(reached.norm_dst[t])
             for f in range(width):
-                out[at_row, f] *= factor
+                out[to, f] *= factor
             if len(own) > 0 and own[t] >= 0:
                 for f in range(width):
-                    out[at_row, f] += more.rows[own[t], f]
+                    out[to, f] += more.rows[own[t], f]
             elif len(plus) > 0:
                 mine = k if len(plus) > 1 else 0
                 for f in range(width):
-                    out[at_row, f] += plus[mine, f]
+                    out[to, f] += plus[mine, f]
         for s in range(src_ptr[c], src_ptr[c + 1]):
             slot[source[s]] = -1
         for i in range(delta.ptr[c], delta.ptr[c + 1]):

@@ -42,6 +42,17 @@ class Backend(Protocol):
     ) -> Frontier:
         """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
 
+    def message_sizes(
+        self, edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: ChangedRows
+    ) -> Tensor:
+        """L1 change of each source's message, times its row's weight `[S]`, float64."""
+
+    def union(self, a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
+        """Pairs in `a` or `b`: `ptr`, `node`, and the positions of the rows of `a` and of `b` in it.
+
+        Of every edit first those of `a`, then those of `b` alone.
+        """
+
     def sample(
         self,
         edges: Edges,
@@ -64,7 +75,7 @@ class Backend(Protocol):
         reach: Frontier,
         edges_changed: Tensor,
         base: Sums,
-        rows: Tensor,
+        rows: ChangedRows,
         plus: ChangedRows,
         delta: EdgeDelta,
         then: Then | None = None,

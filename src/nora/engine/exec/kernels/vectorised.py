@@ -107,16 +107,26 @@ def expand(
 
 
 def _message_changes(
-    edges: Edges, source: Tensor, row: Tensor, scale: Tensor, y: Tensor, rows: Tensor
+    edges: Edges, source: Tensor, row: Tensor, scale: Tensor, y: Tensor, rows: ChangedRows
 ) -> Tensor:
-    shape = (-1, *[1] * (y.dim() - 1))
-    base = y[source]
-    new = scale.to(y.dtype).view(shape)
-    change = -edges.norm_src[source].to(y.dtype).view(shape) * base
-    change += new * base
+    """The change of every source's message `[S, F]`, times its row's weight."""
+    base, before = y[source], edges.norm_src[source].to(y.dtype).unsqueeze(-1)
+    new = scale.to(y.dtype).unsqueeze(-1)
+    change = new * base - before * base
     changed = row >= 0
-    change[changed] += new[changed] * (rows[row[changed]] - base[changed])
+    own = row[changed]
+    change[changed] += new[changed] * (rows.rows[own] - base[changed])
+    if rows.weight is not None:
+        change[changed] *= rows.weight[own].to(y.dtype).unsqueeze(-1)
     return change
+
+
+def message_sizes(
+    edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: ChangedRows
+) -> Tensor:
+    """See `Backend.message_sizes`."""
+    _, source, row, scale = sources
+    return _message_changes(edges, source, row, scale, y, rows).double().abs().sum(1)
 
 
 def propagate(
@@ -125,7 +135,7 @@ def propagate(
     reach: Frontier,
     edges_changed: Tensor,
     base: Sums,
-    rows: Tensor,
+    rows: ChangedRows,
     plus: ChangedRows,
     delta: EdgeDelta,
     then: Then | None = None,
@@ -139,7 +149,7 @@ def propagate(
 
 
 def _corrected(
-    edges: Edges, reach: Frontier, base: Sums, rows: Tensor, plus: ChangedRows
+    edges: Edges, reach: Frontier, base: Sums, rows: ChangedRows, plus: ChangedRows
 ) -> tuple[Tensor, Tensor]:
     """Corrected sums of the reached rows `[T, F]`, and which of them are doubtful `[T]`."""
     y = base.y
@@ -170,7 +180,7 @@ def _resum(
     reach: Frontier,
     doubtful: Tensor,
     base: Sums,
-    rows: Tensor,
+    rows: ChangedRows,
     plus: ChangedRows,
     delta: EdgeDelta,
     out: Tensor,
@@ -189,11 +199,18 @@ def _resum(
     source = sender[position].long()
     owner, source, come = with_added(delta, edit, node, n, owner, source)
     at, there = find_unsorted(key, edit[owner] * n + source)
-    weight, row = edges.norm_src[source], torch.full_like(source, -1)
-    weight[there], row[there] = reach.scale[at[there]], reach.row[at[there]]
+    before, row = edges.norm_src[source], torch.full_like(source, -1)
+    factor = before.clone()
+    factor[there], row[there] = reach.scale[at[there]], reach.row[at[there]]
     if edges.weight is not None:
-        weight *= torch.cat([edges.weight[edge[position]].double(), come])
-    sent = pick(source, row, base.y, rows) * weight.to(out.dtype).unsqueeze(-1)
+        weight = torch.cat([edges.weight[edge[position]].double(), come])
+        before, factor = before * weight, factor * weight
+    sent = pick(source, row, base.y, rows.rows) * factor.to(out.dtype).unsqueeze(-1)
+    if rows.weight is not None:
+        own = row >= 0
+        share = rows.weight[row[own]].unsqueeze(-1)
+        rest = (1 - share) * before[own].unsqueeze(-1)
+        sent[own] = share.to(out.dtype) * sent[own] + rest.to(out.dtype) * base.y[source[own]]
     total = out.new_zeros(len(node), out.size(1)).index_add_(0, owner, sent)
     total *= reach.norm_dst[which].to(out.dtype).unsqueeze(-1)
     if len(base.plus):
@@ -234,6 +251,20 @@ def with_added(
     at, there = find_unsorted(edit * n + node, wanted)
     owner = torch.cat([owner, at[there]])
     return owner, torch.cat([source, delta.source[come][there]]), delta.weight[come][there]
+
+
+def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
+    """See `Backend.union`."""
+    at, known = find_unsorted(a.edit * num_nodes + a.node, b.edit * num_nodes + b.node)
+    edit = b.edit[~known]
+    alone = ptr_of(edit, len(a.ptr) - 1)
+    at_a = torch.arange(len(a), device=at.device) + alone[a.edit]
+    at_b = torch.empty_like(at)
+    at_b[known] = at_a[at[known]]
+    at_b[~known] = a.ptr[edit + 1] + torch.arange(len(edit), device=at.device)
+    node = torch.empty(len(a) + len(edit), dtype=torch.long, device=at.device)
+    node[at_a], node[at_b] = a.node, b.node
+    return a.ptr + alone, node, at_a, at_b
 
 
 def attend(

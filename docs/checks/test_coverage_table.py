@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from torch_geometric.nn import aggr, conv, norm
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
 ROWS = json.loads((ROOT / "benchmarks" / "results" / "pyg_coverage.json").read_text("utf-8"))[
     "rows"
