@@ -29,7 +29,7 @@ from nora.questions.staleness import Staleness, staleness_of
 
 
 class Checked:
-    """What a `Session` knows of its model and graph; its arguments are told there.
+    """What a `Session` knows of its model and graph; its arguments are described there.
 
     Attributes:
         prepared: The engine, once it is needed.
@@ -87,7 +87,7 @@ class Checked:
 
     @property
     def unchecked(self) -> Problem:
-        """The question as it was given: nobody has run the model yet."""
+        """The question as it was given: the model has not been run."""
         return self._given
 
     @property
@@ -159,7 +159,7 @@ class Checked:
         return replace(self._problem, nodes=asked, labels=known)
 
     def _check(self, problem: Problem, again: bool) -> None:
-        """Run the model where nobody has yet, and keep what was found out about it."""
+        """Run the model where it has not been run, and keep what was found out about it."""
         if not self._checked:
             found = check_model(problem, again)
             self._problem = replace(found, nodes=self._problem.nodes)

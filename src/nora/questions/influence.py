@@ -95,7 +95,7 @@ def influence(
             class's probability, with its sign), or a function `(before [Q, C], after [Q, C], items [Q]) ->
             values [Q]` of the predictions that change. Several in a list, or functions by name in a
             dictionary: the first gives the scores, the others `columns`. Other measures than `change`
-            are told by `exact` and `brute`.
+            are given by `exact` and `brute`.
         by: A categorical attribute of the nodes whose predictions move, its name in `data` or a value per
             node: every measure gets a column per group, `change of left`.
         key: A name of your own that stands for what in the model cannot be compared between two calls,
@@ -179,10 +179,10 @@ def score_nodes(
         )
     if entry.facts.uses_model:
         _check_direct(entry, problem)
-    measuring, told = None, {}
+    measuring, described = None, {}
     if not plain:
         problem, measuring = measuring_of(session, problem, measure, by)
-        told = asked_for(measuring, measure, by, key)
+        described = asked_for(measuring, measure, by, key)
     start = time.perf_counter()
     chosen: dict[str, Any] = {}
     with problem.evaluating(), saved_for(session, executor, key):
@@ -190,13 +190,13 @@ def score_nodes(
             with progress_bar(f"{method}: preparing, trying what fits", None, progress):
                 entry, bound, chosen = _choose(entry, problem, session.prepared, bound, checkpoint)
             if not entry.facts.runs_again:
-                session.problem(nodes)  # nobody has seen yet that it is deterministic
+                session.problem(nodes)  # not yet known to be deterministic
         errors = plain and entry.facts.tells_errors(bound)
         columns = ("change",) if measuring is None else measuring.columns
         columns = (*columns, STDERR) if errors else columns
         # Draws are made by a seed: with estimates it is no matter of how the work is done.
         how = set(entry.facts.execution_options) - ({"seed"} if errors else set())
-        telling = {name: value for name, value in bound.items() if name not in how} | told
+        telling = {name: value for name, value in bound.items() if name not in how} | described
         kept = Checkpoint(checkpoint, key, alone=executor is not None)
         shards = kept.open(problem, entry.name, telling, columns)
         todo = problem if shards is None else shards.remaining(problem)
@@ -211,16 +211,16 @@ def score_nodes(
             table, details = collected(parts, problem.num_nodes, len(columns))
         table = table if shards is None else shards.values()
     if shards is not None or not entry.facts.exact:  # else nothing but what was asked is there
-        unasked = torch.ones(len(table), dtype=torch.bool)
-        unasked[problem.nodes] = False
-        table = table.masked_fill(unasked.unsqueeze(1), float("nan"))
+        others = torch.ones(len(table), dtype=torch.bool)
+        others[problem.nodes] = False
+        table = table.masked_fill(others.unsqueeze(1), float("nan"))
     return _influence(
         session,
         problem,
         table,
         columns,
         method=entry.name,
-        options={**bound, **told},
+        options={**bound, **described},
         seconds=time.perf_counter() - start,
         details={**details, **chosen},
     )

@@ -42,7 +42,7 @@ from nora.wording import listed, short
 
 # Graphs of fewer edges are prepared before a forecast would be made.
 FORECAST_EDGES = 1_000_000
-# Removals that are compared with the definition: whoever opens the engine need not compare any.
+# Removals that are compared with the definition, so that opening the engine need not compare any.
 VERIFIED = 8
 REMEDY = "choose another folder, or add replace=True to replace it"
 # Removals that are compared with the model when an engine is opened.
@@ -78,7 +78,8 @@ def prepare(
     """Prepare the exact engine and keep it in a folder, which `nora.Session.open` opens in about a second.
 
     The folder holds the graph and everything that is computed once, as arrays that are mapped into memory:
-    processes on one machine share them. It holds no code, and no weights: whoever opens it has the model.
+    processes on one machine share them. It holds no code, and no weights: the model is
+    given when it is opened.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.

@@ -349,15 +349,15 @@ def asked_for(measuring: Measuring, asked: Asked, by: By | None, key: str | None
     """What a fingerprint and provenance tell of the measures; nothing where it is the definition."""
     if measuring.definition:
         return {}
-    told: dict[str, Any] = {"measure": list(measuring.measures)}
+    facts: dict[str, Any] = {"measure": list(measuring.measures)}
     if by is not None:
-        told["by"] = by if isinstance(by, str) else content_digest({"by": by}, key=key)
+        facts["by"] = by if isinstance(by, str) else content_digest({"by": by}, key=key)
     single = isinstance(asked, str) or callable(asked)
     each: Any = [asked] if single else getattr(asked, "values", lambda: asked)()
     functions = [one for one in each if not isinstance(one, str)]
     if functions:
-        told["functions"] = content_digest({"measure": functions}, key=key)
-    return told
+        facts["functions"] = content_digest({"measure": functions}, key=key)
+    return facts
 
 
 def entries(

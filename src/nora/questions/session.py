@@ -84,8 +84,8 @@ class Session(Checked):
             check: `quick` reads small files, and parts of large ones, to see that they are as they were
                 written; `all` reads everything.
             key: As for `nora.prepare`.
-            verify: Predictions, and what so many random removals change, are compared with the model: whoever
-                changes a folder can make its checksums fit. 0 compares nothing.
+            verify: Predictions, and what so many random removals change, are compared with the model: a
+                changed folder may have checksums that fit. 0 compares nothing.
             **about: `forward`, `transform`, `targets`, `names`, `class_names` and `masks`, as for a session.
 
         Raises:
