@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import pickle
+import struct
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction as Ratio
@@ -250,6 +252,13 @@ SIZES: dict[str, Callable[[Tensor], Any]] = {
     "a chosen number": lambda part: (4, part.size(1))[part.size(1) > 4] > 4,
     "attributes by name": lambda part: part.shape[-1] * 0.5 > 2,
     "equal shapes": lambda part: part.shape == (2, 5) or part.shape < (2, 4),
+    "pickle": lambda part: pickle.loads(pickle.dumps(part.size(1))) > 4,
+    "struct": lambda part: struct.unpack("i", struct.pack("i", part.size(1)))[0] > 4,
+    "torch's largest": lambda part: torch.sym_max(part.size(1), 4) > 4,
+    "torch's float": lambda part: torch.sym_float(part.size(1)) > 4.5,
+    "a storage": lambda part: torch.empty(part.size(1)).storage().size() > 4,
+    "text of a tensor": lambda part: len(repr(part)) > 60,
+    "a broadcast shape": lambda part: torch.broadcast_shapes(part[0].shape, (1,))[0] * 0.5 > 2,
     "a script": lambda part: _scripted(part.size(1)) > 2,
     "a scripted branch": lambda part: _scripted_branch(part) > 0,
 }

@@ -75,9 +75,9 @@ class SizeLog:
         if number is not None:
             self.enter("values", Ref(number))
 
-    def note(self, operation: str, *operands: Expression, depth: int = 2) -> None:
-        """Note what code so many frames further out does with a size, once for each place on the trace."""
-        file = sys._getframe(depth).f_code.co_filename
+    def note(self, operation: str, *operands: Expression) -> None:
+        """Note what the caller's caller does with a size, once for each place on the trace."""
+        file = sys._getframe(2).f_code.co_filename
         if self.open and not _is_ours(file):
             self.enter(operation, *operands, own=is_own_file(file))
 
@@ -127,7 +127,12 @@ class _Number:
         self.log.note("plain", self.expression)
         return found
 
+    def is_nested_int(self) -> bool:
+        """Torch asks this of its own symbols."""
+        return False
+
     def __reduce__(self) -> Any:
+        self.log.note("plain", self.expression)
         return type(self.value), (self.value,)
 
     def __deepcopy__(self, _: Any) -> Any:
@@ -257,8 +262,13 @@ _VALUES = (
     torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__,
 )  # fmt: skip
 _CROSS = (torch.cross, torch.Tensor.cross)
-# Sizes in another guise.
-_STRIDES = (torch.Tensor.stride, torch.Tensor.nbytes.__get__, torch.Tensor.untyped_storage)  # type: ignore[attr-defined]
+# Sizes in another guise, and text.
+_OWN_VALUES = (
+    torch.Tensor.stride, torch.Tensor.nbytes.__get__, torch.Tensor.untyped_storage, torch.Tensor.storage,  # type: ignore[attr-defined]
+    torch.Tensor.__repr__, torch.Tensor.__format__,
+)  # fmt: skip
+# Where torch's methods of tensors that are written in Python are.
+_METHODS = (torch._tensor.__file__, torch.overrides.__file__)
 # What torch raises where a size does not fit.
 _MISFITS = (RuntimeError, IndexError, ValueError)
 
@@ -279,16 +289,21 @@ class Sized(Rewritten):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs, log = kwargs or {}, self.log
-        if func is torch.Tensor.__format__ or func is torch.Tensor.__repr__:
-            return super().__torch_function__(func, types, args, kwargs)
-        args = self._given(args)
-        kwargs = {name: self._given(one) for name, one in kwargs.items()}
+        own = _is_called_by_user()
+        sizes: list[Any] = []
+        args, kwargs = self._given(args, sizes), self._given(kwargs, sizes)
+        for one in sizes:
+            if one.expression[0] != "size":  # sizes as they are differ between the traces
+                log.note("given", one.expression, one.value)
         try:
             out = super().__torch_function__(func, types, args, kwargs)
         except _MISFITS:
-            if is_own_file(sys._getframe(1).f_code.co_filename):
+            if own:
                 self.raised.append(current_line())
             raise
+        if sizes and isinstance(out, bool | int | float):
+            for one in sizes:
+                log.note("plain", one.expression)
         if func == _SHAPE or (func is torch.Tensor.size and isinstance(out, torch.Size)):
             return torch.Size(log.size(args[0], axis, n) for axis, n in enumerate(out))
         if func is torch.Tensor.size:
@@ -299,22 +314,23 @@ class Sized(Rewritten):
             return log.size(args[0], 0, out)
         if func in _CROSS and kwargs.get("dim", args[2] if len(args) > 2 else None) is None:
             self._first_of_three(args[0] if args else kwargs["input"])
-        own = is_own_file(sys._getframe(1).f_code.co_filename)
-        if func in _VALUES or (own and any(func == one for one in _STRIDES)):
+        if func in _VALUES or (own and any(func == one for one in _OWN_VALUES)):
             log.values(args[0])
         return out
 
-    def _given(self, argument: Any) -> Any:
-        """What torch is given, with plain numbers for sizes."""
+    def _given(self, argument: Any, sizes: list[Any]) -> Any:
+        """What torch is given, with plain numbers for sizes, which are collected."""
         kind = type(argument)
         if kind in _NUMBERS:
-            if argument.expression[0] != "size":  # sizes as they are differ between the traces
-                self.log.note("given", argument.expression, argument.value, depth=3)
+            sizes.append(argument)
             return argument.value
         if kind in (tuple, list, torch.Size):
-            return kind([self._given(one) for one in argument])
+            return kind([self._given(one, sizes) for one in argument])
+        if kind is dict:
+            return {name: self._given(one, sizes) for name, one in argument.items()}
         if kind is slice:
-            return slice(*map(self._given, (argument.start, argument.stop, argument.step)))
+            parts = (argument.start, argument.stop, argument.step)
+            return slice(*(self._given(one, sizes) for one in parts))
         return argument
 
     def _first_of_three(self, tensor: Tensor) -> None:
@@ -327,6 +343,14 @@ class Sized(Rewritten):
     def _numel(self, tensor: Tensor, out: int) -> int:
         sizes = [self.log.size(tensor, axis, n) for axis, n in enumerate(tensor.shape)]
         return reduce(operator.mul, sizes) if sizes else out
+
+
+def _is_called_by_user() -> bool:
+    """Whether the user's own code calls the function of torch that has just been entered."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename in _METHODS:
+        frame = frame.f_back
+    return frame is not None and is_own_file(frame.f_code.co_filename)
 
 
 _len = builtins.len
