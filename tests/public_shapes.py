@@ -1262,11 +1262,11 @@ class WholeSoftmax(Ends):
 
 
 def graph(n: int, features: int, dtype: torch.dtype = torch.double, seed: int = 0) -> Data:
-    """Undirected edges with hubs, types and weights; some nodes have one neighbour, none has none."""
+    """Undirected edges, four at a node, with hubs, types and weights; every node has a neighbour."""
     random = torch.Generator().manual_seed(seed)
     first = torch.arange(1, n)
     second = (torch.rand(n - 1, generator=random) ** 2 * first).long()
-    more = torch.randint(n, (2, 2 * n), generator=random)
+    more = torch.randint(n, (2, n), generator=random)
     more = more[:, more[0] != more[1]]
     half = torch.cat([torch.stack([first, second]), more], dim=1)
     half = torch.stack([half.amin(dim=0), half.amax(dim=0)]).unique(dim=1)

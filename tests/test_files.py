@@ -93,7 +93,7 @@ def test_a_full_disk_names_the_file_and_leaves_nothing(tmp_path: Path) -> None:
 
 def test_json_is_read_or_the_reason_told(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    for text, says in (("{", "it is no JSON"), ("[" * 100_000, "nested too deeply")):
+    for text, says in (("{", "it is not JSON"), ("[" * 100_000, "nested too deeply")):
         path.write_text(text)
         with pytest.raises(ValueError, match=says):
             read_json(path)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nora.model.tasks.node_regression import NodeRegression
     from nora.models import build_model
     from nora.questions.edge_influence import edge_influence
+    from nora.questions.explain_engine import EngineReport, explain_engine
     from nora.questions.explainer import NoraExplainer
     from nora.questions.flip import flip
     from nora.questions.fragile import fragile
@@ -65,6 +66,8 @@ __version__ = "0.2.0"
 _HOME = {
     "influence": "questions.influence",
     "edge_influence": "questions.edge_influence",
+    "explain_engine": "questions.explain_engine",
+    "EngineReport": "questions.explain_engine",
     "EdgeInfluence": "results.edge_influence",
     "top": "questions.top",
     "Top": "results.top",
@@ -111,6 +114,7 @@ __all__ = [
     "EdgeInfluence",
     "Edits",
     "Effect",
+    "EngineReport",
     "Flip",
     "Fragile",
     "Group",
@@ -130,6 +134,7 @@ __all__ = [
     "build_model",
     "edge_influence",
     "evaluate",
+    "explain_engine",
     "explore",
     "flip",
     "fragile",

@@ -104,7 +104,7 @@ def read_json(path: Path) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except ValueError as error:
-        raise ValueError(f"it is no JSON: {error}") from None
+        raise ValueError(f"it is not JSON: {error}") from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Where output may go: nothing is overwritten unasked, and what is read never.
+"""Where output may go: nothing is overwritten without --force, and inputs never.
 
 Every command that writes asks here before any work, and passes `replace=force` on to what writes in the
 end, so that a file that has come into being meanwhile is kept too:
@@ -128,7 +128,7 @@ def check_file(path: Path, force: bool = False, inputs: Inputs | None = None) ->
 
 
 def check_table(path: Path | None, force: bool = False, inputs: Inputs | None = None) -> None:
-    """Raise unless a table, and what stands beside it, can be written to `path`; None is no table."""
+    """Raise unless a table, and what stands beside it, can be written to `path`; None stands for no table."""
     if path is None:
         return
     if path.suffix not in TABLES:
@@ -137,7 +137,7 @@ def check_table(path: Path | None, force: bool = False, inputs: Inputs | None = 
         raise IsADirectoryError(f"{path} is a folder; name a .csv or .parquet file")
     check_file(path, force, inputs)
     for beside in (meta_beside(path), predictions_beside(path)):
-        # What a killed process has left of a table that never came is no loss.
+        # What a killed process has left of a table that never came may be replaced.
         check_file(beside, force or _is_left_over(beside, path), inputs)
 
 

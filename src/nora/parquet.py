@@ -31,7 +31,7 @@ def read_parquet(
         check_pages: Compare every page with its checksum.
 
     Raises:
-        ValueError: When the table does not fit into memory; Arrow's own errors for what is no such file.
+        ValueError: When the table does not fit into memory; Arrow's own errors for other files.
     """
     about = pq.read_metadata(path)
     texts = _texts(about, columns)

@@ -9,7 +9,7 @@ from math import isfinite, log10
 from numbers import Integral, Real
 from typing import Any
 
-# `--task`, `task='link'`, `directed=True`, `labels=`; but `p=0.4` is no option.
+# `--task`, `task='link'`, `directed=True`, `labels=`; but `p=0.4` is not an option.
 _OPTION = r"(?<![^\s(])(?:--\w|[a-z_]+=(?:['\"\[]|True\b|(?=[\s,.;:)]|$)))"
 
 

@@ -80,8 +80,8 @@ def test_what_does_not_fit_is_refused(written: Path, tmp_path: Path) -> None:
         benchmark.truth(CELL, 7)
     other = tmp_path / "other.parquet"
     pd.DataFrame({"a": [1]}).to_parquet(other)
-    with pytest.raises(ValueError, match="is no benchmark"):
+    with pytest.raises(ValueError, match="is not a benchmark"):
         Benchmark.load(other)
     (tmp_path / "text.parquet").write_text("hello")
-    with pytest.raises(ValueError, match="is no Parquet file"):
+    with pytest.raises(ValueError, match="is not a Parquet file"):
         Benchmark.load(tmp_path / "text.parquet")

@@ -225,7 +225,7 @@ class TestRefused:
     def test_a_file_that_is_no_report(self, text: str, tmp_path: Path) -> None:
         file = tmp_path / "other.json"
         file.write_text(text)
-        with pytest.raises(ValueError, match=r"no JSON|not a report of 'nora reproduce'"):
+        with pytest.raises(ValueError, match=r"not JSON|not a report of 'nora reproduce'"):
             read_earlier("citation", karate(tmp_path), file)
 
     def test_origins_that_cannot_be_read(self, place: Path, tmp_path: Path) -> None:

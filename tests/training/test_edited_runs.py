@@ -47,13 +47,13 @@ def tensors(file: str, **changed: torch.Tensor) -> Callable[[Path], None]:
 
 RUN, DATA, SPLIT = "manifest.json", "dataset.json", "split.safetensors"
 EDITS: dict[str, tuple[str, Callable[[Path], None], str]] = {
-    "inputs": ("own", facts(RUN, inputs=5), "inputs is no list of files"),
-    "files": ("own", facts(RUN, inputs=[5]), "inputs is no list of files"),
+    "inputs": ("own", facts(RUN, inputs=5), "inputs is not a list of files"),
+    "files": ("own", facts(RUN, inputs=[5]), "inputs is not a list of files"),
     "task": ("own", facts(RUN, task=3), "the task is 3, expected 'node' or 'link'"),
     "metrics": ("own", facts(RUN, metrics=3), "metrics is 3, expected a table"),
     "architecture": ("own", facts(RUN, architecture=3), "not readable as a run"),
-    "attributes": ("own", facts(DATA, attributes=[3]), "attributes are no table"),
-    "nodes": ("own", facts(DATA, num_nodes="x"), "num_nodes is no whole number"),
+    "attributes": ("own", facts(DATA, attributes=[3]), "attributes are not a table"),
+    "nodes": ("own", facts(DATA, num_nodes="x"), "num_nodes is not a whole number"),
     "billions": ("own", facts(DATA, num_nodes=10**14), "nodes would take"),
     "beyond": ("own", tensors(SPLIT, train=torch.tensor([10**6])), "train is [1]"),
     "below 0": ("own", tensors(SPLIT, train=torch.tensor([-99])), "train is [1]"),

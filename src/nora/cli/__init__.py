@@ -26,6 +26,7 @@ from nora.cli.flags import Command, with_flags
 from nora.cli.flipping import flip
 from nora.cli.fragility import fragile
 from nora.cli.grouping import group
+from nora.cli.inspection import inspect
 from nora.cli.prepare import prepare
 from nora.cli.ranking import merge, rank
 from nora.cli.relations import who
@@ -107,6 +108,7 @@ for command in (
     example,
     explore,
     train,
+    inspect,
     prepare,
     rank,
     top,

@@ -7,7 +7,7 @@ if that does not reproduce the model, everything is lowered operation by operati
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -62,6 +62,39 @@ class Recording:
     samples: list[tuple[Graph, Task]]
 
 
+@dataclass
+class Notes:
+    """What is noted while a model is compiled, for `nora.explain_engine`.
+
+    Attributes:
+        traced: Operations of one pass.
+        layers: Layers that are lowered as one.
+        all_rows: Operations that are done on all rows again for every edit, by what they make.
+        blockers: Operations that cannot be lowered, each with its line and what to do.
+        passes: How many operations there are after each pass.
+    """
+
+    traced: int = 0
+    layers: list[str] = field(default_factory=list)
+    all_rows: dict[Value, str] = field(default_factory=dict)
+    blockers: list[str] = field(default_factory=list)
+    passes: list[tuple[str, int]] = field(default_factory=list)
+
+
+def describe_model(problem: Problem, notes: Notes) -> None:
+    """Compile a model once more and note what is made of it; does not stop at what cannot be lowered."""
+    try:
+        program = lower_model(problem, notes=notes)
+    except UnsupportedError as reason:
+        notes.blockers.append(str(reason))
+        return
+    notes.passes.append(("lowered", len(program.ops)))
+    if not notes.blockers:
+        optimise(program, lambda name, count: notes.passes.append((name, count)))
+        alive = {op.output for op in program.ops}
+        notes.all_rows = {value: line for value, line in notes.all_rows.items() if value in alive}
+
+
 def compile_model(problem: Problem, ledger: Ledger | None = None) -> Program:
     """The program of the problem's model on its graph; call it in eval mode, without gradients.
 
@@ -110,13 +143,16 @@ def _warn_of_rules(model: nn.Module) -> None:
         )
 
 
-def lower_model(problem: Problem, rules: bool = True, ledger: Ledger | None = None) -> Program:
+def lower_model(
+    problem: Problem, rules: bool = True, ledger: Ledger | None = None, notes: Notes | None = None
+) -> Program:
     """The program of a model before any pass.
 
     Args:
         problem: The question.
         rules: Lower convolutions that have a lowering as one.
         ledger: Takes note of what is made, and of the traces.
+        notes: Takes note of what becomes of the operations, and of all that cannot be lowered.
     """
     watched = watched_modules(problem.model, rules and not problem.by_id)
     given: list[Asked] = [(problem.data, problem.task, None)]
@@ -143,7 +179,7 @@ def lower_model(problem: Problem, rules: bool = True, ledger: Ledger | None = No
         trace_more(graphs[len(given) :])
         extents = [Extent.of(problem, data, task) for data, task, _ in graphs]
         try:
-            program = _lowered(problem, extents, traces, ledger)
+            program = _lowered(problem, extents, traces, ledger, notes)
             if ledger is not None:
                 sizes = [sizes_of(trace) for trace in traces[: len(given)]]
                 small = [(data, task) for data, task, _ in graphs[len(given) :]]
@@ -183,20 +219,31 @@ def lower_again(problem: Problem, recording: Recording, ledger: Ledger) -> Progr
 
 
 def _lowered(
-    problem: Problem, extents: list[Extent], traces: list[Trace], ledger: Ledger | None
+    problem: Problem,
+    extents: list[Extent],
+    traces: list[Trace],
+    ledger: Ledger | None,
+    notes: Notes | None = None,
 ) -> Program:
     """The program of what the traces have in common."""
     with nullcontext() if ledger is None else ledger.walking():
-        return _program(problem, Inputs(problem, extents), align(traces))
+        return _program(problem, Inputs(problem, extents), align(traces), notes)
 
 
-def _program(problem: Problem, inputs: Inputs, traced: AlignedProgram) -> Program:
+def _program(
+    problem: Problem, inputs: Inputs, traced: AlignedProgram, notes: Notes | None = None
+) -> Program:
     known = {name: inputs.known[name] for name in traced.inputs}
     nodes, total = list(inputs.nodes.values()), inputs.all_nodes.size
     builder = Builder(traced, known, inputs.all_nodes, nodes, inputs.spaces, total)
     index = problem.node_index
     starts = index.starts if index.types else {}
+    if notes is not None:
+        notes.traced, notes.blockers = len(traced.ops), []
+        builder.blockers = notes.blockers
     lower_program(builder, Calls(builder, starts).lower)
+    if notes is not None:
+        notes.layers, notes.all_rows = builder.lowered_calls, builder.all_rows
     output = _output(builder, inputs)
     for name, one in known.items():
         if isinstance(one, Matrix) and one.space.origin is None:

@@ -83,9 +83,9 @@ class Benchmark:
         try:
             table = pq.read_table(path)
         except pa.ArrowInvalid as error:
-            raise ValueError(f"{path} is no Parquet file ({error})") from error
+            raise ValueError(f"{path} is not a Parquet file ({error})") from error
         if KEY not in (table.schema.metadata or {}):
-            raise ValueError(f"{path} is no benchmark: 'nora reproduce truth' writes one")
+            raise ValueError(f"{path} is not a benchmark: 'nora reproduce truth' writes one")
         card = json.loads(table.schema.metadata[KEY])
         return cls(table.to_pandas(), pd.DataFrame(card["models"]), card["about"])
 

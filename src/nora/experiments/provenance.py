@@ -43,7 +43,7 @@ def provenance(lab: Lab, plan: Sequence[Step[Any]], command: str) -> dict[str, A
 
 
 def commit() -> str | None:
-    """The commit of this code, with `+` where it was changed since; None where it is no checkout.
+    """The commit of this code, with `+` where it was changed since; None outside of a checkout.
 
     >>> commit() is None or len(commit()) > 6
     True

@@ -96,7 +96,7 @@ def tuning_gap(lab: Lab) -> Report:
             f"Pearson of `nora`, averaged over {lab.cycles} models, on the same nodes, with options "
             f"found on the labelled {lab.share:.0%} (here), on {SAMPLES} other samples of that size, "
             "as the paper published them, and on the truth of all nodes: how far the search can get, "
-            "which looks at what is reported and is no result. Other samples are measured on the "
+            "which looks at what is reported and is not a result. Other samples are measured on the "
             "same nodes, of which they label some, and on those that they do not label themselves: the "
             "protocol with another seed (lowest and highest are of these). " + lab.caption
         ),

@@ -84,7 +84,7 @@ def cauchy(
         warn(f"cauchy falls back to brute force: {reason}", RuntimeWarning)
         with torch.no_grad():
             yield from brute(problem)
-        return {"fallback": str(reason)}
+        return {"followed": "brute", "fallback": str(reason)}
     at_once = max(1, min(samples, budget // 2 // max(1, linearised.bytes_per_projection())))
     asked = problem.nodes if problem.labels is None else _with_labelled(problem)
     draws = torch.zeros(problem.num_nodes, samples, dtype=torch.double)
@@ -104,6 +104,7 @@ def cauchy(
         scores = calibrated(cauchy_scale(draws), problem.labels)
         yield problem.nodes, scores[problem.nodes].to(engine.before.dtype)
     return {
+        "followed": "engine",
         "backend": engine.backend.__name__.rpartition(".")[2],
         "relative_standard_error": math.sqrt(2 / samples),
         "sketch_seconds": time.perf_counter() - start,

@@ -178,7 +178,8 @@ def parts_of(
     """Yield finished parts, with standard errors of estimates.
 
     By the engine where it pays and follows the model and the removals, else by a full pass for each. Returns
-    facts about the run: `backend`, `fallback` with its reason, `verified`, `estimated`, `full_passes`.
+    facts about the run: `followed` (`engine`, `brute`, or `mixed` where some removals got a full pass),
+    `backend`, `fallback` with its reason, `verified`, `estimated`, `full_passes`.
 
     Args:
         problem: The question.
@@ -192,7 +193,7 @@ def parts_of(
     engine, facts = ready or engine_for(problem, prepared, removals, how, count)
     if engine is None:
         yield from passes(problem, removals, measures)
-        return facts
+        return {"followed": "brute", **facts}
     start = time.perf_counter()
     done: list[Tensor] = []
     with closing(_by_engine(engine, removals, measures, how)) as parts:
@@ -215,12 +216,14 @@ def parts_of(
                 )
                 for which, values, _ in passes(problem, removals.pick(rest), measures):
                     yield Scored(rest[which], values)
-                return {"fallback": reason, **facts}
+                return {"fallback": reason, **facts, "followed": "mixed" if done else "brute"}
             done.append(part.which)
             if isinstance(part.values, Moves):
                 part = Scored(part.which, reduced(engine.before, measures, part.values))
             yield part
+    passed = facts.get("full_passes", 0)
     return {
+        "followed": "mixed" if 0 < passed < len(removals) else "brute" if passed else "engine",
         "backend": engine.backend.__name__.rpartition(".")[2],
         "removal_seconds": time.perf_counter() - start,
         **facts,

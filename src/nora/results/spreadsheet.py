@@ -20,7 +20,7 @@ _FORMULA = re.compile(r"'*[=+\-@\x00-\x1f\x7f\uff1d\uff0b\uff0d\uff20]")
 
 
 def escaped(text: Any) -> Any:
-    """A text as a cell; what is no text is left alone.
+    """A text as a cell; other values are left alone.
 
     >>> [escaped(text) for text in ("=1+1", "Ada", "'=x", "'Ada'", -3)]
     ["'=1+1", 'Ada', "''=x", "'Ada'", -3]

@@ -63,7 +63,7 @@ def split_relations(
 ) -> RelationalSplit:
     """Split a graph with one node type for one cycle.
 
-    Links are directed. Self-loops are no links to predict and stay in the message-passing graph.
+    Links are directed. Self-loops are not predicted and stay in the message-passing graph.
     Non-links are sampled for each relation by itself, so a non-link of one may be a link of another.
 
     Args:

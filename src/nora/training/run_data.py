@@ -134,7 +134,7 @@ def read_dataset(folder: Path) -> Dataset:
         facts = read_json(folder / GRAPH_FACTS)
         num_nodes, attributes = facts.pop("num_nodes"), facts.pop("attributes", {})
         if not isinstance(num_nodes, int) or not isinstance(attributes, dict):
-            raise TypeError("num_nodes is no whole number, or attributes are no table")
+            raise TypeError("num_nodes is not a whole number, or attributes are not a table")
         check_fits(f"a graph of {num_nodes:,} nodes", 8 * num_nodes)
         types = [_tuple(one) for one in facts.pop("types", [None])]
         data = Data() if types == [None] else HeteroData()
@@ -166,11 +166,11 @@ def read_dataset(folder: Path) -> Dataset:
 
 
 def _check_names(dataset: Dataset) -> None:
-    """Raise for names that are no text: everything that looks them up expects that."""
+    """Raise for names that are not text: everything that looks them up expects that."""
     for key in ("node_names", "class_names", "edge_type_names", "feature_names"):
         for name in getattr(dataset, key) or ():
             if not isinstance(name, str):
-                raise TypeError(f"{key} holds {name!r}, which is no text")
+                raise TypeError(f"{key} holds {name!r}, expected text")
 
 
 def _tuple(value: Any) -> Any:

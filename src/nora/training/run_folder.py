@@ -112,7 +112,7 @@ def _earlier(folder: Path) -> Artefact:
         names = (WEIGHTS, SPLIT, GRAPH, GRAPH_FACTS)
         return Artefact(folder, facts, {name: {} for name in names if (folder / name).exists()})
     if not isinstance(digests, dict):
-        raise ValueError(f"{path} is not readable as a run: its checksums are no table")
+        raise ValueError(f"{path} is not readable as a run: its checksums are not a table")
     if digests.pop(OLD_RUN, None) != content_sha256(facts):
         raise DamagedError(f"{path} is not as it was written (its settings were edited); {REMEDY}")
     return Artefact(folder, facts, {name: {SEAL: digest} for name, digest in digests.items()})

@@ -255,7 +255,7 @@ def _check_facts(about: dict[str, Any]) -> None:
             raise TypeError(f"{key} is {about[key]!r}, expected a table")
     inputs = about.get("inputs", [])
     if not isinstance(inputs, list) or not all(isinstance(one, dict) for one in inputs):
-        raise TypeError("inputs is no list of files")
+        raise TypeError("inputs is not a list of files")
 
 
 def _reason(error: Exception) -> str:

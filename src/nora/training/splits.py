@@ -106,7 +106,7 @@ def split_links(
 ) -> LinkSplit:
     """Split the edges of `data` for one cycle.
 
-    An undirected edge, stored in both directions, is one edge. Self-loops are no links to predict
+    An undirected edge, stored in both directions, is one edge. Self-loops are not predicted
     and stay in the message-passing graph; duplicates stay together, in one part.
 
     Args:

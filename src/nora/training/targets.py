@@ -28,7 +28,7 @@ BY_CHANCE = 1e-3
 def group_of(dataset: Dataset, word: str) -> list[int] | None:
     """Ids of the nodes that a word stands for: `labelled`, or a 0/1 feature's name; None for other words.
 
-    A node that is called so comes first: its name is no word for a group.
+    A node that is called so comes first: its name does not stand for a group.
 
     Example:
         >>> from nora.datasets import load_dataset

@@ -37,7 +37,7 @@ from nora.stacklevel import warn
 ONE_IN, FEWEST, MOST = 25, 10, 60
 # Strata by expected cost (from, to, share of the sample): the costliest hundredth, the next tenth, the rest.
 STRATA = ((0.0, 0.01, 0.15), (0.01, 0.1, 0.25), (0.1, 1.0, 0.6))
-# Removals of which nothing is drawn show no error: others are taken, out of so many times the sample.
+# Removals of which nothing is sampled show no error: others are taken, out of so many times the sample.
 TRIED = 2
 # Estimates of each of the sample.
 SEEDS = 4

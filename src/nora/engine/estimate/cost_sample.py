@@ -1,6 +1,6 @@
 """A sample of removals, done for real: what all of them would take, and how well estimates agree.
 
-Costs differ by orders of magnitude between hubs and leaves: the sample is drawn by strata of expected cost.
+Costs differ by orders of magnitude between hubs and leaves: the sample is sampled by strata of expected cost.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ number per message instead of a row. Row `k` is then computed with probability
     q_k = min(1, b_k / t)
 
 and its change counts `1 / q_k` times from there on: in the messages it sends, and in the influence. So every
-sum is right on average, given the rows before it, while only the rows that are drawn are ever computed. The
+sum is right on average, given the rows before it, while only the rows that are sampled are ever computed. The
 row itself is computed as it is, from all that arrives: activations and norms see real rows.
 
 The threshold `t` belongs to a removal and an operation. It is the largest for which the sum of all `b_k`
@@ -83,7 +83,7 @@ def edit_keys(edits: EditBatch) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """How rows are drawn.
+    """How rows are sampled.
 
     Attributes:
         tolerance: The relative error that is aimed at.
@@ -106,7 +106,7 @@ class ChunkSampling:
     """The draws of one chunk.
 
     Attributes:
-        sampling: How rows are drawn.
+        sampling: How rows are sampled.
         keys: A number that stands for each removal `[c]`.
         sampled: How each was sampled so far, see `Tally.sampled` `[c]`; ops write it.
     """
@@ -128,7 +128,7 @@ class ChunkSampling:
         return max(int(MANY / max(self.sampling.tolerance, 1e-9) ** 2), FEW)
 
     def of(self, op: Op) -> OpSampling | None:
-        """How a step's rows are drawn; None where all are computed."""
+        """How an operation's rows are sampled; None where all are computed."""
         importance = self.sampling.importance
         if op not in importance.rows:
             return None
@@ -148,7 +148,7 @@ class ChunkSampling:
 
 @dataclass(frozen=True, eq=False)
 class OpSampling:
-    """How one step's rows are drawn.
+    """How one operation's rows are sampled.
 
     Attributes:
         worth: How much a change of each row matters `[N]`.
@@ -170,7 +170,7 @@ class OpSampling:
     def arriving(
         self, share: Tensor | None, size: Tensor, also: Tensor, mass: Tensor, certain: Tensor
     ) -> SamplingBounds:
-        """What the step's rows are drawn by; see `Arriving`."""
+        """What the operation's rows are sampled by; see `Arriving`."""
         return SamplingBounds(
             share, size, also, mass, self.importance, certain, self.most, self.least
         )
@@ -254,7 +254,7 @@ def _joined(ops: Sequence[Op]) -> set[Value]:
 
 
 def _limits(op: Op) -> tuple[float, Tensor]:
-    """`most` and `least` of `Arriving` for a step's rows, from the original ones."""
+    """`most` and `least` of `Arriving` for an operation's rows, from the original ones."""
     size = op.output.base_rows().flatten(1).abs().sum(1, dtype=torch.double)
     typical = float(size.nanmedian()) or float(size.nansum() / len(size))
     if not 0 < typical < torch.inf:
@@ -294,23 +294,25 @@ def folded(changed: ChangedRows, value: Value) -> ChangedRows:
 def sample_rows(
     backend: Backend,
     edges: Edges,
-    reach: Frontier,
+    frontier: Frontier,
     edges_changed: Tensor,
     more: ChangedRows,
     arrives: SamplingBounds,
     op_sampling: OpSampling,
 ) -> tuple[Frontier, Tensor, ChangedRows, Tensor]:
-    """The reached rows that are drawn, what else is known of them, and how often each counts `[T]`."""
-    rows = reach.ptr.diff()
-    reach, chance, kept = backend.sample(
-        edges, reach, arrives, op_sampling.error, op_sampling.start, BITS
+    """The reached rows that are sampled, what else is known of them, and their weights `[T]`."""
+    rows = frontier.ptr.diff()
+    frontier, chance, kept = backend.sample(
+        edges, frontier, arrives, op_sampling.error, op_sampling.start, BITS
     )
-    certain = torch.zeros_like(rows).index_add(0, owner_of(reach.ptr), (chance == 1 << BITS).long())
+    certain = torch.zeros_like(rows).index_add(
+        0, owner_of(frontier.ptr), (chance == 1 << BITS).long()
+    )
     how = torch.where(certain < rows, LAST if op_sampling.last else INNER, EXACTLY).cpu()
     torch.maximum(op_sampling.sampled, how, out=op_sampling.sampled)
-    own = reach.also >= 0
+    own = frontier.also >= 0
     if len(more) and not bool(own.all()):
         ptr = ptr_of(more.edit[own], len(more.ptr) - 1)
         more = ChangedRows(ptr, more.node[own], more.rows[own])
-        reach = replace(reach, also=reach.also[own])
-    return reach, edges_changed[kept], more, 2.0**BITS / chance.double()
+        frontier = replace(frontier, also=frontier.also[own])
+    return frontier, edges_changed[kept], more, 2.0**BITS / chance.double()

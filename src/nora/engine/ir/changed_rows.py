@@ -50,7 +50,7 @@ class ChangedRows:
         ptr: `[c+1]`; the rows of edit `i` are `ptr[i]:ptr[i+1]`.
         node: The node of each row `[M]`, distinct within an edit, never a removed one.
         rows: New rows `[M, …]`.
-        weight: How often each row's change counts `[M]`, float64, where rows were drawn (see `sampling.py`);
+        weight: The weight of each row's change `[M]`, float64, where rows were sampled (see `sampling.py`);
             None: once.
     """
 
@@ -122,7 +122,7 @@ class Frontier:
 
 @dataclass(frozen=True, eq=False)
 class SamplingBounds:
-    """What rows are drawn by: how much may arrive at each, and how much it matters there.
+    """What rows are sampled by: how much may arrive at each, and how much it matters there.
 
     Attributes:
         share: How much of a message arrives along each edge, in the order of `Edges.by_source`; None: all.
@@ -168,7 +168,7 @@ class Sums:
     """An op of sums on the whole graph.
 
     Attributes:
-        y: What nodes send `[N, F]`.
+        y: Messages `[N, F]`.
         total: The sums without `norm_dst` `[N, F]`.
         unit: By what rows are measured, `[2, F]`; see `scales`.
         size: `Σ|total|` of each node by that, `[N, 2]`.
@@ -189,7 +189,7 @@ class Attention:
     """An attention op on the whole graph.
 
     Attributes:
-        y: What nodes send `[N, H, C]`.
+        y: Messages `[N, H, C]`.
         near, far: The sender's and the target's part of the scores `[N, H]`.
         slope: LeakyReLU's negative slope.
         output: The operation's output `[N, H, C]`.
@@ -203,6 +203,13 @@ class Attention:
     output: Tensor
     peak: Tensor
     share: Tensor
+
+    def weights(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Attention weights of edges `[M, H]`, and LeakyReLU's derivative at their scores."""
+        score = self.alpha_src[source] + self.alpha_dst[target]
+        steep = torch.where(score < 0, self.slope, 1.0).to(score.dtype)
+        score = torch.where(score < 0, score * self.slope, score)
+        return (score - self.peak[target]).exp() / self.share[target], steep
 
     @cached_property
     def unit(self) -> Tensor:

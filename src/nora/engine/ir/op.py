@@ -116,7 +116,7 @@ class Chunk:
         return 0 if self.added_rows is None else self.added_rows.count(space)
 
     def original(self, value: Value, rows: Tensor) -> Tensor:
-        """Original rows; anything for those that come, which have all changed."""
+        """Original rows; anything for added rows, which have all changed."""
         if self.num_added(value.space):
             rows = rows.clamp(max=value.space.size - 1)
         return value.at(rows)
@@ -131,7 +131,7 @@ class Chunk:
         return self.backend.find_sources(edges, self.edits, changed, self.delta(edges))
 
     def receivers(self, sources: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """The changed nodes among the sources (`ptr`, `node`): what they hear must be weighed again."""
+        """The changed nodes among the sources (`ptr`, `node`): its messages must be weighed again."""
         ptr, source, row, _ = sources
         changed = row >= 0
         return _passed(changed)[ptr], source[changed]

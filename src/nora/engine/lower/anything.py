@@ -49,7 +49,7 @@ def on_everything(builder: Builder, op: AlignedOp) -> None:
         places[key] = (len(inputs), found.layout)
         inputs.append(found.value)
     if not inputs:
-        builder.unsupported("is of no known kind")
+        builder.unsupported("is not known to the engine")
 
     def run(rows: tuple[Tensor, ...], place: int) -> Tensor:
         def put(leaf: Any) -> Any:
@@ -89,6 +89,7 @@ def on_everything(builder: Builder, op: AlignedOp) -> None:
         ):
             extremum = ""
         value = builder.add(WholeGraphOp(function, inputs, Value(space, EVERYWHERE), extremum))
+        builder.all_rows[value] = f"{op.name} at {op.line}"
         builder.known[number] = Tracked(value, layout)
 
 

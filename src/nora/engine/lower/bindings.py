@@ -42,6 +42,9 @@ class Bindings:
         counted: Guards on how many rows a mask picks, by the value that holds the comparison.
         unsure_of_edges: Why edges cannot be removed or added by themselves.
         at: The operation that is being lowered.
+        blockers: Takes what cannot be lowered, which then does not end the lowering; None: it does.
+        lowered_calls: Names and classes of modules whose calls were lowered as one.
+        all_rows: Operations that are done on all rows again for every edit: their lines, by what they make.
         result_shape: The shape of what the call returns that is being lowered.
     """
 
@@ -70,6 +73,9 @@ class Bindings:
         self.counted: dict[Value, tuple[str, tuple[Any, ...]]] = {}
         self.unsure_of_edges = ""
         self.at: AlignedOp | None = None
+        self.blockers: list[str] | None = None
+        self.lowered_calls: list[str] = []
+        self.all_rows: dict[Value, str] = {}
         # For operations that repeat others: the results of the first, by what was computed and by tensor.
         self.done: dict[tuple[Any, ...], tuple[int | None, ...]] = {}
         self.first: dict[int, int] = {}

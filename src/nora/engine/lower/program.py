@@ -8,7 +8,8 @@ its result has rows or is about the whole graph. Calls of modules that have a lo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -23,7 +24,7 @@ from nora.engine.lower.masks import on_picked
 from nora.engine.lower.pointwise import COPIES
 from nora.engine.lower.registry import LOWERINGS
 from nora.engine.lower.row_call import bound
-from nora.engine.trace.align import AlignedOp, Sized
+from nora.engine.trace.align import AlignedOp, CoincidenceError, Sized
 from nora.engine.trace.trace import Ref, name_of
 from nora.engine.trace.trees import leaves
 from nora.engine.unsupported import UnsupportedError
@@ -66,11 +67,34 @@ def lower_program(builder: Builder, lower_call: Callable[[int], int] | None = No
         end = at if lower_call is None else lower_call(at)
         if end > at:
             calls.append((at, end))
+            builder.lowered_calls += [
+                f"{call.name} ({type(call.module).__name__})"
+                for call in builder.traced.calls
+                if (call.start, call.end) == (at, end)
+            ]
             at = end
             continue
-        _lower_op(builder, ops[at])
+        with _noted(builder, ops[at]):
+            _lower_op(builder, ops[at])
         at += 1
-    builder.guards += lowered_guards(builder, calls)
+    with _noted(builder, None):
+        builder.guards += lowered_guards(builder, calls)
+
+
+@contextmanager
+def _noted(builder: Builder, op: AlignedOp | None) -> Iterator[None]:
+    """Note what cannot be lowered and go on, where the builder is to; what is made of it is unknown then."""
+    try:
+        yield
+    except UnsupportedError as reason:
+        if builder.blockers is None or isinstance(reason, CoincidenceError):
+            raise
+        if str(reason) not in builder.blockers:
+            builder.blockers.append(str(reason))
+        for number in () if op is None else op.outs:
+            if number is not None:
+                builder.known.pop(number, None)
+                builder.unknown[number] = str(reason)
 
 
 def _lower_op(builder: Builder, op: AlignedOp) -> None:

@@ -55,7 +55,7 @@ def turned(builder: Builder, op: AlignedOp) -> None:
         a, b = op.args["dim0"] % size, op.args["dim1"] % size
         order[a], order[b] = order[b], order[a]
     else:
-        builder.unsupported("is of no known kind")
+        builder.unsupported("is not known to the engine")
     layout = _layout(builder, op)
     builder.apply(op, _moved(layout, order.index(layout.axis or 0)), ids=_ids(builder, op))
 

@@ -31,21 +31,23 @@ LARGEST_RISE = 20.0
 def _reached(
     chunk: Chunk, edges: Edges, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
 ) -> tuple[Frontier, Tensor]:
-    """Where changes arrive, and which of these rows edges lead to that go or come by themselves `[T]`."""
+    """Where changes arrive, and which of these rows edges lead to that are removed or added `[T]`."""
     delta = chunk.delta(edges)
     if not len(delta):
-        reach = chunk.backend.expand(edges, chunk.edits, sources, also, delta)
-        return reach, torch.zeros(len(reach.node), dtype=torch.bool, device=reach.node.device)
+        frontier = chunk.backend.expand(edges, chunk.edits, sources, also, delta)
+        return frontier, torch.zeros(
+            len(frontier.node), dtype=torch.bool, device=frontier.node.device
+        )
     ptr, node = also
     edit = torch.cat([owner_of(ptr), owner_of(delta.ptr)])
     order = edit.argsort(stable=True)
     both = torch.cat([node, delta.target])[order]
-    reach = chunk.backend.expand(edges, chunk.edits, sources, (ptr + delta.ptr, both), delta)
-    slot = torch.empty_like(reach.also)
-    slot[order] = reach.also
-    edges_changed = torch.zeros(len(reach.node), dtype=torch.bool, device=slot.device)
+    frontier = chunk.backend.expand(edges, chunk.edits, sources, (ptr + delta.ptr, both), delta)
+    slot = torch.empty_like(frontier.also)
+    slot[order] = frontier.also
+    edges_changed = torch.zeros(len(frontier.node), dtype=torch.bool, device=slot.device)
     edges_changed[slot[len(node) :]] = True
-    return replace(reach, also=slot[: len(node)]), edges_changed
+    return replace(frontier, also=slot[: len(node)]), edges_changed
 
 
 def _sizes(y: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
@@ -59,7 +61,7 @@ class Aggregate(Op):
 
     Args:
         edges: Which messages pass, and how they are scaled.
-        y: What nodes send, `[N, F]`.
+        y: Messages, `[N, F]`.
         total: The sums without `norm_dst`, `[N, F]`.
         plus: What is added: a value, one row `[1, F]` for all nodes, or no rows `[0, F]`.
         output: The value it computes.
@@ -120,20 +122,20 @@ class Aggregate(Op):
         if chunk.sampling is not None and isinstance(self.added, Value):
             more = folded(more, self.added)
         sources = chunk.sources(self.edges, rows)
-        reach, edges_changed = _reached(chunk, self.edges, sources, (more.ptr, more.node))
+        frontier, edges_changed = _reached(chunk, self.edges, sources, (more.ptr, more.node))
         weight = None
         if chunk.sampling is not None:
-            reach, edges_changed, more, weight = self._sampled(
-                chunk, sources, reach, edges_changed, rows, more
+            frontier, edges_changed, more, weight = self._sampled(
+                chunk, sources, frontier, edges_changed, rows, more
             )
-        chunk.tally.bytes += 4 * reach.slot.nbytes + len(reach.source) * y[:1].nbytes
-        if then is not None and not len(reach.node):
+        chunk.tally.bytes += 4 * frontier.slot.nbytes + len(frontier.source) * y[:1].nbytes
+        if then is not None and not len(frontier.node):
             return []
         base = Sums(y, self.total, self.unit, self.size, plus, whole)
         made = chunk.backend.propagate(
             self.edges,
             sources,
-            reach,
+            frontier,
             edges_changed,
             base,
             rows,
@@ -141,22 +143,22 @@ class Aggregate(Op):
             chunk.delta(self.edges),
             then,
         )
-        return [ChangedRows(reach.ptr, reach.node, rows, weight) for rows in made]
+        return [ChangedRows(frontier.ptr, frontier.node, rows, weight) for rows in made]
 
     def _sampled(
         self,
         chunk: Chunk,
         sources: tuple[Tensor, ...],
-        reach: Frontier,
+        frontier: Frontier,
         edges_changed: Tensor,
         rows: ChangedRows,
         more: ChangedRows,
     ) -> tuple[Frontier, Tensor, ChangedRows, Tensor | None]:
-        """Some of the reached rows, drawn by how much may arrive there, and how often each counts."""
+        """Some of the reached rows, drawn by how much may arrive there, and their weights."""
         assert chunk.sampling is not None
         op_sampling = chunk.sampling.of(self)
-        if op_sampling is None or not len(reach.node):
-            return reach, edges_changed, more, None
+        if op_sampling is None or not len(frontier.node):
+            return frontier, edges_changed, more, None
         size = chunk.backend.message_sizes(self.edges, sources, self.inputs[0].base_rows(), rows)
         own_size = torch.zeros(len(more), dtype=torch.double, device=size.device)
         if len(more) and isinstance(self.added, Value):
@@ -165,7 +167,7 @@ class Aggregate(Op):
         share = self.edges.weight_by_source
         arrives = op_sampling.arriving(share, size, own_size, self.mass, edges_changed)
         return sample_rows(
-            chunk.backend, self.edges, reach, edges_changed, more, arrives, op_sampling
+            chunk.backend, self.edges, frontier, edges_changed, more, arrives, op_sampling
         )
 
     @cached_property
@@ -174,7 +176,7 @@ class Aggregate(Op):
         return self.total.abs().sum(1, dtype=torch.double)
 
     def importances(self, importance: Tensor) -> Sequence[Tensor]:
-        """See `Op.worths`: by the share that arrives."""
+        """See `Op.importances`: by the share that arrives."""
         edges = self.edges
         sent = importance * edges.norm_dst.abs()
         weight = edges.weight
@@ -204,7 +206,7 @@ class Aggregate(Op):
 
 
 class Attend(Op):
-    """`out_k = Σ_{j→k} softmax_j(LeakyReLU(near_j + far_k)) y_j`."""
+    """`out_k = Σ_{j→k} softmax_j(LeakyReLU(alpha_src_j + alpha_dst_k)) y_j`."""
 
     samples = True
 
@@ -224,26 +226,26 @@ class Attend(Op):
         return [(self.edges.source, self.edges.target)]
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """Weigh what the reached nodes hear again."""
+        """Weigh the messages of the reached nodes again."""
         row_weight = None
         if chunk.sampling is not None:
             inputs, row_weight = equally_weighted(self, inputs)
         inputs = chunk.align(self.inputs, inputs)
         sources = chunk.sources(self.edges, inputs[0])
-        reach, edges_changed = _reached(chunk, self.edges, sources, chunk.receivers(sources))
+        frontier, edges_changed = _reached(chunk, self.edges, sources, chunk.receivers(sources))
         weight = None
         if chunk.sampling is not None:
-            reach, edges_changed, weight = self._sampled(
-                chunk, sources, reach, edges_changed, inputs, row_weight
+            frontier, edges_changed, weight = self._sampled(
+                chunk, sources, frontier, edges_changed, inputs, row_weight
             )
-        chunk.tally.bytes += 4 * reach.slot.nbytes
+        chunk.tally.bytes += 4 * frontier.slot.nbytes
         y, alpha_src, alpha_dst = (c.rows for c in inputs)
         delta, changed = chunk.delta(self.edges), replace(inputs[0], weight=row_weight)
         out = chunk.backend.attend(
             self.edges,
             chunk.edits,
             changed,
-            reach,
+            frontier,
             self.base,
             (y, alpha_src, alpha_dst),
             delta,
@@ -252,33 +254,34 @@ class Attend(Op):
             if row_weight is None or chunk.sampling is None
             else self.target_slopes(chunk.sampling.many),
         )
-        return ChangedRows(reach.ptr, reach.node, out, weight)
+        return ChangedRows(frontier.ptr, frontier.node, out, weight)
 
     def _sampled(
         self,
         chunk: Chunk,
         sources: tuple[Tensor, ...],
-        reach: Frontier,
+        frontier: Frontier,
         edges_changed: Tensor,
         inputs: Sequence[ChangedRows],
         row_weight: Tensor | None,
     ) -> tuple[Frontier, Tensor, Tensor | None]:
-        """Some of the reached rows, drawn by how much may arrive there, and how often each counts."""
+        """Some of the reached rows, drawn by how much may arrive there, and their weights."""
         assert chunk.sampling is not None
         op_sampling = chunk.sampling.of(self)
-        if op_sampling is None or not len(reach.node):
-            return reach, edges_changed, None
+        if op_sampling is None or not len(frontier.node):
+            return frontier, edges_changed, None
         base, node = self.base, inputs[0].node
         ptr, source, row, _ = sources
         y, alpha_src, alpha_dst = (c.rows for c in inputs)
-        loud = self.message_size
+        sent_size = self.message_size
         # A higher score takes weight from all other neighbours: its own grows by the exponential.
         grown = (alpha_src - base.alpha_src[node]).clamp(max=LARGEST_RISE).exp()
         moved = (
-            grown.clamp(min=1) * (y - base.y[node]).abs().sum(-1) + (grown - 1).abs() * loud[node]
+            grown.clamp(min=1) * (y - base.y[node]).abs().sum(-1)
+            + (grown - 1).abs() * sent_size[node]
         )
         turned = (alpha_dst - base.alpha_dst[node]).abs() * self.target_sensitivity[node]
-        size, also = 2 * loud[source].sum(-1).double(), turned.sum(-1).double()
+        size, also = 2 * sent_size[source].sum(-1).double(), turned.sum(-1).double()
         own = row >= 0
         size[own] = moved.sum(-1).double()[row[own]]
         if row_weight is not None:
@@ -288,10 +291,10 @@ class Attend(Op):
         none = torch.zeros_like(op_sampling.importance)
         arrives = op_sampling.arriving(self.shares, size, also[row[own]], none, edges_changed)
         no_rows = ChangedRows(torch.zeros_like(ptr), node[:0], y[:0])
-        reach, edges_changed, _, weight = sample_rows(
-            chunk.backend, self.edges, reach, edges_changed, no_rows, arrives, op_sampling
+        frontier, edges_changed, _, weight = sample_rows(
+            chunk.backend, self.edges, frontier, edges_changed, no_rows, arrives, op_sampling
         )
-        return reach, edges_changed, weight
+        return frontier, edges_changed, weight
 
     def target_slopes(self, many: int) -> TargetSlopes:
         """What changes of targets' own scores do, where they have more than `many` neighbours."""
@@ -299,7 +302,7 @@ class Attend(Op):
 
     @cached_property
     def _slopes(self) -> tuple[Tensor, Tensor]:
-        """`∂out_k / ∂far_k = Σ_j a_j LeakyReLU'_j (y_j − out_k)` of targets with many neighbours."""
+        """`∂out_k / ∂alpha_dst_k = Σ_j a_j LeakyReLU'_j (y_j − out_k)` of targets with many neighbours."""
         base, (indptr, source, _) = self.base, self.edges.by_target
         degree = indptr[1:] - indptr[:-1]
         hubs = (degree > FEW).nonzero().flatten()
@@ -310,11 +313,9 @@ class Attend(Op):
         edge = (place[target] >= 0).nonzero().flatten()
         for some in edge.split(max(1, BLOCK_BYTES // max(base.y[:1].nbytes, 1))):
             j, k = source[some], target[some]
-            score = base.alpha_src[j] + base.alpha_dst[k]
-            steep = torch.where(score < 0, base.slope, 1.0).to(score.dtype)
-            score = torch.where(score < 0, score * base.slope, score)
-            weight = (score - base.peak[k]).exp() / base.share[k] * steep
-            slope.index_add_(0, place[k], weight.unsqueeze(-1) * (base.y[j] - base.output[k]))
+            weight, steep = base.weights(j, k)
+            moved = (weight * steep).unsqueeze(-1) * (base.y[j] - base.output[k])
+            slope.index_add_(0, place[k], moved)
         return place, slope
 
     @cached_property
@@ -334,13 +335,10 @@ class Attend(Op):
     def shares(self) -> Tensor:
         """Every edge's attention weight, the mean of all heads, in the order of `Edges.by_source`."""
         indptr, target, _ = self.edges.by_source
-        base = self.base
-        score = base.alpha_src[owner_of(indptr)] + base.alpha_dst[target]
-        score = torch.where(score < 0, score * base.slope, score)
-        return ((score - base.peak[target]).exp() / base.share[target]).mean(dim=-1)
+        return self.base.weights(owner_of(indptr), target)[0].mean(dim=-1)
 
     def importances(self, importance: Tensor) -> Sequence[Tensor]:
-        """See `Op.worths`: by the share that arrives."""
+        """See `Op.importances`: by the share that arrives."""
         indptr, target, _ = self.edges.by_source
         heard = self.shares.double() * importance[target]
         sent = torch.zeros_like(importance).index_add(0, owner_of(indptr), heard)
@@ -356,10 +354,7 @@ class Attend(Op):
 
     def share(self, source: Tensor, target: Tensor) -> Tensor:
         """See `Op.share`: the attention weight of every head."""
-        base = self.base
-        score = base.alpha_src[source] + base.alpha_dst[target]
-        score = torch.where(score < 0, score * base.slope, score)
-        weight = (score - base.peak[target]).exp() / base.share[target]
+        weight = self.base.weights(source, target)[0]
         edges = self.edges.between(source, target).to(weight.dtype).unsqueeze(-1)
-        # Who hears nobody has no softmax: its weight is not a number.
+        # A target without sources has no softmax: its weight is NaN.
         return torch.where(edges > 0, weight * edges, torch.zeros_like(weight))

@@ -132,7 +132,7 @@ class Concat(Op):
 
     @staticmethod
     def _moved(node: Tensor, size: int, start: int, come: Tensor | None) -> Tensor:
-        """Rows of a part as rows of the whole; `come` says it of those that come."""
+        """Rows of a part as rows of the whole; `come` says it of added rows."""
         moved = node + start
         if come is not None and len(come):
             new = node >= size
@@ -174,7 +174,7 @@ def filled(value: Value, changed: ChangedRows, edit: Tensor, row: Tensor) -> Ten
 
 
 def really_changed(value: Value, changed: ChangedRows) -> ChangedRows:
-    """Without what came out as it was: a maximum that is still there changes nobody."""
+    """Without what came out as it was: a maximum that is still there changes nothing."""
     base = value.at(changed.node)
     same = (changed.rows == base) | ((changed.rows != changed.rows) & (base != base))
     keep = ~(same.flatten(1).all(dim=1) if same.dim() > 1 else same)

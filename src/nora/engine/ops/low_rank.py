@@ -24,12 +24,12 @@ from nora.engine.ir.pointers import owner_of, ptr_of
 
 # More than one row in so many are cheaper as one product of matrices than one by one.
 MANY = 8
-# Directions are made once, by whoever asks first.
+# Directions are made once, by the first that asks.
 _MAKING = threading.RLock()
 
 
 class LowRankOp(ABC):
-    """The directions along which a step's output moves, and how to get there.
+    """The directions along which an operation's output moves, and how to get there.
 
     Args:
         op: The op.

@@ -279,7 +279,7 @@ def with_added(
     target: Space,
     rows: tuple[Tensor, Tensor, Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What goes to some pairs by an index (`owner`, `row`, `edit`), with the rows that come."""
+    """What goes to some pairs by an index (`owner`, `row`, `edit`), with the added rows."""
     added_rows = chunk.added_rows
     if added_rows is None or not added_rows.count(space):
         return rows

@@ -42,7 +42,7 @@ class Epilogue:
 
 
 def fuse_epilogue(ops: Sequence[Op], output: Value) -> dict[Op, Epilogue]:
-    """What follows each op that has such maps behind it, by the step's id."""
+    """What follows each op that has such maps behind it, by the operation's id."""
     readers: dict[Value, list[Op]] = {}
     for op in ops:
         for value in dict.fromkeys(op.inputs):

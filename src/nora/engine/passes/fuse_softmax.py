@@ -128,7 +128,7 @@ class Grouped(Op):
 
 
 class _Group:
-    """Steps that work on the same edges, told apart by the same nodes."""
+    """Steps that work on the same edges, distinguished by the same nodes."""
 
     def __init__(self, move: Move) -> None:
         self.edges, self.nodes, self.index = move.edges, move.nodes, move.index
@@ -209,7 +209,7 @@ def _joins(
 
 
 def _alone(members: Sequence[Op], ops: Sequence[Op], output: Value) -> bool:
-    """Whether nobody but the members reads what they make, but for the last one's output."""
+    """Whether only the members read what they make, but for the last one's output."""
     own = {op for op in members}
     hidden = {op.output for op in members[:-1]}
     if output in hidden:

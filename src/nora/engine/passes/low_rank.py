@@ -178,7 +178,7 @@ class Passed(LowRankOp):
         return Sums(zeros, zeros, torch.ones_like(self.op.unit), size, zeros[:0], zeros)
 
     def can(self, chunk: Chunk) -> bool:
-        """Only removed nodes: edges that go or come by themselves are not seen to."""
+        """Only removed nodes: edges that are removed or added are not seen to."""
         return not len(chunk.delta(self.op.edges))
 
     def blocks(self) -> Iterator[Tensor]:
@@ -197,24 +197,24 @@ class Passed(LowRankOp):
         missing = self._missing(chunk)
         heard = ptr_of(missing.pairs // n, len(edits))
         sources = backend.find_sources(edges, edits, mixture.apart, delta)
-        reach = backend.expand(edges, edits, sources, (heard, missing.pairs % n), delta)
-        sure = torch.zeros(len(reach.node), dtype=torch.bool, device=heard.device)
+        frontier = backend.expand(edges, edits, sources, (heard, missing.pairs % n), delta)
+        sure = torch.zeros(len(frontier.node), dtype=torch.bool, device=heard.device)
         none = ChangedRows(torch.zeros_like(heard), heard[:0], base.y[:0])
         (rows,) = backend.propagate(
-            edges, sources, reach, sure, base, mixture.apart, none, delta, None
+            edges, sources, frontier, sure, base, mixture.apart, none, delta, None
         )
-        made = LowRankRows(self, mixture.shift, ChangedRows(reach.ptr, reach.node, rows))
+        made = LowRankRows(self, mixture.shift, ChangedRows(frontier.ptr, frontier.node, rows))
         # Who heard a removed node no longer does, and is divided by less.
         sent = mixture.at(owner_of(edits.ptr), edits.node)[missing.sender]
         if edges.weight_by_source is not None:
             weight = edges.weight_by_source[missing.edge]
             sent = sent * weight.to(sent.dtype).unsqueeze(-1)
         lost = rows.new_zeros(len(missing.pairs), rows.size(1)).index_add_(0, missing.to, sent)
-        left = reach.norm_dst[reach.also]
+        left = frontier.norm_dst[frontier.also]
         grown = (left / edges.norm_dst[missing.pairs % n] - 1).to(rows.dtype).unsqueeze(-1)
         change = grown * made.at(missing.pairs // n, missing.pairs % n)
-        rows.index_add_(0, reach.also, change - lost * left.to(rows.dtype).unsqueeze(-1))
-        chunk.tally.bytes += 4 * reach.slot.nbytes + rows.nbytes
+        rows.index_add_(0, frontier.also, change - lost * left.to(rows.dtype).unsqueeze(-1))
+        chunk.tally.bytes += 4 * frontier.slot.nbytes + rows.nbytes
         return made
 
     def _missing(self, chunk: Chunk) -> _Missing:
@@ -242,7 +242,7 @@ class _Missing(NamedTuple):
 
 
 def low_rank(ops: Sequence[Op]) -> dict[Op, LowRankOp]:
-    """How the output of each op moves as a whole, where it does, by the step's id."""
+    """How the output of each op moves as a whole, where it does, by the operation's id."""
     moving: dict[Value, LowRankOp] = {}
     found: dict[Op, LowRankOp] = {}
     taken = 0.0

@@ -9,7 +9,7 @@ finds values whose rows all move by a few numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nora.engine.ir.op import Op, Value
 from nora.engine.passes.eliminate_dead import eliminate_dead
@@ -22,11 +22,18 @@ from nora.engine.program import Program
 PASSES = (eliminate_dead, fuse_softmax, fuse_aggregation, fuse_rows)
 
 
-def optimise(program: Program) -> None:
-    """Run all passes, and compute the base rows that execution will read."""
+def optimise(program: Program, noted: Callable[[str, int], None] | None = None) -> None:
+    """Run all passes, and compute the base rows that execution will read.
+
+    Args:
+        program: The program, which is changed.
+        noted: Called with the name of each pass and the number of operations after it.
+    """
     for each in PASSES:
         program.ops = each(program.ops, program.output)
         check(program.ops, program.output, each.__name__)
+        if noted is not None:
+            noted(each.__name__, len(program.ops))
     for op in program.ops:
         if not op.output.static:
             op.settle()

@@ -71,7 +71,7 @@ def influence_plot(scores: Influence, k: int = 15, data: Graph | None = None) ->
     left, right = figure.subplots(1, 2)
     _draw_bars(left, first, method_name(scores))
     if data is None:
-        # Estimates below zero are no influence, but of signed measures the size counts.
+        # Estimates below zero do not count as influence, but of signed measures the size counts.
         values = nodes["influence"] if scores.measure == "change" else nodes["influence"].abs()
         _draw_lorenz(right, concentration(values.to_numpy()), len(nodes))
         return figure

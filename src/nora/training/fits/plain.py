@@ -83,7 +83,7 @@ FITS.register("plain", "the task's own loss, as most models are fitted")(fit_to_
 
 
 def _chance(value: float, split: NodeSplit | LinkSplit) -> float:
-    """What is no improvement: a tenth of the deviation that chance gives a share of so many.
+    """What does not count as an improvement: a tenth of the deviation that chance gives a share of so many.
 
     On a few hundred nodes that is less than one of them; on a hundred thousand, it ends a training that
     goes on gaining a node or two.

@@ -76,7 +76,7 @@ class NewRows(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """What neighbours send and both parts of its score, on the whole graph or where they changed."""
+    """Messages and both parts of its score, on the whole graph or where they changed."""
 
     y: np.ndarray
     alpha_src: np.ndarray
@@ -86,7 +86,7 @@ class Scores(NamedTuple):
 class Softmax(NamedTuple):
     """An attention step's output, and each softmax's largest score and denominator.
 
-    `unit` is one over the usual size of each column, `size` how large what nodes send is by that.
+    `unit` is one over the usual size of each column, `size` how large messages is by that.
     """
 
     output: np.ndarray

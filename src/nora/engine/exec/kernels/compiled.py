@@ -107,8 +107,8 @@ def _source_arrays(source: Tensor, row: Tensor, scale: Tensor) -> SourceArrays:
     return SourceArrays(source.numpy(), row.numpy(), scale.numpy())
 
 
-def _frontier_arrays(reach: Frontier) -> FrontierArrays:
-    return FrontierArrays(*(getattr(reach, name).numpy() for name in FrontierArrays._fields))
+def _frontier_arrays(frontier: Frontier) -> FrontierArrays:
+    return FrontierArrays(*(getattr(frontier, name).numpy() for name in FrontierArrays._fields))
 
 
 def _sums(base: Sums) -> SumArrays:
@@ -182,14 +182,19 @@ def message_sizes(
 
 
 def sample(
-    edges: Edges, reach: Frontier, arrives: SamplingBounds, error: float, start: Tensor, bits: int
+    edges: Edges,
+    frontier: Frontier,
+    arrives: SamplingBounds,
+    error: float,
+    start: Tensor,
+    bits: int,
 ) -> tuple[Frontier, Tensor, Tensor]:
     """See `Backend.sample`."""
-    arrays, count = _frontier_arrays(reach), len(reach.node)
+    arrays, count = _frontier_arrays(frontier), len(frontier.node)
     share = edges.arrays.weight if arrives.share is None else arrives.share.numpy()
     sizes, floor, chance = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
     loops_sampling.arriving(
-        edges.arrays, share, reach.source.numpy(), arrives.size.numpy(), arrays,
+        edges.arrays, share, frontier.source.numpy(), arrives.size.numpy(), arrays,
         arrives.also.numpy(), arrives.importance.numpy(), arrives.mass.numpy(), arrives.certain.numpy(),
         arrives.most, arrives.least.numpy(), sizes, floor,
     )  # fmt: skip
@@ -198,14 +203,14 @@ def sample(
         arrays.ptr, arrays.node, arrays.norm_dst, chance, arrays.slot, arrays.also
     )
     ptr, node, norm_dst, drawn = _tensors(*found)
-    reach = replace(reach, ptr=ptr, node=node, norm_dst=norm_dst)
-    return reach, drawn, torch.from_numpy(chance) > 0
+    frontier = replace(frontier, ptr=ptr, node=node, norm_dst=norm_dst)
+    return frontier, drawn, torch.from_numpy(chance) > 0
 
 
 def propagate(
     edges: Edges,
     sources: tuple[Tensor, ...],
-    reach: Frontier,
+    frontier: Frontier,
     edges_changed: Tensor,
     base: Sums,
     rows: ChangedRows,
@@ -214,16 +219,20 @@ def propagate(
     then: Then | None = None,
 ) -> tuple[Tensor, ...]:
     """See `Backend.propagate`."""
-    count, width, dtype = len(reach.node), base.y.size(1), base.y.dtype
-    change = room(len(reach.source), width, dtype=dtype).numpy()
-    sizes = torch.empty(len(reach.source), 2, dtype=dtype).numpy()
-    senders, arrays, reached = _source_arrays(*sources[1:]), _sums(base), _frontier_arrays(reach)
+    count, width, dtype = len(frontier.node), base.y.size(1), base.y.dtype
+    change = room(len(frontier.source), width, dtype=dtype).numpy()
+    sizes = torch.empty(len(frontier.source), 2, dtype=dtype).numpy()
+    changed_sources, arrays, reached = (
+        _source_arrays(*sources[1:]),
+        _sums(base),
+        _frontier_arrays(frontier),
+    )
     y_rows, more = _flat(rows.rows), NewRows(plus.node.numpy(), _flat(plus.rows))
     weight = _weights(rows)
     csr, unit, doubtful = edges.arrays, arrays.unit, edges_changed.clone().numpy()
     own = loops.places(reached.also[: len(plus)], count)
     loops_messages.message_changes(
-        senders, csr.norm_src, arrays.y, y_rows, weight, unit, change, sizes
+        changed_sources, csr.norm_src, arrays.y, y_rows, weight, unit, change, sizes
     )
 
     narrow = width * dtype.itemsize <= NARROW_BYTES
@@ -238,17 +247,27 @@ def propagate(
         last = min(first + size, count)
         block, out = (first, last), outs[: last - first]
         if narrow:
-            loops_messages.scatter(csr, senders.source, reached, change, sizes, out, masses)
+            loops_messages.scatter(csr, changed_sources.source, reached, change, sizes, out, masses)
         else:
             loops_messages.gather(
-                csr, senders.source, arriving, change, sizes, block, out, masses
+                csr, changed_sources.source, arriving, change, sizes, block, out, masses
             )  # fmt: skip
         unsure = loops_messages.exchange(
-            csr, reached, arrays, more, own, CANCELLATION_RATIO, block, masses, out, doubtful
+            csr,
+            reached,
+            arrays,
+            more,
+            own,
+            CANCELLATION_RATIO,
+            block,
+            masses,
+            out,
+            doubtful,
         )
         if unsure:
             loops_messages.resum(
-                csr, sources[0].numpy(), senders, reached, doubtful, arrays, y_rows, weight, more, own,
+                csr, sources[0].numpy(), changed_sources, reached, doubtful, arrays, y_rows, weight,
+                more, own,
                 _delta(edges, delta), block, out, _scratch(edges.num_nodes).slot,
             )  # fmt: skip
         new = rows_then[: last - first]
@@ -273,7 +292,7 @@ def attend(
     edges: Edges,
     edits: EditBatch,
     changed: ChangedRows,
-    reach: Frontier,
+    frontier: Frontier,
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
     delta: EdgeDelta,
@@ -282,9 +301,12 @@ def attend(
 ) -> Tensor:
     """See `Backend.attend`."""
     y = base.y
-    out = torch.empty(len(reach.node), y[:1].numel(), dtype=y.dtype)
+    out = torch.empty(len(frontier.node), y[:1].numel(), dtype=y.dtype)
     removed, pairs = _pairs(edits.ptr, edits.node), _pairs(changed.ptr, changed.node)
-    senders, reached = _source_arrays(reach.source, reach.row, reach.scale), _frontier_arrays(reach)
+    changed_sources, reached = (
+        _source_arrays(frontier.source, frontier.row, frontier.scale),
+        _frontier_arrays(frontier),
+    )
     old, new = (
         Scores(_flat(y), _flat(base.alpha_src), _flat(base.alpha_dst)),
         Scores(*map(_flat, rows)),
@@ -300,7 +322,7 @@ def attend(
         place, slopes = target_slopes.place.numpy(), _flat(target_slopes.slope)
         targets = SlopeArrays(target_slopes.many, place, slopes)
     loops_attention.attend(
-        edges.arrays, removed, pairs, row_weight, senders, reached, old, new,
+        edges.arrays, removed, pairs, row_weight, changed_sources, reached, old, new,
         y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), edges_changed.numpy(),
         CANCELLATION_RATIO, targets, out.numpy(), _scratch(edges.num_nodes).slot,
     )  # fmt: skip

@@ -18,53 +18,58 @@ DECISIVE = 1 / 3
 
 
 def sample(
-    edges: Edges, reach: Frontier, arrives: SamplingBounds, error: float, start: Tensor, bits: int
+    edges: Edges,
+    frontier: Frontier,
+    arrives: SamplingBounds,
+    error: float,
+    start: Tensor,
+    bits: int,
 ) -> tuple[Frontier, Tensor, Tensor]:
     """See `Backend.sample`."""
-    device, count, unit = reach.node.device, len(reach.node), 1 << bits
-    counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
+    device, count, unit = frontier.node.device, len(frontier.node), 1 << bits
+    counts = frontier.edge_ptr[1:] - frontier.edge_ptr[:-1]
     owner = torch.arange(len(counts), device=device).repeat_interleave(counts)
-    lands = reach.slot >= 0
+    lands = frontier.slot >= 0
     sent = arrives.size[owner]
     share = edges.weight_by_source if arrives.share is None else arrives.share
     if share is not None:
-        first = edges.by_source[0][reach.source] - reach.edge_ptr[:-1]
+        first = edges.by_source[0][frontier.source] - frontier.edge_ptr[:-1]
         sent = sent * share[torch.arange(len(owner), device=device) + first[owner]].double().abs()
     sizes = torch.zeros(count, dtype=torch.double, device=device)
-    sizes = sizes.index_add(0, reach.slot[lands], sent[lands])
+    sizes = sizes.index_add(0, frontier.slot[lands], sent[lands])
     # What keeps its factor turns nothing, however large its sum is: 0 times infinity is no number.
-    turned = (reach.norm_dst - edges.norm_dst[reach.node]).abs() * arrives.mass[reach.node]
-    turned = torch.where(reach.norm_dst == edges.norm_dst[reach.node], 0, turned)
-    sizes = reach.norm_dst.abs() * sizes + turned
-    sizes = sizes.index_add(0, reach.also, arrives.also)
-    floor = sizes * arrives.least[reach.node] if len(arrives.least) else torch.zeros_like(sizes)
+    turned = (frontier.norm_dst - edges.norm_dst[frontier.node]).abs() * arrives.mass[frontier.node]
+    turned = torch.where(frontier.norm_dst == edges.norm_dst[frontier.node], 0, turned)
+    sizes = frontier.norm_dst.abs() * sizes + turned
+    sizes = sizes.index_add(0, frontier.also, arrives.also)
+    floor = sizes * arrives.least[frontier.node] if len(arrives.least) else torch.zeros_like(sizes)
     sizes = torch.where(sizes < torch.inf, sizes.clamp(max=arrives.most), sizes)
-    sizes = torch.where(arrives.certain, 0, sizes * arrives.importance[reach.node])
-    edit = owner_of(reach.ptr)
-    limit = _threshold(sizes, edit, len(reach.ptr) - 1, error)
+    sizes = torch.where(arrives.certain, 0, sizes * arrives.importance[frontier.node])
+    edit = owner_of(frontier.ptr)
+    limit = _threshold(sizes, edit, len(frontier.ptr) - 1, error)
     decisive = DECISIVE * error * torch.zeros_like(limit).index_add(0, edit, sizes)
     limit = torch.where((decisive > 0) & (decisive < limit), decisive, limit)[edit]
     # What does not matter is not drawn.
     share = torch.where(sizes == 0, 0, (sizes / limit).maximum(floor))
     parts = (share.clamp(max=1) * unit).ceil()
-    few = error * reach.ptr.diff() <= 1
+    few = error * frontier.ptr.diff() <= 1
     certain = arrives.certain | (few[edit] & (sizes != 0)) | ~((sizes < limit) & (parts < unit))
     parts = torch.where(certain, 0, parts.nan_to_num(0)).long()
     passed = parts.cumsum(0)
-    before = torch.cat([passed.new_zeros(1), passed])[reach.ptr[:-1]][edit]
+    before = torch.cat([passed.new_zeros(1), passed])[frontier.ptr[:-1]][edit]
     passed = passed - before + start.to(device)[edit]
     chance = torch.where(passed // unit > (passed - parts) // unit, parts, 0)
     chance = torch.where(certain, unit, chance)
     kept = chance > 0
     place = torch.where(kept, kept.cumsum(0) - 1, -1)
-    slot = torch.where(lands, place[reach.slot.clamp(min=0)], -1) if count else reach.slot
+    slot = torch.where(lands, place[frontier.slot.clamp(min=0)], -1) if count else frontier.slot
     found = replace(
-        reach,
+        frontier,
         slot=slot,
-        also=place[reach.also],
-        ptr=torch.cat([place.new_zeros(1), kept.cumsum(0)])[reach.ptr],
-        node=reach.node[kept],
-        norm_dst=reach.norm_dst[kept],
+        also=place[frontier.also],
+        ptr=torch.cat([place.new_zeros(1), kept.cumsum(0)])[frontier.ptr],
+        node=frontier.node[kept],
+        norm_dst=frontier.norm_dst[kept],
     )
     return found, chance[kept], kept
 

@@ -110,10 +110,10 @@ def gather(csr, source, arriving, change, sizes, rows, out, masses):
 
 
 @jit
-def scatter(csr, source, reached, change, sizes, out, masses):
+def scatter(csr, source, frontier, change, sizes, out, masses):
     """The same for all rows, source by source: narrow rows stay in cache, and edges need no sorting."""
     indptr, weight = csr.indptr, csr.weight
-    edge_ptr, slot = reached.edge_ptr, reached.slot
+    edge_ptr, slot = frontier.edge_ptr, frontier.slot
     weighted = len(weight) > 0
     width = change.shape[1]
     out[:] = 0
@@ -141,13 +141,13 @@ def scatter(csr, source, reached, change, sizes, out, masses):
 
 
 @jit
-def exchange(csr, reached, base, more, own, digits, rows, masses, out, doubtful):
+def exchange(csr, frontier, base, more, own, digits, rows, masses, out, doubtful):
     """New outputs from the changes of messages, in place: rescaled where `norm_dst` changed.
 
     `doubtful` is noted where the changes have eaten up the digits of a sum, or there is no number; how
     many of these rows are.
     """
-    node, new_norm_dst, norm_dst = reached.node, reached.norm_dst, csr.norm_dst
+    node, new_norm_dst, norm_dst = frontier.node, frontier.norm_dst, csr.norm_dst
     total, size, unit, plus, whole = base.total, base.size, base.unit, base.plus, base.output
     more_rows = more.rows
     first, last = rows
@@ -209,7 +209,7 @@ def resum(
     csr,
     src_ptr,
     sources,
-    reached,
+    frontier,
     doubtful,
     base,
     y_rows,
@@ -227,7 +227,7 @@ def resum(
     """
     in_ptr, in_source, in_weight, norm_src = csr.in_ptr, csr.in_source, csr.in_weight, csr.norm_src
     source, row = sources.source, sources.row
-    ptr, node = reached.ptr, reached.node
+    ptr, node = frontier.ptr, frontier.node
     y, plus = base.y, base.plus
     weighted = len(in_weight) > 0
     width = y.shape[1]
@@ -257,7 +257,7 @@ def resum(
                     add_message(
                         sources, slot[j], j, delta.weight[i], norm_src, y, y_rows, weight, out, to
                     )
-            factor = y.dtype.type(reached.norm_dst[t])
+            factor = y.dtype.type(frontier.norm_dst[t])
             for f in range(width):
                 out[to, f] *= factor
             if len(own) > 0 and own[t] >= 0:

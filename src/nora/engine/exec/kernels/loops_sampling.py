@@ -81,11 +81,16 @@ def threshold(sizes, error, sums, squares):
 
 @jit
 def arriving(
-    csr, share, source, size, reached, also, importance, mass, certain, most, least, sizes, floor
+    csr, share, source, size, frontier, also, importance, mass, certain, most, least, sizes, floor
 ):
     """The importance of every reached row, −1 if it is certain, and its least inclusion probability."""
-    edge_ptr, slot, node, norm_dst = reached.edge_ptr, reached.slot, reached.node, reached.norm_dst
-    indptr, old_norm_dst, own = csr.indptr, csr.norm_dst, reached.also
+    edge_ptr, slot, node, norm_dst = (
+        frontier.edge_ptr,
+        frontier.slot,
+        frontier.node,
+        frontier.norm_dst,
+    )
+    indptr, old_norm_dst, own = csr.indptr, csr.norm_dst, frontier.also
     weighted = len(share) > 0
     for t in range(len(sizes)):
         sizes[t] = 0.0

@@ -64,7 +64,7 @@ class Backend(Protocol):
     ) -> tuple[Frontier, Tensor, Tensor]:
         """Some of the reached rows, their chances times `2^bits` `[T]`, and which of all they are (a mask).
 
-        A row is drawn with a chance in proportion to what arrives and what that is importance. `start` is a
+        A row is sampled with a chance in proportion to what arrives and what that is importance. `start` is a
         number of so many bits for every edit, from which its draws follow.
         """
 
@@ -83,7 +83,7 @@ class Backend(Protocol):
         """New outputs of the reached rows `[T, F]`, or what `then` makes of them.
 
         Sums are corrected by the messages that change. Where that eats up their digits, and where `tied`
-        says that edges go or come by themselves, they are summed over what is left of the neighbours.
+        says that edges are removed or added, they are summed over what is left of the neighbours.
         """
 
     def attend(

@@ -132,7 +132,7 @@ def message_sizes(
 def propagate(
     edges: Edges,
     sources: tuple[Tensor, ...],
-    reach: Frontier,
+    frontier: Frontier,
     edges_changed: Tensor,
     base: Sums,
     rows: ChangedRows,
@@ -141,43 +141,47 @@ def propagate(
     then: Then | None = None,
 ) -> tuple[Tensor, ...]:
     """See `Backend.propagate`."""
-    out, doubtful = _corrected(edges, reach, base, rows, plus)
+    out, doubtful = _corrected(edges, frontier, base, rows, plus)
     doubtful |= edges_changed
     if bool(doubtful.any()):
-        _resum(edges, sources, reach, doubtful, base, rows, plus, delta, out)
+        _resum(edges, sources, frontier, doubtful, base, rows, plus, delta, out)
     return (out,) if then is None else then(out)
 
 
 def _corrected(
-    edges: Edges, reach: Frontier, base: Sums, rows: ChangedRows, plus: ChangedRows
+    edges: Edges, frontier: Frontier, base: Sums, rows: ChangedRows, plus: ChangedRows
 ) -> tuple[Tensor, Tensor]:
     """Corrected sums of the reached rows `[T, F]`, and which of them are doubtful `[T]`."""
     y = base.y
-    change = _message_changes(edges, reach.source, reach.row, reach.scale, y, rows)
-    counts = reach.edge_ptr[1:] - reach.edge_ptr[:-1]
+    change = _message_changes(edges, frontier.source, frontier.row, frontier.scale, y, rows)
+    counts = frontier.edge_ptr[1:] - frontier.edge_ptr[:-1]
     owner = torch.arange(len(counts), device=y.device).repeat_interleave(counts)
-    arrives = reach.slot >= 0
+    arrives = frontier.slot >= 0
     change = change[owner[arrives]]
     if edges.weight_by_source is not None:
-        first = edges.by_source[0][reach.source]
-        position = torch.arange(len(owner), device=y.device) - reach.edge_ptr[owner] + first[owner]
+        first = edges.by_source[0][frontier.source]
+        position = (
+            torch.arange(len(owner), device=y.device) - frontier.edge_ptr[owner] + first[owner]
+        )
         change = change * edges.weight_by_source[position[arrives]].to(y.dtype).unsqueeze(-1)
-    total = base.total[reach.node].index_add_(0, reach.slot[arrives], change)
-    size = base.size[reach.node].index_add_(0, reach.slot[arrives], change.abs() @ base.unit.t())
+    total = base.total[frontier.node].index_add_(0, frontier.slot[arrives], change)
+    size = base.size[frontier.node].index_add_(
+        0, frontier.slot[arrives], change.abs() @ base.unit.t()
+    )
     left = total.abs() @ base.unit.t()
     doubtful = ~(size.isfinite() & (left >= CANCELLATION_RATIO * size)).all(dim=1)
-    out = total * reach.norm_dst.to(y.dtype).unsqueeze(-1)
+    out = total * frontier.norm_dst.to(y.dtype).unsqueeze(-1)
     if len(base.plus):
-        out += base.plus[reach.node] if len(base.plus) > 1 else base.plus
+        out += base.plus[frontier.node] if len(base.plus) > 1 else base.plus
     if len(plus):
-        out.index_add_(0, reach.also, plus.rows - base.plus[plus.node])
+        out.index_add_(0, frontier.also, plus.rows - base.plus[plus.node])
     return out, doubtful
 
 
 def _resum(
     edges: Edges,
     sources: tuple[Tensor, ...],
-    reach: Frontier,
+    frontier: Frontier,
     doubtful: Tensor,
     base: Sums,
     rows: ChangedRows,
@@ -187,13 +191,13 @@ def _resum(
 ) -> None:
     """Sum the doubtful rows of `out` over what is left of their neighbours, and those that came."""
     n, which = edges.num_nodes, doubtful.nonzero().flatten()
-    node, edit = reach.node[which], owner_of(reach.ptr)[which]
+    node, edit = frontier.node[which], owner_of(frontier.ptr)[which]
     indptr, sender, edge = edges.by_target
     owner, position, _ = expanded(indptr, node)
-    key = owner_of(sources[0]) * n + reach.source
+    key = owner_of(sources[0]) * n + frontier.source
     at, there = find_unsorted(key, edit[owner] * n + sender[position])
     stays = ~there
-    stays[there] = reach.row[at[there]] != -2
+    stays[there] = frontier.row[at[there]] != -2
     stays &= ~is_removed_edge(delta, edit[owner], position)
     owner, position = owner[stays], position[stays]
     source = sender[position].long()
@@ -201,7 +205,7 @@ def _resum(
     at, there = find_unsorted(key, edit[owner] * n + source)
     before, row = edges.norm_src[source], torch.full_like(source, -1)
     factor = before.clone()
-    factor[there], row[there] = reach.scale[at[there]], reach.row[at[there]]
+    factor[there], row[there] = frontier.scale[at[there]], frontier.row[at[there]]
     if edges.weight is not None:
         weight = torch.cat([edges.weight[edge[position]].double(), come])
         before, factor = before * weight, factor * weight
@@ -212,10 +216,10 @@ def _resum(
         rest = (1 - share) * before[own].unsqueeze(-1)
         sent[own] = share.to(out.dtype) * sent[own] + rest.to(out.dtype) * base.y[source[own]]
     total = out.new_zeros(len(node), out.size(1)).index_add_(0, owner, sent)
-    total *= reach.norm_dst[which].to(out.dtype).unsqueeze(-1)
+    total *= frontier.norm_dst[which].to(out.dtype).unsqueeze(-1)
     if len(base.plus):
-        more = torch.full((len(reach.node),), -1, device=out.device)
-        more[reach.also[: len(plus)]] = torch.arange(len(plus), device=out.device)
+        more = torch.full((len(frontier.node),), -1, device=out.device)
+        more[frontier.also[: len(plus)]] = torch.arange(len(plus), device=out.device)
         own = node if len(base.plus) > 1 else torch.zeros_like(node)
         total += pick(own, more[which], base.plus, plus.rows)
     out[which] = total
@@ -234,7 +238,7 @@ def is_removed_edge(delta: EdgeDelta, edit: Tensor, place: Tensor) -> Tensor:
 def with_added(
     delta: EdgeDelta, edit: Tensor, node: Tensor, n: int, owner: Tensor, source: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Neighbours `source` of the rows `owner` with those that come appended, and the weights of these.
+    """Neighbours `source` of the rows `owner` with added rows appended, and the weights of these.
 
     Args:
         delta: Removed and added edges.
@@ -271,7 +275,7 @@ def attend(
     edges: Edges,
     edits: EditBatch,
     changed: ChangedRows,
-    reach: Frontier,
+    frontier: Frontier,
     base: Attention,
     rows: tuple[Tensor, Tensor, Tensor],
     delta: EdgeDelta,
@@ -284,16 +288,16 @@ def attend(
     then added as often.
     """
     n = edges.num_nodes
-    edit = owner_of(reach.ptr)
+    edit = owner_of(frontier.ptr)
     indptr, source, _ = edges.by_target
-    owner, position, _ = expanded(indptr, reach.node)
+    owner, position, _ = expanded(indptr, frontier.node)
     key = edit[owner] * n + source[position]
     stays = ~torch.isin(key, owner_of(edits.ptr) * n + edits.node)
     stays &= ~is_removed_edge(delta, edit[owner], position)
     owner, sender = owner[stays], source[position[stays]].long()
-    owner, sender, _ = with_added(delta, edit, reach.node, n, owner, sender)
+    owner, sender, _ = with_added(delta, edit, frontier.node, n, owner, sender)
     key = edit[owner] * n + sender
-    here = edit * n + reach.node
+    here = edit * n + frontier.node
     once = slice(None) if changed.weight is None else changed.weight == 1
     certain, order = (changed.edit * n + changed.node)[once].sort()
 

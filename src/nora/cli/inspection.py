@@ -1,0 +1,25 @@
+"""`nora inspect`."""
+
+from __future__ import annotations
+
+from nora.cli.arguments import RunFolder
+from nora.cli.display import Json, print_json, say
+
+
+def inspect(run: RunFolder, json: Json = False) -> None:
+    """Show what the exact engine makes of a run's model.
+
+    Layers, operations and passes; where the model cannot be followed, the source lines that block it.
+
+    \b
+    Example:
+      nora inspect runs/cora-gcn
+    """
+    import nora
+
+    trained = nora.load_run(run)
+    report = nora.explain_engine(trained.model, trained.data, trained.task)
+    if json:
+        print_json({"run": str(run), **report.to_dict()})
+    else:
+        say(str(report))
