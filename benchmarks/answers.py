@@ -6,8 +6,9 @@
 The runs are `nora run` on the example's files, on Cora written as files, on a typed graph of 20,000 nodes, on
 the co-appearances of Les Misérables (a link task) and with repeats; single questions of the example's run
 follow. A number, a name, a row or a key that differs is a difference. Texts (notes, titles, reasons) are
-listed apart: they may be reworded. Times, memory and versions are left out, and what depends on them: how far
-a report's edges and fragile nodes came in the time they had.
+listed apart: they may be reworded. Times, memory and versions are left out. What a page holds as far as time
+allowed (how many effects and edges, fragile nodes, the part that is drawn) and what `auto` chose by its
+forecast differ between two runs of one version, too: compare on a quiet machine.
 
 Exit status 1 when numbers or structure differ. `results/answers.json` lists what was compared.
 """

@@ -65,7 +65,7 @@ def run(seed: int) -> Outcome:
     """The trial of a seed."""
     dice, start = random.Random(seed), time.monotonic()
     torch.manual_seed(seed)
-    data = relational(seed, nodes=dice.randint(6, 40), edges=dice.randint(12, 160))
+    data = relational(seed, nodes=dice.randint(6, 22), edges=dice.randint(12, 80))
     keeps = dice.random() < 0.25
     name = dice.choice(list(KEEPS if keeps else BRANCHES))
     layer = dice.choice(list(LAYERS))
