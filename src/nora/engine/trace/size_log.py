@@ -22,7 +22,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from pathlib import Path
 from threading import local
 from typing import Any
@@ -318,6 +318,15 @@ class Sized(Rewritten):
             log.values(args[0])
         return out
 
+    def wrapper(self, made: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+        """A tensor of a subclass (`EdgeIndex`), made by C++ with plain numbers for its sizes."""
+        sizes: list[Any] = []
+        args, kwargs = self._given(args, sizes), self._given(kwargs, sizes)
+        for one in sizes:
+            if one.expression[0] != "size":
+                self.log.enter("given", one.expression, one.value)
+        return made(*args, **kwargs)
+
     def _given(self, argument: Any, sizes: list[Any]) -> Any:
         """What torch is given, with plain numbers for sizes, which are collected."""
         kind = type(argument)
@@ -368,18 +377,19 @@ def _measured(sized: Any, /) -> int:
 @contextmanager
 def sizes_noted(log: SizeLog) -> Iterator[Sized]:
     """What this thread does with sizes is noted in `log`; one thread at a time (see `record`)."""
-    outer, before, batch = (
-        getattr(_here, "log", None),
-        builtins.len,
-        vmap._validate_and_get_batch_size,
-    )
-    _here.log, builtins.len = log, _measured
-    vmap._validate_and_get_batch_size = lambda *given: plain(
-        batch(*given)
-    )  # asked for by C++ alone
-    try:
-        with Sized(log) as mode:
+    outer, before = getattr(_here, "log", None), builtins.len
+    batch, made = vmap._validate_and_get_batch_size, torch.Tensor._make_wrapper_subclass
+    with Sized(log) as mode:
+        _here.log, builtins.len = log, _measured
+        # These two are asked for by C++ alone.
+        vmap._validate_and_get_batch_size = lambda *given: plain(batch(*given))
+        torch.Tensor._make_wrapper_subclass = partial(mode.wrapper, made)  # type: ignore[method-assign]
+        try:
             yield mode
-    finally:
-        log.open = False
-        _here.log, builtins.len, vmap._validate_and_get_batch_size = outer, before, batch
+        finally:
+            log.open = False
+            _here.log, builtins.len, vmap._validate_and_get_batch_size = outer, before, batch
+            if outer is None:
+                del torch.Tensor._make_wrapper_subclass  # the inherited one is back
+            else:
+                torch.Tensor._make_wrapper_subclass = made  # type: ignore[method-assign]
