@@ -99,6 +99,11 @@ def work() -> None:
             task = nora.LinkPrediction(pairs)
         return model, data, task, None
 
+    def in_parts(engine: Any, nodes: Any) -> Any:
+        if hasattr(engine, "scores"):  # earlier versions
+            return engine.scores(nodes, 2**31, workers=1)
+        return engine.by_chunks(engine.influences, nodes, 2**31, workers=1)
+
     def removals_alone(model: Any, data: Any, nodes: Any) -> dict[str, Any]:
         from nora.engine.engine import Engine
         from nora.engine.exec.kernels import compiled
@@ -106,11 +111,11 @@ def work() -> None:
 
         if "engine" not in made:
             made["engine"] = Engine.prepare(build_problem(model.eval(), data), compiled)
-            list(made["engine"].scores(nodes[:5], 2**31, workers=1))
+            list(in_parts(made["engine"], nodes[:5]))
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         start, computing = time.perf_counter(), time.process_time()
-        found = [scores for _, scores in made["engine"].scores(nodes, 2**31, workers=1)]
+        found = [scores for _, scores in in_parts(made["engine"], nodes)]
         seconds = time.perf_counter() - start
         torch.set_num_threads(threads)
         return {

@@ -186,7 +186,9 @@ def arxiv(model: str, sizes: dict[str, Any]) -> Callable[[], dict[str, Any]]:
 
 def run(engine: Engine, nodes: torch.Tensor) -> tuple[float, torch.Tensor]:
     """Seconds and influences `[num_nodes]` (NaN elsewhere) of some removals on both cores."""
-    seconds, parts = timed(lambda: list(engine.scores(nodes, parse_bytes("2GB"))))
+    seconds, parts = timed(
+        lambda: list(engine.by_chunks(engine.influences, nodes, parse_bytes("2GB")))
+    )
     scores = torch.full((engine.program.num_nodes,), float("nan"))
     for ids, values in parts:
         scores[ids] = values

@@ -107,9 +107,9 @@ def timed(row: Row, n: int) -> None:
     nodes = torch.randperm(n, generator=torch.Generator().manual_seed(0))[:REMOVALS]
     with problem.evaluating(), torch.no_grad():
         engine = Engine.prepare(problem, kernels())
-        list(engine.scores(nodes[:8], 2**30, 1))
+        list(engine.by_chunks(engine.influences, nodes[:8], 2**30, 1))
         start = time.process_time()
-        list(engine.scores(nodes, 2**30, 1))
+        list(engine.by_chunks(engine.influences, nodes, 2**30, 1))
         row.engine = (time.process_time() - start) / len(nodes)
         problem.predict_without(nodes[:1])
         start = time.process_time()
