@@ -155,6 +155,7 @@ def main() -> None:
     if not options.names:
         found = {"nodes": options.nodes, "rows": [asdict(row) for row in rows]}
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        print("python benchmarks/pyg_coverage.py --page writes the table into docs/coverage.md")
 
 
 if __name__ == "__main__":

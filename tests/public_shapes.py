@@ -101,6 +101,8 @@ def adjacency(edge_index: Tensor, n: int, dtype: Any, loops: bool = True) -> Any
 
 @shape("spectral")
 class ChebRecurrence(Ends):
+    """Chebyshev polynomials of a scaled Laplacian, by their recurrence."""
+
     def __init__(self, i: int, h: int, o: int) -> None:
         super().__init__(i, h, o)
         self.maps = nn.ModuleList(nn.Linear(h, h) for _ in range(3))
@@ -119,6 +121,8 @@ class ChebRecurrence(Ends):
 
 @shape("spectral")
 class Bernstein(Ends):
+    """Bernstein polynomials of the Laplacian, with learned coefficients."""
+
     def __init__(self, i: int, h: int, o: int) -> None:
         super().__init__(i, h, o)
         self.temp, self.prop = nn.Parameter(torch.linspace(0.5, 1.5, 4)), Weighed()
@@ -447,6 +451,7 @@ class ClampedEdges(Ends):
 
 @shape("transformers", "GpsPerformer")
 def gps(i: int, h: int, o: int) -> nn.Module:
+    """GPS layers: a local convolution beside linear attention over all nodes."""
     return Gps(i, h, o)
 
 
@@ -723,6 +728,8 @@ class AdaptiveResidual(Ends):
 
 @shape("robust")
 class Medians(Ends):
+    """Medians of neighbours in place of sums."""
+
     def __init__(self, i: int, h: int, o: int) -> None:
         super().__init__(i, h, o)
         self.conv = pyg.SAGEConv(h, h, aggr=pyg.aggr.MedianAggregation())

@@ -36,3 +36,12 @@ def test_what_is_not_followed_says_why():
     others = [row for row in ROWS if row["kind"] not in ("rule", "tape", "whole")]
     assert {row["kind"] for row in others} <= {"falls back", "left out"}
     assert all(row["why"] in PAGE for row in others)
+
+
+def test_every_shape_of_a_public_model_is_listed_with_how_and_why():
+    shapes = json.loads((ROOT / "benchmarks" / "results" / "shapes.json").read_text("utf-8"))[
+        "rows"
+    ]
+    section = PAGE.partition("\n## Shapes of public models\n")[2]
+    assert re.findall(r"(?m)^\| [\w ]+ \| `(\w+)`", section) == [row["name"] for row in shapes]
+    assert all(row["why"] in section for row in shapes if row["how"] != "engine")
