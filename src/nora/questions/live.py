@@ -80,7 +80,7 @@ class Live:
         task: What is predicted of nodes; node classification from logits by default.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
-        renew_after: So many nodes and edges may go, come or change before what is prepared is prepared anew.
+        renew_after: The engine is prepared again after so many changes of nodes and edges.
 
     Example:
         >>> import nora
@@ -108,7 +108,7 @@ class Live:
             raise ValueError(f"renew_after must be at least 1, got {renew_after}")
         self._made = {"forward": forward, "transform": transform}
         self._model, self._task, self._renew_after = model, task, renew_after
-        data = data.clone()  # nobody else changes it
+        data = data.clone()  # a copy that only this object changes
         self._directions: Directions | None = None
         session = self._session(data)
         if session.task.item != "node":
@@ -144,7 +144,7 @@ class Live:
 
     @property
     def data(self) -> Graph:
-        """The graph now, as if it were made anew: its nodes are numbered from 0 without gaps."""
+        """The graph now, as if it were newly made: its nodes are numbered from 0 without gaps."""
         state = self._state
         return state.done.apply(state.session.data)
 
@@ -337,7 +337,7 @@ class Live:
         places = self._places(place)
         batch = Difference(state, asked, places).batch(written)
         if written.cannot(batch):
-            self._written = None if write else written  # prepared anew for the graph after it
+            self._written = None if write else written  # prepared again for the next graph
             return asked, self._by_id(asked, self._after(asked))
         problem, count = written.engine.problem, state.predictions.count
         training = any(module.training for module in self._model.modules())

@@ -248,7 +248,7 @@ class Session(Checked):
         progress: bool = True,
         **options: Any,
     ) -> Fragile:
-        """Which predictions hang on a single node or edge?
+        """Which predictions depend on a single node or edge?
 
         See `nora.fragile`.
         """

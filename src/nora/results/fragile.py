@@ -1,4 +1,4 @@
-"""`Fragile`: which predictions hang on a single node or edge."""
+"""`Fragile`: which predictions depend on a single node or edge."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Fragile:
         return (
             f"Fragile({len(self.flips):,} flips by {self.removals:,} single {self.by}; "
             f"{int((self.counts[self.counted] > 0).sum()):,} of {int(self.counted.sum()):,} "
-            "predictions hang on one)"
+            "predictions depend on one)"
         )
 
     def _repr_html_(self) -> str:
@@ -121,7 +121,7 @@ class Fragile:
         return pd.Series(amounts, index=pd.Index(values, name="flipped_by"), name="nodes")
 
     def plot(self) -> Figure:
-        """How many predictions hang on how many single removals."""
+        """How many predictions depend on how many single removals."""
         from nora.results.plots.fragile import fragile_plot
 
         return fragile_plot(self)

@@ -2,7 +2,8 @@
 
 The costliest removals go first, so that no worker waits for a hub at the end. The time of a removal is
 estimated in bytes; the times of finished shards give the bytes per second, and shards grow until they take
-about as long as wanted. They shrink again towards the end, so that all finish at the same time. What comes out does not depend on any of this: every removal is computed by itself.
+about as long as wanted. They shrink again towards the end, so that all finish at the same time. The
+results do not depend on any of this: every removal is computed by itself.
 """
 
 from __future__ import annotations

@@ -180,11 +180,11 @@ class Aggregate(Op):
         edges = self.edges
         sent = importance * edges.norm_dst.abs()
         weight = edges.weight
-        arriving = (
+        arrived = (
             sent[edges.target] if weight is None else sent[edges.target] * weight.double().abs()
         )
         first = (
-            torch.zeros_like(importance).index_add(0, edges.source, arriving) * edges.norm_src.abs()
+            torch.zeros_like(importance).index_add(0, edges.source, arrived) * edges.norm_src.abs()
         )
         return [first, importance][: len(self.inputs)]
 
@@ -342,8 +342,8 @@ class Attend(Op):
     def importances(self, importance: Tensor) -> Sequence[Tensor]:
         """See `Op.importances`: by the share that arrives."""
         indptr, target, _ = self.edges.by_source
-        arriving = self.shares.double() * importance[target]
-        sent = torch.zeros_like(importance).index_add(0, owner_of(indptr), arriving)
+        arrived = self.shares.double() * importance[target]
+        sent = torch.zeros_like(importance).index_add(0, owner_of(indptr), arrived)
         return [sent, sent, importance]
 
     def compute(self, *inputs: Tensor) -> Tensor:
