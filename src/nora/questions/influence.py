@@ -1,4 +1,4 @@
-"""How much would everybody else's prediction change, had each node been removed?"""
+"""Score every node by how much its removal changes the predictions of the other nodes."""
 
 from __future__ import annotations
 
