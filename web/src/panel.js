@@ -227,7 +227,7 @@ export function panel(place, page) {
   page.selection.onChange((state, from) => {
     draw(state);
     if (!state.removed.length && !state.edge && from === "address") return;
-    // What was pressed is gone, or far from here: go on from the title.
+    // The pressed button was removed, or is far from here: go on from the title.
     if (["panel", "table", "edges", "chart", "link", "address"].includes(from)) {
       document.getElementById("panel-title").focus({ preventScroll: true });
     }

@@ -226,7 +226,7 @@ def merge(
 ) -> None:
     """Join the checkpoint folders of one ranking, made by several processes or machines.
 
-    Folders from different models, graphs, methods or options are refused.
+    Folders from different models, graphs, methods or options are rejected.
 
     \b
     Example:

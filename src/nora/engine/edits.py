@@ -33,7 +33,7 @@ def edges_of(program: Program) -> list[Edges]:
 
 
 def cannot_lose(program: Program) -> str:
-    """Why edges cannot be taken away by themselves; empty if they can."""
+    """Why edges cannot be removed by themselves; empty if they can."""
     if program.unsure_of_edges:
         return program.unsure_of_edges
     for edges in edges_of(program):

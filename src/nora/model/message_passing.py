@@ -30,7 +30,7 @@ def message_passing(model: nn.Module) -> list[MessagePassing]:
 
 
 def message_edges(problem: Problem) -> Tensor:
-    """Edges `[2, E]` from each sender to who hears it.
+    """Edges `[2, E]` from each source to its target.
 
     A layer that passes messages against the edges too says so by `both_directions = True`.
     """

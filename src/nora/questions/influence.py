@@ -369,7 +369,9 @@ def bind_options(entry: MethodEntry, options: dict[str, Any]) -> dict[str, Any]:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     if "pruning" in options:
-        raise TypeError("pruning is gone: tolerance=0.05 alone gives estimates, by sampling rows")
+        raise TypeError(
+            "pruning was removed: tolerance=0.05 alone gives estimates, by sampling rows"
+        )
     check_known(f"method {entry.name!r}", options, list(known))
     # NumPy's numbers would not fit into provenance.
     given = {

@@ -41,7 +41,7 @@ class Moved:
             )
         found = int(place[kind][node])
         if found < 0:
-            raise ValueError(f"node {node if kind is None else (kind, node)} is gone")
+            raise ValueError(f"node {node if kind is None else (kind, node)} was removed")
         return found
 
     def nodes(self, nodes: Any) -> list[Any]:

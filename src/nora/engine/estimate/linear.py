@@ -10,7 +10,7 @@ message-passing op, a gradient takes over:
                        + Σ_inputs of later ops ⟨∂(c·p)/∂input, direct change of the input⟩ ]
 
 The gradients come from one backward pass per projection `c`, for all removals at once. What sums and
-attention would return to `r` in the next op is taken back: `r` is gone.
+attention would return to `r` in the next op is taken back, because `r` is removed.
 """
 
 from __future__ import annotations
