@@ -33,7 +33,7 @@ class EngineReport:
     Attributes:
         followed: `engine`, or `brute` if every removal takes a full pass.
         reasons: The unsupported operations, with their source lines.
-        layers: Layers that have a rule, by their names in the model.
+        layers: Layers that are lowered as a whole, by their names in the model.
         traced: Number of operations in one forward pass of the model.
         passes: Number of operations after each compiler pass, by the name of the pass.
         operations: Number of operations of the program, by kind.
@@ -64,7 +64,7 @@ class EngineReport:
 
     @property
     def speedup(self) -> float | None:
-        """How many times faster the engine is than a full pass, per removal; None if it does not support the model."""
+        """How many times faster a removal is than a full pass; None if the model is not supported."""
         if self.removal_seconds is None or self.pass_seconds is None:
             return None
         return self.pass_seconds / max(self.removal_seconds, 1e-9)
