@@ -221,7 +221,7 @@ export function panel(place, page) {
     const content = state.edge ? chosenEdge(state.edge, page) : position === null ? overview(page) : chosen(position, state, page);
     place.replaceChildren(...content.flat(Infinity).filter(Boolean));
     place.scrollTop = 0;
-    // On paper nobody can choose, and the ranking lists the same nodes.
+    // Paper has no controls, and the ranking lists the same nodes.
     place.classList.toggle("prompt", position === null && !state.edge);
   };
   page.selection.onChange((state, from) => {

@@ -1,4 +1,4 @@
-// What is drawn and how it looks, whoever draws it: places of nodes, edges among them, and what a removal does
+// What is drawn and how it looks, for every renderer: places of nodes, edges among them, and what a removal does
 // to each.
 
 const SMALL = 2;

@@ -193,7 +193,7 @@ def score_nodes(
         errors = plain and entry.facts.tells_errors(bound)
         columns = ("change",) if measuring is None else measuring.columns
         columns = (*columns, STDERR) if errors else columns
-        # Draws are made by a seed: with estimates it is no matter of how the work is done.
+        # Draws are made by a seed: with estimates it is not an execution option.
         how = set(entry.facts.execution_options) - ({"seed"} if errors else set())
         telling = {name: value for name, value in bound.items() if name not in how} | described
         kept = Checkpoint(checkpoint, key, alone=executor is not None)

@@ -107,7 +107,7 @@ class Live:
             raise ValueError(f"renew_after must be at least 1, got {renew_after}")
         self._made = {"forward": forward, "transform": transform}
         self._model, self._task, self._renew_after = model, task, renew_after
-        data = data.clone()  # nobody else changes it
+        data = data.clone()  # a copy that only this object changes
         self._directions: Directions | None = None
         session = self._session(data)
         if session.task.item != "node":
@@ -336,7 +336,7 @@ class Live:
         places = self._places(place)
         batch = Difference(state, asked, places).batch(written)
         if written.cannot(batch):
-            self._written = None if write else written  # prepared anew for the graph after it
+            self._written = None if write else written  # prepared again for the next graph
             return asked, self._by_id(asked, self._after(asked))
         problem, count = written.engine.problem, state.predictions.count
         training = any(module.training for module in self._model.modules())

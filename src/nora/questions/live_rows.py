@@ -53,8 +53,8 @@ def begun(
         engine = Effects.prepare(problem, session.prepared, "exact", EXPECTED).engine
     if engine is None:
         return "the model is not followed"
-    told = cannot_write(engine.program)
-    return told or Written(engine)
+    reason = cannot_write(engine.program)
+    return reason or Written(engine)
 
 
 class Version:

@@ -1,4 +1,4 @@
-"""`Fragile`: which predictions hang on a single node or edge."""
+"""`Fragile`: which predictions depend on a single node or edge."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Fragile:
         return (
             f"Fragile({len(self.flips):,} flips by {self.removals:,} single {self.by}; "
             f"{int((self.counts[self.counted] > 0).sum()):,} of {int(self.counted.sum()):,} "
-            "predictions hang on one)"
+            "predictions depend on one)"
         )
 
     def _repr_html_(self) -> str:

@@ -244,7 +244,7 @@ class Influence(Scored):
         Raises:
             ValueError: When the parts differ in method, task, options or size, or disagree.
         """
-        parts = _alike(parts, ("method", "task", "options", "measure"), "merge")
+        parts = _compatible(parts, ("method", "task", "options", "measure"), "merge")
         first = parts[0]
         scores = first.scores.clone()
         columns = {name: values.clone() for name, values in first.columns.items()}
@@ -285,7 +285,7 @@ class Influence(Scored):
             >>> Influence.mean(seeds).scores.tolist()
             [1.0, 3.0]
         """
-        parts = _alike(parts, ("method", "task", "measure"), "average")
+        parts = _compatible(parts, ("method", "task", "measure"), "average")
         first = parts[0]
         stacked = torch.stack([part.scores.double() for part in parts])
         shared = {
@@ -386,7 +386,7 @@ def _is_one(nodes: Nodes) -> bool:
     return isinstance(nodes, Integral) if shape is None else len(shape) == 0
 
 
-def _alike(parts: Iterable[Influence], fields: tuple[str, ...], what: str) -> list[Influence]:
+def _compatible(parts: Iterable[Influence], fields: tuple[str, ...], what: str) -> list[Influence]:
     """The parts as a list, once it is clear that they belong together."""
     given = same_fields(parts, fields, what)
     first = given[0]

@@ -205,9 +205,9 @@ def _differentiable(op: Op, inputs: list[Tensor]) -> Tensor:
     try:
         return op.compute(*inputs)
     except RuntimeError as error:  # an operation without a derivative
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UnsupportedError(
-            f"the model cannot be differentiated: {type(op).__name__}: {told}"
+            f"the model cannot be differentiated: {type(op).__name__}: {message}"
         ) from error
 
 

@@ -12,12 +12,12 @@ from torch import Tensor
 from nora.arguments import shown
 from nora.graph.removal import check_in_range
 from nora.model.return_types import (
-    NotSaid,
+    DefaultReturnType,
     ReturnType,
     by_itself,
     check_range,
+    checked_return_type,
     refuse_unit_interval,
-    said,
 )
 from nora.model.task import Predicts, Task
 
@@ -74,7 +74,7 @@ class LinkPrediction(Task):
     item = "pair"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "return_type", said(self.return_type))
+        object.__setattr__(self, "return_type", checked_return_type(self.return_type))
         # What is left out is not what is asked for: a model may bring a decoder of its own.
         object.__setattr__(self, "leaves_decoder_open", self.decoder is default_decoder)
         if self.decoder is default_decoder:
@@ -157,7 +157,7 @@ class LinkPrediction(Task):
                 f"{who} must return one score per pair, shape [{self.pairs.size(1)}]; it "
                 f"returned {list(getattr(score, 'shape', []))}"
             )
-        if isinstance(self.return_type, NotSaid) and self.decoder is not dot_product:
+        if isinstance(self.return_type, DefaultReturnType) and self.decoder is not dot_product:
             refuse_unit_interval(score, who, "LinkPrediction")
         check_range(self.from_scores(score), str(self.return_type))
 

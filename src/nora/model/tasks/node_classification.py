@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from nora.model.return_types import (
-    NotSaid,
+    DefaultReturnType,
     ReturnType,
     by_itself,
     check_range,
+    checked_return_type,
     refuse_rows_that_sum_to_one,
     refuse_unit_interval,
-    said,
 )
 from nora.model.task import NodeTask, Predicts
 
@@ -55,7 +55,7 @@ class NodeClassification(NodeTask):
     name = "node"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "return_type", said(self.return_type))
+        object.__setattr__(self, "return_type", checked_return_type(self.return_type))
         if self.mode is not None and self.mode not in MODES:
             raise ValueError(f"mode is {self.mode!r}; it must be one of {MODES}")
         if self.classes is not None:
@@ -109,7 +109,7 @@ class NodeClassification(NodeTask):
                 f"(0 … {classes - 1})"
             )
         counted = output if rows is None else output[rows]
-        if isinstance(self.return_type, NotSaid):
+        if isinstance(self.return_type, DefaultReturnType):
             if _one_number(output) or self.mode == "multilabel":
                 refuse_unit_interval(counted, "the model", "NodeClassification")
             else:
