@@ -47,16 +47,15 @@ class LinkPrediction(Task):
     """The link probability of every pair in `pairs`.
 
     Args:
-        pairs: The node pairs `D` whose link is predicted, `[2, P]`.
-        decoder: `(z, pairs) -> scores [P]`, acting on each pair's two rows of `z` alone. When left
-            out: the model's own `decode`, where it has PyG's `encode` and `decode`, or its scores,
-            where its `forward` takes `edge_label_index`; else the dot product.
-        return_type: What the decoder returns: `raw` logits, `probs` or `log_probs`. When left out
-            it is taken to return logits, and refused where all scores lie in [0, 1].
-        relation: Which relation each pair is about, `[P]`; the decoder then is called as
-            `(z, pairs, relation)`.
-        node_types: The types that sources and targets have, in a graph with several node types;
-            the model must give both outputs of the same width.
+        pairs: The node pairs whose links are predicted, `[2, P]`.
+        decoder: `(z, pairs) -> scores [P]`, which reads only the two rows of `z` of each pair. Default: the
+            model's `decode` if it has PyG's `encode` and `decode`; the output of `forward` if that takes
+            `edge_label_index`; otherwise the dot product.
+        return_type: What the decoder returns: `raw` logits, `probs` or `log_probs`. Default: logits, with an
+            error if all scores lie in [0, 1].
+        relation: The relation of each pair, `[P]`. The decoder is then called as `(z, pairs, relation)`.
+        node_types: The node types of sources and targets in a `HeteroData`. Both outputs must have the same
+            width.
 
     Example:
         >>> task = LinkPrediction(torch.tensor([[0], [1]]))

@@ -30,15 +30,14 @@ class NodeClassification(NodeTask):
     """Every node's class probabilities.
 
     Args:
-        return_type: What the model returns: `raw` logits, `probs` or `log_probs`. When left out it is
-            taken to return logits, and refused where its output looks like probabilities.
-        classes: Measure the change on these classes' probabilities only; all by default. Kept
-            sorted, each class once.
-        node_type: Which nodes are classified, in a graph with several node types.
-        mode: `multiclass`: one of several classes, from an output `[N, C]`. `binary`: one of two,
-            from an output `[N]` or `[N, 1]` that is about the second. `multilabel`: any of several
-            labels, each by itself, from an output `[N, C]`. When left out, the output's shape decides
-            between the first two.
+        return_type: What the model returns: `raw` logits, `probs` or `log_probs`. Default: logits, with an
+            error if the output looks like probabilities.
+        classes: Count only the change of these classes' probabilities. Default: all classes. Stored sorted
+            and without duplicates.
+        node_type: The node type that is classified, in a `HeteroData`.
+        mode: `multiclass`: one of several classes, from an output `[N, C]`. `binary`: one of two classes,
+            from an output `[N]` or `[N, 1]` for the second class. `multilabel`: any number of labels, from an
+            output `[N, C]`. Default: `multiclass` or `binary`, depending on the shape of the output.
 
     Example:
         >>> output = torch.tensor([[0.0, 0.0]])
