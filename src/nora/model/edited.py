@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nora.graph.edit_batch import EditBatch
 from nora.graph.removal import kept
-from nora.model.misfit import MISFIT, told
+from nora.model.misfit import MISFIT, message_of
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
 
@@ -94,7 +94,7 @@ def run_after(problem: Problem, done: EditBatch) -> FullPass:
         output = problem.run(problem.asked(data, task))
     except MISFIT as error:
         raise ValueError(
-            f"the model {type(problem.model).__name__} {_failure(problem, done)}: {told(error)}. "
+            f"the model {type(problem.model).__name__} {_failure(problem, done)}: {message_of(error)}. "
             "Its forward must work on every edited graph, also with a node fewer"
         ) from error
     wrong = problem.wrong_rows(output, task, count)

@@ -21,7 +21,7 @@ MISSING = re.compile(r"missing \d+ required (?:positional|keyword-only) argument
 HOW = "pass forward=lambda model, data: … that says how to call the model"
 
 
-def told(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """An error in words; Python shows a missing key without saying that it is missing."""
     if isinstance(error, KeyError):
         return f"there is no {error}"
