@@ -333,7 +333,7 @@ class TestRank:
 class TestMerge:
     def test_what_is_no_checkpoint_is_refused(self, tmp_path: Path) -> None:
         out = tmp_path / "scores.parquet"
-        assert "no checkpoint" in refused("merge", tmp_path, "--out", out)
+        assert "is not a checkpoint" in refused("merge", tmp_path, "--out", out)
         assert not out.exists()
 
     def test_different_rankings_are_refused(self, karate: Path, tmp_path: Path) -> None:

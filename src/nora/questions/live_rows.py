@@ -76,10 +76,10 @@ class Version:
             version, *patch = version._next
             patches.append(patch)
         assert version._table is not None
-        table = version._table[: self.count].clone()
+        table = version._table.clone()  # patches may be of nodes that were added later
         for item, rows in reversed(patches):
             table[item] = rows
-        return table
+        return table[: self.count]
 
     def at(self, item: Tensor) -> Tensor:
         """Some of the newest predictions."""

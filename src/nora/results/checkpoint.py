@@ -196,6 +196,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{folder} is not a checkpoint: it has no manifest.json")
     try:
         manifest = read_json(path)
+        if "kind" in manifest:  # an artefact
+            raise ValueError(f"{folder} is not a checkpoint, but a {manifest['kind']}")
         if not {"fingerprint", "num_nodes", "task"} <= manifest.keys():
             raise ValueError("it lacks a fingerprint")
         if SEAL in manifest:  # the first versions had none
