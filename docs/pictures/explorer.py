@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 
 def remove(page: Any, *names: str) -> None:
-    """Take nodes away by the search, one after the other."""
+    """Remove nodes by the search, one after the other."""
     for at, name in enumerate(names, 1):
         field = page.get_by_role("combobox", name="Find a node")
         field.fill(name)
@@ -35,14 +35,14 @@ def remove(page: Any, *names: str) -> None:
         )
 
 
-def two_gone(page: Any) -> None:
-    """Two accounts are taken away, and the whole network is to be seen."""
+def two_removed(page: Any) -> None:
+    """Two accounts are removed, and the whole network is shown."""
     remove(page, "@bubopu", "@zasanu")
     page.get_by_role("button", name="Show all").click()
 
 
 def a_node(page: Any) -> None:
-    """A node is opened, with whose removal moves it most."""
+    """A node is opened, with the removals that move it most."""
     field = page.get_by_role("combobox", name="Find a node")
     field.fill("@buzenu")
     field.press("Enter")
@@ -51,7 +51,7 @@ def a_node(page: Any) -> None:
 
 
 def fragile(page: Any) -> None:
-    """Whose predictions hang on a single other."""
+    """Predictions that depend on a single other node."""
     page.locator("input[name=ranking-of][value=fragile]").check()
     page.wait_for_function(
         """() => document.querySelector("#table .streaming").hidden
@@ -62,10 +62,10 @@ def fragile(page: Any) -> None:
 
 
 PICTURES: dict[str, tuple[Callable[[Any], None], str, int, int]] = {
-    "explorer": (two_gone, "light", 1280, 820),
+    "explorer": (two_removed, "light", 1280, 820),
     "explorer-node": (a_node, "dark", 1280, 820),
     "explorer-ranking": (fragile, "light", 1280, 700),
-    "explorer-phone": (two_gone, "light", 390, 844),
+    "explorer-phone": (two_removed, "light", 390, 844),
 }
 
 
@@ -91,7 +91,7 @@ def main() -> None:
             )
             page = context.new_page()
             page.goto(explorer.url)
-            page.wait_for_selector("#panel h4:text-is('Most influential')")
+            page.wait_for_selector("#panel h4:text-is('Most influential')", timeout=180_000)
             prepare(page)
             page.mouse.move(2, 2)
             page.wait_for_timeout(1000)

@@ -28,7 +28,7 @@ _CANNOT_LINK = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errn
 
 
 def _umask() -> int:
-    """The permissions that the caller takes away from new files.
+    """The permissions that the caller removes from new files.
 
     Not by `os.umask`, which has to set one to read it: files that another thread makes meanwhile would be
     open to everybody.

@@ -316,7 +316,7 @@ class TestRankEdges:
             (("--measure", "loss:tset"), "Did you mean 'test'"),
             (("--measure", "class:9"), "'9' is not a class of this model"),
             (("--measure", "flips", "--method", "cauchy"), "use --method exact"),
-            (("--by", "colour"), "is no attribute of the nodes"),
+            (("--by", "colour"), "not an attribute of the nodes"),
             (("--edges", "--option", "budget=3"), "no option 'budget'"),
         ],
     )

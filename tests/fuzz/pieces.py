@@ -15,7 +15,7 @@ def row(
 def far(
     *lines: str, init: str = "", slots: tuple[tuple[str, ...], ...] = (), jump: bool = False
 ) -> Piece:
-    """A piece whose rows hang on other rows, on sizes or on the past."""
+    """A piece whose rows depend on other rows, on sizes or on the past."""
     return Piece("\n".join(lines), init, slots, jump)
 
 

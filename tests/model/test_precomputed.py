@@ -25,7 +25,7 @@ from torch_geometric.utils import (
 import nora
 from nora.datasets.karate import karate
 from nora.datasets.polarised import polarised
-from nora.model.misfit import told
+from nora.model.misfit import message_of
 from nora.model.precomputed import precomputed
 
 FEATURES = 5
@@ -263,4 +263,4 @@ def test_a_model_that_asserts_can_be_asked_for_a_flip() -> None:
 
 
 def test_an_error_without_words_is_named() -> None:
-    assert told(AssertionError()) == "AssertionError"
+    assert message_of(AssertionError()) == "AssertionError"

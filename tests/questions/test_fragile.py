@@ -1,4 +1,4 @@
-"""Which predictions hang on a single node or edge: every flip, beside full passes."""
+"""Which predictions depend on a single node or edge: every flip, beside full passes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_nodes_are_told_with_what_is_known_of_them(data: Data) -> None:
     assert found.share == pytest.approx((found.counts > 0).double().mean())
     assert f"{len(found.flips)} flips by 25 single nodes" in repr(found)
     assert frame["name"][0] in found._repr_html_()
-    assert found.plot().axes[0].get_title(loc="left").endswith("hang on a single node")
+    assert found.plot().axes[0].get_title(loc="left").endswith("depend on a single node")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -390,9 +390,9 @@ def test_types() -> None:
 
 
 REFUSED = [
-    (nora.Edits(remove=2), "node 2 is gone"),
-    (nora.Edits(add_edges=[(0, 2)]), "node 2 is gone"),
-    (nora.Edits(features={2: [0.0, 0, 0]}), "node 2 is gone"),
+    (nora.Edits(remove=2), "node 2 was removed"),
+    (nora.Edits(add_edges=[(0, 2)]), "node 2 was removed"),
+    (nora.Edits(features={2: [0.0, 0, 0]}), "node 2 was removed"),
     (nora.Edits(remove_edges=[(3, 4)]), "edge . is not in the graph|edge .–. is not in the graph"),
     (nora.Edits(add_edges=[(0, 1)]), "is in the graph already"),
     (nora.Edits(remove=9), "node 9 is out of range"),

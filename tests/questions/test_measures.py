@@ -288,7 +288,7 @@ REFUSED = [
     ({"measure": 3}, "must be a name, a function"),
     ({"measure": [3]}, "a measure is a name or a function"),
     ({"measure": lambda before, after, items: before}, "must give one value per item"),
-    ({"by": "cam"}, "by='cam' is no attribute of the nodes. Did you mean 'camp'"),
+    ({"by": "cam"}, "by='cam' is not an attribute of the nodes. Did you mean 'camp'"),
     ({"by": [1, 2]}, "by has 2 values for 8 nodes"),
     ({"by": "x"}, "by must be one value per node"),
     ({"by": [None] * 8}, "all values are unknown"),

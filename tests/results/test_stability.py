@@ -51,7 +51,7 @@ def test_the_verdict_is_about_the_first_models_nodes(
     assert (found.verdict, found.alone) == (verdict, alone)
     assert (found.caution == "") == (verdict == "holds")
     if verdict == "is decided by one model":
-        assert "It is no finding about the data" in found.caution
+        assert "not a finding about the data" in found.caution
 
 
 def test_seeds_and_architectures_are_told_apart() -> None:

@@ -69,12 +69,12 @@ export function canvas(place, page) {
   };
   const tools = el("div", { class: "zoom", role: "group", "aria-label": "Zoom" });
   const keys = el("ul", { class: "legend" });
-  const told = el("span");
+  const summary = el("span");
   const hints = [
     el("span", { class: "hint mouse" }, "Point at a node to see its neighbours. Drag to move, Ctrl and wheel to zoom. "),
     el("span", { class: "hint touch" }, "Two fingers move and zoom. "),
   ];
-  const figcaption = el("figcaption", {}, keys, el("p", { class: "muted" }, hints, told));
+  const figcaption = el("figcaption", {}, keys, el("p", { class: "muted" }, hints, summary));
   const button = (text, label, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: () => (live ?? still)[act]() }, text);
   tools.append(button("+", "Zoom in", "closer"), button("−", "Zoom out", "farther"), button("⤢", "Show all", "whole"));
   const frame = el("div", { class: "frame" }, stage, tools);
@@ -103,7 +103,7 @@ export function canvas(place, page) {
   }
   const tell = () => {
     keys.replaceChildren(...classKeys(shown, page), ...marks(page));
-    told.textContent = partly(shown, page);
+    summary.textContent = partly(shown, page);
   };
   selection.onChange((state, from) => {
     const own = state.removed.length === 1 && !state.waiting && state.near && (part || all.placeOf(state.removed[0]) === null);

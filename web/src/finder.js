@@ -5,7 +5,7 @@ import { ordinal } from "./format.js";
 
 const MOST = 8;
 
-// `find` gives matching positions, or a promise of them; `choose` is told the one that is taken.
+// `find` gives matching positions, or a promise of them; `choose` gets the selected one.
 export function finder(place, { data, selection }, { id = "finder", label = "Find a node", find = data.find, choose: take = (position) => selection.select(position, "finder") } = {}) {
   const { named, nameOf, node } = data;
   let asked = 0;
@@ -60,7 +60,7 @@ export function finder(place, { data, selection }, { id = "finder", label = "Fin
     const question = ++asked;
     const answer = find(input.value, MOST);
     if (!(answer instanceof Promise)) return show(answer);
-    // A later text has been typed meanwhile: its matches count. What went wrong is told elsewhere.
+    // A later text has been typed meanwhile: its matches count. Errors are shown elsewhere.
     waiting = answer.then((positions) => question === asked && document.activeElement === input && show(positions), () => {}).then(() => question === asked && (waiting = null));
     return waiting;
   };

@@ -44,7 +44,7 @@ function around(places, sigma) {
   return ratio > 0.85 ? { x: 0.5, y: 0.5, ratio: 1 } : { x: (low[0] + high[0]) / 2, y: (low[1] + high[1]) / 2, ratio };
 }
 
-// Draws a scene; `show` draws another one, `update` the same after something was taken away or put back.
+// Draws a scene; `show` draws another one, `update` the same after a removal or its undo.
 export function interactive(stage, page, first) {
   const { data, selection } = page;
   let shown = first;

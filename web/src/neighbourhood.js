@@ -1,5 +1,5 @@
-// A node's own neighbourhood as a scene: the node in the middle, its neighbours around it, and beyond them whoever
-// else its removal changes, each next to the neighbour that ties it to the middle.
+// A node's own neighbourhood as a scene: the node in the middle, its neighbours around it, and beyond them the
+// other nodes its removal changes, each next to the neighbour that ties it to the middle.
 
 import { scene } from "./scene.js";
 

@@ -25,7 +25,7 @@ export function nodes(report) {
   const isExact = (position) => exact === null || exact.has(position);
   // Whether a rank is that of an exact value among exact values.
   const isPlaced = (position) => exact === null || node.rank[position] <= report.estimate.leading;
-  // How far an influence may be off either way, as [lowest, highest]; null where it is exact or nobody knows.
+  // How far an influence may be off either way, as [lowest, highest]; null where it is exact or unknown.
   function range(position) {
     const value = node.influence[position];
     if (isExact(position) || value === null) return null;

@@ -1,4 +1,4 @@
-// What every component of a page is given: its source, its nodes, its colours, and what is taken away.
+// What every component of a page is given: its source, its nodes, its colours, and the removed nodes.
 
 import { nodes } from "./nodes.js";
 import { classesOf, palette } from "./palette.js";

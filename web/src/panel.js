@@ -221,13 +221,13 @@ export function panel(place, page) {
     const content = state.edge ? chosenEdge(state.edge, page) : position === null ? overview(page) : chosen(position, state, page);
     place.replaceChildren(...content.flat(Infinity).filter(Boolean));
     place.scrollTop = 0;
-    // On paper nobody can choose, and the ranking lists the same nodes.
+    // Paper has no controls, and the ranking lists the same nodes.
     place.classList.toggle("prompt", position === null && !state.edge);
   };
   page.selection.onChange((state, from) => {
     draw(state);
     if (!state.removed.length && !state.edge && from === "address") return;
-    // What was pressed is gone, or far from here: go on from the title.
+    // The pressed button was removed, or is far from here: go on from the title.
     if (["panel", "table", "edges", "chart", "link", "address"].includes(from)) {
       document.getElementById("panel-title").focus({ preventScroll: true });
     }

@@ -1,4 +1,4 @@
-// What is drawn and how it looks, whoever draws it: places of nodes, edges among them, and what a removal does
+// What is drawn and how it looks, for every renderer: places of nodes, edges among them, and what a removal does
 // to each.
 
 const SMALL = 2;
@@ -67,7 +67,7 @@ export function chosenEdge(shown, { edge }) {
   return ends.includes(null) ? null : ends;
 }
 
-// How a node looks; `colour` and `ring` name CSS variables. `layer` 0 is quiet, 4 what is taken away.
+// How a node looks; `colour` and `ring` name CSS variables. `layer` 0 is quiet, 4 removed nodes.
 export function look(shown, at, state, changes, { data, colours }) {
   const position = shown.nodes[at];
   const own = colours.colour(data.classOf(position));

@@ -1,4 +1,4 @@
-// What is taken away: one state that the picture, the panel, the table and the address share.
+// The removed nodes and edges: one state that the picture, the panel, the table and the address share.
 //
 // A state is {removed, effect, near, waiting, edge}: positions, what their removal changes (null: not known here),
 // the neighbours of the first, and whether an answer is still to come; or no position, and the edge that is chosen
@@ -45,7 +45,7 @@ export function createSelection(source) {
     get state() {
       return state;
     },
-    // The one node that is taken away, where it is one.
+    // The removed node, if it is a single one.
     get only() {
       return state.removed.length === 1 ? state.removed[0] : null;
     },

@@ -132,7 +132,7 @@ class ExecOptions(Options):
     """
 
     memory: str | int | None = setting(
-        None, "The most it may take, e.g. 4GB; what needs more is refused.", metavar="SIZE"
+        None, "The most it may take, e.g. 4GB; work that needs more is rejected.", metavar="SIZE"
     )
     progress: bool = True
     tell: Callable[[str], None] | None = None

@@ -103,7 +103,7 @@ def analyse(
     counted = None if asking.targets is None else target_ids(read.dataset, asking.targets)
     choices = [choose_model(name, read.dataset) for name in training.models or (training.model,)]
     graph = summarise_graph(read, reading.directed)
-    log.tell(f"Read {Path(edges).name if isinstance(edges, str | Path) else 'edges'}: {graph}.")
+    log.show(f"Read {Path(edges).name if isinstance(edges, str | Path) else 'edges'}: {graph}.")
     log.note(*read.notes, *_about_counted(read.dataset, task, counted))
     many = training.repeats * len(choices)
     _foresee(read, choices[0], training.epochs, execution.memory, many, log)
@@ -154,7 +154,7 @@ class _Log:
     """What is noted on the way: remarks, cautions, the time of every stage."""
 
     def __init__(self, tell: Callable[[str], None] | None, stages: Stages) -> None:
-        self.tell = tell or (lambda text: logger.info(text.strip()))
+        self.show = tell or (lambda text: logger.info(text.strip()))
         self.stages = stages
         self.notes: list[str] = []
         self.cautions: list[str] = []
@@ -163,7 +163,7 @@ class _Log:
         """Keep remarks, and show them."""
         self.notes += texts
         for text in texts:
-            self.tell(f"  · {text}")
+            self.show(f"  · {text}")
 
     def caution(self, text: str) -> None:
         """Keep what a reader must know first, and warn of it."""
@@ -213,7 +213,7 @@ def _foresee(
     expected = forecast(dataset.data, chosen.name, epochs, dataset.num_classes or 64, shared)
     _check_memory(expected, memory)
     if expected.long:
-        log.tell(f"\nThis will take {expected}{f', {many} times' if many > 1 else ''}.")
+        log.show(f"\nThis will take {expected}{f', {many} times' if many > 1 else ''}.")
 
 
 def _train(
@@ -236,9 +236,9 @@ def _train(
 
 def _assess(run: Run, log: _Log) -> Trust:
     trust = assess(run)
-    log.tell(f"\nThe model ({run.architecture['name']}) {trust.finding}.")
+    log.show(f"\nThe model ({run.architecture['name']}) {trust.finding}.")
     if trust.recalls:
-        log.tell(f"  · {trust.about_recalls}")
+        log.show(f"  · {trust.about_recalls}")
     if trust.about_missed:
         log.note(trust.about_missed)
     if trust.weak:
@@ -259,7 +259,7 @@ def _ask(
         release_memory()  # full passes come next, which take most
         scores = refined(session, found, least=asking.top, progress=progress)
     if "auto" in scores.details:
-        log.tell(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
+        log.show(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
     with log.stage("other methods"):
         others = tuple(session.influence(name, progress=progress) for name in asking.also)
     return room, scores, others
@@ -275,12 +275,12 @@ def _repeat(
 ) -> Stability:
     """How far the ranking holds for other seeds and architectures."""
     many = training.repeats * len(choices)
-    log.tell(
+    log.show(
         f"\nTraining {many - 1} other model{'s' * (many > 2)}, to see whether the ranking holds:"
     )
     with log.stage("other models"):
-        stability = repeated(first, choices, training, top, method, log.stages.progress, log.tell)
-    log.tell(stability.finding)
+        stability = repeated(first, choices, training, top, method, log.stages.progress, log.show)
+    log.show(stability.finding)
     if stability.caution:
         log.caution(stability.caution)
     return stability

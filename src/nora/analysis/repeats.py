@@ -46,7 +46,7 @@ def repeated(
     top: int,
     method: tuple[str, dict[str, Any]],
     progress: bool,
-    tell: Callable[[str], None],
+    show: Callable[[str], None],
 ) -> Stability:
     """Train and rank again, and compare with the first model.
 
@@ -57,7 +57,7 @@ def repeated(
         top: How many nodes are called the first, if the graph has some more.
         method: How influences are found: a method and its options.
         progress: Show progress bars.
-        tell: Called with a line about each model.
+        show: Called with a line about each model.
     """
     run, scores = first.run, first.scores
     seeds = range(run.seed, run.seed + training.repeats)
@@ -79,7 +79,7 @@ def repeated(
         members.append(_member(chosen.name, seed, verdict, theirs))
         found.append(theirs.scores)
         weak = "; too weak to be trusted" if verdict.weak else ""
-        tell(f"  · {members[-1]}: {verdict.metric.replace('_', ' ')} {verdict.value:.3f}{weak}")
+        show(f"  · {members[-1]}: {verdict.metric.replace('_', ' ')} {verdict.value:.3f}{weak}")
         del other, session, theirs
         release_memory()
     k = min(top, max(1, len(scores) // FEW))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nora.cli.arguments import TargetOptions, parse_nodes, parse_targets
-from nora.cli.display import print_json, print_table, say
+from nora.cli.display import print_json, print_table, print_text
 from nora.options import Options, setting
 from nora.outputs import ENGINE, check_table, read_from
 
@@ -49,9 +49,9 @@ class AnswerOptions(Options):
             return
         print_table(table, title)
         for note in notes:
-            say(note)
+            print_text(note)
         if self.out is not None:
-            say(f"Written to {self.out}")
+            print_text(f"Written to {self.out}")
 
 
 @dataclass(frozen=True)

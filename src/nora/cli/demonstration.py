@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nora.cli.arguments import Force, parse_options
-from nora.cli.display import Json, print_json, print_table, records, say
+from nora.cli.display import Json, print_json, print_table, print_text, records
 from nora.cli.removal import readable
 from nora.outputs import check_file, check_table
 from nora.wording import count, duration
@@ -69,8 +69,10 @@ def demo(
         )
         return
     accuracy = found.run.metrics["test_accuracy"]
-    say(f"A GCN places {len(found.scores):,} accounts in two camps (test accuracy {accuracy:.0%}).")
-    say(f"Method {method!r} scored every removal in {duration(found.scores.seconds)}.\n")
+    print_text(
+        f"A GCN places {len(found.scores):,} accounts in two camps (test accuracy {accuracy:.0%})."
+    )
+    print_text(f"Method {method!r} scored every removal in {duration(found.scores.seconds)}.\n")
     print_table(best, "The most influential accounts")
     first = best["name"][0]
     if len(flips):
@@ -79,9 +81,9 @@ def demo(
             moved.head(SHOWN), f"Without {first}, {count(len(flips), 'account')} would change camp"
         )
     else:
-        say(f"Without {first}, no account would change camp.\n")
-    say(f"Scores in {files['scores']}, picture in {files['figure']}")
-    say(f"Explore it in the browser: {_as_called()} explore --demo")
+        print_text(f"Without {first}, no account would change camp.\n")
+    print_text(f"Scores in {files['scores']}, picture in {files['figure']}")
+    print_text(f"Explore it in the browser: {_as_called()} explore --demo")
 
 
 def _as_called() -> str:

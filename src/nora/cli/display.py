@@ -47,7 +47,7 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def print_table(frame: pd.DataFrame, title: str = "") -> None:
     """Print a frame; numbers to the right, and every name in full."""
     if title:
-        say(title)  # not the table's own title, which would wrap at the table's width
+        print_text(title)  # not the table's own title, which would wrap at the table's width
     numeric = {str(column) for column, kind in frame.dtypes.items() if kind.kind in "iuf"}
     _print_texts(frame.rename(columns=str).map(cell), numeric)
 
@@ -60,7 +60,7 @@ def print_wide_table(frame: pd.DataFrame, title: str, keys: Sequence[str]) -> No
         title: Its heading.
         keys: Columns that identify a row, and are repeated.
     """
-    say(title)
+    print_text(title)
     numeric = {str(column) for column, kind in frame.dtypes.items() if kind.kind in "iuf"}
     texts = frame.rename(columns=str).map(fixed)
     widths = {
@@ -111,7 +111,7 @@ def print_entries(entries: Sequence[Mapping[str, Any]]) -> None:
         typer.echo(f"{entry['name']:<{width}}  {entry['summary']}")
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     """Print text for people; a long line is left to the terminal, and whole when piped."""
     _console().print(text, markup=False, soft_wrap=True)
 

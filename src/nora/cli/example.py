@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nora.cli.display import Json, print_json, say
+from nora.cli.display import Json, print_json, print_text
 from nora.files import check_folder
 
 # Every tenth label is left blank, as in most real label files.
@@ -60,8 +60,10 @@ def example(
     if json:
         print_json({"files": {kind: str(path) for kind, path in files.items()}, "try": command})
         return
-    say(f"{len(names):,} accounts in {folder}: their ties, their words, and the camps of most.")
-    say(f"Try:\n  {command}")
+    print_text(
+        f"{len(names):,} accounts in {folder}: their ties, their words, and the camps of most."
+    )
+    print_text(f"Try:\n  {command}")
 
 
 def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

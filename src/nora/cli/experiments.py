@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nora.cli.arguments import Force
-from nora.cli.display import Json, print_json, print_wide_table, say
+from nora.cli.display import Json, print_json, print_text, print_wide_table
 from nora.experiments import RECIPES
 from nora.experiments.options import Grid, Working, shell_command
 from nora.files import check_folder
@@ -145,9 +145,9 @@ def _check_accepts(
 
 
 def _print(report: Report, path: Path) -> None:
-    say(report.title)
+    print_text(report.title)
     for heading, table in report.tables:
         if len(table) <= SHOWN_ROWS:
             print_wide_table(table, heading, KEYS)
     endings = [".md", ".json", *([".png"] if report.figure else []), *report.files]
-    say(f"Written: {path}{', '.join(endings)}")
+    print_text(f"Written: {path}{', '.join(endings)}")

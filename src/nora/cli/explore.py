@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nora.cli.arguments import trained_run
-from nora.cli.display import say
+from nora.cli.display import print_text
 
 if TYPE_CHECKING:
     from nora import Influence, Run
@@ -65,8 +65,10 @@ def explore(
     trained, scores, title = _demo() if run is None else _read(run)
     targets = None if run is None else _targets(run)
     if targets is not None:
-        say(f"Only the change of the predictions for {len(targets):,} nodes counts, as in {run}.")
-    say("Preparing …")
+        print_text(
+            f"Only the change of the predictions for {len(targets):,} nodes counts, as in {run}."
+        )
+    print_text("Preparing …")
     explorer = nora.explore(
         trained.model,
         trained.data,
@@ -83,9 +85,9 @@ def explore(
         run=DEMO if run is None else of_folder(str(run)),
     )
     print(f"Explorer: {explorer.url}", flush=True)
-    say("Ctrl-C stops it; Enter shows another address (each works once).")
+    print_text("Ctrl-C stops it; Enter shows another address (each works once).")
     if browser and not explorer.open():
-        say("No browser could be opened: copy the address into one on this machine.")
+        print_text("No browser could be opened: copy the address into one on this machine.")
     if sys.stdin.isatty():
         threading.Thread(target=_offer, args=(explorer,), daemon=True).start()
     explorer.wait()

@@ -9,7 +9,7 @@ import typer
 
 from nora.cli.answer import asked
 from nora.cli.arguments import Force, RunFolder
-from nora.cli.display import Json, print_json, print_table, say
+from nora.cli.display import Json, print_json, print_table, print_text
 from nora.outputs import check_file, read_from
 from nora.wording import count, duration
 
@@ -67,11 +67,11 @@ def flip(
     proof = f"{found.proof[0].upper()}{found.proof[1:]} ({duration(found.seconds)})."
     if not found.size:
         wanted = "another class" if found.to is None else found.class_name(found.to)
-        say(f"No removal was found that flips {whom} to {wanted}. {proof}")
+        print_text(f"No removal was found that flips {whom} to {wanted}. {proof}")
         return
     start, end = found.class_name(found.from_class), found.class_name(found.to_class)
     title = f"{whom}: {start} → {end} without {count(found.size, by[:-1])}"
     print_table(found.to_frame(), title)
-    say(proof)
+    print_text(proof)
     if out is not None:
-        say(f"The edits are in {out}")
+        print_text(f"The edits are in {out}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nora.cli.arguments import RunFolder
-from nora.cli.display import Json, print_json, say
+from nora.cli.display import Json, print_json, print_text
 
 
 def inspect(run: RunFolder, json: Json = False) -> None:
@@ -22,4 +22,4 @@ def inspect(run: RunFolder, json: Json = False) -> None:
     if json:
         print_json({"run": str(run), **report.to_dict()})
     else:
-        say(str(report))
+        print_text(str(report))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nora.cli.arguments import Force, RunFolder
-from nora.cli.display import Json, print_json, say
+from nora.cli.display import Json, print_json, print_text
 from nora.outputs import ENGINE, remedy
 
 
@@ -51,7 +51,7 @@ def prepare(
     if json:
         print_json({"run": str(run), "out": str(folder), "bytes": kept.bytes})
         return
-    say(
+    print_text(
         f"The engine of {kept.manifest['num_nodes']:,} nodes and {kept.manifest['num_edges']:,} edges is in "
         f"{folder}: {kept.bytes / 1e6:,.1f} MB, compared with {kept.manifest['verified']['verified']} full "
         "passes"

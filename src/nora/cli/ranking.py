@@ -22,7 +22,7 @@ from nora.cli.arguments import (
     parse_shard,
 )
 from nora.cli.cluster import joined
-from nora.cli.display import Json, records, say
+from nora.cli.display import Json, print_text, records
 from nora.cli.tuning import FOLDER as TUNED
 from nora.cli.tuning import labels_file
 from nora.files import check_folder
@@ -226,7 +226,7 @@ def merge(
 ) -> None:
     """Join the checkpoint folders of one ranking, made by several processes or machines.
 
-    Folders from different models, graphs, methods or options are refused.
+    Folders from different models, graphs, methods or options are rejected.
 
     \b
     Example:
@@ -322,7 +322,7 @@ def _show(
         "top": records(best),
     }
     if "auto" in scores.details and not answer.json:
-        say(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
+        print_text(f"auto: {method_name(scores)}, because {scores.details['auto']['reason']}.")
     took = f", {duration(scores.seconds)}" if scores.seconds else ""
     columns = [column for column in best if column != "rank"]
     if scores.measure != "change":

@@ -8,7 +8,7 @@ import typer
 
 from nora.cli.answer import asked
 from nora.cli.arguments import Measure, RunFolder
-from nora.cli.display import Json, print_json, print_table, records, say
+from nora.cli.display import Json, print_json, print_table, print_text, records
 
 
 def who(
@@ -40,7 +40,7 @@ def who(
         "" if measure == "change" else f", by the measure {measure}",
     )
     if found.empty:
-        say(f"No other node's removal changes the prediction of {whom}{by}.")
+        print_text(f"No other node's removal changes the prediction of {whom}{by}.")
         return
     columns = [column for column in found if column != "rank"]
     title = f"Removals that change the prediction of {whom} most{by}"

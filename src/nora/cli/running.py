@@ -16,7 +16,7 @@ from nora.analysis.checks import check_files, check_labels_matter
 from nora.analysis.folder import ABOUT, FILES, check_results
 from nora.analysis.options import AskOptions, ExecOptions, ReadOptions, TrainOptions
 from nora.cli.arguments import parse_node_targets
-from nora.cli.display import Json, print_json, print_table, records, say
+from nora.cli.display import Json, print_json, print_table, print_text, records
 from nora.outputs import read_from
 from nora.wording import duration
 
@@ -106,9 +106,9 @@ def run(
     if targets is not None:
         asking = replace(asking, targets=partial(parse_node_targets, targets))
 
-    def tell(text: str) -> None:
+    def show(text: str) -> None:
         if not json:
-            say(text)
+            print_text(text)
 
     analysis = nora.analyse(
         edges,
@@ -117,9 +117,9 @@ def run(
         reading=reading,
         training=training,
         asking=asking,
-        execution=replace(execution, tell=tell),
+        execution=replace(execution, tell=show),
     )
-    tell("Writing the results …")
+    show("Writing the results …")
     analysis.save(folder, force)
     _finish(analysis, folder, json, targets or ())
 
@@ -140,8 +140,8 @@ def _finish(analysis: Analysis, folder: Path, as_json: bool, targets: Sequence[s
     known = refinement(scores)
     if known is not None:
         exactly = f"{len(known['nodes']):,} nodes in all"
-        say(f"These and others, {exactly}, are computed exactly; the rest is estimated.")
-        say(f"{accuracy_text(known)}\n")
+        print_text(f"These and others, {exactly}, are computed exactly; the rest is estimated.")
+        print_text(f"{accuracy_text(known)}\n")
     if analysis.stability is not None:
         held = analysis.stability
         shown = held.to_frame(held.first)
@@ -150,15 +150,15 @@ def _finish(analysis: Analysis, folder: Path, as_json: bool, targets: Sequence[s
         print_table(
             shown[kept].head(SHOWN), f"By {len(held.members)} models: the ranking {held.verdict}"
         )
-    say(f"In {folder}:")
+    print_text(f"In {folder}:")
     width = max(map(len, FILES))
     for name, what in FILES.items():
         if not name.endswith(".meta.json") and (folder / name).exists():
-            say(f"  {name:<{width}}  {what}")
+            print_text(f"  {name:<{width}}  {what}")
     name = shlex.quote(best["name"][0])
     place = shlex.quote(str(folder))
-    say("\nNext:")
-    say(f"  nora explore {place}")
-    say(f"  nora what-if {place} --remove {name}")
+    print_text("\nNext:")
+    print_text(f"  nora explore {place}")
+    print_text(f"  nora what-if {place} --remove {name}")
     same = "".join(f" --targets {shlex.quote(text)}" for text in targets)
-    say(f"  nora top {place} --top 100{same}")
+    print_text(f"  nora top {place} --top 100{same}")

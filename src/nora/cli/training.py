@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from nora.artefact import MANIFEST
-from nora.cli.display import Json, print_json, say
+from nora.cli.display import Json, print_json, print_text
 from nora.options import Options, setting
 from nora.outputs import OLD_RUN, RUN_FILES, check_own_folder
 from nora.wording import duration
@@ -111,10 +111,10 @@ def train(
         for key, value in metrics.items()
         if key.endswith(("accuracy", "auc"))
     )
-    say(
+    print_text(
         f"{model} on {dataset}: {quality} ({metrics['epochs']} epochs, {duration(metrics['seconds'])})"
     )
-    say(f"Run in {folder}. Next: nora rank {folder}")
+    print_text(f"Run in {folder}. Next: nora rank {folder}")
 
 
 def default_folder(dataset: str, model: str, task: str, cycle: int) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nora.cli.arguments import RunFolder
-from nora.cli.display import Json, print_json, say
+from nora.cli.display import Json, print_json, print_text
 from nora.files import check_folder
 from nora.outputs import Inputs
 from nora.wording import duration
@@ -83,12 +83,12 @@ def tune(
         print_json({"run": str(run), "file": str(path), **asdict(found)})
         return
     options = ", ".join(f"{key}={value}" for key, value in found.options.items())
-    say(f"{method}: {options}")
-    say(
+    print_text(f"{method}: {options}")
+    print_text(
         f"Pearson {found.pearson:.3f} on {found.labelled:,} labelled nodes; {found.tried:,} settings "
         f"tried in {duration(found.seconds)}."
     )
-    say(f"Kept in {path}. Next: nora rank {run} --method {method} --tuned")
+    print_text(f"Kept in {path}. Next: nora rank {run} --method {method} --tuned")
 
 
 def labels_file(run: Path, method: str) -> Path:

@@ -261,7 +261,7 @@ def _program(
         features=inputs.features,
         attributes=inputs.of_nodes,
         structure=builder.structure,
-        told=list(builder.conv_edges.values.values()),
+        edge_inputs=list(builder.conv_edges.values.values()),
         unsure_of_edges=builder.unsure_of_edges,
     )
 

@@ -1,4 +1,4 @@
-"""What preparing an engine will take, told by the model's traces on two small graphs: before any long work.
+"""Predict what preparing an engine takes, from the model's traces on two small graphs.
 
 Operations are the same on every graph, and their results have a row per node, per edge, or neither. So the
 trace of a small graph tells how large each result will be on the large one. A pass of the model itself is the
@@ -97,7 +97,7 @@ def _strided(data: Graph) -> list[Tensor]:
 
 
 class _Sizes:
-    """Numbers of nodes and edges of several graphs, the asked one first, by which sizes are told apart."""
+    """Numbers of nodes and edges of several graphs, the asked one first, which identify sizes."""
 
     def __init__(self, graphs: list[Any]) -> None:
         self.nodes = [node_index_of(data).total for data in graphs]

@@ -33,7 +33,7 @@ def edges_of(program: Program) -> list[Edges]:
 
 
 def cannot_lose(program: Program) -> str:
-    """Why edges cannot be taken away by themselves; empty if they can."""
+    """Why edges cannot be removed by themselves; empty if they can."""
     if program.unsure_of_edges:
         return program.unsure_of_edges
     for edges in edges_of(program):
@@ -50,10 +50,12 @@ def cannot_gain(program: Program, done: EditBatch) -> str:
         return "a node is added"
     if program.unsure_of_edges:
         return program.unsure_of_edges
-    said = {value for _, name, value in program.templates.given.values() if name != "edge_index"}
-    said |= {value for value in program.attributes}
-    if any(value in said for value in _made_of(program.structure)):
-        return "the model picks rows or edges by what is said of nodes or edges"
+    attributes = {
+        value for _, name, value in program.templates.given.values() if name != "edge_index"
+    }
+    attributes |= {value for value in program.attributes}
+    if any(value in attributes for value in _made_of(program.structure)):
+        return "the model picks rows or edges by what the data says of nodes or edges"
     try:
         added_rows = AddedRows(program.templates, done.added_edges, len(done))
         if added_rows.loops and not by_rules_alone(program):
@@ -80,7 +82,7 @@ def cannot_change(program: Program, done: EditBatch) -> str:
         value = program.features.get(kind)
         if value is None:
             return "the features are not read as rows of nodes"
-        if value in set(_made_of([*program.structure, *program.told])):
+        if value in set(_made_of([*program.structure, *program.edge_inputs])):
             return "the model picks rows or edges, or weighs edges, by what features say"
     return ""
 
@@ -114,9 +116,9 @@ def why_not(engine: Engine, done: EditBatch) -> str:
     for kind, (asked, reason) in kinds.items():
         if not asked:
             continue
-        told = reason()
-        if told:
-            return told
+        why = reason()
+        if why:
+            return why
         if kind not in program.compared:
             program.compared[kind] = _compared(engine, kind, done)
             if program.compared[kind]:

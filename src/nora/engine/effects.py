@@ -111,9 +111,9 @@ class Effects:
         By the engine where it follows them, else by a full pass for every removal.
         """
         engine = self.engine
-        told = "" if engine is None else why_not(engine, removals)
-        if told:
-            warn(f"exact falls back to a full pass for every edit: {told}", RuntimeWarning)
+        why = "" if engine is None else why_not(engine, removals)
+        if why:
+            warn(f"exact falls back to a full pass for every edit: {why}", RuntimeWarning)
             engine = None
         if engine is None:
             for at in range(len(removals)):

@@ -151,7 +151,7 @@ class Engine:
         with torch.no_grad():
             if len(removals.node) < self.program.num_nodes * len(removals):
                 changed = self.program.run(chunk)
-            else:  # nobody is left
+            else:  # no node remains
                 changed = ChangedRows(
                     torch.zeros_like(removals.ptr), removals.node[:0], self.before[:0]
                 )

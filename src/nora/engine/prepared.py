@@ -25,7 +25,7 @@ class Prepared:
 
     Attributes:
         preparations: How often an engine was made: 0 or 1.
-        ledger: Takes note of what an engine is made of, for whoever wants to keep it.
+        ledger: Records what an engine is made of, so that it can be saved.
     """
 
     def __init__(self, engine: Engine | None = None, facts: dict[str, Any] | None = None) -> None:
@@ -43,13 +43,13 @@ class Prepared:
 
     @property
     def refusal(self) -> str:
-        """Why the model cannot be followed; empty where it can, or nobody has tried."""
+        """Why the model cannot be followed; empty where it can, or before a first try."""
         return "" if self._refusal is None else str(self._refusal)
 
     def expect(self, removals: int) -> None:
         """At least so many more removals will be asked for, however few at a time.
 
-        Whoever knows what is to come says so first: a page of a thousand small questions is then worth an
+        A caller that knows what will come announces it: a page of a thousand small questions is then worth an
         engine from the first one on.
         """
         self._expected = max(self._expected, removals)

@@ -31,7 +31,7 @@ class Program:
         features: `x` of every node type that has one.
         attributes: What the graph says of nodes.
         structure: Values that rows or edges were picked by: where these change, others would be picked.
-        told: Values that lowerings of convolutions were given as edge weights or edge types.
+        edge_inputs: Values that lowerings of convolutions were given as edge weights or edge types.
         unsure_of_edges: Why edges cannot be removed or added by themselves; empty if they can.
         compared: Kinds of edits that were compared with brute force, and what was wrong.
     """
@@ -44,7 +44,7 @@ class Program:
     features: dict[Any, Value] = field(default_factory=dict)
     attributes: list[Value] = field(default_factory=list)
     structure: list[Value] = field(default_factory=list)
-    told: list[Value] = field(default_factory=list)
+    edge_inputs: list[Value] = field(default_factory=list)
     unsure_of_edges: str = ""
     compared: dict[str, str] = field(default_factory=dict)
 

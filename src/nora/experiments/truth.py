@@ -24,7 +24,7 @@ definition, one forward pass per removal, up to rounding.
 - **Columns** of `truth.parquet`: `dataset`, `model`, `task` (`node`: class probabilities, `link`: link
   probabilities), `cycle` (which of the five cyclic splits the model was trained on), `node` (its number in
   the dataset as PyTorch Geometric loads it), `influence`, `labelled` (whether methods that learn may see it).
-- **Protocol**: whatever a method is told, fitted or tuned on comes from labelled nodes; it is measured on the
+- **Protocol**: a method learns, fits and tunes on labelled nodes only; it is measured on the
   others. A method is compared on each model by itself, and on the mean over cycles, as the paper does.
 - **Limits**: influence is a property of a trained model, not of a dataset: other weights, other influence.
   Trained elsewhere, the same command may give other weights in the last digits, and with them other models;

@@ -50,7 +50,7 @@ def beside_what(lab: Lab) -> str:
         )
     return (
         "The paper's figures are on its larger graphs P50 and P_20_50, not on this one: other users, of "
-        "whom most are no politicians. "
+        "whom most are not politicians. "
     )
 
 

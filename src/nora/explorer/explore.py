@@ -47,37 +47,37 @@ def explore(
     run: str | Origin | None = None,
     notebook: bool | None = False,
 ) -> Explorer | NotebookExplorer:
-    """Open a page in the browser: click a node, see whose prediction its removal changes.
+    """Open the explorer in the browser: click a node and see whose prediction its removal changes.
 
     The page is served to this machine only (127.0.0.1), and only with its address; it loads nothing from
-    elsewhere. Model and graph must not change while it runs. Above 250,000 nodes and edges the page opens at
-    once and shows how far preparing is; what is then wrong with the model is shown there, and raised by
+    elsewhere. Model and graph must not change while it runs. Above 250,000 nodes and edges, the page opens at
+    once and shows the progress of preparing. An error in the model is then shown on the page, and raised by
     `.wait()`.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
-        data: The graph; a `HeteroData` has its nodes in one row, type after type.
+        data: The graph. In a `HeteroData`, ids count all nodes, one type after the other.
         task: What is predicted; node classification from logits by default.
-        scores: Influences that are known already; computed in the background by default.
-        names: The nodes' names.
-        class_names: The classes' names.
+        scores: Known influences. Default: the explorer computes them in the background.
+        names: Node names.
+        class_names: Class names.
         labels: Known classes `[num_nodes]`, −1 where unknown; `data.y` by default.
-        groups: More attributes to filter nodes by, `{"city": values}` with one value per node. Node types
-            and masks of `data` (`train_mask`) are there anyway.
+        groups: Further attributes to filter nodes by, `{"city": values}` with one value per node. Node types
+            and the masks of `data` (`train_mask`) are always available.
         targets: Count only the change of these predictions, as in `nora.influence`.
         feature_names: The names of the features, the first columns of `data.x`.
-        title: What the data are called.
+        title: Title of the page.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
-        port: Where to listen; any free port by default.
+        port: Port of the server. Default: any free port.
         browser: Open the browser.
-        run: The folder of the trained run, which the programs that the page writes then read.
-        notebook: Show the page in the cell of a notebook, without a server (extra `[notebook]`); None:
-            where this is a notebook and the extra is installed. `port` and `browser` then have no meaning.
+        run: The folder of the trained run, for the Python programs that the page exports.
+        notebook: Show the page in a notebook cell, without a server (extra `[notebook]`); `port` and
+            `browser` are then ignored. Default (None): if this is a notebook and the extra is installed.
 
     Returns:
         The running explorer: `.url` is an address that works once, `.wait()` blocks until Ctrl-C, `.close()`
-        stops it. In a notebook it goes on while you work.
+        stops it. In a notebook, it keeps running while you work.
 
     Example:
         >>> import nora

@@ -146,7 +146,7 @@ class Guard:
         try:
             own = self._answer(scope)
         except Refused as refused:
-            own = self._told(scope, refused)
+            own = self._refusal(scope, refused)
         await (own or self.app)(scope, receive, with_headers)
 
     def _answer(self, scope: Scope) -> Response | None:
@@ -194,7 +194,7 @@ class Guard:
             raise Refused(429, "too many attempts: wait a minute")
         raise Refused(403, ASK_AGAIN)
 
-    def _told(self, scope: Scope, refused: Refused) -> Response:
+    def _refusal(self, scope: Scope, refused: Refused) -> Response:
         if scope["path"] in (ENTER, "/"):
             return HTMLResponse(STRANGER.format(reason=refused.message), refused.status)
         return JSONResponse({"error": refused.message}, refused.status)

@@ -105,7 +105,7 @@ class NotebookExplorer(anywidget.AnyWidget):
             del self._asked[key]
 
     def close(self) -> None:
-        """End all work; the frame in the cell is taken away."""
+        """End all work; the frame in the cell is removed."""
         if self._thread.is_alive():
             self._explorations.close()
             self._loop.call_soon_threadsafe(self._loop.stop)

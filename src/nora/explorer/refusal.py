@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Refused(Exception):  # noqa: N818 (it is an answer, not an error of ours)
-    """A request is refused.
+    """A rejected request.
 
     Args:
         status: The HTTP status, 4xx.

@@ -26,22 +26,24 @@ from nora.graph.node_index import Graph
 
 @dataclass(frozen=True, eq=False)
 class Edits:
-    """What is changed about a graph, all at once.
+    """Changes to a graph that are applied together.
 
-    In a graph where every edge has its reverse, an edge is removed and added in both directions; with edge
-    types also the reverse that PyG's `ToUndirected` has made of it (`rev_…`).
+    If every edge of the graph has its reverse, edges are removed and added in both directions. In a
+    `HeteroData`, this includes the reverse types that PyG's `ToUndirected` adds (`rev_…`).
 
     Args:
-        remove: Nodes to remove, with all their edges: an id, ids, `("author", 17)`, `{"author": [17]}`.
-        remove_edges: Edges to remove: pairs `[(3, 17)]`, or by type
-            `{("author", "writes", "paper"): [(3, 17)]}` (the relation's name is enough where it is the
-            only one). All copies of an edge are removed.
-        add_edges: Edges to add, in the same form. A new edge needs every attribute that the graph's edges
-            have: `[(3, 17, {"edge_weight": 0.5})]`. An edge that is removed and added gets new attributes.
-        add_nodes: Nodes to add: their rows of `x`, `[k, F]`, or `{"x": rows, …}`; by type
-            `{"author": rows}`. They get the ids after the last one.
-        features: Rows of `x` that change: `{17: row}`, `{("author", 17): row}`.
-        undirected: Whether edges are removed and added in both directions; default: as the graph is.
+        remove: Nodes to remove, with all their edges: an id, several ids, `("author", 17)` or `{"author":
+            [17]}`.
+        remove_edges: Edges to remove: pairs `[(3, 17)]`, or by type `{("author", "writes", "paper"): [(3,
+            17)]}` (a relation that occurs once may be given by its name). All copies of an edge are removed.
+        add_edges: Edges to add, in the same form. An added edge needs every attribute that the graph's edges
+            have: `[(3, 17, {"edge_weight": 0.5})]`. To change the attributes of an edge, remove it and add
+            it.
+        add_nodes: Nodes to add: their rows of `x`, `[k, F]`, or `{"x": rows, …}`; by type `{"author": rows}`.
+            They get the next free ids.
+        features: New rows of `x`: `{17: row}` or `{("author", 17): row}`.
+        undirected: Whether edges are removed and added in both directions. Default: if every edge of the
+            graph has its reverse.
 
     Example:
         >>> import torch
@@ -80,22 +82,22 @@ class Edits:
         return f"Edits({', '.join(parts)})"
 
     def resolve(self, data: Graph, lookup: EdgeLookup | None = None) -> EditBatch:
-        """What the edits mean for a graph, checked: a batch of this one edit.
+        """Check the edits against a graph; return a batch of one edit.
 
         Args:
             data: The graph.
-            lookup: Its edges, where they have been looked up before.
+            lookup: Its edge lookup, if one exists already.
         """
         return resolve(self, data, EdgeLookup(data) if lookup is None else lookup)
 
     def apply(self, data: Graph) -> Graph:
-        """The graph after the edits; `data` is left as it is. Remaining nodes are renumbered from 0."""
+        """Return the edited graph; `data` is not modified. Remaining nodes are renumbered from 0."""
         return self.resolve(data).apply(data)
 
     def undo(self, data: Graph) -> Edits:
-        """The edits that lead from `self.apply(data)` back to `data`.
+        """Return the edits that turn `self.apply(data)` back into `data`.
 
-        Removed nodes are added again with the ids after the last one: only their order differs.
+        Removed nodes are added again at the end, so the order of the nodes differs from `data`.
         """
         from nora.graph.edit_algebra import inverse
 
@@ -114,13 +116,13 @@ class Edits:
         return combined(self, other)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON keeps it; `from_dict` reads it."""
+        """Return the edits as a JSON-compatible dictionary."""
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: _to_json(value) for name, value in given.items() if is_given(value)}
 
     @staticmethod
     def from_dict(given: Mapping[str, Any]) -> Edits:
-        """What `to_dict` wrote."""
+        """Create edits from the dictionary of `to_dict`."""
         known = {one.name for one in fields(Edits)}
         unknown = sorted(set(given) - known)
         if unknown:
@@ -136,7 +138,7 @@ class Edits:
 
     @staticmethod
     def load(path: str | Path) -> Edits:
-        """Read what `save` wrote."""
+        """Load edits from a file written by `save`."""
         try:
             given = read_json(Path(path))
         except ValueError as error:

@@ -2,7 +2,7 @@
 
 Where columns are separated by semicolons, a comma may be the decimal mark, and a point then parts thousands.
 Whether `1.967` is about two or about two thousand is decided by the column's other cells; where they do not
-decide it, it is refused.
+decide it, it is rejected.
 """
 
 from __future__ import annotations

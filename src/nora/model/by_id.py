@@ -21,7 +21,7 @@ from torch_geometric.data import Data, HeteroData
 from nora.graph.edge_sets import Kind, Rewriting, node_counts, rewrite
 from nora.graph.removal import disjoint_pieces, isolate_nodes, kept
 from nora.model.hetero import HeteroForward
-from nora.model.misfit import MISFIT, told, transform_failure
+from nora.model.misfit import MISFIT, message_of, transform_failure
 from nora.model.preserve import CheckedRemoval, Snapshot
 from nora.model.reading import REMEDY, Reading
 from nora.model.tasks.link_prediction import LinkPrediction
@@ -74,7 +74,7 @@ def by_id(problem: Problem, reading: Reading) -> str:
         found = problem.run(problem.asked(problem.without(node), task))
         wrong = problem.wrong_rows(found, task, problem.num_nodes - 1)
     except MISFIT as error:
-        wrong = transform_failure(error) or told(error)
+        wrong = transform_failure(error) or message_of(error)
     if not wrong:
         problem.checked_removals[int(node)] = CheckedRemoval(found, time.perf_counter() - start)
         return ""

@@ -15,7 +15,7 @@ from nora.graph.removal import isolate_nodes
 from nora.model.by_id import by_id
 from nora.model.foreign import check_structure, clear_caches, clear_misfits, watched
 from nora.model.hetero import HeteroForward
-from nora.model.misfit import MISFIT, advice, told
+from nora.model.misfit import MISFIT, advice, message_of
 from nora.model.precomputed import precomputed
 from nora.model.preserve import another_random_state
 from nora.model.reading import Reading
@@ -122,7 +122,7 @@ def _first_output(problem: Problem) -> tuple[Tensor, Reading]:
             raise
         raise ValueError(
             f"the model {type(problem.model).__name__} could not be run on this graph: "
-            f"{told(error)}. {advice(problem, error)}"
+            f"{message_of(error)}. {advice(problem, error)}"
         ) from error
     if not isinstance(first, Tensor):
         raise TypeError(

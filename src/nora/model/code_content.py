@@ -1,6 +1,6 @@
 """What functions and classes do, as far as it can be read: their code and all that it refers to.
 
-What a library defines is told by its name, what a user wrote by its bytecode: instructions, names,
+Library code is identified by its name, the user's code by its bytecode: instructions, names,
 constants, defaults, values of the enclosing functions, and the global values and functions it uses. Names
 of files and lines, and comments, change nothing.
 """
@@ -22,7 +22,7 @@ import torch
 
 from nora.model.content import Parts, parts
 
-# What they do belongs to their version; other libraries are told by the file that defines a thing too.
+# Their version identifies what they do; other libraries are also identified by the defining file.
 _WELL_KNOWN = {"nora", "torch", "torch_geometric", "numpy", "scipy", "pandas"}
 _GLOBAL = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _BOOKKEEPING = {"__repr__", "__str__", "_abc_impl"}

@@ -64,7 +64,7 @@ def content_digest(
         return walk.digest(value, "").hex()[:32]
     except RecursionError as error:
         raise UnknownContentError(
-            f"{_shown(walk.path[:200])} … is nested too deeply to be told from another"
+            f"{_shown(walk.path[:200])} … is nested too deeply to be compared with another"
         ) from error
 
 
@@ -299,5 +299,5 @@ def _reference(value: Any) -> Parts:
 
 @parts.register(RemovableHandle)
 def _handle(value: RemovableHandle) -> Parts:
-    """What a hook does is told where it hangs; its number changes nothing."""
+    """A hook's content is read where it is registered; its number changes nothing."""
     yield "handle", None

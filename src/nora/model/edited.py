@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nora.graph.edit_batch import EditBatch
 from nora.graph.removal import kept
-from nora.model.misfit import MISFIT, told, transform_failure
+from nora.model.misfit import MISFIT, message_of, transform_failure
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
 
@@ -101,7 +101,7 @@ def run_after(problem: Problem, done: EditBatch) -> FullPass:
         if failure:
             raise ValueError(f"the transform {what}: {failure}. It {always}") from error
         raise ValueError(
-            f"the model {type(problem.model).__name__} {what}: {told(error)}. Its forward {always}"
+            f"the model {type(problem.model).__name__} {what}: {message_of(error)}. Its forward {always}"
         ) from error
     wrong = problem.wrong_rows(output, task, count)
     if wrong:

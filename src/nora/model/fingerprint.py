@@ -52,13 +52,13 @@ def graph_fingerprint(data: Any) -> str:
 
 
 def _task_facts(task: Task) -> dict[str, Any]:
-    """What a task was told, and nothing that follows from it."""
-    told = dict(vars(task))
+    """A task's name and arguments, without what follows from them."""
+    given = dict(vars(task))
     if is_dataclass(task):
-        told = {one.name: getattr(task, one.name) for one in fields(task) if one.init}
-    # That logits are meant may have been said or not.
-    said = {"return_type": str(told["return_type"])} if "return_type" in told else {}
-    return {"name": task.name, **told, **said}
+        given = {one.name: getattr(task, one.name) for one in fields(task) if one.init}
+    # Given or by default: the same return type.
+    plain = {"return_type": str(given["return_type"])} if "return_type" in given else {}
+    return {"name": task.name, **given, **plain}
 
 
 def pieces_of(problem: Problem) -> dict[str, Any]:

@@ -281,7 +281,7 @@ def _values_by(name: str, data: Graph, index: NodeIndex) -> list[Any]:
     if not any_has:
         there = sorted({str(key) for store in data.node_stores for key in store.to_dict()})
         raise ValueError(
-            f"{option('by', name)} is no attribute of the nodes.{nearest(name, there)}"
+            f"{option('by', name)} is not an attribute of the nodes.{nearest(name, there)}"
         )
     return found
 

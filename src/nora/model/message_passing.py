@@ -30,7 +30,7 @@ def message_passing(model: nn.Module) -> list[MessagePassing]:
 
 
 def message_edges(problem: Problem) -> Tensor:
-    """Edges `[2, E]` from each sender to who hears it.
+    """Edges `[2, E]` from each source to its target.
 
     A layer that passes messages against the edges too says so by `both_directions = True`.
     """
@@ -44,7 +44,7 @@ def message_edges(problem: Problem) -> Tensor:
 
 
 class Ends:
-    """Which node types a layer's call is about: told by the edges it is given.
+    """Which node types a layer's call is about, from the edges it gets.
 
     Args:
         problem: The question.
@@ -79,7 +79,7 @@ class Ends:
             return self.index.span(fitting[0])
         raise ValueError(
             "a message-passing layer gets edges that are not those of the data, so that the types "
-            f"of its nodes cannot be told; use {option('method', 'exact')} or 'brute'"
+            f"of its nodes are unknown; use {option('method', 'exact')} or 'brute'"
         )
 
 

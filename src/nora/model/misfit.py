@@ -31,7 +31,7 @@ MISSING = re.compile(r"missing \d+ required (?:positional|keyword-only) argument
 HOW = "pass forward=lambda model, data: … that says how to call the model"
 
 
-def told(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """An error in words; Python shows a missing key without saying that it is missing."""
     if isinstance(error, KeyError):
         return f"there is no {error}"
@@ -46,7 +46,7 @@ def transform_failure(error: Exception) -> str:
     )
     lines = [Line(code.co_filename, number, code.co_name) for code, number in steps[start + 1 :]]
     own = [line for line in lines if is_own_file(line.file)] or lines
-    return f"transform failed at {own[-1]}: {told(error)}" if own else ""
+    return f"transform failed at {own[-1]}: {message_of(error)}" if own else ""
 
 
 def advice(problem: Problem, error: Exception) -> str:

@@ -51,7 +51,7 @@ def _module(value: nn.Module) -> Parts:
             yield f".{name}", held
     own = vars(value)
     if isinstance(value, fx.GraphModule):
-        # Its class is made anew for each, and what it computes is told by this text alone.
+        # Each has a class of its own, and only this text shows what it computes.
         yield "code", value.code
         own = {name: held for name, held in own.items() if not name.startswith("_") or _hooks(name)}
     yield from _own(value, own)

@@ -10,7 +10,7 @@ them again. Recognised are
 - return probabilities of random walks;
 - features that are another attribute's, propagated (SIGN, SGC where the original ones are in `data` too).
 
-Propagated features alone cannot be told from others, nor can embeddings (node2vec) or other centralities.
+Propagated features alone are not recognised, nor are embeddings (node2vec) or other centralities.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ ENCODINGS = {
 MOST_FREQUENT = 3
 # A function of the degrees takes other values in about so many groups of nodes of the same degree; that so
 # many nodes more than groups fit shows that it is one.
-FEWEST_GROUPS, FEWEST_ALIKE = 4, 8
+FEWEST_GROUPS, FEWEST_FITTING = 4, 8
 # How often features are propagated at most, where the original ones are there.
 MOST_HOPS = 3
 # Rows of the features that are looked at first.
 LOOKED_AT = 64
 CLOSE = 1e-4
-# What is said of what was found, and the transform that computes it again.
+# A description of what was found, and the transform that computes it again.
 Found = tuple[str, str]
 
 
@@ -165,8 +165,8 @@ class Structure:
         steps = 1 / (degree[source] * degree[target])
         back = torch.zeros(n, dtype=torch.double).index_add_(0, source[both], steps[both])
         back, x = back - back.mean(), x - x.mean(dim=0)
-        alike = (back @ x).abs() / (back.norm() * x.norm(dim=0)).clamp(min=1e-12)
-        return bool((alike > 1 - 1e-7).any())
+        cosine = (back @ x).abs() / (back.norm() * x.norm(dim=0)).clamp(min=1e-12)
+        return bool((cosine > 1 - 1e-7).any())
 
     def _has_eigenvector(self, x: Tensor) -> bool:
         """Whether a column is an eigenvector of the adjacency or a Laplacian, looked at in some rows."""
@@ -175,7 +175,7 @@ class Structure:
         here = torch.zeros(self.num_nodes, dtype=torch.bool)
         here[some] = True
         source, target = self.edges[:, here[self.edges[1]]]
-        if len(some) < FEWEST_ALIKE:
+        if len(some) < FEWEST_FITTING:
             return False
         factor = degree.double().clamp(min=1).rsqrt()
         loops = (degree + 1).double().rsqrt()
@@ -225,12 +225,12 @@ def _has_function(x: Tensor, group: Tensor) -> bool:
     order = group.argsort(stable=True)
     numbers, counts = group[order].unique_consecutive(return_counts=True)
     several = counts >= 2
-    if int(several.sum()) < FEWEST_GROUPS or len(group) - len(numbers) < FEWEST_ALIKE:
+    if int(several.sum()) < FEWEST_GROUPS or len(group) - len(numbers) < FEWEST_FITTING:
         return False
     first = counts.cumsum(0) - counts  # the first node of every group
     chosen = order[first[several]][:LOOKED_AT]
     second = order[first[several] + 1][:LOOKED_AT]
-    # Most columns are told from one by a few pairs of nodes.
+    # A few pairs of nodes rule out most columns.
     left = _same(x[chosen], x[second]).all(dim=0).nonzero().flatten()
     ordered = x[chosen][:, left].sort(dim=0).values
     distinct = 1 + (ordered[1:] != ordered[:-1]).sum(dim=0)
@@ -248,7 +248,7 @@ def _same(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _has_column(x: Tensor, column: Tensor) -> bool:
-    """Whether a matrix has such a column; most are told from it by a few rows."""
+    """Whether a matrix has such a column; a few rows rule out most."""
     column = column.to(x.dtype).unsqueeze(1)
     some = torch.linspace(0, len(x) - 1, LOOKED_AT).long()
     left = (x[some] == column[some]).all(dim=0).nonzero().flatten()

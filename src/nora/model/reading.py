@@ -85,7 +85,7 @@ class Reading(TorchDispatchMode):
 
     Args:
         data: The graph as the model gets it.
-        model: The model; what its parameters are is no matter.
+        model: The model; its parameters do not matter.
 
     Attributes:
         sources: Every tensor from before the pass that was read, but parameters.

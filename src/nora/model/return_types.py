@@ -11,17 +11,17 @@ ReturnType = Literal["raw", "probs", "log_probs"]
 RETURN_TYPES = ("raw", "probs", "log_probs")
 
 
-class NotSaid(str):
+class DefaultReturnType(str):
     """`raw`, as long as the output does not speak against it."""
 
 
-NOT_SAID = NotSaid("raw")
+DEFAULT = DefaultReturnType("raw")
 
 
-def said(return_type: str | None) -> str:
-    """The return type that was given; `NOT_SAID` for none."""
+def checked_return_type(return_type: str | None) -> str:
+    """The return type that was given; `DEFAULT` for none."""
     if return_type is None:
-        return NOT_SAID
+        return DEFAULT
     if return_type not in RETURN_TYPES:
         raise ValueError(f"return_type is {return_type!r}; it must be one of {RETURN_TYPES}")
     return return_type
@@ -35,7 +35,7 @@ def by_itself(output: Tensor, return_type: str | None) -> Tensor:
 
 
 def refuse_rows_that_sum_to_one(output: Tensor) -> None:
-    """Raise when logits look like probabilities, of which nothing was said.
+    """Raise when logits look like probabilities, and no return type was given.
 
     Log-probabilities need no word: they are logits too, whose softmax is the probabilities.
     """
@@ -51,9 +51,9 @@ def refuse_rows_that_sum_to_one(output: Tensor) -> None:
 
 
 def refuse_unit_interval(score: Tensor, who: str, task: str) -> None:
-    """Raise when logits all lie in [0, 1], of which none was said that they are logits."""
+    """Raise when logits all lie in [0, 1], and none was declared to be logits."""
     score = score.float().flatten()
-    # Of one or two numbers, or the same one throughout, nothing can be told.
+    # Of one or two numbers, or the same one throughout, nothing can be concluded.
     if score.numel() <= 2 or bool((score == score[0]).all()):
         return
     if float(score.min()) >= 0 and float(score.max()) <= 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nora.graph.graph_arrays import Give, Keep
-from nora.model.return_types import NotSaid
+from nora.model.return_types import DefaultReturnType
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.model.tasks.node_classification import NodeClassification
@@ -25,7 +25,7 @@ def task_document(task: Task, keep: Keep) -> dict[str, Any] | None:
         return None
     values = {name: _listed(getattr(task, name)) for name in _FIELDS[kind]}
     return_type = getattr(task, "return_type", None)
-    if return_type is not None and not isinstance(return_type, NotSaid):
+    if return_type is not None and not isinstance(return_type, DefaultReturnType):
         values["return_type"] = str(return_type)
     if isinstance(task, LinkPrediction):
         if not task.leaves_decoder_open:

@@ -74,7 +74,7 @@ class Checked:
         self.folder: Path | None = None
         self._restricted = targets is not None
         self._checked = self._seen_again = False
-        # As it was given: what is found out about it later is no change.
+        # As it was given: what is found out about it later does not change it.
         self._given = self._problem
         self._stale = None if once else staleness_of(self._problem, check)
 

@@ -57,35 +57,36 @@ def edge_influence(
     progress: bool = True,
     **about: Unpack[CountingOptions],
 ) -> EdgeInfluence:
-    """How much would the predictions change, had each edge been removed?
+    """Score every edge by how much its removal changes the predictions.
 
-    In a graph where every edge has its reverse, both directions are one edge: they are removed together
-    and have one score; with edge types also the reverse that PyG's `ToUndirected` has made (`rev_…`). All
-    copies of an edge are removed with it. The nodes stay, and their predictions count.
+    If every edge of the graph has its reverse, both directions are one edge: they are removed together and
+    have one score. In a `HeteroData`, this includes the reverse types that PyG's `ToUndirected` adds
+    (`rev_…`). All copies of an edge are removed together. The nodes stay, and all predictions count.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph.
-        edges: Score only these: pairs `[(3, 17), …]` or a tensor `[2, k]`; with edge types
-            `{("author", "writes", "paper"): [(3, 17)]}`. All by default.
+        edges: Score only these: pairs `[(3, 17), …]` or a tensor `[2, k]`; in a `HeteroData`, `{("author",
+            "writes", "paper"): [(3, 17)]}`. Default: all edges.
         task: What is predicted; node classification from logits by default.
-        method: `exact`, `brute` for a full forward pass per edge, or `auto`: exact where that fits a
-            `budget` of seconds, else with a tolerance, which is then called an estimate.
+        method: `exact`, `brute` (a full forward pass per edge) or `auto`: exact if that fits the `budget`,
+            and otherwise an estimate with a tolerance.
         measure: What is summed over the predictions that change; see `nora.influence`.
-        by: A categorical attribute of nodes whose groups get columns of their own, as in `influence`.
-        checkpoint: Folder for finished parts; a second call with the same input resumes there.
-        key: As in `influence`.
-        executor: Who does the work, as in `influence`; `auto` is then `exact`.
-        tolerance: As of the method `exact`; not with `auto`. Default: 0, exact.
-        memory: As of the method `exact`. Default: `"2GB"`.
-        workers: As of the method `exact`. Default: all cores.
+        by: A categorical node attribute; every group gets a column, as in `nora.influence`.
+        checkpoint: Folder for finished parts. A second call with the same input resumes there.
+        key: As in `nora.influence`.
+        executor: Where exact values are computed, as in `nora.influence`. With an executor, `auto` means
+            `exact`.
+        tolerance: As in the method `exact`; not with `auto`. Default: 0, which is exact.
+        memory: As in the method `exact`. Default: `"2GB"`.
+        workers: As in the method `exact`. Default: all cores.
         budget: Seconds that `auto` may take. Default: 60.
         progress: Show a progress bar.
-        **about: Options of the session; see `nora.Session`.
+        **about: Arguments of `nora.Session`.
 
     Returns:
-        Scores of edges with their provenance; with a tolerance also their standard errors, as the column
-        `stderr`, 0 where a score is exact.
+        Scores of edges, with the method, options and details of the run. Estimates have standard errors in
+        the column `stderr`, which is 0 for exact scores.
 
     Example:
         >>> import nora

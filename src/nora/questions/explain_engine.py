@@ -28,19 +28,20 @@ REMOVALS, PASSES = 64, 2
 
 @dataclass(frozen=True)
 class EngineReport:
-    """What the exact engine makes of a model on a graph.
+    """How the exact engine compiles a model on a graph.
 
     Attributes:
-        followed: `engine`, or `brute` where every removal takes a full pass.
-        reasons: Why not the engine: the operations that block it, with their source lines.
-        layers: Layers that are lowered as one, by their names in the model.
-        traced: Operations that one pass of the model runs.
-        passes: Operations of the program after each pass of the compiler, by its name.
-        operations: Operations of the program by kind.
-        all_rows: Operations that are done on all rows again for every removal, with their lines.
-        reaches: `nearby` nodes of a removed one may change, or `all` do.
-        guards: Comparisons of sizes that are checked for every removal; where one fails, it gets a full pass.
-        removal_seconds, pass_seconds: What a removal takes by the engine, and by a full pass.
+        followed: `engine`, or `brute` if every removal takes a full pass.
+        reasons: The unsupported operations, with their source lines.
+        layers: Layers that are lowered as a whole, by their names in the model.
+        traced: Number of operations in one forward pass of the model.
+        passes: Number of operations after each compiler pass, by the name of the pass.
+        operations: Number of operations of the program, by kind.
+        all_rows: Operations that are computed on all rows for every removal, with their source lines.
+        reaches: Which nodes a removal can change: `nearby` or `all`.
+        guards: Comparisons of sizes that are checked for every removal. If one fails, the removal takes a
+            full pass.
+        removal_seconds, pass_seconds: Seconds of one removal with the engine, and of a full pass.
 
     Example:
         >>> import nora
@@ -63,13 +64,13 @@ class EngineReport:
 
     @property
     def speedup(self) -> float | None:
-        """How many times faster a removal is than a full pass; None where it is not followed."""
+        """How many times faster a removal is than a full pass; None if the model is not supported."""
         if self.removal_seconds is None or self.pass_seconds is None:
             return None
         return self.pass_seconds / max(self.removal_seconds, 1e-9)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as JSON can hold it."""
+        """Return all fields as a JSON-compatible dictionary."""
         return {**asdict(self), "speedup": self.speedup}
 
     def __str__(self) -> str:
@@ -111,14 +112,14 @@ def explain_engine(
     forward: Forward | None = None,
     transform: Transform | None = None,
 ) -> EngineReport:
-    """Report what the exact engine makes of a model: layers, operations, passes, and the lines that block it.
+    """Report how the exact engine compiles a model, and which lines it does not support.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph.
         task: What is predicted; node classification from logits by default.
         forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
-        transform: `data -> data`, applied to the graph, and again without each node.
+        transform: `data -> data`, applied to the graph, and again to the graph without each node.
 
     Returns:
         A report; `print` shows it.

@@ -49,19 +49,18 @@ PAIRS = "edge_label_index"
 
 
 class NoraExplainer(ExplainerAlgorithm):
-    """Runs any of NORA's methods as an algorithm of `torch_geometric.explain.Explainer`.
+    """Run any of NORA's methods as an algorithm of `torch_geometric.explain.Explainer`.
 
-    The explanation's `node_mask` `[N, 1]` holds the scores as `nora.influence` gives them: not
-    scaled to 1, so that masks of different predictions can be compared and added. With `index` it
-    counts the change of these predictions only; a removed node's own prediction never counts, so
-    that node 17's mask is 0 in the explanation of node 17. The `edge_mask` `[E]`, with
-    `edge_mask_type="object"`, holds the influence of every edge by `nora.edge_influence(method="auto")`,
-    whichever method scores the nodes; the two directions of an undirected edge are removed together and have
-    the same value. How much a single feature matters is not what removals show: attribute masks are not
-    supported.
+    The explanation's `node_mask` `[N, 1]` contains the scores of `nora.influence`. They are not scaled to 1,
+    so masks of different predictions can be compared and added. With `index`, only the change of these
+    predictions counts. The own prediction of a removed node never counts, so the mask of node 17 is 0 in the
+    explanation of node 17. The `edge_mask` `[E]`, with `edge_mask_type="object"`, holds the influence of
+    every edge by `nora.edge_influence(method="auto")`, whichever method scores the nodes; the two directions
+    of an undirected edge are removed together and have the same value. Removals do not show how much a single
+    feature matters, so attribute masks are not supported.
 
-    `explanation_type` must be `model`. A removal changes what the model predicts, whichever class
-    is the true one, so there is nothing that a `phenomenon`'s target could be compared with.
+    `explanation_type` must be `model`. Influence measures how predictions change, whatever the true class is,
+    so a `phenomenon` has no meaning here.
 
     Node level: `mode` is `multiclass_classification`. Edge level: `mode` is
     `binary_classification`, the explainer is called with `edge_label_index=pairs`, and the model
@@ -69,7 +68,7 @@ class NoraExplainer(ExplainerAlgorithm):
     together. Other arguments of the call, such as `edge_weight`, are the model's.
 
     Args:
-        method: A name from `nora methods`; `auto` is exact where that is affordable.
+        method: A name from `nora methods`. `auto` is exact if that fits the budget.
         labels: True influences of some nodes, for methods that learn from them.
         **options: The method's own options.
 

@@ -60,24 +60,24 @@ def flip(
     progress: bool = True,
     **about: Unpack[SessionOptions],
 ) -> Flip:
-    """What is the smallest set of removals that changes this node's predicted class?
+    """Find the smallest set of removals that changes a node's predicted class.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph.
-        node: Whose prediction; with node types `("author", 17)`.
-        to: The class it is to become; any other by default.
+        node: The node whose prediction should change; in a `HeteroData`, `("author", 17)`.
+        to: The class to reach. Default: any other class.
         task: What is predicted; node classification from logits by default.
-        by: What may be removed: other `nodes`, or `edges` (in undirected graphs both directions as one).
-        at_most: How many may be removed.
-        pairs: How many pairs are tried at most; where there are more, the most likely, and nothing is
-            proved of the others.
+        by: What may be removed: other `nodes`, or `edges` (both directions together in an undirected graph).
+        at_most: The largest number of removals.
+        pairs: The largest number of pairs to try. If there are more, the most promising are tried, and
+            nothing is proven about the others.
         progress: Show a progress bar.
-        **about: Options of the session; see `nora.Session`.
+        **about: Arguments of `nora.Session`.
 
     Returns:
-        What is removed, and what was tried: `size` is 0 where nothing was found, `smallest` is whether it is
-        proved that nothing smaller does it, `proof` why.
+        The removal, and what was tried. `size` is 0 if nothing was found; `smallest` is true if it is proven
+        that no smaller set does it; `proof` gives the reason.
 
     Example:
         >>> import nora

@@ -36,22 +36,22 @@ def fragile(
     progress: bool = True,
     **about: Unpack[CountingOptions],
 ) -> Fragile:
-    """Which predictions depend on a single node or edge? Every removal that flips some, and these.
+    """Find every single removal of a node or edge that flips predictions.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph.
         task: What is predicted; node classification from logits by default.
-        by: What is removed, one at a time: `nodes` or `edges` (in undirected graphs both directions as
-            one).
+        by: What is removed, one at a time: `nodes`, or `edges` (both directions together in an undirected
+            graph).
         method: `exact`, or `brute` for full forward passes.
-        memory: What the chunks in work may take together, as of the method `exact`.
+        memory: Memory limit of the computation, as in the method `exact`.
         workers: Threads; all cores by default.
         progress: Show a progress bar.
-        **about: Options of the session; see `nora.Session`.
+        **about: Arguments of `nora.Session`.
 
     Returns:
-        Every flip, and per node how many single removals flip its prediction.
+        Every flip, and for each node the number of single removals that flip its prediction.
 
     Example:
         >>> import nora

@@ -54,27 +54,27 @@ def best_group(
     progress: bool = True,
     **about: Unpack[CountingOptions],
 ) -> Group:
-    """Which `size` nodes, removed together, change the other predictions most?
+    """Find `size` nodes whose joint removal changes the other predictions most.
 
-    Found by lazy greedy search on exact effects. `F` is not guaranteed to be submodular, so that the
-    group is a good one but not proven the best; it is never worse than the `size` most influential
-    nodes together.
+    The search is lazy greedy, on exact effects. Because influence is not always submodular, the group is not
+    proven to be the best. Its effect is at least that of the `size` most influential nodes together.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph, with `x` and `edge_index`.
-        size: How many nodes.
+        size: How many nodes to find.
         task: What is predicted; node classification from logits by default.
         candidates: Choose among these nodes (ids or mask); all by default.
-        measure: What is summed over the predictions that change, one of those of `nora.influence`. Those that
-            may be negative count by their size.
+        measure: What is summed over the predictions that change, as in `nora.influence`. Measures that can be
+            negative count by absolute value.
         method: `exact`, or `brute` for full forward passes.
-        recheck: A node is accepted once so many in a row, next in the queue, did not beat it.
+        recheck: How many of the next candidates in the queue must fail to beat a node before it is accepted.
         progress: Show a progress bar.
-        **about: Options of the session; see `nora.Session`.
+        **about: Arguments of `nora.Session`.
 
     Returns:
-        The nodes in the order chosen, with the joint effect of the first, the first two, and so on.
+        The nodes in the order in which they were chosen, with the joint effect of the first, of the first
+        two, and so on.
 
     Example:
         >>> import nora

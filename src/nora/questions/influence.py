@@ -1,4 +1,4 @@
-"""How much would everybody else's prediction change, had each node been removed?"""
+"""Score every node by how much its removal changes the predictions of the other nodes."""
 
 from __future__ import annotations
 
@@ -67,47 +67,46 @@ def influence(
     progress: bool = True,
     **options: Any,
 ) -> Influence:
-    """How much would everybody else's prediction change, had each node been removed?
+    """Score every node by how much its removal changes the predictions of the other nodes.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph, with `x` and `edge_index`; or a `HeteroData`, see `nora.graph.node_index`.
-        method: A name from `nora methods`. `auto` takes `exact`, which gives the definition's numbers,
-            where it fits `budget=60` seconds, else the best estimate that does, and says so.
+        method: A name from `nora methods`. `auto` takes `exact`, which computes the influence as defined, if
+            that fits `budget=60` seconds. Otherwise it takes the best estimate that fits, and warns.
         task: What is predicted; node classification from logits by default.
-        nodes: Score only these (ids or mask); the others get NaN. With node types e.g.
-            `{"author": [3, 17]}`, or `"author"` for all of a type.
-        targets: Count only the change of these predictions: node ids, or for links positions in
-            `task.pairs`.
+        nodes: Score only these (ids or mask); the others get NaN. In a `HeteroData`, for example `{"author":
+            [3, 17]}`, or `"author"` for all nodes of a type.
+        targets: Count only the change of these predictions: node ids, or positions in `task.pairs` for links.
         forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
-        transform: `data -> data`, for models of structure that is computed beforehand: applied to the
-            graph, and again without each node, before the model sees it. E.g. PyG's `SIGN(2)`.
-        strict: Refuse structure in `data` that was recognised as computed beforehand (normalised weights,
-            positional encodings, degrees), instead of warning of it.
-        names: The nodes' names, `[num_nodes]`: results show them, and nodes may be given by name.
-        class_names: The classes' names, by which results show classes and measures may name them.
+        transform: `data -> data`, for structure that is computed before the model, such as PyG's `SIGN(2)`.
+            NORA applies it to the graph, and again to the graph without each node.
+        strict: Raise an error, not a warning, if `data` contains structure that was computed beforehand
+            (normalised weights, positional encodings, degrees).
+        names: Node names `[num_nodes]`. Results show them, and you can refer to nodes by name.
+        class_names: Class names, used in results and in measures.
         labels: True influences of some nodes, for methods that learn from them: an `Influence` of
             these nodes, `(ids, influences)`, or a mapping.
-        checkpoint: Folder for finished parts; a second call with the same input resumes there.
-        measure: What is summed over the predictions that change: `change` (how far they move: the
-            definition), `flips` (how many go to another class), `loss` and `accuracy` (the change of their
-            mean against `data.y`, on a mask by `loss:test`), `class:NAME` or `class:2` (the change of a
-            class's probability, with its sign), or a function `(before [Q, C], after [Q, C], items [Q]) ->
-            values [Q]` of the predictions that change. Several in a list, or functions by name in a
-            dictionary: the first gives the scores, the others `columns`. Other measures than `change`
-            are given by `exact` and `brute`.
-        by: A categorical attribute of the nodes whose predictions move, its name in `data` or a value per
-            node: every measure gets a column per group, `change of left`.
-        key: A name of your own that stands for what in the model cannot be compared between two calls,
-            e.g. an open file; a checkpoint asks for it then.
-        executor: Who does the work, for exact values: None for threads of this process, a
-            `concurrent.futures.ProcessPoolExecutor` or the like, or a `nora.RayCluster`. `auto` is then
-            `exact`, and `memory` is that of each process.
+        checkpoint: Folder for finished parts. A second call with the same input resumes there.
+        measure: What is summed over the predictions that change. `change`: how far each one moves, which is
+            the definition. `flips`: how many change their class. `loss` and `accuracy`: the change of the
+            mean against `data.y`; `loss:test` restricts it to a mask. `class:NAME` or `class:2`: the signed
+            change of the probability of a class. Or a function `(before [Q, C], after [Q, C], items [Q]) ->
+            values [Q]` of the predictions that change. Pass several measures as a list, or functions as a
+            dictionary by name: the first gives the scores, the others `columns`. Only `exact` and `brute`
+            compute measures other than `change`.
+        by: A categorical attribute of the nodes whose predictions change: its name in `data`, or one value
+            per node. Every measure gets a column per group, such as `change of left`.
+        key: A version name of your own for parts of the model that cannot be compared between two calls, such
+            as an open file. Checkpoints of such models need it.
+        executor: Where exact values are computed: in threads of this process (None), in the processes of a
+            `concurrent.futures.ProcessPoolExecutor` or a similar executor, or on a `nora.RayCluster`. With an
+            executor, `auto` means `exact`, and `memory` is the limit of each process.
         progress: Show a progress bar.
         **options: The method's own options.
 
     Returns:
-        Scores `[num_nodes]` with their provenance.
+        Scores `[num_nodes]`, with the method, options and details of the run.
 
     Example:
         >>> import nora
@@ -194,7 +193,7 @@ def score_nodes(
         errors = plain and entry.facts.tells_errors(bound)
         columns = ("change",) if measuring is None else measuring.columns
         columns = (*columns, STDERR) if errors else columns
-        # Draws are made by a seed: with estimates it is no matter of how the work is done.
+        # Draws are made by a seed: with estimates it is not an execution option.
         how = set(entry.facts.execution_options) - ({"seed"} if errors else set())
         telling = {name: value for name, value in bound.items() if name not in how} | described
         kept = Checkpoint(checkpoint, key, alone=executor is not None)
@@ -370,7 +369,9 @@ def bind_options(entry: MethodEntry, options: dict[str, Any]) -> dict[str, Any]:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     if "pruning" in options:
-        raise TypeError("pruning is gone: tolerance=0.05 alone gives estimates, by sampling rows")
+        raise TypeError(
+            "pruning was removed: tolerance=0.05 alone gives estimates, by sampling rows"
+        )
     check_known(f"method {entry.name!r}", options, list(known))
     # NumPy's numbers would not fit into provenance.
     given = {

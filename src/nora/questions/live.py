@@ -68,19 +68,18 @@ NOTHING = EditBatch.of()
 
 
 class Live:
-    """A model's predictions on a graph that changes.
+    """The predictions of a model on a graph that changes.
 
-    Nodes keep the ids that they have in the first graph; nodes that come get the ids after the last one, and
-    those of nodes that are gone are not used again. Edges go and come in both directions where the first
-    graph is undirected.
+    Nodes keep their ids. Added nodes get the next free ids, and the ids of removed nodes are not reused. If
+    the first graph is undirected, edges are removed and added in both directions.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
-        data: The graph to begin with; left as it is.
-        task: What is predicted of nodes; node classification from logits by default.
+        data: The first graph; it is not modified.
+        task: The node-level task; node classification from logits by default.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
-        renew_after: So many nodes and edges may go, come or change before what is prepared is prepared anew.
+        renew_after: After this many removed, added or changed nodes and edges, the engine is prepared again.
 
     Example:
         >>> import nora
@@ -108,7 +107,7 @@ class Live:
             raise ValueError(f"renew_after must be at least 1, got {renew_after}")
         self._made = {"forward": forward, "transform": transform}
         self._model, self._task, self._renew_after = model, task, renew_after
-        data = data.clone()  # nobody else changes it
+        data = data.clone()  # a copy that only this object changes
         self._directions: Directions | None = None
         session = self._session(data)
         if session.task.item != "node":
@@ -139,21 +138,21 @@ class Live:
 
     @property
     def predictions(self) -> Tensor:
-        """The predictions now `[ids, C]`, NaN of nodes that are gone; with types, of the type classified."""
+        """The current predictions `[ids, C]`, NaN for removed nodes. In a `HeteroData`, of one type."""
         return self._state.predictions.whole()
 
     @property
     def data(self) -> Graph:
-        """The graph now, as if it were made anew: its nodes are numbered from 0 without gaps."""
+        """The current graph, with its nodes renumbered from 0 without gaps."""
         state = self._state
         return state.done.apply(state.session.data)
 
     def effect_of(self, edits: Edits) -> Effect:
-        """Who would change, by how much, towards which class; nothing is applied."""
+        """Compute which predictions the edits would change, without applying them."""
         return self._effect(edits, *self._answer(edits, write=False))
 
     def apply(self, edits: Edits) -> Effect:
-        """Change the graph for good; returns who has changed, by how much, towards which class."""
+        """Apply the edits permanently; return which predictions changed, by how much, and to which class."""
         asked, answer = self._answer(edits, write=True)
         effect, past = self._effect(edits, asked, answer), self._state
         rows = Version(answer) if isinstance(answer, Tensor) else answer.after(past.predictions)
@@ -165,7 +164,7 @@ class Live:
         return effect
 
     def undo(self) -> None:
-        """Take the last edit back; up to 16 can be."""
+        """Undo the last edit. Up to 16 edits can be undone."""
         if not self._past:
             raise ValueError("there is nothing to undo")
         now, past = self._state, self._past.pop()
@@ -186,9 +185,9 @@ class Live:
 
     @property
     def how(self) -> str:
-        """How predictions are kept current: `rows`, written back; or `snapshots`, and why.
+        """How predictions are updated: `rows` (changed rows are written back), or `snapshots` and the reason.
 
-        Known once something was asked for.
+        Known after the first edit.
         """
         if self._written is None:
             return "not known yet"
@@ -337,7 +336,7 @@ class Live:
         places = self._places(place)
         batch = Difference(state, asked, places).batch(written)
         if written.cannot(batch):
-            self._written = None if write else written  # prepared anew for the graph after it
+            self._written = None if write else written  # prepared again for the next graph
             return asked, self._by_id(asked, self._after(asked))
         problem, count = written.engine.problem, state.predictions.count
         training = any(module.training for module in self._model.modules())

@@ -41,7 +41,7 @@ class Moved:
             )
         found = int(place[kind][node])
         if found < 0:
-            raise ValueError(f"node {node if kind is None else (kind, node)} is gone")
+            raise ValueError(f"node {node if kind is None else (kind, node)} was removed")
         return found
 
     def nodes(self, nodes: Any) -> list[Any]:
@@ -54,7 +54,7 @@ class Moved:
         return found if self.index.types else [node for _, node in found]
 
     def edges(self, edges: Any) -> Any:
-        """Edges, with what is said of them."""
+        """Edges with their attributes."""
         found: dict[EdgeType, list[Any]] = {}
         for edge_type, given in self.session.edges.by_type(edges).items():
             ends = (None, None) if edge_type is None else (edge_type[0], edge_type[2])

@@ -53,8 +53,8 @@ def begun(
         engine = Effects.prepare(problem, session.prepared, "exact", EXPECTED).engine
     if engine is None:
         return "the model is not followed"
-    told = cannot_write(engine.program)
-    return told or Written(engine)
+    reason = cannot_write(engine.program)
+    return reason or Written(engine)
 
 
 class Version:
@@ -127,14 +127,14 @@ class Places:
     """Where every id is in the snapshot, and what follows; made once, as most edits change edges alone.
 
     Attributes:
-        place: The place of every id, −1 where its node is gone.
+        place: The place of every id, −1 where its node is removed.
     """
 
     place: Tensor
 
     @cached_property
     def gone(self) -> Tensor:
-        """The ids whose nodes are gone."""
+        """The ids of removed nodes."""
         return (self.place < 0).nonzero().flatten()
 
     @cached_property

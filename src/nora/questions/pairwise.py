@@ -38,24 +38,24 @@ def influence_matrix(
     progress: bool = True,
     **about: Unpack[CountingOptions],
 ) -> pd.DataFrame:
-    """By how much does the removal of each of these nodes change each prediction?
+    """Compute how much the removal of each of these nodes changes each prediction.
 
-    Most predictions are out of a node's reach, so the matrix is given as a table of its entries that
-    are not zero. Summed over a removed node they are its influence.
+    A removal leaves most predictions unchanged, so the matrix is returned as a table of its nonzero entries.
+    The entries of a removed node add up to its influence.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph, with `x` and `edge_index`.
-        nodes: The nodes to remove, one at a time (ids or mask). Mind the size of the table: hubs
-            reach thousands of nodes each.
+        nodes: The nodes to remove, one at a time (ids or mask). The table can be large: a hub changes
+            thousands of predictions.
         task: What is predicted; node classification from logits by default.
-        method: `exact`, or `brute` for full forward passes (whose rounding shows as tiny changes).
+        method: `exact`, or `brute` for full forward passes (which also lists tiny changes from rounding).
         progress: Show a progress bar.
-        **about: Options of the session; see `nora.Session`.
+        **about: Arguments of `nora.Session`.
 
     Returns:
-        One row per change: `removed`, `node`, `change`; of links `removed`, `pair` (its position
-        in the task), `source`, `target`, `change`. By removed node, the largest change first.
+        One row per change, with the columns `removed`, `node`, `change`. For links: `removed`, `pair` (the
+        position in the task), `source`, `target`, `change`. Sorted by removed node, largest change first.
 
     Example:
         >>> import nora
@@ -116,26 +116,26 @@ def influencers(
     progress: bool = True,
     **about: Unpack[SessionOptions],
 ) -> pd.DataFrame:
-    """Whose removal changes *this* node's prediction most?
+    """Find the nodes whose removal changes the prediction of one node most.
 
-    `influence` with this node as the only target, of all nodes within reach of it. Of links, the
-    predictions of all its pairs count.
+    This is `nora.influence` with the node as the only target, for all nodes that can affect it. In a link
+    task, the predictions of all pairs with this node count.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph, with `x` and `edge_index`.
-        node: Whose prediction it is about.
+        node: The node whose prediction is explained.
         k: How many to list.
         task: What is predicted; node classification from logits by default.
-        measure: What is measured of its prediction, one of the measures of `nora.influence`. Those that may
-            be negative rank by their size.
+        measure: How the change of its prediction is measured, as in `nora.influence`. Measures that can be
+            negative rank by absolute value.
         method: `exact`, or `brute` for full forward passes.
         progress: Show a progress bar.
-        **about: Options of the session; see `nora.Session`.
+        **about: Arguments of `nora.Session`.
 
     Returns:
-        At most `k` rows, the most influential first: `node`, `influence`, `rank`. Nodes without
-        influence on it are left out.
+        At most `k` rows with the columns `node`, `influence`, `rank`, the most influential node first. Nodes
+        without influence are left out.
 
     Example:
         >>> import nora

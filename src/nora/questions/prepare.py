@@ -75,30 +75,29 @@ def prepare(
     replace: bool = False,
     progress: bool = True,
 ) -> Path:
-    """Prepare the exact engine and keep it in a folder, which `nora.Session.open` opens in about a second.
+    """Prepare the exact engine and save it to a folder, which `nora.Session.open` opens in about a second.
 
-    The folder holds the graph and everything that is computed once, as arrays that are mapped into memory:
-    processes on one machine share them. It holds no code, and no weights: the model is
-    given when it is opened.
+    The folder contains the graph and everything that is computed once, as memory-mapped arrays that all
+    processes of a machine share. It contains neither code nor weights: pass the model when you open it.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph.
-        folder: Where to; it must not be there yet.
+        folder: The folder to write; it must not exist yet, unless `replace` is set.
         task: What is predicted; node classification from logits by default.
         forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
         transform: `data -> data`, applied to the graph, and again without each node.
-        key: A name of your own that stands for what in the model cannot be compared between processes.
-        memory: What preparing may take, `"8GB"`; by default what is free. A graph that needs more, or more
-            disk than there is, is refused before any long work, by a forecast from two small graphs.
-        replace: Take the place of an engine that is there.
-        progress: Show what is being done.
+        key: A version name of your own for parts of the model that cannot be compared between processes.
+        memory: Memory limit, such as `"8GB"`. Default: the free memory. NORA first predicts the memory and
+            disk space from two small graphs, and raises an error if there is too little of either.
+        replace: Replace an existing engine.
+        progress: Show progress.
 
     Returns:
         The folder.
 
     Raises:
-        ValueError: When the model cannot be followed, so that there is nothing to keep.
+        ValueError: If `exact` does not support the model.
 
     Example:
         >>> import nora, tempfile

@@ -39,18 +39,18 @@ LOOKED_UP_SECONDS = 1.0
 
 
 class RayCluster:
-    """Machines that share the work of `nora.influence(…, executor=nora.RayCluster())`.
+    """A Ray cluster that shares the work of `nora.influence(…, executor=nora.RayCluster())`.
 
     Args:
-        address: `auto` for the cluster that is running, `local` to start one that listens to this
-            machine only, or the address of one, `10.0.0.1:6379`: it runs your model's code, and anyone who
-            reaches it can run code as you. Where this process is connected already, `auto` is that cluster.
-        engines: How engines reach the workers: `path`, the folder is at the same place on every machine, or
-            `store`, sent through Ray's object store and kept in each machine's temporary folder. By default
-            `path` where there is one machine, else `store`.
-        memory: What a task needs; Ray starts no more of them on a machine than fit.
-        retries: How often Ray does a shard again whose worker has died. A shard that has failed that often
-            is cut in two, and a single removal that ends its worker once more is left out.
+        address: `auto` for the running cluster (or the one that this process is connected to), `local` to
+            start one that listens on this machine only, or an address such as `10.0.0.1:6379`. A cluster runs
+            your model's code, and anyone who can reach it can run code as you.
+        engines: How workers get the engine. `path`: the folder has the same path on every machine. `store`:
+            Ray's object store copies it to a temporary folder on each machine. Default: `path` on one
+            machine, otherwise `store`.
+        memory: Memory of one task. Ray starts only as many tasks on a machine as fit.
+        retries: How often Ray repeats a shard whose worker died. After that, the shard is divided in two. A
+            single removal that still kills its worker is left out.
 
     Example:
         >>> import nora
@@ -107,7 +107,7 @@ class RayCluster:
         self.close()
 
     def close(self) -> None:
-        """Leave the cluster; one that was started here ends."""
+        """Disconnect from the cluster; stop it if it was started by this object."""
         if self._started and self._ray.is_initialized():
             self._ray.shutdown()
 

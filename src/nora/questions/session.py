@@ -27,29 +27,28 @@ if TYPE_CHECKING:
 
 
 class Session(Checked):
-    """Questions about one model and one graph, which share everything that takes time to prepare.
+    """One model and one graph, prepared once for many questions.
 
-    Each question is also a function (`nora.influence`, `nora.what_if`, …), which tells its arguments; it
-    is the same question to a session of its own.
+    Each method is also a function (`nora.influence`, `nora.what_if`, …), whose documentation describes the
+    arguments. The function creates a session for a single question.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph.
         task: What is predicted; node classification from logits by default.
         forward: `(model, data) -> output` for models not called as `model(x, edge_index)`.
-        transform: `data -> data`, applied to the graph, and again without each node.
-        targets: Count only the change of these predictions: node ids, or for links positions in
-            `task.pairs`.
-        names: The nodes' names, which results then have; nodes may be given by name.
-        class_names: The classes' names, by which measures and flips may name them.
-        masks: Masks `[num_nodes]` by name for measures of some nodes only, e.g. `{"test": mask}`, beside
-            those that `data` has as `test_mask`.
-        strict: Refuse structure in `data` that was recognised as computed beforehand (normalised weights,
-            positional encodings, degrees), instead of warning of it; see `transform`.
-        check: Before every question it is checked that model, graph and task are still those that were
-            prepared: `quick` by versions and identities, which takes no longer on a large graph (see
-            the guide to own models for what that cannot see); `all` reads everything.
-        once: For one question only: nothing is checked again.
+        transform: `data -> data`, applied to the graph, and again to the graph without each node.
+        targets: Count only the change of these predictions: node ids, or positions in `task.pairs` for links.
+        names: Node names `[num_nodes]`. Results show them, and you can refer to nodes by name.
+        class_names: Class names, used in results, measures and flips.
+        masks: Masks `[num_nodes]` by name, such as `{"test": mask}`, for measures on some nodes only. Masks
+            in `data`, such as `test_mask`, need not be passed.
+        strict: Raise an error, not a warning, if `data` contains structure that was computed beforehand
+            (normalised weights, positional encodings, degrees); see `transform`.
+        check: How to check before every question that model, graph and task have not changed. `quick`
+            compares versions and identities of tensors, which is fast on any graph; the page *Your own model*
+            describes what it can miss. `all` reads everything.
+        once: The session is for one question only, so nothing is checked again.
 
     Example:
         >>> import nora
@@ -73,23 +72,25 @@ class Session(Checked):
         verify: int = 2,
         **about: Any,
     ) -> Session:
-        """A session with an engine that `nora.prepare` has kept: ready in about a second and a few passes.
+        """Open a session with an engine that `nora.prepare` saved.
 
         Args:
-            folder: The engine; nothing in it is executed.
+            folder: The folder of the engine. NORA executes nothing in it.
             model: The model it was prepared for.
-            task: The task it was prepared for, where that has code of its own (a decoder).
-            data: The graph, to see that the engine was prepared for it; by default nothing is compared, and
-                the graph is the folder's.
-            check: `quick` reads small files, and parts of large ones, to see that they are as they were
-                written; `all` reads everything.
-            key: As for `nora.prepare`.
-            verify: Predictions, and what so many random removals change, are compared with the model: a
-                changed folder may have checksums that fit. 0 compares nothing.
-            **about: `forward`, `transform`, `targets`, `names`, `class_names` and `masks`, as for a session.
+            task: The task it was prepared for; only needed for a task with code of its own, such as a
+                decoder.
+            data: The graph to compare with that in the folder. Default: use the graph in the folder, without
+                a comparison.
+            check: How to check the files for damage. `quick` reads small files and parts of large ones; `all`
+                reads everything.
+            key: As in `nora.prepare`.
+            verify: How many random removals to compare with the model, in addition to the predictions. This
+                detects a modified folder even if its checksums are valid. 0 compares nothing.
+            **about: `forward`, `transform`, `targets`, `names`, `class_names` and `masks`, as in
+                `nora.Session`.
 
         Raises:
-            ValueError: When the folder is damaged, or was prepared for another model, graph, task or version.
+            ValueError: If the folder is damaged, or was prepared for another model, graph, task or version.
         """
         from nora.questions.prepare import opened
 
@@ -109,7 +110,7 @@ class Session(Checked):
         progress: bool = True,
         **options: Any,
     ) -> Influence:
-        """How much would everybody else's prediction change, had each node been removed?
+        """Score every node by how much its removal changes the predictions of the other nodes.
 
         See `nora.influence`.
         """
@@ -142,7 +143,7 @@ class Session(Checked):
         progress: bool = True,
         **options: Any,
     ) -> EdgeInfluence:
-        """How much would the predictions change, had each edge been removed?
+        """Score every edge by how much its removal changes the predictions.
 
         See `nora.edge_influence`.
         """
@@ -171,7 +172,7 @@ class Session(Checked):
         features: Any = None,
         method: str = "exact",
     ) -> Effect:
-        """What would happen, had these nodes and edges been removed, added or changed together?
+        """Compute how all predictions change if nodes, edges and features are edited together.
 
         See `nora.what_if`.
         """
@@ -195,7 +196,7 @@ class Session(Checked):
         executor: Any = None,
         progress: bool = True,
     ) -> Top:
-        """The `k` most influential nodes with exact scores, and a certificate.
+        """Find the `k` most influential nodes, with exact scores and a certificate.
 
         See `nora.top`.
         """
@@ -213,7 +214,7 @@ class Session(Checked):
         recheck: int = 5,
         progress: bool = True,
     ) -> Group:
-        """Which `size` nodes, removed together, change the other predictions most?
+        """Find `size` nodes whose joint removal changes the other predictions most.
 
         See `nora.best_group`.
         """
@@ -231,7 +232,7 @@ class Session(Checked):
         pairs: int | None = None,
         progress: bool = True,
     ) -> Flip:
-        """What is the smallest set of removals that changes this node's predicted class?
+        """Find the smallest set of removals that changes a node's predicted class.
 
         See `nora.flip`.
         """
@@ -248,7 +249,7 @@ class Session(Checked):
         progress: bool = True,
         **options: Any,
     ) -> Fragile:
-        """Which predictions hang on a single node or edge?
+        """Find every single removal of a node or edge that flips predictions.
 
         See `nora.fragile`.
         """
@@ -257,10 +258,10 @@ class Session(Checked):
         return find_fragile(self, by, method, progress, options)
 
     def explore(self, **shown: Any) -> Any:
-        """The live explorer of this model and graph: in a notebook in the cell, elsewhere in the browser.
+        """Open the explorer: in the cell if this is a notebook, otherwise in the browser.
 
-        See `nora.explore`, which takes the same arguments, `title=` for instance. In a cell the kernel
-        answers the page, without a server (extra `[notebook]`).
+        It takes the arguments of `nora.explore`, such as `title=`. In a notebook, the page talks to the
+        kernel, without a server (extra `[notebook]`).
         """
         import nora
 
@@ -272,7 +273,7 @@ class Session(Checked):
     def influence_matrix(
         self, nodes: Nodes, *, method: str = "exact", progress: bool = True
     ) -> pd.DataFrame:
-        """By how much does the removal of each of these nodes change each prediction?
+        """Compute how much the removal of each of these nodes changes each prediction.
 
         See `nora.influence_matrix`.
         """
@@ -289,7 +290,7 @@ class Session(Checked):
         method: str = "exact",
         progress: bool = True,
     ) -> pd.DataFrame:
-        """Whose removal changes *this* node's prediction most?
+        """Find the nodes whose removal changes the prediction of one node most.
 
         See `nora.influencers`.
         """

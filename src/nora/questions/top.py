@@ -57,26 +57,28 @@ def top(
     progress: bool = True,
     **about: Unpack[CountingOptions],
 ) -> Top:
-    """The `k` most influential nodes with exact scores, and a certificate.
+    """Find the `k` most influential nodes, with exact scores and a certificate.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph.
-        k: How many.
+        k: How many nodes to find.
         task: What is predicted; node classification from logits by default.
-        budget: Seconds for refining, at least `k` nodes; screening is not included.
-        screen: The method that orders the candidates. By default estimates with standard errors (`exact`
-            with a tolerance), which also show how likely it is that none of the others belongs to the top
-            `k`; `cauchy` where the model has nothing to estimate by, `pagerank` where it cannot be followed.
-        measure: What is summed over the predictions that change, one of those of `nora.influence`. Those that
-            may be negative are ranked by size. Where a prediction's value has no bound (`loss`, a function)
-            nothing is certain before all nodes are scored.
-        executor: Who does the refining, as in `influence`; screening is done here.
+        budget: Seconds for computing exact scores. At least `k` nodes are computed; screening takes
+            additional time.
+        screen: The method that orders the candidates. Default: estimates with standard errors (`exact` with a
+            tolerance), which also give the probability that no other node belongs to the top `k`. If the
+            model has no layers that can be estimated, `cauchy`; if `exact` does not support the model,
+            `pagerank`.
+        measure: What is summed over the predictions that change, as in `nora.influence`. Measures that can be
+            negative rank by absolute value. If a measure has no upper bound (`loss`, a function), nothing is
+            certified before all nodes are scored.
+        executor: Where exact scores are computed, as in `nora.influence`. Screening runs in this process.
         progress: Show progress bars.
-        **about: Options of the session; see `nora.Session`.
+        **about: Arguments of `nora.Session`.
 
     Returns:
-        The nodes, their scores, and how many of them are certain.
+        The nodes, their scores, and how many of them are certified to be in the true top `k`.
 
     Example:
         >>> import nora

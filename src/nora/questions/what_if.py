@@ -34,25 +34,26 @@ def what_if(
     method: str = "exact",
     **about: Unpack[CountingOptions],
 ) -> Effect:
-    """What would happen, had these nodes and edges been removed, added or changed together?
+    """Compute how all predictions change if nodes, edges and features are edited together.
 
     Args:
         model: A trained PyTorch Geometric model; left exactly as found.
         data: The graph.
-        remove: A node id, or several removed at once; with node types `("author", 17)`. Or `nora.Edits`.
-        task: What is predicted; node classification from logits by default. With `classes`, their
-            change alone counts; flips are still those among all classes.
-        remove_edges: Edges to remove, as pairs `[(3, 17), (5, 6)]`; their nodes stay. Where every
-            edge has its reverse the graph is undirected, and loses both directions. With edge types
-            `{("author", "writes", "paper"): [(3, 17)]}`.
+        remove: A node id, several ids to remove at once, or `nora.Edits`. In a `HeteroData`, a node is
+            `("author", 17)`.
+        task: What is predicted; node classification from logits by default. If the task has `classes`, only
+            their change counts; flips are still between all classes.
+        remove_edges: Edges to remove, as pairs `[(3, 17), (5, 6)]`; their nodes stay. A graph in which every
+            edge has its reverse is undirected: both directions are removed. In a `HeteroData`, `{("author",
+            "writes", "paper"): [(3, 17)]}`.
         add_edges: Edges to add, in the same form; see `nora.Edits`.
-        add_nodes: Rows of nodes to add; see `nora.Edits`.
-        features: Rows of `x` that change, `{17: row}`.
+        add_nodes: Feature rows of nodes to add; see `nora.Edits`.
+        features: New rows of `x`, `{17: row}`.
         method: `exact`, or `brute` for a full forward pass on the edited graph.
-        **about: Options of the session; see `nora.Session`.
+        **about: Arguments of `nora.Session`.
 
     Returns:
-        Who changes, by how much, towards which class.
+        Which predictions change, by how much, and to which class.
 
     Example:
         >>> import nora

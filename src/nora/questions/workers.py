@@ -99,7 +99,7 @@ def answer(parts: bytes, digest: str, folder: Path, asked: bytes, ids: Tensor) -
 
 
 def answer_in_pool(parts: bytes, digest: str, folder: Path, asked: bytes, ids: Tensor) -> Answered:
-    """The same in a process of a pool, which must not go on once its driver is gone."""
+    """The same in a process of a pool, which must end with its driver."""
     _end_with_the_driver()
     return answer(parts, digest, folder, asked, ids)
 

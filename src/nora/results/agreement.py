@@ -107,15 +107,15 @@ def evaluate(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """How well scores agree with the truth, on the nodes they have not seen.
+    """Compare scores with the true influence, on the nodes that the method has not seen.
 
-    Several scores, one per cycle of the cyclic splits, are averaged first, and so is their truth:
-    the protocol of the paper.
+    If several scores are given (one per cycle of the cyclic splits), scores and truth are averaged first, as
+    in the paper.
 
     Args:
         scores: A method's scores, or one per cycle.
         truth: The true influences, or one per cycle.
-        seen: Nodes whose true influence the method was shown; they do not count.
+        seen: Nodes whose true influence the method used; they are excluded.
         resamples: Bootstrap resamples of the nodes, for the confidence intervals; 0 for none.
         confidence: Confidence of the intervals.
         seed: Seed of the resamples.

@@ -336,17 +336,17 @@ def _same_run(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> No
 
 
 def merge_checkpoints(folders: Iterable[str | Path]) -> Influence | EdgeInfluence:
-    """Join checkpoint folders of the same run, e.g. from several processes, into one result.
+    """Join checkpoint folders of the same run, for instance of several processes, into one result.
 
     Args:
-        folders: Each was given as `checkpoint=` to `nora.influence` or `nora.edge_influence`, or to
-            `nora rank --checkpoint`.
+        folders: Folders written by `checkpoint=` of `nora.influence` or `nora.edge_influence`, or by `nora
+            rank --checkpoint`.
 
     Returns:
-        The scores of all nodes that are finished in any of them, the others NaN; or of the edges that are.
+        The scores of all nodes (or edges) that are finished in any of the folders; NaN for other nodes.
 
     Raises:
-        ValueError: When the folders come from different models, graphs, tasks or options.
+        ValueError: If the folders belong to different models, graphs, tasks or options.
 
     Example:
         >>> import nora, tempfile

@@ -27,24 +27,23 @@ TYPED = ("source_type", "source", "relation", "target_type", "target")
 
 @dataclass(frozen=True, eq=False)
 class EdgeInfluence(Scored):
-    """One influence score per edge, with how it was made.
+    """One influence score per edge, with the method and options that computed it.
 
-    `scores[3, 17]` is the score of an edge, in an undirected graph in either direction; where edges have
-    types `scores["author", "writes", "paper", 3, 17]`, in either direction where every edge of the type
-    has its reverse.
+    `scores[3, 17]` is the score of an edge; in a `HeteroData`, `scores["author", "writes", "paper", 3, 17]`.
+    If every edge (of the type) has its reverse, either direction works.
 
     Attributes:
-        edges: One row per scored edge: `source`, `target`; with edge types `source_type`, `source`,
-            `relation`, `target_type`, `target`, ids counted within their types.
+        edges: One row per scored edge: `source`, `target`. In a `HeteroData`: `source_type`, `source`,
+            `relation`, `target_type`, `target`, with ids within each type.
         scores: `[num_edges]`.
         method: `exact` or `brute`.
         task: What is predicted.
-        options: The options it ran with.
-        seconds: How long it took.
+        options: The options of the method.
+        seconds: Running time.
         details: Facts about the run.
-        names: The nodes' names, when they have any.
-        measure: What the scores are sums of; see `nora.influence`.
-        columns: Further measures of the same removals, and those of groups, `[num_edges]` by name.
+        names: Node names, if given.
+        measure: What the scores sum; see `nora.influence`.
+        columns: Further measures and groups, `[num_edges]` each, by name.
 
     Example:
         >>> edges = pd.DataFrame({"source": [0, 1], "target": [1, 2]})
@@ -73,7 +72,7 @@ class EdgeInfluence(Scored):
     def of_scored(
         edges: pd.DataFrame, values: Tensor, more: Sequence[str], **about: Any
     ) -> EdgeInfluence:
-        """Of the edges that have a score.
+        """Create a result with the edges that have a score.
 
         Args:
             edges: All edges of a graph.
@@ -142,9 +141,8 @@ class EdgeInfluence(Scored):
     def to_frame(self) -> pd.DataFrame:
         """One row per edge: `source`, `target`, names if there are any, `influence`, `rank`.
 
-        Further measures have columns of their own. With edge types `source_type`, `relation` and
-        `target_type` stand with the ids. The largest scores come first in `rank`; of measures that may be
-        negative, the largest in size.
+        Every further measure has a column. In a `HeteroData`, there are also `source_type`, `relation` and
+        `target_type`. Rank 1 is the largest score, by absolute value if the measure can be negative.
         """
         frame = self.edges.copy()
         if self.names is not None and self.keys == PLAIN:
@@ -199,13 +197,13 @@ class EdgeInfluence(Scored):
         )
 
     def provenance(self) -> dict[str, Any]:
-        """How the scores were made, as it is kept beside them."""
+        """Method, options and details, as `save` stores them."""
         return self.kept("edges", num_edges=len(self))
 
     @staticmethod
     @restored
     def load(path: str | Path) -> EdgeInfluence:
-        """Read what `save` wrote."""
+        """Load a result written by `save`."""
         frame, provenance = read_table(path_of(path), "edgeinfluence")
         keys = TYPED if "relation" in frame else PLAIN
 

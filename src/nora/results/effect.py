@@ -47,31 +47,30 @@ TENSORS = ("before", "after", "counted", "pairs", "added", "targets")
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """What happens to every prediction when nodes or edges go or come, or features change, together.
+    """How every prediction changes when nodes, edges and features are edited together.
 
     Attributes:
         removed: The removed nodes.
         before: Predictions on `G`: probabilities of all classes `[N, C]`, or of links `[P]`.
-        after: Predictions after the edit, NaN for items that went with the removed nodes.
-        counted: Mask `[items]`: items that survive and, if targets were given, are targets.
+        after: Predictions after the edit, NaN for items that were removed.
+        counted: Mask `[items]` of the items that count: not removed and, if targets were given, targets.
         task: `node` or `link`.
         pairs: The node pairs `[2, P]` of a link task.
-        names: The nodes' names, when they have any.
-        class_names: The classes' names, when they have any.
+        names: Node names, if given.
+        class_names: Class names, if given.
         classes: The classes whose change counts; None for all.
-        removed_edges: The removed edges; in an undirected graph each is both directions. With edge types
-            each is `(edge type, source, target)`.
+        removed_edges: The removed edges; in an undirected graph, each stands for both directions. In a
+            `HeteroData`, each is `(edge type, source, target)`.
         added_edges: The added edges, likewise.
-        changed_features: Nodes whose features have changed.
-        added: Predictions of nodes that came `[k, C]`; they do not count.
-        node_types: As in `Influence`; items and pairs then count all nodes, type after type.
-        predicts: What a prediction tells: one of several `classes`, any of several `labels`, `links`, or
-            `values`.
-        removal: What became of the removed nodes: `deleted`, or `isolated` where the model has weights
-            by node id.
+        changed_features: Nodes whose features were changed.
+        added: Predictions of added nodes `[k, C]`; they do not count.
+        node_types: As in `Influence`; the ids of items and pairs then count all nodes, one type after the
+            other.
+        predicts: What is predicted: one of several `classes`, any of several `labels`, `links`, or `values`.
+        removal: How nodes were removed: `deleted`, or `isolated` if the model has weights per node id.
         targets: Mask `[items]` of the predictions that counted before the edit; None for all.
-        fallback: Why the engine did not tell it, and a full pass was taken; empty where it did, or was not
-            asked because a single pass costs less than preparing it.
+        fallback: Why a full pass was used instead of the engine. Empty if the engine was used, or if it was
+            skipped because a single pass is cheaper than preparing it.
 
     Example:
         >>> before = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
@@ -106,7 +105,7 @@ class Effect:
 
     @staticmethod
     def of_changes(changes: Changes, before: Tensor | Callable[[], Tensor], **about: Any) -> Effect:
-        """An effect that holds what changes: whole tensors are made when they are read.
+        """Create an effect from the changed rows; full tensors are built on first access.
 
         Args:
             changes: What changes.
@@ -138,7 +137,7 @@ class Effect:
 
     @cached_property
     def changed(self) -> Tensor:
-        """The counted items whose predictions are not what they were, ascending `[q]`."""
+        """The counted items whose predictions differ after the edit, ascending `[q]`."""
         changes: Changes | None = vars(self).get("_changes")
         if changes is None:
             return (self.change != 0).nonzero().flatten()
@@ -169,7 +168,7 @@ class Effect:
 
     @property
     def item(self) -> str:
-        """What a prediction is of: a `node`, or a `pair`."""
+        """What a prediction belongs to: a `node` or a `pair`."""
         return "node" if self.pairs is None else "pair"
 
     @property
@@ -179,7 +178,7 @@ class Effect:
 
     @property
     def change(self) -> Tensor:
-        """L1 change of each item `[items]` on the classes that count; 0 for items that do not."""
+        """L1 change of each item `[items]` over the classes that count; 0 for items that do not count."""
         before, after = self.before, self.after
         if self.classes is not None:
             before, after = before[:, list(self.classes)], after[:, list(self.classes)]
@@ -188,10 +187,10 @@ class Effect:
 
     @property
     def noticed(self) -> int:
-        """How many items have changed, wherever that is counted: here, in tables, plots and pages.
+        """How many items have changed noticeably, as counted in tables, plots and pages.
 
-        Probabilities have changed when they move by at least `NOTICEABLE`, 0.01 added up over the classes
-        that count; numbers when they move by more than rounding can.
+        For probabilities, the threshold is `NOTICEABLE`: a change of 0.01, summed over the classes that
+        count. For numbers, any change beyond rounding counts.
         """
         change = self._change(self.changed)
         if self.predicts != "values":
@@ -214,17 +213,17 @@ class Effect:
         class_names: Sequence[str] | None = None,
         masks: Mapping[str, Tensor] | None = None,
     ) -> float | dict[str, float]:
-        """The effect by another measure, or by several.
+        """Measure the effect by one or several other measures.
 
         Args:
             measure: As in `nora.influence`.
             data: The graph before the edit, for measures that look at `y` or its masks, and for `by`.
             by: As in `nora.influence`.
-            class_names: The classes' names, for `class:NAME`; those of the effect by default.
-            masks: More masks than `data` has, by name, e.g. `{"test": mask}`.
+            class_names: Class names, for `class:NAME`; default: those of the effect.
+            masks: Masks by name that are not in `data`, such as `{"test": mask}`.
 
         Returns:
-            A number; for several measures or groups one per column, by name.
+            A number; for several measures or groups, a dictionary of numbers by column name.
         """
         from nora.model.measuring import Measuring, groups_of, labels_in, masks_in, measures_of
 
@@ -271,12 +270,12 @@ class Effect:
     def to_frame(self) -> pd.DataFrame:
         """One row per counted item.
 
-        Nodes: `node`, `change`, `from_class`, `to_class`, `flipped`. Pairs: `source`, `target`,
-        `change`, `before`, `after`, `flipped` (the probability crosses one half). Nodes with any of
-        several labels: `node`, `change`, `label` (the one that moves most), its probability `before`
-        and `after`, `flipped` (another set of labels is predicted). Nodes with numbers: `node`, `change`,
-        `before`, `after`, and with several of them `output` (the one that moves most). Where nodes or
-        classes have names, these stand beside them: `name`, `from_class_name`.
+        Classes: `node`, `change`, `from_class`, `to_class`, `flipped`. Links: `source`, `target`, `change`,
+        `before`, `after`, `flipped` (the probability crosses one half). Multiple labels: `node`, `change`,
+        `label` (the one that changes most), its probability `before` and `after`, `flipped` (the set of
+        predicted labels differs). Numbers: `node`, `change`, `before`, `after`, and `output` (the one that
+        changes most) if there are several. If nodes or classes have names, there are further columns, such as
+        `name` and `from_class_name`.
         """
         return self._frame(self.counted.nonzero().flatten())
 
@@ -341,16 +340,16 @@ class Effect:
         return frame.reset_index(drop=True)
 
     def plot(self, k: int = 15, class_names: Sequence[str] | None = None) -> Figure:
-        """The `k` items that change most, each from before to after; flips stand out."""
+        """Plot the `k` items that change most, before and after, with flips highlighted."""
         from nora.results.plots.effect import effect_plot
 
         return effect_plot(self, k, self.class_names if class_names is None else class_names)
 
     def save(self, path: str | Path, replace: bool = True) -> Path:
-        """Write `to_frame()` to a `.parquet` or `.csv` file, with what was removed.
+        """Write `to_frame()` and the edits to a `.parquet` or `.csv` file.
 
-        All predictions go to `<name>.predictions.safetensors` beside it; the table is readable without
-        them, and `load` needs them. A file that is there is an error unless `replace`.
+        All predictions are written to `<name>.predictions.safetensors` in the same folder. `load` needs both
+        files. Raises an error if the file exists, unless `replace` is set.
         """
         tensors = {name: tensor for name in TENSORS if (tensor := getattr(self, name)) is not None}
         provenance = {**facts_of(self, *TENSORS), "total": self.total}
@@ -359,7 +358,7 @@ class Effect:
     @staticmethod
     @restored
     def load(path: str | Path) -> Effect:
-        """Read what `save` wrote: the table and the predictions beside it."""
+        """Load an effect written by `save`: the table and its predictions."""
         frame, provenance = read_table(path_of(path), "effect")
         tensors = read_tensors(path_of(path), provenance)
         effect = rebuilt(Effect, provenance, **tensors)

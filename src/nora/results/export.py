@@ -43,11 +43,11 @@ def to_networkx(
     class_names: Sequence[str] | None = None,
     labels: Tensor | None = None,
 ) -> nx.Graph | nx.DiGraph:
-    """The graph, with what is known of its nodes and edges as attributes.
+    """Convert a graph to NetworkX, with scores and predictions as node attributes.
 
-    Where every edge has its reverse, with the same weight and type, the graph is undirected and
-    each pair of directions one edge; else it is directed. Duplicate edges become one: their
-    weights are summed, and `count` is their number. Self-loops stay.
+    If every edge has its reverse, with the same weight and type, the result is undirected, with one edge per
+    pair of directions. Otherwise it is directed. Duplicate edges become one edge with the sum of their
+    weights and their number as `count`. Self-loops stay.
 
     Nodes carry, where known, `label` (the name), `influence` and `rank` (not for nodes without a
     score), `degree` (edges of this graph at the node, in and out, without self-loops), `predicted`

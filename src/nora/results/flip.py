@@ -18,23 +18,23 @@ from nora.results.tables import with_names
 
 @dataclass(frozen=True, eq=False)
 class Flip:
-    """The smallest removal that was found to change one node's predicted class, and what is proved of it.
+    """The smallest removal found that changes one node's predicted class, with its proof.
 
     Attributes:
         node: The node.
-        by: What may go: `nodes` or `edges`.
-        removed: What goes, together; nothing where nothing was found. Nodes as results name them, edges
-            `(3, 17)`, with edge types `(("author", "writes", "paper"), 3, 17)`.
+        by: What may be removed: `nodes` or `edges`.
+        removed: What is removed; empty if nothing was found. Edges are `(3, 17)`, or `(("author", "writes",
+            "paper"), 3, 17)` in a `HeteroData`.
         before: The node's prediction on `G` `[C]`.
-        after: Without what is removed `[C]`.
-        candidates: How many nodes or edges can change the node's prediction at all.
+        after: The node's prediction after the removal `[C]`.
+        candidates: How many nodes or edges can change the prediction of the node.
         singles: How many of them flip it alone; every one was tried.
         pairs: How many pairs there are, how many were tried, and how many of those flip it.
-        at_most: How many were allowed to go.
-        to: The class it was to become; None for any other.
-        seconds: How long it took.
-        names: The nodes' names, when they have any.
-        class_names: The classes' names, when they have any.
+        at_most: The largest number of removals allowed.
+        to: The class to reach; None for any other class.
+        seconds: Running time.
+        names: Node names, if given.
+        class_names: Class names, if given.
 
     Example:
         >>> import nora
@@ -60,7 +60,7 @@ class Flip:
 
     @property
     def size(self) -> int:
-        """How many go; 0 when nothing was found."""
+        """How many nodes or edges are removed; 0 if nothing was found."""
         return len(self.removed)
 
     @property
@@ -70,7 +70,7 @@ class Flip:
 
     @property
     def to_class(self) -> int:
-        """The class predicted without what is removed."""
+        """The class predicted after the removal."""
         return int(self.after.argmax())
 
     @property
@@ -87,7 +87,7 @@ class Flip:
 
     @property
     def at_least(self) -> int:
-        """Nothing smaller than this flips it: what was tried without exception."""
+        """Lower bound: no smaller removal flips the prediction."""
         if self.singles:
             return 1
         every, tried, flipping = self.pairs
@@ -97,12 +97,12 @@ class Flip:
 
     @property
     def smallest(self) -> bool:
-        """Whether it is proved that nothing smaller flips it."""
+        """Whether it is proven that no smaller removal flips the prediction."""
         return self.size > 0 and self.size <= self.at_least
 
     @property
     def proof(self) -> str:
-        """What was tried, and so what is proved."""
+        """What was tried, and what that proves."""
         one = self.by[:-1]
         if not self.candidates:
             return f"no other {one} can change this prediction at all"
@@ -140,11 +140,11 @@ class Flip:
         return flip_html(self)
 
     def class_name(self, number: int) -> str:
-        """A class as people call it."""
+        """The name of a class, or its number."""
         return self.class_names[number] if self.class_names else f"class {number}"
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per node or edge that goes, named as in the tables of scores."""
+        """One row per removed node or edge, with the same columns as tables of scores."""
         if self.by == "nodes":
             frame = pd.DataFrame(node_columns(self.removed))
         elif self.removed and len(self.removed[0]) == 3:
@@ -162,7 +162,7 @@ class Flip:
         return with_names(frame, None if "type" in frame else self.names)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON can keep it."""
+        """Return all fields as a JSON-compatible dictionary."""
         return {
             "node": self.node,
             "by": self.by,
@@ -184,7 +184,7 @@ class Flip:
         }
 
     def save(self, path: str | Path) -> Path:
-        """Write the removal as edits, which `nora.Edits.load` reads."""
+        """Write the removal to a file that `nora.Edits.load` reads."""
         return self.edits.save(path)
 
 

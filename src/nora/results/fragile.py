@@ -1,4 +1,4 @@
-"""`Fragile`: which predictions hang on a single node or edge."""
+"""`Fragile`: which predictions depend on a single node or edge."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class Fragile:
     """Every single removal that changes a predicted class.
 
     Attributes:
-        flips: One row per flip: what is removed (`removed`, or `source` and `target` of an edge; with types
-            also theirs), the `node` whose prediction flips, `from_class`, `to_class`.
+        flips: One row per flip: the removed node or edge (`removed`, or `source` and `target`, with types if
+            there are any), the `node` whose prediction flips, `from_class`, `to_class`.
         counts: How many single removals flip each node's prediction `[N]`.
         classes: The class predicted for each node `[N]`.
-        margin: By how much its probability exceeds the second largest `[N]`.
+        margin: By how much the probability of the predicted class exceeds the second largest `[N]`.
         counted: Mask `[N]` of the nodes whose predictions count.
         by: What was removed: `nodes` or `edges`.
-        removals: How many were removed, one at a time.
-        names: The nodes' names, when they have any.
-        class_names: The classes' names, when they have any.
+        removals: How many single removals were computed.
+        names: Node names, if given.
+        class_names: Class names, if given.
         node_types: As in `Influence`.
-        seconds: How long it took.
+        seconds: Running time.
 
     Example:
         >>> import nora
@@ -69,14 +69,14 @@ class Fragile:
 
     @property
     def share(self) -> float:
-        """Which share of the predictions some single removal flips."""
+        """The share of predictions that at least one single removal flips."""
         return float((self.counts[self.counted] > 0).double().mean())
 
     def __repr__(self) -> str:
         return (
             f"Fragile({len(self.flips):,} flips by {self.removals:,} single {self.by}; "
             f"{int((self.counts[self.counted] > 0).sum()):,} of {int(self.counted.sum()):,} "
-            "predictions hang on one)"
+            "predictions depend on one)"
         )
 
     def _repr_html_(self) -> str:
@@ -102,7 +102,7 @@ class Fragile:
         return split_node_ids(with_names(frame, self.names), self.node_types)
 
     def sort(self) -> pd.DataFrame:
-        """`to_frame()` with the most fragile first, of equal ones that with the smaller margin."""
+        """`to_frame()` with the most fragile nodes first; ties are sorted by margin."""
         frame = self.to_frame().sort_values(
             ["flipped_by", "margin"], ascending=[False, True], kind="stable"
         )
@@ -121,15 +121,15 @@ class Fragile:
         return pd.Series(amounts, index=pd.Index(values, name="flipped_by"), name="nodes")
 
     def plot(self) -> Figure:
-        """How many predictions hang on how many single removals."""
+        """Plot how many predictions are flipped by how many single removals."""
         from nora.results.plots.fragile import fragile_plot
 
         return fragile_plot(self)
 
     def save(self, path: str | Path, replace: bool = True) -> Path:
-        """Write `flips` to a `.parquet` or `.csv` file, and what is known of each node beside it.
+        """Write `flips` to a `.parquet` or `.csv` file, with the table of nodes in a second file.
 
-        A file that is there is an error unless `replace`.
+        Raises an error if the file exists, unless `replace` is set.
         """
         tensors = {name: getattr(self, name) for name in TENSORS}
         provenance = facts_of(self, "flips", *TENSORS)
@@ -138,7 +138,7 @@ class Fragile:
     @staticmethod
     @restored
     def load(path: str | Path) -> Fragile:
-        """Read what `save` wrote."""
+        """Load a result written by `save`."""
         flips, provenance = read_table(path_of(path), "fragile")
         tensors = read_tensors(path_of(path), provenance)
         found: Any = rebuilt(Fragile, provenance, flips=flips, **tensors)

@@ -16,19 +16,20 @@ from nora.results.tables import facts_of, read_table, rebuilt, restored, with_na
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Nodes whose joint removal changes the other predictions much.
+    """A group of nodes whose joint removal has a large effect.
 
     Attributes:
         nodes: In the order in which they were chosen.
         totals: `F` of the first, of the first two, … of all of them together.
-        influences: `F` of each by itself.
-        alone: `F` of as many nodes, chosen by their influence alone, together.
+        influences: `F` of each node alone.
+        alone: Joint `F` of the same number of most influential nodes, for comparison.
         evaluations: Removals that were computed, of single nodes and of groups.
-        chosen_by: `greedy`; or `influence` where greedy search did not find better than that.
+        chosen_by: `greedy`, or `influence` if greedy search found no better group than the most influential
+            nodes.
         task: `node` or `link`.
-        seconds: How long it took.
-        names: The names of all nodes of the graph, when they have any.
-        measure: What `F` sums over the predictions that change; by its size where it may be negative.
+        seconds: Running time.
+        names: The names of all nodes of the graph, if given.
+        measure: What `F` sums over the predictions that change; its absolute value if it can be negative.
 
     Example:
         >>> group = Group((4, 2), (1.0, 1.5), (1.0, 0.75), alone=1.25, evaluations=9)
@@ -69,8 +70,8 @@ class Group:
     def to_frame(self) -> pd.DataFrame:
         """One row per node, in the order chosen.
 
-        `node`, `name` if there are names, `influence` by itself, `gain` over those before it, and
-        `total` with them.
+        The columns are `node`, `name` (if given), `influence` (alone), `gain` (over the nodes before it) and
+        `total` (joint effect so far).
         """
         frame = pd.DataFrame(
             {**node_columns(self.nodes), "influence": self.influences, "total": self.totals}
@@ -80,9 +81,9 @@ class Group:
         return with_names(frame, None if "type" in frame else self.names)
 
     def save(self, path: str | Path, replace: bool = True) -> Path:
-        """Write `to_frame()` to a `.parquet` or `.csv` file, with how it was found.
+        """Write `to_frame()` and the details of the search to a `.parquet` or `.csv` file.
 
-        A file that is there is an error unless `replace`.
+        Raises an error if the file exists, unless `replace` is set.
         """
         provenance = {**facts_of(self, "totals", "influences"), "total": self.total}
         return write_table(self.to_frame(), provenance, path_of(path), replace=replace)
@@ -90,7 +91,7 @@ class Group:
     @staticmethod
     @restored
     def load(path: str | Path) -> Group:
-        """Read what `save` wrote."""
+        """Load a result written by `save`."""
         frame, provenance = read_table(path_of(path), "group")
         columns = {"totals": "total", "influences": "influence"}
         found = {name: tuple(frame[column].tolist()) for name, column in columns.items()}

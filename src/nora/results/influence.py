@@ -36,27 +36,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Influence(Scored):
-    """One influence score per node, with how it was made.
+    """One influence score per node, with the method and options that computed it.
 
     Attributes:
-        scores: `[num_nodes]`, NaN for nodes that were not asked for.
+        scores: `[num_nodes]`, NaN for nodes that were not scored.
         method: The method's name.
         task: `node` or `link`.
-        options: The options it ran with.
-        seconds: How long it took.
+        options: The options of the method.
+        seconds: Running time.
         details: Facts the method reports about its run.
-        names: The nodes' names, when they have any.
-        node_types: How many nodes of each type there are, one type after the other in `scores`; None
-            in a graph of one type.
+        names: Node names, if given.
+        node_types: Number of nodes of each type, in the order of `scores`; None in a graph without node
+            types.
         spread: Standard deviation of each score `[num_nodes]` over the runs that `mean` averaged.
-        stderr: Standard error of each score `[num_nodes]`, where they are estimates that have one; 0 for
-            those that are exact. The truth is within two standard errors for about 95 % of the nodes.
-        measure: What the scores are sums of; see `nora.influence`.
-        columns: Further measures of the same removals, and those of groups, `[num_nodes]` by name.
+        stderr: Standard error of each score `[num_nodes]`, for estimates that have one; 0 for exact scores.
+            The truth is within two standard errors for about 95 % of the nodes.
+        measure: What the scores sum; see `nora.influence`.
+        columns: Further measures and groups, `[num_nodes]` each, by name.
 
-    `scores[17]` is a node's score. `scores[10:20]`, `scores[[3, 17]]` and `scores[mask]` are the same
-    result for these nodes only: ids, names and types stay, and the other nodes' scores are NaN. Where nodes
-    have names, `scores["ann"]` and `scores[["ann", "bob"]]` are the same by name.
+    `scores[17]` is a node's score. `scores[10:20]`, `scores[[3, 17]]` and `scores[mask]` are results of the
+    same size, in which the scores of all other nodes are NaN. If nodes have names, `scores["ann"]` and
+    `scores[["ann", "bob"]]` work too.
 
     Example:
         >>> scores = Influence(torch.tensor([0.5, 2.0, 1.0]), "brute")
@@ -167,7 +167,7 @@ class Influence(Scored):
         return replace(self, scores=scores, columns=columns, **beside)
 
     def of(self, node_type: str) -> Influence:
-        """The scores of one node type alone, numbered as the graph numbers them."""
+        """Return the scores of one node type, with ids within the type."""
         start = 0
         for name, count in (self.node_types or {}).items():
             if name == node_type:
@@ -202,10 +202,9 @@ class Influence(Scored):
     def to_frame(self) -> pd.DataFrame:
         """One row per scored node: `node`, `name` if there are names, `influence`, `rank`.
 
-        A mean of several runs has `spread` after `influence`, estimates that have one `stderr`, and further
-        measures have columns of their own. In a graph with several node types `type` comes first, and `node`
-        counts within it. The largest scores come first; of measures that may be negative, the largest in
-        size.
+        Means of several runs also have `spread`, estimates may have `stderr`, and every further measure has a
+        column. In a graph with node types, `type` is the first column, and `node` is the id within the type.
+        Rank 1 is the largest score, by absolute value if the measure can be negative.
         """
         values = self.scores.detach().cpu().double().numpy()
         scored = np.flatnonzero(~np.isnan(values))
@@ -245,7 +244,7 @@ class Influence(Scored):
         Raises:
             ValueError: When the parts differ in method, task, options or size, or disagree.
         """
-        parts = _alike(parts, ("method", "task", "options", "measure"), "merge")
+        parts = _compatible(parts, ("method", "task", "options", "measure"), "merge")
         first = parts[0]
         scores = first.scores.clone()
         columns = {name: values.clone() for name, values in first.columns.items()}
@@ -273,11 +272,10 @@ class Influence(Scored):
 
     @staticmethod
     def mean(parts: Iterable[Influence]) -> Influence:
-        """Average runs of the same method on the same graph, e.g. of several seeds or models.
+        """Average results of the same method on the same graph, for instance of several seeds or models.
 
-        The result has the mean scores in double precision, NaN where a part has none, and their
-        `spread`; the options that all parts share; and in `details` how many there were, as
-        `mean_of`.
+        The result has the mean scores in double precision (NaN if one part has no score), their `spread`, the
+        options that all parts share, and the number of parts in `details["mean_of"]`.
 
         Raises:
             ValueError: When the parts differ in method, task or size.
@@ -287,7 +285,7 @@ class Influence(Scored):
             >>> Influence.mean(seeds).scores.tolist()
             [1.0, 3.0]
         """
-        parts = _alike(parts, ("method", "task", "measure"), "average")
+        parts = _compatible(parts, ("method", "task", "measure"), "average")
         first = parts[0]
         stacked = torch.stack([part.scores.double() for part in parts])
         shared = {
@@ -312,7 +310,7 @@ class Influence(Scored):
         )
 
     def provenance(self) -> dict[str, Any]:
-        """How the scores were made, as it is kept beside them."""
+        """Method, options and details, as `save` stores them."""
         kept = self.kept("spread", "stderr", "names", num_nodes=len(self))
         for name, values in self._beside().items():
             kept[f"{name}_dtype"] = str(values.dtype).removeprefix("torch.")
@@ -324,7 +322,7 @@ class Influence(Scored):
     @staticmethod
     @restored
     def load(path: str | Path) -> Influence:
-        """Read what `save` wrote."""
+        """Load a result written by `save`."""
         frame, provenance = read_table(path_of(path), "influence")
         types = provenance.get("node_types")
         _check_table(path, frame, provenance)
@@ -388,7 +386,7 @@ def _is_one(nodes: Nodes) -> bool:
     return isinstance(nodes, Integral) if shape is None else len(shape) == 0
 
 
-def _alike(parts: Iterable[Influence], fields: tuple[str, ...], what: str) -> list[Influence]:
+def _compatible(parts: Iterable[Influence], fields: tuple[str, ...], what: str) -> list[Influence]:
     """The parts as a list, once it is clear that they belong together."""
     given = same_fields(parts, fields, what)
     first = given[0]

@@ -14,7 +14,7 @@ from nora.results.tables import facts_of, write_table
 
 
 class Scored:
-    """Scores with how they were made: a frozen dataclass that has these attributes and `to_frame`.
+    """Base class of scores: a frozen dataclass with these attributes and `to_frame`.
 
     Attributes:
         scores: One score each.
@@ -31,7 +31,7 @@ class Scored:
         raise NotImplementedError
 
     def sort(self) -> pd.DataFrame:
-        """`to_frame()` with the most influential first; equal scores in its order."""
+        """`to_frame()` with the most influential first; ties keep their order."""
         return self.to_frame().sort_values("rank").reset_index(drop=True)
 
     def top(self, k: int = 10) -> pd.DataFrame:
@@ -40,14 +40,14 @@ class Scored:
         return self.sort().head(k)
 
     def save(self, path: str | Path, replace: bool = True) -> Path:
-        """Write all scores, the first first, to a `.parquet` or `.csv` file; `load` has them back.
+        """Write all scores by rank to a `.parquet` or `.csv` file, which `load` reads.
 
-        A file that is there is an error unless `replace`.
+        Raises an error if the file exists, unless `replace` is set.
         """
         return write_table(self.sort(), self.provenance(), path_of(path), replace=replace)
 
     def provenance(self) -> dict[str, Any]:
-        """How the scores were made, as it is kept beside them."""
+        """Method, options and details, as `save` stores them."""
         raise NotImplementedError
 
     def kept(self, *elsewhere: str, **counted: int) -> dict[str, Any]:

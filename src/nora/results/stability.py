@@ -168,8 +168,8 @@ class Stability:
             )
         return (
             f"the ranking is decided by this one model: of its first {self.k} nodes, {len(self.alone)} are "
-            "not among those of most others trained on the same data. It is no finding about the data; look "
-            "at nodes that most models agree on"
+            "not among those of most others trained on the same data. It is not a finding about the data; "
+            "look at nodes that most models agree on"
         )
 
     def _kinds(self) -> str:

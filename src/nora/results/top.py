@@ -26,21 +26,21 @@ LIKELY = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Top:
-    """The most influential nodes, with what is certain about them.
+    """The most influential nodes, with a certificate.
 
     Attributes:
-        nodes: The `k` best found, the first first.
+        nodes: The `k` most influential nodes found, in order.
         scores: Their exact influence.
-        certified: How many of them are certain to be among the true top `k`.
+        certified: How many of them are certainly in the true top `k`.
         refined: How many nodes were scored exactly.
-        num_nodes: How many there are.
-        rest: No node that was not refined can exceed this.
-        seconds: How long it took.
+        num_nodes: The number of nodes of the graph.
+        rest: An upper bound on the influence of all nodes that were not scored exactly.
+        seconds: Running time.
         screened_by: The method and options of the screening.
-        names: The nodes' names, when they have any.
-        measure: What the scores are sums of; see `nora.top`.
-        confidence: How likely it is that these are the true top `k`, by the standard errors of the estimates
-            that the others were screened by; None where screening has no errors.
+        names: Node names, if given.
+        measure: What the scores sum; see `nora.top`.
+        confidence: The probability that these are the true top `k`, from the standard errors of the
+            screening; None if the screening method has no standard errors.
 
     Example:
         >>> best = Top((4, 7), (3.5, 2.0), certified=2, refined=10, num_nodes=90, rest=1.9, seconds=1.0)
@@ -64,7 +64,7 @@ class Top:
 
     @property
     def certificate(self) -> str:
-        """What is certain, and what is likely, in one sentence."""
+        """What is certain and what is likely, in one sentence."""
         certain = self._certain()
         if self.confidence is None or self.certified == len(self.nodes):
             return certain
@@ -105,7 +105,7 @@ class Top:
     def save(self, path: str | Path, replace: bool = True) -> Path:
         """Write `to_frame()` to a `.parquet` or `.csv` file, with the certificate.
 
-        A file that is there is an error unless `replace`.
+        Raises an error if the file exists, unless `replace` is set.
         """
         provenance = {**facts_of(self, "nodes", "scores"), "certificate": self.certificate}
         return write_table(self.to_frame(), provenance, path_of(path), replace=replace)
@@ -113,7 +113,7 @@ class Top:
     @staticmethod
     @restored
     def load(path: str | Path) -> Top:
-        """Read what `save` wrote."""
+        """Load a result written by `save`."""
         frame, provenance = read_table(path_of(path), "top")
         scores = tuple(frame["influence"].tolist())
         return rebuilt(Top, provenance, nodes=nodes_in(frame), scores=scores)

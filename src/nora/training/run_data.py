@@ -4,7 +4,7 @@
 sparse matrix; `dataset.json` the names and everything else. In a
 graph of several types (`HeteroData`), the attribute `x` of the second type in the list `types` is
 called `1/x`; that list begins with null, the attributes of the graph as a whole. Lists and tuples
-both come back as lists; what could not come back is refused.
+both come back as lists; other values are rejected.
 """
 
 from __future__ import annotations

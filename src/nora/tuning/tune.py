@@ -42,16 +42,16 @@ UNKNOWN = -2.0
 
 @dataclass(frozen=True)
 class Tuned:
-    """A method with the options that did best on the labels.
+    """A method with the options that agree best with the labels.
 
     Attributes:
         method: The method's name.
         options: Its options, as `nora.influence` takes them.
-        pearson: Their correlation with the labels; for methods that learn from labels, with those
-            held back from learning.
+        pearson: Correlation of its scores with the labels; for methods that learn from labels, with held-out
+            labels.
         tried: How many settings were tried.
         labelled: How many nodes were labelled.
-        seconds: How long it took.
+        seconds: Running time.
 
     Example:
         >>> import nora
@@ -71,7 +71,7 @@ class Tuned:
     seconds: float = 0.0
 
     def save(self, path: str | Path, replace: bool = True) -> Path:
-        """Write as JSON; a file that is there is an error unless `replace`."""
+        """Write as JSON. Raises an error if the file exists, unless `replace` is set."""
         path = path_of(path)
         with written_atomically(path, replace) as temporary:
             temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
@@ -79,7 +79,7 @@ class Tuned:
 
     @staticmethod
     def load(path: str | Path) -> Tuned:
-        """Read what `save` wrote."""
+        """Load a result written by `save`."""
         path = path_of(path)
         if not path.exists():
             raise FileNotFoundError(f"no such file: {path}; 'nora tune' makes one")

@@ -1,4 +1,4 @@
-// What the rows of the rankings tell: of nodes, of edges, and of predictions that hang on a single node.
+// What the rows of the rankings show: of nodes, of edges, and of predictions that depend on a single node.
 
 import { coloured } from "../card.js";
 import { el, withVariables } from "../dom.js";

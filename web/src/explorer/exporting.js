@@ -1,4 +1,4 @@
-// Files to take along: the picture, the changes, a program, a report.
+// Files to export: the picture, the changes, a program, a report.
 
 import { el } from "../dom.js";
 import { announcement } from "./words.js";

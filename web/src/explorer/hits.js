@@ -43,7 +43,7 @@ export function pickByPlace(sigma, graph, edges, drawing) {
       const size = sigma.scaleSize(shown.size);
       const inside = away <= ((size + NODE_ROOM) * pixel) ** 2;
       if (!inside && !(coarse.matches && away <= ((size + FINGER_ROOM) * pixel) ** 2)) return;
-      // Who is drawn in front is hit; beside all, whoever is nearest.
+      // A click hits the node drawn in front, and beside all nodes the nearest one.
       const layer = inside ? (shown.zIndex ?? 0) : -1;
       if (layer > front || (layer === front && away < least)) [best, front, least] = [id, layer, away];
     });

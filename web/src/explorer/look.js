@@ -1,5 +1,5 @@
-// How nodes and edges look in the explorer: by class, by change, by influence or by error; what is taken away is
-// hollow, what turns has a ring, so that colour never stands alone.
+// How nodes and edges look in the explorer: by class, by change, by influence or by error; removed nodes are
+// hollow, flipped ones have a ring, so that colour never stands alone.
 
 import { rgb } from "./backdrop.js";
 

@@ -12,7 +12,7 @@ export function nodes(report) {
   const nameOf = (position) => (named ? node.name[position] : `node ${position}`);
   const classOf = (position) => (report.coloured_by ? node[report.coloured_by][position] : -1);
   const className = (index) => (index >= 0 && index < report.classes.length ? report.classes[index].name : "–");
-  // Made when somebody searches: a large graph has many names.
+  // Made at the first search: a large graph has many names.
   let searchable = null;
   const byDegree = node.id.slice().sort((a, b) => node.degree[b] - node.degree[a]);
   const listeners = [];

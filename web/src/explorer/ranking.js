@@ -1,5 +1,5 @@
 // The rankings beside the picture: nodes, edges and fragile nodes by any measure, as they come in; filtered, in pages, and
-// every row can be taken away from here. Nodes are sorted here, of the others the server tells page after page.
+// every row has a button to remove it. Nodes are sorted here, of the others the server tells page after page.
 
 import { el } from "../dom.js";
 import { count, number } from "../format.js";

@@ -1,5 +1,5 @@
 // The graph of the explorer, drawn by sigma. A small graph is drawn whole; of a large one every node is a dot in the
-// background, and in front of it what the state is about: who is gone or chosen, their neighbours, who changes.
+// background, and in front of it what the state is about: removed and selected nodes, their neighbours, and nodes that change.
 
 import Graph from "graphology";
 import Sigma from "sigma";

@@ -10,7 +10,7 @@ message-passing op, a gradient takes over:
                        + Σ_inputs of later ops ⟨∂(c·p)/∂input, direct change of the input⟩ ]
 
 The gradients come from one backward pass per projection `c`, for all removals at once. What sums and
-attention would return to `r` in the next op is taken back: `r` is gone.
+attention would return to `r` in the next op is taken back, because `r` is removed.
 """
 
 from __future__ import annotations
@@ -205,9 +205,9 @@ def _differentiable(op: Op, inputs: list[Tensor]) -> Tensor:
     try:
         return op.compute(*inputs)
     except RuntimeError as error:  # an operation without a derivative
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UnsupportedError(
-            f"the model cannot be differentiated: {type(op).__name__}: {told}"
+            f"the model cannot be differentiated: {type(op).__name__}: {message}"
         ) from error
 
 

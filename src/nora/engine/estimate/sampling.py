@@ -199,7 +199,7 @@ def importance_of(
     """How much a change of every row matters, for each op whose rows can be drawn.
 
     From the predictions backwards: a row matters as much as the rows that hear it, each by its share. Of
-    ops that do not say how rows pass through them, all are taken to matter alike.
+    ops without a rule for how rows pass through them, all rows matter equally.
 
     Args:
         ops: The plan's.
@@ -234,8 +234,10 @@ def importance_of(
                 final.add(op)
                 if key not in mixed:
                     last.add(op)
-        told = nodes and (op.rowwise or op.samples)
-        parts = op.importances(mine) if told else [torch.ones_like(importance)] * len(op.inputs)
+        known_rule = nodes and (op.rowwise or op.samples)
+        parts = (
+            op.importances(mine) if known_rule else [torch.ones_like(importance)] * len(op.inputs)
+        )
         for value, part in zip(op.inputs, parts, strict=True):
             known[value] = known[value] + part if value in known else part
     return Importance(rows, frozenset(final), frozenset(last), limits)
@@ -286,7 +288,7 @@ def folded(changed: ChangedRows, value: Value) -> ChangedRows:
         return changed
     base = value.at(changed.node)
     weight = changed.weight.to(base.dtype).view(-1, *[1] * (base.dim() - 1))
-    # What counts once is as it is, also where the original row is no number.
+    # A row that counts once stays as it is, also where the original row is NaN.
     rows = torch.where(weight == 1, changed.rows, torch.lerp(base, changed.rows, weight))
     return ChangedRows(changed.ptr, changed.node, rows)
 

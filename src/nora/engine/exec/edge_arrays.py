@@ -77,7 +77,7 @@ class Room:
         moves.append((start, self.count, by))
         self._make_room(max(by, 0))
         array = self.array
-        # Nobody is written over before it has moved: first those that move down, the first of them first.
+        # Nothing is overwritten before it has moved: first those that move down, the first of them first.
         for first, last, by in [one for one in moves if one[2] < 0] + [
             one for one in reversed(moves) if one[2] > 0
         ]:

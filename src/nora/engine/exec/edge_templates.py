@@ -17,7 +17,7 @@ class CannotComeError(Exception):
 
 
 class Template(NamedTuple):
-    """The edges of one type that are no self-loops: their numbers `[K]` and ends, global ids `[2, K]`."""
+    """The edges of one type without self-loops: their numbers `[K]` and ends, global ids `[2, K]`."""
 
     number: Tensor
     ends: Tensor

@@ -1,4 +1,4 @@
-"""A program's operations in order: what each is given, what is handed on, and what nobody reads any more."""
+"""A program's operations in order: their inputs, their results, and when a result can be dropped."""
 
 from __future__ import annotations
 

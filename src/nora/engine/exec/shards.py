@@ -1,9 +1,9 @@
-"""Many removals cut into shards, and shards given to whoever does them.
+"""Cut many removals into shards, and give the shards to workers.
 
-The costliest removals go first, so that nobody waits at the end for a hub. How long a removal takes is known
-only as an estimate, in bytes; what finished shards took tells how many of those are a second, and shards grow
-until they take about as long as is wanted. They shrink again towards the end, so that all are done at the
-same time. What comes out does not depend on any of this: every removal is computed by itself.
+The costliest removals go first, so that no worker waits for a hub at the end. The time of a removal is
+estimated in bytes; the times of finished shards give the bytes per second, and shards grow until they take
+about as long as wanted. They shrink again towards the end, so that all finish at the same time. The
+results do not depend on any of this: every removal is computed by itself.
 """
 
 from __future__ import annotations

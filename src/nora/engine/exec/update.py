@@ -1,8 +1,8 @@
 """An edit made for good: the rows that it changes are written back, and edges exchanged in place.
 
 What was prepared stays prepared: every value gets its new rows, every sum that an edit has reached is
-summed anew, and the edges of convolutions lose and gain entries without being sorted again. Nodes keep
-their ids; one that goes loses its edges and stays as a row that nobody reads.
+summed again, and the edges of convolutions lose and gain entries without being sorted again. Nodes keep
+their ids; one that goes loses its edges and stays as a row that is never read.
 
 This is done where rules follow all that is done with edges, and nothing is about the graph as a whole.
 """
@@ -29,7 +29,7 @@ from nora.engine.program import Program
 from nora.graph.edit_batch import ChangedFeatures, EditBatch
 from nora.sparse import expanded
 
-# A sum is made anew after so many corrections, or if it is of so few messages.
+# A sum is recomputed after so many corrections, or if it is of so few messages.
 CORRECTIONS, FEW = 16, 8
 
 
@@ -80,7 +80,7 @@ class Written:
         self.corrected: dict[Op, Tensor] = {}  # how often every sum was, by op
         values = {v: v for op in self.program.ops for v in (*op.inputs, op.output)}
         for value in values.values():
-            if value.base is not None:  # given by somebody, or seen by several
+            if value.base is not None:  # from outside, or shared by several
                 value.base = value.base.clone(memory_format=torch.contiguous_format)
         for op in self.program.ops:
             if isinstance(op, Aggregate):
@@ -197,10 +197,10 @@ class Written:
         if len(plus):
             sure &= (rest.abs() @ unit >= CANCELLATION_RATIO * (plus.abs() @ unit)).all(dim=1)
         size = torch.maximum(size, op.size[node])
-        anew = (~sure).nonzero().flatten()
-        total[anew] = _resum(op, node[anew])
-        size[anew] = total[anew].abs() @ unit
-        times[node[anew]] = 0
+        again = (~sure).nonzero().flatten()
+        total[again] = _resum(op, node[again])
+        size[again] = total[again].abs() @ unit
+        times[node[again]] = 0
         op.total[node], op.size[node] = total, size
 
     def _reweigh(self, op: Attend, node: Tensor, sent: Tensor | None) -> None:

@@ -36,7 +36,7 @@ def scales(sent: Tensor) -> Tensor:
     """By what rows of messages `[N, F]` are measured, `[2, F]`: in units of their columns, and as they are.
 
     Whether a column's digits matter depends on what reads it. Weights that even columns out miss the digits
-    of small ones; weights that are all alike miss those of a sum that has lost what was huge in it.
+    of small ones; equal weights miss those of a sum that has lost what was huge in it.
     """
     unit = units(sent)
     return torch.stack([unit, torch.ones_like(unit)])

@@ -143,7 +143,7 @@ class Chunk:
         return self.deltas[edges]
 
     def lost(self, space: Space) -> tuple[Tensor, Tensor]:
-        """The rows of a space that every edit takes away: `edit`, `row`."""
+        """The rows of a space that every edit removes: `edit`, `row`."""
         if space not in self.gone:
             self.gone[space] = space.lost(self.edits)
         return self.gone[space]

@@ -1,10 +1,10 @@
 """Where rows live: nodes of a type, edges of an edge set, or the graph as a whole.
 
-An edit takes a row away when it takes away one of the row's *ends*: a node row has itself for its end,
+An edit removes a row when it removes one of the row's *ends*: a node row has itself for its end,
 an edge row its two nodes, the self-loop that a layer adds its one node. Whatever a model makes of its
 edges (masks, loops, both directions, another order), its rows keep their ends, so that it is known which
 of them vanish. They keep their *origin*, too, the edge of the graph that they come from: an edge may be
-taken away by itself.
+removed by itself.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Space:
 
     @cached_property
     def lost_at(self) -> Tensor:
-        """How many rows the edit of each node alone takes away `[num_nodes]`."""
+        """How many rows the removal of each node alone removes `[num_nodes]`."""
         ends = self.ends
         if ends.size(0) > 1:  # a node counts once for each row
             ends = ends.sort(dim=0).values
@@ -121,7 +121,7 @@ class Space:
         return self._sorted[id(index)][:2]
 
     def lost(self, edits: EditBatch) -> tuple[Tensor, Tensor]:
-        """The rows every edit takes away: `edit [K]`, sorted, and `row [K]`, each once."""
+        """The rows every edit removes: `edit [K]`, sorted, and `row [K]`, each once."""
         if self.everlasting:
             return edits.node[:0], edits.node[:0]
         indptr, row = self.by_end

@@ -96,7 +96,7 @@ def on_everything(builder: Builder, op: AlignedOp) -> None:
 def _where(
     builder: Builder, shape: tuple[tuple[int, ...], ...], inputs: list[Value]
 ) -> tuple[Space, Layout] | None:
-    """The space a result's rows are of, and along which axis; None where it cannot be told."""
+    """The space a result's rows are of, and along which axis; None if unknown."""
     sized = [axis for axis, sizes in enumerate(shape) if len(set(sizes)) > 1]
     if not sized:
         constant = [v.space for v in inputs if len(set(v.space.sizes)) == 1 and v.space.size > 1]

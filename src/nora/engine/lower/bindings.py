@@ -208,7 +208,7 @@ class Bindings:
         return space
 
     def varies(self, space: Space) -> None:
-        """Refuse a space of the same size on every graph: Python may have read it, and nobody could tell."""
+        """Refuse a space of the same size on every graph: Python may have read it unnoticed."""
         if space.size and len(set(space.sizes)) == 1 and not space.everlasting:
             where = "" if self.at is None else f" that {self.at.name} makes at {self.at.line}"
             raise CoincidenceError(

@@ -75,9 +75,9 @@ class Builder(Bindings):
         key = ("same", own, space)
         if key not in self.named:
             every = torch.arange(space.size)
-            alike = space.covers(every, own) and space.covered(every, own)
-            self.named[key] = every if alike else None
-            if alike and not (space.goes_with(every, own) and space.comes_with(every, own)):
+            same = space.covers(every, own) and space.covered(every, own)
+            self.named[key] = every if same else None
+            if same and not (space.goes_with(every, own) and space.comes_with(every, own)):
                 self.unsure(f"takes rows of {own.label} for rows of {space.label}")
         every = self.named[key]
         if every is None:

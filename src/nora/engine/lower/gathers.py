@@ -245,7 +245,7 @@ def gathered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
         return
     index = builder.static_index(index)
     if index.layout.axis != dim or not index.layout.plain or index.ids != "id":
-        builder.unsupported("reads rows by an index that is no numbers of rows")
+        builder.unsupported("reads rows by an index that does not hold row numbers")
     spread = index.value.base_rows()
     own = spread.flatten(1) if spread.dim() > 1 else spread.unsqueeze(1)
     same = not own.size(1) or bool((own == own[:, :1]).all())

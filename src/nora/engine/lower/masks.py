@@ -1,6 +1,6 @@
 """Rows that a mask picks by their values: `deg[deg < 0.5] += 1`, `(deg == 3).nonzero()`.
 
-Which rows these are changes with every removal, so they are no space of their own. They are kept among all
+Which rows these are changes with every removal, so they have no space of their own. They are kept among all
 rows, those that are not picked included; an operation on rows is done to all of them; and written back,
 `where` takes those that the mask picks. Nothing else may read them.
 """

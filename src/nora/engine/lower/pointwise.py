@@ -155,7 +155,7 @@ def _with_counts(builder: Builder, op: AlignedOp, args: dict[str, Any]) -> Any:
 
 
 def number_ids(builder: Builder, op: AlignedOp) -> Ids:
-    """What becomes of row numbers; they are no quantities."""
+    """What becomes of row numbers, which are not quantities."""
     found = [o.ids for o in builder.operands(op.args) if isinstance(o, Tracked)]
     if not any(found):
         return ""

@@ -209,7 +209,7 @@ def into(
             builder.unsupported("reduces by an index that depends on the graph")
         index = Tracked(builder.fixed(number.long().expand(space.size), space), Layout(0))
     if index.ids not in ("id", ""):
-        builder.unsupported("reduces by what is no numbers of rows")
+        builder.unsupported("reduces by an index that does not hold row numbers")
     space = index.space
     if isinstance(source, Tensor):
         source = builder.own_rows(source, dim, space)

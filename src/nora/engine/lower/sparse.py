@@ -40,7 +40,7 @@ def transposed(builder: Builder, op: AlignedOp) -> None:
     "to_sparse",
     sparse=True,
 )
-def alike(builder: Builder, op: AlignedOp) -> None:
+def reordered(builder: Builder, op: AlignedOp) -> None:
     """The same entries, stored row by row, those of one place as one."""
     found = builder.matrix(op.args["self"])
     place = found.row * found.columns.size + found.column
@@ -49,7 +49,7 @@ def alike(builder: Builder, op: AlignedOp) -> None:
 
 
 @lower("is_coalesced", sparse=True)
-def told(builder: Builder, op: AlignedOp) -> None:
+def is_coalesced(builder: Builder, op: AlignedOp) -> None:
     """How entries are stored changes nothing."""
 
 
@@ -181,7 +181,7 @@ def row_pointers(builder: Builder, op: AlignedOp) -> None:
     """Where the entries of each row begin; the matrix that is made of them has the rows themselves."""
     found = builder[op.args["row" if op.name == "row_pointers" else "self"]]
     if not isinstance(found, Tracked) or found.layout != Layout(0) or found.ids != "id":
-        builder.unsupported("compresses what are no row numbers")
+        builder.unsupported("compresses something other than row numbers")
     row = builder.static_index(found).value.base_rows()
     if bool((row[1:] < row[:-1]).any()):
         builder.unsupported("compresses rows that are not in order")
@@ -197,11 +197,11 @@ def compressed(builder: Builder, op: AlignedOp) -> None:
     given = list(op.args.values())
     pointers_, along = builder.known[given[0].id], builder[given[1]]
     if not isinstance(pointers_, Pointers) or not isinstance(along, Tracked) or along.ids != "id":
-        builder.unsupported("makes a sparse matrix of what are no edges")
+        builder.unsupported("makes a sparse matrix of something other than edges")
     along = builder.as_rows_of(builder.static_index(along), pointers_.row.space) or along
     spaces = [builder.space_of_size(sizes) for sizes in op.shapes[0]]
     if along.space is not pointers_.row.space or not all(one in builder.nodes for one in spaces):
-        builder.unsupported("makes a sparse matrix of what are no edges")
+        builder.unsupported("makes a sparse matrix of something other than edges")
     row, column = numbers(builder, pointers_.row), numbers(builder, along)
     by_rows = "csc" not in op.name and op.args.get("layout") is not torch.sparse_csc
     if not by_rows:
@@ -217,13 +217,13 @@ def made(builder: Builder, op: AlignedOp) -> None:
     args = op.args
     index = builder[args["edges" if op.name == "sparse_of_edges" else "indices"]]
     if not isinstance(index, Tracked) or index.layout != Layout(1) or index.ids != "id":
-        builder.unsupported("makes a sparse matrix of what are no edges")
+        builder.unsupported("makes a sparse matrix of something other than edges")
     index = builder.static_index(index)
     both = numbers(builder, index)
     rows, columns = (builder.space_of_size(sizes) for sizes in op.shapes[0])
     edges = both.dim() == 2 and both.size(1) == 2
     if not edges or rows not in builder.nodes or columns not in builder.nodes:
-        builder.unsupported("makes a sparse matrix of what are no edges")
+        builder.unsupported("makes a sparse matrix of something other than edges")
     assert rows is not None and columns is not None  # they are among the nodes
     weight = _weight(builder, args["values"], index.space)
     builder.set(

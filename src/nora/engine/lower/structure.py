@@ -63,7 +63,7 @@ def sorted_entries(builder: Builder, op: AlignedOp) -> None:
     row, col = (builder[op.args[key]] for key in ("row", "col"))
     for found in (row, col):
         if not isinstance(found, Tracked) or found.layout != Layout(0) or found.ids != "id":
-            builder.unsupported("sorts what are no row numbers")
+            builder.unsupported("sorts something other than row numbers")
     row, col = builder.static_index(row), builder.static_index(col)
     same = builder.as_rows_of(col, row.space)
     if same is None:
@@ -89,7 +89,7 @@ def distinct_edges(builder: Builder, op: AlignedOp) -> None:
     """Every edge once: it goes with its nodes, as all that are equal to it do."""
     found = builder[op.args["edges"]]
     if not isinstance(found, Tracked) or found.layout != Layout(1) or found.ids != "id":
-        builder.unsupported("puts together what are no edges")
+        builder.unsupported("puts together something other than edges")
     found = builder.static_index(found)
     key = ("distinct", found.value, bool(op.args["sort_by_row"]))
     if key not in builder.named:
@@ -111,7 +111,7 @@ def distinct_edges(builder: Builder, op: AlignedOp) -> None:
 SIZED_BY_LARGEST = (HypergraphConv,)
 
 
-def _makes_rows_nobody_reads(builder: Builder, op: AlignedOp) -> bool:
+def _makes_unread_rows(builder: Builder, op: AlignedOp) -> bool:
     at = next(k for k, other in enumerate(builder.traced.ops) if other is op)
     return any(
         type(call.module) in SIZED_BY_LARGEST and call.start <= at < call.end
@@ -121,7 +121,7 @@ def _makes_rows_nobody_reads(builder: Builder, op: AlignedOp) -> bool:
 
 @lower("_local_scalar_dense", "is_nonzero", "equal")
 def as_number(builder: Builder, op: AlignedOp) -> None:
-    """A value of the graph handed to Python: nobody can know what it does with it."""
+    """A value of the graph handed to Python, whose use of it cannot be followed."""
     for found in builder.operands(op.args):
         guard = None
         if isinstance(found, Tracked) and builder.is_mask(found):
@@ -130,7 +130,7 @@ def as_number(builder: Builder, op: AlignedOp) -> None:
             builder.guards.append(Guard(*guard, op.line))
             continue
         if isinstance(found, Tracked) and found.ids == "id":
-            if _makes_rows_nobody_reads(builder, op):
+            if _makes_unread_rows(builder, op):
                 continue
             # It is the number of nodes only as long as the last of them has an edge.
             builder.unsupported(

@@ -79,7 +79,7 @@ def squeezed(builder: Builder, op: AlignedOp) -> None:
     dims = range(len(shape)) if given is None else [given] if isinstance(given, int) else given
     gone = [d % len(shape) for d in dims if shape[d % len(shape)][0] == 1]
     if axis in gone:
-        builder.unsupported("takes away the axis of the nodes or edges where there is one of them")
+        builder.unsupported("removes the axis of the nodes or edges where there is one of them")
     # Only these axes: with few rows, others may happen to have size 1.
     func = aten.squeeze.dims
     builder.apply(

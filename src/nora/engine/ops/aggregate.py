@@ -180,9 +180,11 @@ class Aggregate(Op):
         edges = self.edges
         sent = importance * edges.norm_dst.abs()
         weight = edges.weight
-        heard = sent[edges.target] if weight is None else sent[edges.target] * weight.double().abs()
+        arrived = (
+            sent[edges.target] if weight is None else sent[edges.target] * weight.double().abs()
+        )
         first = (
-            torch.zeros_like(importance).index_add(0, edges.source, heard) * edges.norm_src.abs()
+            torch.zeros_like(importance).index_add(0, edges.source, arrived) * edges.norm_src.abs()
         )
         return [first, importance][: len(self.inputs)]
 
@@ -340,8 +342,8 @@ class Attend(Op):
     def importances(self, importance: Tensor) -> Sequence[Tensor]:
         """See `Op.importances`: by the share that arrives."""
         indptr, target, _ = self.edges.by_source
-        heard = self.shares.double() * importance[target]
-        sent = torch.zeros_like(importance).index_add(0, owner_of(indptr), heard)
+        arrived = self.shares.double() * importance[target]
+        sent = torch.zeros_like(importance).index_add(0, owner_of(indptr), arrived)
         return [sent, sent, importance]
 
     def compute(self, *inputs: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ def remaining_degree(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> Tensor
     return torch.where(gone == edges.count, torch.zeros_like(lost), edges.degree - lost)
 
 
-def _resum(edges: Edges, delta: EdgeDelta, messages: Tensor, heard: Tensor) -> None:
+def _resum(edges: Edges, delta: EdgeDelta, messages: Tensor, sums: Tensor) -> None:
     """Sum again what edges lead to that go or come: taking away what is all there was leaves no zero."""
     n = edges.num_nodes
     pairs = (owner_of(delta.ptr) * n + delta.target).unique()
@@ -56,7 +56,7 @@ def _resum(edges: Edges, delta: EdgeDelta, messages: Tensor, heard: Tensor) -> N
         weight = torch.cat([edges.weight[edge[position]].double(), come])
         sent = sent * weight.to(sent.dtype).unsqueeze(-1)
     total = sent.new_zeros(len(node), sent.size(1)).index_add_(0, owner, sent)
-    heard[node, edit] = total
+    sums[node, edit] = total
 
 
 def propagate_everywhere(
@@ -85,22 +85,22 @@ def propagate_everywhere(
         sent = sent * edges.scale(degree)[rows.edit, rows.node].to(dtype).unsqueeze(-1)
     messages = sent.new_zeros(n, count, width)
     messages[rows.node, rows.edit] = sent
-    heard = edges.matrix(dtype) @ messages.view(n, count * width)
+    sums = edges.matrix(dtype) @ messages.view(n, count * width)
     if len(delta):
-        _resum(edges, delta, messages, heard.view(n, count, width))
+        _resum(edges, delta, messages, sums.view(n, count, width))
     # One row per edit and node, the removed left out.
-    keep = torch.ones(count * n, dtype=torch.bool, device=heard.device)
+    keep = torch.ones(count * n, dtype=torch.bool, device=sums.device)
     keep[owner_of(edits.ptr) * n + edits.node] = False
     place = keep.nonzero().flatten()
     edit, node = place // n, place % n
-    out = heard.view(n, count, width)[node, edit]
+    out = sums.view(n, count, width)[node, edit]
     if degree is not None:
         out = out * edges.scale(degree)[edit, node].to(dtype).unsqueeze(-1)
     if len(plus):
         out = out + (plus[node] if len(plus) > 1 else plus)
     if len(more):
-        at = torch.full((count * n,), -1, device=heard.device)
-        at[place] = torch.arange(len(place), device=heard.device)
+        at = torch.full((count * n,), -1, device=sums.device)
+        at[place] = torch.arange(len(place), device=sums.device)
         out.index_add_(0, at[more.edit * n + more.node], more.rows - plus[more.node])
     ptr = ptr_of(edit, count)
     return ChangedRows(ptr, node, out)

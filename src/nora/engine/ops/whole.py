@@ -98,7 +98,7 @@ class WholeGraphOp(Op):
         best = self.output.base_rows()[0] * sign
         best = best.reshape(old.shape[1:]) if best.numel() == old[:1].numel() else best.min()
         whose = torch.cat([edit, changed.edit])
-        # What is no number compares to nothing: such edits are looked at.
+        # NaN compares to nothing: such edits are examined.
         found[whose[_any(~(old < best))]] = True
         if len(changed):
             found[changed.edit[_any(~(changed.rows * sign < best))]] = True

@@ -1,4 +1,4 @@
-"""A pattern: what nodes make of their edges, told to the edges, and reduced again. One op for a softmax.
+"""A pattern: node values reduced from edges, gathered by the edges, and reduced again. One op for a softmax.
 
 An attention layer takes the largest score of the edges into a node, subtracts it, sums, divides, weighs and
 sums again. All of this happens among the edges into one node: where one of them changes, all of it is done
@@ -144,15 +144,15 @@ class _Group:
         return move.index is self.index or torch.equal(move.index, self.index)
 
     def closed(self) -> list[Op]:
-        """Up to the last reduction of what an earlier one has told the edges; nothing without one."""
-        told: set[Value] = set()
+        """Up to the last reduction of what the edges gathered from an earlier one, or nothing."""
+        gathered: set[Value] = set()
         closing: Op | None = None
         for op in self.ops.values():
-            from_told = any(value in told for value in op.inputs)
+            from_gathered = any(value in gathered for value in op.inputs)
             move = op.move()
-            if from_told or (move is not None and not move.reduces):
-                told.add(op.output)
-            if from_told and move is not None and move.reduces:
+            if from_gathered or (move is not None and not move.reduces):
+                gathered.add(op.output)
+            if from_gathered and move is not None and move.reduces:
                 closing = op
         if closing is None:
             return []

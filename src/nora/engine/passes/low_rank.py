@@ -195,16 +195,16 @@ class Passed(LowRankOp):
         edges, edits, n = self.op.edges, chunk.edits, chunk.num_nodes
         backend, delta, base = chunk.backend, chunk.delta(edges), self._nothing
         missing = self._missing(chunk)
-        heard = ptr_of(missing.pairs // n, len(edits))
+        reach_ptr = ptr_of(missing.pairs // n, len(edits))
         sources = backend.find_sources(edges, edits, mixture.apart, delta)
-        frontier = backend.expand(edges, edits, sources, (heard, missing.pairs % n), delta)
-        sure = torch.zeros(len(frontier.node), dtype=torch.bool, device=heard.device)
-        none = ChangedRows(torch.zeros_like(heard), heard[:0], base.y[:0])
+        frontier = backend.expand(edges, edits, sources, (reach_ptr, missing.pairs % n), delta)
+        sure = torch.zeros(len(frontier.node), dtype=torch.bool, device=reach_ptr.device)
+        none = ChangedRows(torch.zeros_like(reach_ptr), reach_ptr[:0], base.y[:0])
         (rows,) = backend.propagate(
             edges, sources, frontier, sure, base, mixture.apart, none, delta, None
         )
         made = LowRankRows(self, mixture.shift, ChangedRows(frontier.ptr, frontier.node, rows))
-        # Who heard a removed node no longer does, and is divided by less.
+        # A target that lost a removed source is divided by less.
         sent = mixture.at(owner_of(edits.ptr), edits.node)[missing.sender]
         if edges.weight_by_source is not None:
             weight = edges.weight_by_source[missing.edge]

@@ -124,7 +124,7 @@ class Writer:
         """Write the manifest: from now on the folder is whole."""
         for number, about in enumerate(self.files):
             path = self.folder / about["file"]
-            if number not in self._kept:  # nobody needs it any more
+            if number not in self._kept:  # not needed any more
                 path.unlink()
                 about["file"] = ""
                 continue
@@ -152,7 +152,7 @@ class Reader:
         check: How much of it is read to see whether it is as it was written.
 
     Raises:
-        FileNotFoundError: When it is no such folder.
+        FileNotFoundError: When it is not such a folder.
         DamagedError: When it is not as it was written.
     """
 
@@ -172,7 +172,7 @@ class Reader:
         except ValueError as error:
             raise DamagedError(f"{path} is damaged: {error}") from error
         if not known or "files" not in self.manifest:
-            raise DamagedError(f"{path} is no manifest of a prepared engine")
+            raise DamagedError(f"{path} is not the manifest of a prepared engine")
         if self.manifest["format"] != FORMAT:
             raise DamagedError(
                 f"{folder} is in format {self.manifest['format']}, and this version of nora reads format "
@@ -213,7 +213,7 @@ class Reader:
 
         Args:
             number: Which.
-            private: Somebody may write to it, in a copy of his own. Else nobody may.
+            private: Whether the caller may write to it, in a copy of its own.
         """
         if number not in self._tensors:
             about = self.manifest["files"][number]
@@ -237,7 +237,7 @@ class Reader:
 
 @contextmanager
 def _without_warning() -> Iterator[None]:
-    """torch warns of arrays that cannot be written to: nobody does."""
+    """torch warns of arrays that cannot be written to; these are only read."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         yield

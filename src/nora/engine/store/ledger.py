@@ -39,7 +39,7 @@ class Ledger:
     Attributes:
         entered: Values, spaces, edges and ops by name, such as `space-3`.
         made: Bindings that were computed while something was made.
-        notes: Facts for a later builder that are no tensors, by name.
+        notes: Facts for a later builder other than tensors, by name.
         recording: What is left of the passes over which it went.
     """
 
@@ -62,7 +62,7 @@ class Ledger:
 
     @contextmanager
     def walking(self) -> Iterator[None]:
-        """Enter what is made in this context; a second builder begins anew."""
+        """Enter what is made in this context; a second builder starts from the beginning."""
         self.entered, self.made, self._counts = {}, {}, Counter()
         if not self.gives:
             self.notes = {}
@@ -85,7 +85,7 @@ class Ledger:
 
 
 def open_ledger() -> Ledger | None:
-    """The ledger of the builder that is under way; None where nobody keeps one."""
+    """The ledger of the builder that is under way; None without one."""
     return _OPEN.get()
 
 
@@ -132,7 +132,7 @@ def moving(mover: Mover) -> Iterator[None]:
 
 
 def moved(tensor: Tensor) -> Tensor:
-    """A tensor that was just made and will only be read: on disk if it is large and somebody keeps it."""
+    """A tensor that was just made and will only be read: on disk if it is large and will be saved."""
     mover = _MOVER.get()
     if mover is None or tensor.nbytes < LARGE or tensor.layout != torch.strided:
         return tensor

@@ -1,4 +1,4 @@
-"""An engine on disk: everything that is computed once, given back to whoever opens it.
+"""An engine on disk: everything that is computed once, and read again when it is opened.
 
 A process that opens it has the model and follows it again, on small graphs; the rows, sums and sorted edges
 are mapped from the folder, shared by all processes on a machine. The program that comes out must be the one
@@ -85,10 +85,10 @@ def opened_engine(
         for name, own in kept["objects"].items()
     }
     ledger = Ledger(given, kept["notes"])
-    told = kept["recording"]
-    samples = [_sampled(problem, sample, reader) for sample in told["samples"]]
-    extents = [_extent(extent) for extent in told["extents"]]
-    recording = Recording(told["rules"], extents, told["sizes"], samples)
+    recorded = kept["recording"]
+    samples = [_sampled(problem, sample, reader) for sample in recorded["samples"]]
+    extents = [_extent(extent) for extent in recorded["extents"]]
+    recording = Recording(recorded["rules"], extents, recorded["sizes"], samples)
     with torch.no_grad():
         try:
             program = lower_again(problem, recording, ledger)
@@ -125,8 +125,8 @@ def _named(program: Program, ledger: Ledger) -> dict[str, Any]:
 
 
 def _read_values(program: Program) -> set[int]:
-    """The ids of the values whose rows somebody may read: of all others they need not be kept."""
-    found = {id(value) for value in (*program.structure, *program.told, program.output)}
+    """The ids of the values whose rows may be read; the rows of others need not be kept."""
+    found = {id(value) for value in (*program.structure, *program.edge_inputs, program.output)}
     ops = list(program.ops)
     while ops:
         op = ops.pop()
@@ -186,19 +186,19 @@ def _outline(program: Program, ledger: Ledger) -> list[list[Any]]:
     """The ops of a program in words: what each is, what it reads and makes, and how large that is."""
     names = {id(one): name for name, one in ledger.entered.items()}
 
-    def told(value: Value) -> list[Any]:
+    def described(value: Value) -> list[Any]:
         space = value.space
         return [names.get(id(value), "?"), value.depth, space.label, list(space.sizes)]
 
     return [
-        [type(op).__name__, [told(value) for value in op.inputs], told(op.output)]
+        [type(op).__name__, [described(value) for value in op.inputs], described(op.output)]
         for op in program.ops
     ]
 
 
-def _extent(told: dict[str, Any]) -> Extent:
-    shapes = {name: tuple(shape) for name, shape in told["shapes"].items()}
-    return Extent(tuple(told["counts"]), shapes, told["entries"], told["pairs"])
+def _extent(stored: dict[str, Any]) -> Extent:
+    shapes = {name: tuple(shape) for name, shape in stored["shapes"].items()}
+    return Extent(tuple(stored["counts"]), shapes, stored["entries"], stored["pairs"])
 
 
 def _sample(data: Any, task: Any, writer: Writer) -> dict[str, Any]:

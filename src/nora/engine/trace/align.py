@@ -1,7 +1,7 @@
 """The same pass on several graphs, laid side by side: what differs is what depends on the graph.
 
 The traces must hold the same operations. A number that differs between them is a size (of nodes, of
-edges, of what was made of them) or depends on the graph in a way that nobody can know; a tensor from
+edges, of what was made of them) or depends on the graph in a way that cannot be known; a tensor from
 outside that differs was made from the graph behind torch's back.
 """
 
@@ -38,7 +38,7 @@ class AlignedOp:
     Attributes:
         func: The operation, in the form that writes to nothing.
         args: Its arguments by name, with `Ref`s for tensors and `Sized` for what differs.
-        outs: Numbers of the tensors it returns; None for what is no tensor.
+        outs: Numbers of the tensors it returns; None for other results.
         shapes: For each result, its shape: for each axis the size on every graph.
         dtypes: For each result, its dtype.
         line: Where it was called.

@@ -1,7 +1,7 @@
 """One pass of a model as a trace: every tensor operation in order, with the line it was asked for on.
 
 The trace is what the model *did*, below its Python code: modules in closures, hooks, scripted parts and
-layers nobody has a rule for all come down to the same few hundred operations of torch. Statements in
+layers without a rule all come down to the same few hundred operations of torch. Statements in
 place become operations that give a new value, for the tensor itself and for everything that shares its
 memory. No values are kept, so that a pass over a large graph costs what the pass itself costs.
 """
@@ -163,7 +163,7 @@ class _Recorder(TorchDispatchMode):
         place: int | None = None,
         problem: str = "",
     ) -> int:
-        """An operation nobody asked for by name; one of its results."""
+        """An operation that no code called by name; one of its results."""
         number = self._next()
         outs: tuple[int | None, ...] = (number,)
         shapes: tuple[tuple[int, ...], ...] = (shape,)

@@ -1,6 +1,6 @@
 """The graphs a model is recorded on: the asked one, one node fewer, and a few small ones.
 
-What a model does must be the same on all of them, and sizes must be told apart: no two kinds of rows
+What a model does must be the same on all of them, and sizes must be unambiguous: no two kinds of rows
 (nodes of a type, edges of a set) may be equally many on every graph. Small graphs are made of pieces of
 the asked one, so that they hold nothing a model could not meet.
 """
@@ -90,11 +90,11 @@ def _of_other_parity(sample: Graph, others: list[Graph]) -> Graph:
         mine, *rest = ([edges.size(1) for edges in _edge_sets(data)] for data in (sample, *others))
         stuck = [len({n % 2 for n in each}) == 1 for each in zip(mine, *rest, strict=True)]
         flips = torch.zeros(int(sample.num_nodes or 0), dtype=torch.long)
-        for edges, alike in zip(_edge_sets(sample), stuck, strict=True):
+        for edges, stays in zip(_edge_sets(sample), stuck, strict=True):
             once = edges[:, edges[0] != edges[1]].flatten()
             loops = edges[0, edges[0] == edges[1]]
             at = torch.bincount(torch.cat([once, loops]), minlength=len(flips))
-            flips += (at % 2) * (1 if alike else -1)
+            flips += (at % 2) * (1 if stays else -1)
         if len(flips) < 3 or int(flips.max()) <= 0:
             break
         sample = remove_nodes(sample, flips.argmax().reshape(1))
@@ -102,7 +102,7 @@ def _of_other_parity(sample: Graph, others: list[Graph]) -> Graph:
 
 
 def _edge_kinds(problem: Problem) -> Tensor:
-    """A number for every edge, the same for edges that a model may treat alike `[E]`."""
+    """A number for every edge, the same for edges that a model may treat the same `[E]`."""
     source, target = problem.edge_index.cpu()
     kind = (source == target).long()
     if isinstance(problem.data, Data):
@@ -157,7 +157,7 @@ def _piece(edges: _ByKind, n: int, generator: torch.Generator, which: int) -> Te
 def _task_on(problem: Problem, sample: Graph, which: int, generator: torch.Generator) -> Task:
     """The task on another graph; what is asked of a pair does not depend on which it is.
 
-    There are never as many pairs as on the asked graph: their number must be told from others.
+    There are never as many pairs as on the asked graph: their number must differ from others.
     """
     task = problem.task
     if not isinstance(task, LinkPrediction):

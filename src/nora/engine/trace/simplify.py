@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 # The same under other names, depending on how memory happens to lie.
-_ALIKE = {
+_SYNONYMS = {
     "_unsafe_view": aten.reshape.default,
     "view": aten.reshape.default,
     "_reshape_alias": aten.reshape.default,
@@ -24,11 +24,11 @@ _ALIKE = {
 
 
 @cache
-def _alike(func: Any) -> Any:
+def _synonym(func: Any) -> Any:
     """What an operation is the same as, if it is in that list."""
     if any(argument.name == "dtype" for argument in func._schema.arguments):
         return None
-    return _ALIKE.get(name_of(func))
+    return _SYNONYMS.get(name_of(func))
 
 
 _COPIES = ("clone", "alias", "detach", "contiguous", "lift_fresh_copy")
@@ -79,10 +79,10 @@ def simplified(trace: Trace) -> Trace:
                 count += 1
             outs.append(None if out is None else number[out])
         func, args, kwargs = op.func, renamed(op.args), renamed(op.kwargs)
-        alike = _alike(func)
-        if alike is not None:
-            func = alike
-            if alike is aten.reshape.default:
+        synonym = _synonym(func)
+        if synonym is not None:
+            func = synonym
+            if synonym is aten.reshape.default:
                 args, kwargs = (args[0], list(op.shapes[0])), {}
         ops.append(
             TracedOp(

@@ -82,7 +82,7 @@ class SizeLog:
             self.enter(operation, *operands, own=is_own_file(file))
 
     def enter(self, operation: str, *operands: Expression, own: bool = True) -> None:
-        """Note it, whoever does it."""
+        """Note it, whatever code does it."""
         at, line = self._position(), current_line()
         key = (operation, operands, at, line)
         if len(self._found) >= MOST_COMPARISONS and key not in self._found:

@@ -39,11 +39,11 @@ class TracedOp:
     Attributes:
         func: The operation, in the form that writes to nothing.
         args, kwargs: Its arguments, with `Ref`s for tensors.
-        outs: Numbers of the tensors it gives; None for what is no tensor.
+        outs: Numbers of the tensors it gives; None for other results.
         shapes, dtypes: Of each of these.
         line: Where it was asked for.
         result: What it gave, if that is a number.
-        problem: Why it cannot be told as a function of its arguments, if it cannot.
+        problem: Why it is not known to be a function of its arguments, if so.
     """
 
     func: Any

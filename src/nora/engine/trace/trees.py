@@ -22,7 +22,7 @@ def is_leaf(tree: Any) -> bool:
 
 
 def leaves(tree: Any) -> list[Any]:
-    """Everything in it that is no list, tuple or dictionary, in order."""
+    """Everything in it but lists, tuples and dictionaries, in order."""
     found: list[Any] = []
     _gather(tree, found)
     return found

@@ -12,12 +12,12 @@ from torch import Tensor
 from nora.arguments import shown
 from nora.graph.removal import check_in_range
 from nora.model.return_types import (
-    NotSaid,
+    DefaultReturnType,
     ReturnType,
     by_itself,
     check_range,
+    checked_return_type,
     refuse_unit_interval,
-    said,
 )
 from nora.model.task import Predicts, Task
 
@@ -47,16 +47,15 @@ class LinkPrediction(Task):
     """The link probability of every pair in `pairs`.
 
     Args:
-        pairs: The node pairs `D` whose link is predicted, `[2, P]`.
-        decoder: `(z, pairs) -> scores [P]`, acting on each pair's two rows of `z` alone. When left
-            out: the model's own `decode`, where it has PyG's `encode` and `decode`, or its scores,
-            where its `forward` takes `edge_label_index`; else the dot product.
-        return_type: What the decoder returns: `raw` logits, `probs` or `log_probs`. When left out
-            it is taken to return logits, and refused where all scores lie in [0, 1].
-        relation: Which relation each pair is about, `[P]`; the decoder then is called as
-            `(z, pairs, relation)`.
-        node_types: The types that sources and targets have, in a graph with several node types;
-            the model must give both outputs of the same width.
+        pairs: The node pairs whose links are predicted, `[2, P]`.
+        decoder: `(z, pairs) -> scores [P]`, which reads only the two rows of `z` of each pair. Default: the
+            model's `decode` if it has PyG's `encode` and `decode`; the output of `forward` if that takes
+            `edge_label_index`; otherwise the dot product.
+        return_type: What the decoder returns: `raw` logits, `probs` or `log_probs`. Default: logits, with an
+            error if all scores lie in [0, 1].
+        relation: The relation of each pair, `[P]`. The decoder is then called as `(z, pairs, relation)`.
+        node_types: The node types of sources and targets in a `HeteroData`. Both outputs must have the same
+            width.
 
     Example:
         >>> task = LinkPrediction(torch.tensor([[0], [1]]))
@@ -74,7 +73,7 @@ class LinkPrediction(Task):
     item = "pair"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "return_type", said(self.return_type))
+        object.__setattr__(self, "return_type", checked_return_type(self.return_type))
         # What is left out is not what is asked for: a model may bring a decoder of its own.
         object.__setattr__(self, "leaves_decoder_open", self.decoder is default_decoder)
         if self.decoder is default_decoder:
@@ -157,7 +156,7 @@ class LinkPrediction(Task):
                 f"{who} must return one score per pair, shape [{self.pairs.size(1)}]; it "
                 f"returned {list(getattr(score, 'shape', []))}"
             )
-        if isinstance(self.return_type, NotSaid) and self.decoder is not dot_product:
+        if isinstance(self.return_type, DefaultReturnType) and self.decoder is not dot_product:
             refuse_unit_interval(score, who, "LinkPrediction")
         check_range(self.from_scores(score), str(self.return_type))
 

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from nora.model.return_types import (
-    NotSaid,
+    DefaultReturnType,
     ReturnType,
     by_itself,
     check_range,
+    checked_return_type,
     refuse_rows_that_sum_to_one,
     refuse_unit_interval,
-    said,
 )
 from nora.model.task import NodeTask, Predicts
 
@@ -30,15 +30,14 @@ class NodeClassification(NodeTask):
     """Every node's class probabilities.
 
     Args:
-        return_type: What the model returns: `raw` logits, `probs` or `log_probs`. When left out it is
-            taken to return logits, and refused where its output looks like probabilities.
-        classes: Measure the change on these classes' probabilities only; all by default. Kept
-            sorted, each class once.
-        node_type: Which nodes are classified, in a graph with several node types.
-        mode: `multiclass`: one of several classes, from an output `[N, C]`. `binary`: one of two,
-            from an output `[N]` or `[N, 1]` that is about the second. `multilabel`: any of several
-            labels, each by itself, from an output `[N, C]`. When left out, the output's shape decides
-            between the first two.
+        return_type: What the model returns: `raw` logits, `probs` or `log_probs`. Default: logits, with an
+            error if the output looks like probabilities.
+        classes: Count only the change of these classes' probabilities. Default: all classes. Stored sorted
+            and without duplicates.
+        node_type: The node type that is classified, in a `HeteroData`.
+        mode: `multiclass`: one of several classes, from an output `[N, C]`. `binary`: one of two classes,
+            from an output `[N]` or `[N, 1]` for the second class. `multilabel`: any number of labels, from an
+            output `[N, C]`. Default: `multiclass` or `binary`, depending on the shape of the output.
 
     Example:
         >>> output = torch.tensor([[0.0, 0.0]])
@@ -55,7 +54,7 @@ class NodeClassification(NodeTask):
     name = "node"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "return_type", said(self.return_type))
+        object.__setattr__(self, "return_type", checked_return_type(self.return_type))
         if self.mode is not None and self.mode not in MODES:
             raise ValueError(f"mode is {self.mode!r}; it must be one of {MODES}")
         if self.classes is not None:
@@ -109,7 +108,7 @@ class NodeClassification(NodeTask):
                 f"(0 … {classes - 1})"
             )
         counted = output if rows is None else output[rows]
-        if isinstance(self.return_type, NotSaid):
+        if isinstance(self.return_type, DefaultReturnType):
             if _one_number(output) or self.mode == "multilabel":
                 refuse_unit_interval(counted, "the model", "NodeClassification")
             else:

@@ -15,7 +15,7 @@ class NodeRegression(NodeTask):
     """Every node's predicted numbers, as the model returns them.
 
     Args:
-        node_type: Which nodes have a prediction, in a graph with several node types.
+        node_type: The node type that has predictions, in a `HeteroData`.
 
     Example:
         >>> NodeRegression().predict(torch.tensor([0.5, 2.0]))

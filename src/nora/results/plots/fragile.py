@@ -1,4 +1,4 @@
-"""How many predictions hang on how many single removals."""
+"""How many predictions depend on how many single removals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fragile_plot(fragile: Fragile) -> Figure:
     axes.set_xlabel(f"single {fragile.by} whose removal flips the prediction", color=INK)
     axes.set_ylabel("predictions (%)", color=INK)
     plain_axes(axes, "y")
-    titled(axes, f"{percent(fragile.share)} of the predictions hang on a single {one}")
+    titled(axes, f"{percent(fragile.share)} of the predictions depend on a single {one}")
     return figure
 
 

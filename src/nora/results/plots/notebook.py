@@ -88,7 +88,7 @@ def effect_html(effect: Effect) -> str:
 
 def fragile_html(fragile: Fragile) -> str:
     """The predictions that most single removals flip."""
-    title = f"Predictions that hang on single {fragile.by}"
+    title = f"Predictions that depend on single {fragile.by}"
     about = [
         f"{count(len(fragile.flips), 'flip')} by {fragile.removals:,} removals",
         duration(fragile.seconds),

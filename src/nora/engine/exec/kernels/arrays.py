@@ -116,7 +116,7 @@ class CsrEdges(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a chunk changes: rows `y` and weights `w`, and which edges and which sums it takes away."""
+    """What a chunk changes: rows `y` and weights `w`, and which edges and sums it removes."""
 
     y: Pairs
     w: Pairs

@@ -37,7 +37,7 @@ def sample(
         sent = sent * share[torch.arange(len(owner), device=device) + first[owner]].double().abs()
     sizes = torch.zeros(count, dtype=torch.double, device=device)
     sizes = sizes.index_add(0, frontier.slot[lands], sent[lands])
-    # What keeps its factor turns nothing, however large its sum is: 0 times infinity is no number.
+    # What keeps its factor turns nothing, however large its sum is: 0 times infinity is NaN.
     turned = (frontier.norm_dst - edges.norm_dst[frontier.node]).abs() * arrives.mass[frontier.node]
     turned = torch.where(frontier.norm_dst == edges.norm_dst[frontier.node], 0, turned)
     sizes = frontier.norm_dst.abs() * sizes + turned
@@ -84,7 +84,7 @@ def _threshold(sizes: Tensor, edit: Tensor, count: int, error: float) -> Tensor:
 
     total = summed(sizes)
     limit, wanted = torch.full_like(total, torch.inf), (error * total) ** 2
-    # Everything counts where there is no number, or none that squares can be told of.
+    # Every row counts where the total is NaN, or where its square overflows or underflows.
     settled = (total != 0) & ~((wanted > SMALLEST) & (wanted < 1 / SMALLEST))
     limit[settled] = 0
     for _ in range(50):

@@ -26,7 +26,7 @@ SOON = 8
 
 @jit
 def rescaled(degree, count, loss, lost, code):
-    """The `norm_dst` factor after `lost` edges of summed weight `loss` are gone."""
+    """The `norm_dst` factor after `lost` edges of summed weight `loss` are removed."""
     if code == SYM:
         rest = degree - loss
         return 0.0 if count == lost or rest == 0.0 else rest**-0.5

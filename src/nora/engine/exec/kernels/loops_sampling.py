@@ -39,7 +39,7 @@ def threshold(sizes, error, sums, squares):
             sums[at] += b
             squares[at] += b * b
     wanted = (error * total) ** 2
-    # Everything counts where there is no number, or none that squares can be told of.
+    # Every row counts where the total is NaN, or where its square overflows or underflows.
     if total != 0.0 and not SMALLEST < wanted < 1 / SMALLEST:
         return 0.0
     t, rest, square = np.inf, 0.0, 0.0

@@ -1,7 +1,7 @@
 """Rows that will be read soon, asked for before they are.
 
-Original rows are read in no order, and each once: most of the time that takes is waiting. A processor that
-is told what comes next fetches it while it works on what is there.
+Original rows are read in no order, and each once: most of that time is waiting. With a prefetch, the
+processor fetches the next rows while it works on the present ones.
 """
 
 from __future__ import annotations

@@ -331,10 +331,10 @@ def attend(
     m, some = row_weight[at[there]], there.nonzero().flatten()
     place = torch.full_like(here, -1)
     place[some] = torch.arange(len(some), device=here.device)
-    heard = place[owner] >= 0
-    into = place[owner[heard]]
+    reached = place[owner] >= 0
+    into = place[owner[reached]]
     turned = weigh(
-        alpha_src[heard] + alpha_dst_rows[m][into], messages[heard], into, len(some), base.slope
+        alpha_src[reached] + alpha_dst_rows[m][into], messages[reached], into, len(some), base.slope
     )[0]
     added[some] += (turned - out[some]) * changed.weight[m].to(out.dtype).view(-1, 1, 1)
     return added

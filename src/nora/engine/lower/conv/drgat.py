@@ -19,7 +19,7 @@ from nora.models.drgat import DrGATConv
 
 @lower(DrGATConv)
 def drgat(builder: Builder, conv: Any, x: Value, edge_index: Tensor) -> Value:
-    """Degrees, then what is sent and its score, then the weighted sums of reached nodes anew."""
+    """Degrees, then what is sent and its score, then new weighted sums of the reached nodes."""
     edges = builder.edges(edge_index, self_loops=1.0, own_loops=False)
     ones = conv.att.new_ones(builder.num_nodes, 1)
     degrees = builder.propagate(

@@ -23,7 +23,7 @@ def gat(
     size: Any = None,
     return_attention_weights: Any = None,
 ) -> Value | None:
-    """Linear maps and both score parts are kept; only reached neighbourhoods are summed anew."""
+    """Linear maps and both score parts are kept; only reached neighbourhoods are summed again."""
     ends = both_ends(x)
     plain = edge_attr is None or conv.lin_edge is None
     if ends is None or not plain or size is not None or return_attention_weights:
@@ -34,11 +34,11 @@ def gat(
     loops = 1.0 if conv.add_self_loops else None
     edges = builder.edges(edge_index, self_loops=loops, own_loops=loops is None)
     y = builder.rows(lambda rows: rows.view(-1, heads, width), builder.rows(near_map, sent))
-    heard = y
+    y_dst = y
     if sent is not own or near_map is not far_map:
-        heard = builder.rows(lambda rows: rows.view(-1, heads, width), builder.rows(far_map, own))
+        y_dst = builder.rows(lambda rows: rows.view(-1, heads, width), builder.rows(far_map, own))
     near = builder.rows(lambda rows: (rows * conv.att_src).sum(dim=-1), y)
-    far = builder.rows(lambda rows: (rows * conv.att_dst).sum(dim=-1), heard)
+    far = builder.rows(lambda rows: (rows * conv.att_dst).sum(dim=-1), y_dst)
     out = builder.attend(y, near, far, edges, conv.negative_slope)
     if conv.concat:
         out = builder.rows(lambda rows: rows.flatten(1), out)
