@@ -186,3 +186,43 @@ def test_every_edit_of_a_batch_that_adds_edges_is_checked_by_itself() -> None:
     batch = batch_of([one, three, fewer, one], data)
     assert guards.broken(batch).tolist() == [False, True, False, False]
     assert guards.broken(batch.pick(torch.tensor([2, 1]))).tolist() == [False, True]
+
+
+def by_threshold(model, data):
+    rows = model(data.x, data.edge_index)
+    return rows if data.num_nodes < 200 else 2 * rows
+
+
+def by_parity(model, data):
+    return model(data.x, data.edge_index) * (1 + data.num_nodes % 2)
+
+
+def never_crossed(model, data):
+    rows = model(data.x, data.edge_index)
+    return 2 * rows if data.num_nodes > 5 else rows
+
+
+def zeros_of_that_many(model, data):
+    rows = model(data.x, data.edge_index)
+    return data.x.new_zeros(data.num_nodes, 3).index_add(
+        0, data.edge_index[1], rows[data.edge_index[0]]
+    )
+
+
+@pytest.mark.parametrize("forward", [by_threshold, by_parity, never_crossed, zeros_of_that_many])
+def test_python_that_reads_a_stored_number_of_nodes_is_answered_right(forward) -> None:
+    torch.manual_seed(0)
+    model, data = SAGEConv(FEATURES, 3).double().eval(), holders_graph()
+    data.num_nodes = 200
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = nora.influence(model, data, "exact", forward=forward, progress=False)
+    with torch.no_grad():
+        before = forward(model, data).softmax(-1)
+        for node in (0, HOLDER, 12):
+            keep = torch.arange(200) != node
+            stays = keep[data.edge_index].all(dim=0)
+            edges = (keep.cumsum(0) - 1)[data.edge_index[:, stays]]
+            less = Data(x=data.x[keep], edge_index=edges, num_nodes=199)
+            truth = float((forward(model, less).softmax(-1) - before[keep]).abs().sum())
+            assert float(found.scores[node]) == pytest.approx(truth, rel=1e-9, abs=1e-10)

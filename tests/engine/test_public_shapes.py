@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch_geometric.data import Data
 
 import by_hand
 from nora.engine.engine import Engine
@@ -16,7 +17,7 @@ from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 from nora.model.checks import check_model
-from public_shapes import FAMILY, SHAPES, asked_of
+from public_shapes import FAMILY, SHAPES, SparseTensor, asked_of, matmul
 
 ROOT = Path(__file__).parents[2]
 ROWS = json.loads((ROOT / "benchmarks" / "results" / "shapes.json").read_text("utf-8"))["rows"]
@@ -64,6 +65,21 @@ def _isolated(model, data, node):
     others = torch.arange(data.num_nodes) != node
     before, after = (by_hand.plain(model, graph).softmax(-1) for graph in (data, bare))
     return float((before - after)[others].abs().sum())
+
+
+class WithoutSizes(torch.nn.Module):
+    """A `SparseTensor` that takes its size from the largest id."""
+
+    def forward(self, x, edge_index):
+        return matmul(SparseTensor.from_edge_index(edge_index.flip(0)), x)
+
+
+def test_a_sparse_tensor_without_sizes_is_told_its_own_remedy():
+    ring = torch.arange(40)
+    data = Data(x=torch.randn(40, 3), edge_index=torch.stack([ring, ring.roll(1)]))
+    problem = build_problem(WithoutSizes(), data)
+    with problem.evaluating(), pytest.raises(UnsupportedError, match=r"sparse_sizes=\(x.size\(0\)"):
+        Engine.prepare(check_model(problem), vectorised)
 
 
 def test_nine_in_ten_are_followed_and_who_is_not_says_why():

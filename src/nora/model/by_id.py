@@ -21,7 +21,7 @@ from torch_geometric.data import Data, HeteroData
 from nora.graph.edge_sets import Kind, Rewriting, node_counts, rewrite
 from nora.graph.removal import disjoint_pieces, isolate_nodes, kept
 from nora.model.hetero import HeteroForward
-from nora.model.misfit import MISFIT, message_of
+from nora.model.misfit import MISFIT, message_of, transform_failure
 from nora.model.preserve import CheckedRemoval, Snapshot
 from nora.model.reading import REMEDY, Reading
 from nora.model.tasks.link_prediction import LinkPrediction
@@ -74,12 +74,12 @@ def by_id(problem: Problem, reading: Reading) -> str:
         found = problem.run(problem.asked(problem.without(node), task))
         wrong = problem.wrong_rows(found, task, problem.num_nodes - 1)
     except MISFIT as error:
-        wrong = message_of(error).strip() or type(error).__name__
+        wrong = transform_failure(error) or message_of(error)
     if not wrong:
         problem.checked_removals[int(node)] = CheckedRemoval(found, time.perf_counter() - start)
         return ""
     if _runs_without_another(problem, node):
-        return ""  # only this node cannot be spared; its own removal reports it
+        return ""  # it is that node which cannot be spared; whoever removes it is told so
     isolated = replace(problem, by_id=True)
     try:
         found = isolated.run(isolated.asked(isolated.without(node), problem.task))

@@ -22,6 +22,7 @@ from nora.model.tasks.link_prediction import LinkPrediction, dot_product
 from nora.options import option
 
 Forward = Callable[[nn.Module, Any], Any]
+Transform = Callable[[Any], Any]
 PAIRS = "edge_label_index"
 EXTRAS = ("edge_weight", "edge_attr", "edge_type")
 
@@ -199,6 +200,16 @@ def default_forward(
         return _part(model, part)(getattr(data, features), getattr(data, edges), **given)
 
     return forward
+
+
+def transformed(transform: Transform, data: Data | HeteroData) -> Data | HeteroData:
+    """The graph after the transform, which must return one of the same kind."""
+    found = transform(data)
+    if not isinstance(found, Data | HeteroData):
+        raise TypeError(
+            f"transform must return the graph, got {type(found).__name__}; end it with `return data`"
+        )
+    return found
 
 
 def hetero_decoder(task: Task, ends: tuple[str, str] | None) -> Task:

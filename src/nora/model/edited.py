@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nora.graph.edit_batch import EditBatch
 from nora.graph.removal import kept
-from nora.model.misfit import MISFIT, message_of
+from nora.model.misfit import MISFIT, message_of, transform_failure
 from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
 
@@ -93,9 +93,15 @@ def run_after(problem: Problem, done: EditBatch) -> FullPass:
     try:
         output = problem.run(problem.asked(data, task))
     except MISFIT as error:
+        what, always = (
+            _failure(problem, done),
+            "must work on every edited graph, also with a node fewer",
+        )
+        failure = transform_failure(error)
+        if failure:
+            raise ValueError(f"the transform {what}: {failure}. It {always}") from error
         raise ValueError(
-            f"the model {type(problem.model).__name__} {_failure(problem, done)}: {message_of(error)}. "
-            "Its forward must work on every edited graph, also with a node fewer"
+            f"the model {type(problem.model).__name__} {what}: {message_of(error)}. Its forward {always}"
         ) from error
     wrong = problem.wrong_rows(output, task, count)
     if wrong:

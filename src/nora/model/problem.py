@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,9 +21,11 @@ from nora.graph.removal import isolate_nodes, kept, node_ids, remove_nodes
 from nora.model.calling import (
     PAIRS,
     Forward,
+    Transform,
     calling,
     decoder_modules,
     hetero_decoder,
+    transformed,
 )
 from nora.model.edited import run_after
 from nora.model.graph_checks import check_graph
@@ -35,12 +37,11 @@ from nora.model.hetero import (
     with_global_ids,
 )
 from nora.model.known_influences import Labels, label_tensor
+from nora.model.misfit import MISFIT, transform_failure
 from nora.model.preserve import CheckedRemoval, ForwardPasses, evaluating
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction, dot_product
 from nora.model.tasks.node_classification import NodeClassification
-
-Transform = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,13 @@ class Problem:
 
     def call(self, model: nn.Module, data: Graph) -> Any:
         """Call the model on `data`, transformed where there is a transform; see `run`."""
-        if self.transform is not None:
-            data = transformed(self.transform, data)
-        found = self.forward(model, data)
+        found = self.forward(model, self.seen(data))
         one_column = self.direct and isinstance(found, Tensor) and found.dim() == 2
         return found.squeeze(1) if one_column and found.size(1) == 1 else found
+
+    def seen(self, data: Graph) -> Graph:
+        """The graph after the transform, if there is one."""
+        return data if self.transform is None else transformed(self.transform, data)
 
     def asked(self, data: Graph, task: Task) -> Graph:
         """`data` as the model gets it: with the task's pairs, where it scores them itself."""
@@ -222,16 +225,6 @@ class Problem:
         return change.sum()
 
 
-def transformed(transform: Transform, data: Graph) -> Graph:
-    """The graph after the transform, which must return one of the same kind."""
-    found = transform(data)
-    if not isinstance(found, Data | HeteroData):
-        raise TypeError(
-            f"transform must return the graph, got {type(found).__name__}; end it with `return data`"
-        )
-    return found
-
-
 def uncompiled(model: Any) -> Any:
     """The model as it was written, where `torch.compile` has wrapped it."""
     return getattr(model, "_orig_mod", model) if isinstance(model, nn.Module) else model
@@ -262,7 +255,13 @@ def build_problem(
         if not task.pairs.size(1):
             raise ValueError("the task has no pairs: give the links that are predicted, [2, P]")
         task = task.to(device)
-    seen = data if transform is None else transformed(transform, data.clone())
+    try:
+        seen = data if transform is None else transformed(transform, data.clone())
+    except MISFIT as error:
+        failure = transform_failure(error)
+        if not failure:
+            raise
+        raise ValueError(f"{failure}. It must work on this graph") from error
     how, ends = calling(model, seen, task, forward), None
     call = how.call
     if isinstance(data, HeteroData):

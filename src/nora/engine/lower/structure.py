@@ -135,7 +135,8 @@ def as_number(builder: Builder, op: AlignedOp) -> None:
             # It is the number of nodes only as long as the last of them has an edge.
             builder.unsupported(
                 "takes the largest number in edge_index for the number of nodes, which it is not where "
-                "the last node has no edge left (pass num_nodes=x.size(0))"
+                "the last node has no edge left (give it: num_nodes=x.size(0), or dim_size=x.size(0) to a "
+                "scatter, or sparse_sizes=(x.size(0), x.size(0)) to a SparseTensor)"
             )
         if not isinstance(found, Tensor):
             builder.unsupported(
