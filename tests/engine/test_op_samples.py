@@ -37,7 +37,8 @@ ALWAYS_REFUSED = {
 NOT_REACHED = {
     "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "_reshape_alias", "as_strided",
     "_convert_indices_from_coo_to_csr", "_sparse_coo_tensor_with_dims_and_tensors",
-    "sparse_compressed_tensor", "empty_strided", "lift_fresh_copy", "native_layer_norm", "new_empty_strided", "nonzero", "ones_like",
+    "sparse_compressed_tensor",
+    "empty_strided", "lift_fresh_copy", "native_layer_norm", "new_empty_strided", "nonzero", "ones_like",
     "select_backward", "slice_backward",
 }  # fmt: skip
 

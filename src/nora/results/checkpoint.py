@@ -196,7 +196,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{folder} is not a checkpoint: it has no manifest.json")
     try:
         manifest = read_json(path)
-        if "kind" in manifest:  # an artefact
+        if manifest.get("kind", KIND) != KIND:
             raise ValueError(f"{folder} is not a checkpoint, but a {manifest['kind']}")
         if not {"fingerprint", "num_nodes", "task"} <= manifest.keys():
             raise ValueError("it lacks a fingerprint")
