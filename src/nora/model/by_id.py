@@ -79,7 +79,7 @@ def by_id(problem: Problem, reading: Reading) -> str:
         problem.checked_removals[int(node)] = CheckedRemoval(found, time.perf_counter() - start)
         return ""
     if _runs_without_another(problem, node):
-        return ""  # it is that node which cannot be spared; whoever removes it is told so
+        return ""  # a removal of that node is refused with the reason
     isolated = replace(problem, by_id=True)
     try:
         found = isolated.run(isolated.asked(isolated.without(node), problem.task))
