@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv, SAGEConv
+from torch_geometric.nn import GCNConv, RGATConv, SAGEConv
 
+import by_hand
 import nora
 from fuzz.branches import CLASSES, ELSEWHERE, FEATURES, KEEPS, Keeps, relational, with_odd_names
 from fuzz.branching import Definition, call
@@ -224,3 +225,47 @@ class Noisy(nn.Module):
 def test_a_random_model_is_refused_for_few_nodes_too(method: str, nodes: list[int] | None) -> None:
     with pytest.raises(ValueError, match="not deterministic"):
         nora.influence(Noisy().double(), GRAPH, method, nodes=nodes, progress=False)
+
+
+class Accumulated(nn.Module):
+    """Rows summed in their order, passed along typed edges alone: nodes without edges show no order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.start, self.end = nn.Linear(8, 8), nn.Linear(8, 2)
+        self.conv = RGATConv(8, 8, 3)
+
+    def forward(self, data: Data) -> Tensor:
+        h = self.start(data.x).tanh().cumsum(dim=0) / 10
+        return self.end(self.conv(h, data.edge_index, data.edge_type))
+
+
+def test_an_order_of_the_nodes_that_only_edges_show_is_not_taken_for_ids() -> None:
+    torch.manual_seed(0)
+    model = Accumulated().double().eval()
+    edges = torch.tensor([[2, 3, 4, 1, 5], [1, 4, 2, 5, 3]])
+    data = Data(torch.randn(6, 8).double(), edges, edge_type=torch.tensor([0, 1, 2, 0, 1]))
+    found = nora.influence(model, data, "exact", nodes=[0, 2], forward=call, progress=False)
+    truth = by_hand.influence(model, data, [0, 2], call=call)
+    assert float(truth[0]) > 1e-4
+    assert found.scores[[0, 2]].tolist() == pytest.approx(truth.tolist())
+
+
+class FewPairs(nn.Module):
+    """Two edges that stand in the code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = GCNConv(8, 3)
+
+    def forward(self, data: Data) -> Tensor:
+        pairs = torch.tensor([[0, 1], [3, 4]])
+        return self.conv(data.x, torch.cat([data.edge_index, pairs], dim=1))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_two_edges_in_the_code_are_refused_whatever_the_features(seed: int) -> None:
+    torch.manual_seed(seed)
+    data = Data(torch.randn(8, 8).double(), torch.randint(8, (2, 20)))
+    with pytest.raises(ValueError, match="edges that are not in data"):
+        nora.influence(FewPairs().double().eval(), data, forward=call, progress=False)
