@@ -43,7 +43,7 @@ def by_id(problem: Problem, reading: Reading) -> str:
     if problem.num_nodes < 2:
         return ""
     held = _held_rows(problem)
-    elsewhere = reading.numbers + reading.rows
+    elsewhere = reading.numbers + reading.picked + reading.rows
     if (held or elsewhere) and not follows(problem):
         if held and _follow_with(problem, held):
             return (

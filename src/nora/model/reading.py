@@ -90,7 +90,8 @@ class Reading(TorchDispatchMode):
     Attributes:
         sources: Every tensor from before the pass that was read, but parameters.
         uses: Where sources were used as node ids.
-        numbers: Where the pass met what may be node ids from elsewhere, in a tensor or in the code.
+        numbers: Where the pass met a tensor from elsewhere that may hold node ids.
+        picked: Where rows of nodes are picked by numbers in the code.
         rows: Where it met another tensor from outside of the graph with rows or pairs of nodes.
     """
 
@@ -99,6 +100,7 @@ class Reading(TorchDispatchMode):
         self.sources: list[Source] = []
         self.uses: list[Use] = []
         self.numbers: list[Line] = []
+        self.picked: list[Line] = []
         self.rows: list[Line] = []
         # With several types, sizes of small ones say little: other things are as many.
         fewest = 1 if isinstance(data, Data) else SMALL
@@ -195,7 +197,7 @@ class Reading(TorchDispatchMode):
         count = tensor.size(0) if tensor.dim() and not dim % tensor.dim() else 0
         all_of_them = len(numbers) > 1 and not numbers[0] and (numbers[1] or count) >= count
         if count in self._counts and not all_of_them and self._of(tensor)[0] & self._graph:
-            self.numbers.append(current_line())
+            self.picked.append(current_line())
 
     def _look_for_ids(self, name: str, args: tuple[Any, ...]) -> None:
         """Note where entries of a source pick rows of nodes."""
