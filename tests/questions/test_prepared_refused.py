@@ -81,7 +81,7 @@ def test_a_manifest_that_was_changed_is_refused(engine) -> None:
     path.write_text(text[:-100])
     refused(folder, model, "damaged")
     path.write_text("[]")
-    refused(folder, model, "no manifest")
+    refused(folder, model, "not the manifest")
     path.unlink()
     with pytest.raises(FileNotFoundError, match="holds no prepared engine"):
         nora.Session.open(folder, model)

@@ -24,9 +24,7 @@ def test_a_question_shows_every_option_of_the_session_and_describes_it_as_the_se
     assert [key for key in shown if key in ALL] == ALL
     assert all(shown[key].default == session[key].default for key in ALL)
     assert not any(one.kind is one.VAR_KEYWORD for one in shown.values())
-    described = (
-        "        transform: `data -> data`, applied to the graph, and again without each node.\n"
-    )
+    described = "        transform: `data -> data`, applied to the graph"
     assert described in (nora.Session.__doc__ or "")
     assert described in function.__doc__
     assert "**about" not in function.__doc__
