@@ -30,7 +30,7 @@ from engine.test_models_as_written import (
 from engine.test_relational import RELATIONS, twitter
 from graphs import GRAPHS, hundred, labelled_camps
 from networks import Centred, network, patchwork
-from nora.engine.cost import forecast
+from nora.engine.cost import preparation_cost
 from nora.engine.store.folder import Writer
 from nora.model import Problem, build_problem
 from nora.models.timme import TIMME
@@ -280,7 +280,7 @@ class TestForecast:
             model = nora.build_model(name, 64, 16, hidden_channels=64, num_layers=3).eval()
             problem = build_problem(model, data)
             with problem.evaluating(), torch.no_grad():
-                needs = forecast(problem)
+                needs = preparation_cost(problem)
             folder = nora.prepare(model, data, tmp_path / name, progress=False)
             size = sum(file.stat().st_size for file in folder.iterdir())
             assert 0.5 * size < needs.disk < 2 * size

@@ -18,7 +18,7 @@ from nora.cli.catalogue import datasets, methods, models
 from nora.cli.certified import top
 from nora.cli.demonstration import demo
 from nora.cli.display import help_text
-from nora.cli.errors import Group
+from nora.cli.errors import CommandGroup
 from nora.cli.example import example
 from nora.cli.experiments import reproduce
 from nora.cli.explore import explore
@@ -37,7 +37,7 @@ from nora.cli.tuning import tune
 
 app = typer.Typer(
     name="nora",
-    cls=Group,
+    cls=CommandGroup,
     invoke_without_command=True,
     rich_markup_mode="rich",
     # Tracebacks are for bugs; Python's own is complete and does not print local tensors.

@@ -42,7 +42,7 @@ Finished = Annotated[
         "--finished", help="Do no work; report the cells that are finished, and name the others."
     ),
 ]
-Earlier = Annotated[
+EarlierReports = Annotated[
     list[Path] | None,
     typer.Option(
         "--with",
@@ -69,7 +69,7 @@ def reproduce(
     cache: Cache = None,
     method: Methods = None,
     finished: Finished = False,
-    earlier: Earlier = None,
+    earlier: EarlierReports = None,
     beside: Beside = None,
     force: Force = False,
     json: Json = False,

@@ -36,7 +36,7 @@ LAYERS = ("mm", "addmm", "bmm", "index_add", "scatter_add", "scatter_reduce", "s
 
 
 @dataclass(frozen=True)
-class Forecast:
+class PreparationCost:
     """What preparing takes, about.
 
     Attributes:
@@ -56,7 +56,7 @@ class Forecast:
         )
 
 
-def forecast(problem: Problem) -> Forecast:
+def preparation_cost(problem: Problem) -> PreparationCost:
     """What preparing an engine for a question takes; the model runs on two small graphs."""
     made = samples(problem)
     problem.run(problem.asked(*made[0][:2]))  # the first pass is made on copies
@@ -89,7 +89,7 @@ def forecast(problem: Problem) -> Forecast:
     # A pass to compare with is one of the graph without a node: a second graph, beside a few outputs.
     compared = IN_PASS * largest + given + HELD * widest
     memory = PROCESS + given + max(compared, structure + AT_ONCE * widest)
-    return Forecast(int(memory), int(given + kept + KEPT * layers), int(largest))
+    return PreparationCost(int(memory), int(given + kept + KEPT * layers), int(largest))
 
 
 def _strided(data: Graph) -> list[Tensor]:

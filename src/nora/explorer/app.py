@@ -47,7 +47,7 @@ EXPORTS = {
     "python": ("what_if.py", "text/x-python; charset=utf-8"),
     "report": ("report.html", "application/octet-stream"),
 }
-Answer = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Explorations:
@@ -101,7 +101,7 @@ class Explorations:
 
     def app(self) -> Starlette:
         """The application, without its guard."""
-        questions: dict[str, tuple[str, Answer]] = {
+        questions: dict[str, tuple[str, Handler]] = {
             "effect": ("POST", self.effect),
             "singles": ("POST", self.singles),
             "neighbours": ("POST", self.neighbours),
@@ -133,7 +133,7 @@ class Explorations:
         app.state.explorations = self
         return app
 
-    def _when_ready(self, answer: Answer) -> Answer:
+    def _when_ready(self, answer: Handler) -> Handler:
         async def ask(request: Request) -> Response:
             if not self.prepared.done():
                 raise Refused(503, "the graph is still being prepared: ask again in a few seconds")

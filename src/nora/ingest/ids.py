@@ -25,7 +25,7 @@ INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 
 
 @dataclass(frozen=True, eq=False)
-class Named:
+class IdTable:
     """A table with its columns of ids: the two ends of edges, or the id of a node."""
 
     table: Table
@@ -41,7 +41,7 @@ class Named:
 class KnownIds:
     """The ids of some tables; objects of Python only when each is looked at."""
 
-    tables: Sequence[Named]
+    tables: Sequence[IdTable]
 
     @cached_property
     def plain(self) -> set[str]:
@@ -64,7 +64,7 @@ def plain(text: str) -> str:
     return text[:-2] if text.endswith(".0") and WHOLE.fullmatch(text) else text
 
 
-def joined(tables: dict[str, Named], notes: list[str]) -> dict[str, Named]:
+def joined(tables: dict[str, IdTable], notes: list[str]) -> dict[str, IdTable]:
     """The tables with every id in one spelling, where `N` and `N.0` both occur among them.
 
     Raises:

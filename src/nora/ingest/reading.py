@@ -28,13 +28,13 @@ from nora.ingest.columns import (
     node_column,
     node_header,
 )
-from nora.ingest.edges import Edges, edges_of
+from nora.ingest.edges import EdgeList, edges_of
 from nora.ingest.encodings import chosen_encoding, encode
 from nora.ingest.features import Features, features_of
 from nora.ingest.formats import PACKED, existing, format_of
 from nora.ingest.graphfile import GRAPH, graph_tables
-from nora.ingest.ids import KnownIds, Named, about_lookalikes, joined
-from nora.ingest.nodes import Rows, about
+from nora.ingest.ids import IdTable, KnownIds, about_lookalikes, joined
+from nora.ingest.nodes import NodeRows, about
 from nora.ingest.table import Table, Wanted, canonical, frame_table
 from nora.ingest.text import TITLED
 from nora.options import option
@@ -149,7 +149,7 @@ def read_graph(
 
 def _tables(
     given: dict[str, Source | None], columns: EdgeColumns, wanted: Wanted
-) -> dict[str, Named]:
+) -> dict[str, IdTable]:
     """The tables as read, with every id in one spelling."""
     edges = given["edges"]
     assert edges is not None
@@ -157,9 +157,9 @@ def _tables(
     ends = columns.ends_of(read["edges"], wanted.notes)
     for at, what in zip(ends, ("source id", "target id"), strict=True):
         read["edges"].check_filled(at, what)
-    found = {"edges": Named(read["edges"], ends)}
+    found = {"edges": IdTable(read["edges"], ends)}
     if "attributes" in read:
-        found = {"attributes": Named(read["attributes"], (0,))} | found
+        found = {"attributes": IdTable(read["attributes"], (0,))} | found
     for role in ("features", "labels"):
         source, known = given[role], KnownIds([found[key] for key in ("edges", *found)])
         if source is not None:
@@ -174,7 +174,7 @@ def _tables(
             read |= _read(source, about_nodes)
         if role in read:
             at = node_column(read[role], role, known, wanted.notes)
-            found[role] = Named(read[role], (at,))
+            found[role] = IdTable(read[role], (at,))
     check_ignored(wanted.ignore, found.values())
     found = joined(found, wanted.notes)
     wanted.notes.extend(about_lookalikes(ids for named in found.values() for ids in named.columns))
@@ -213,7 +213,7 @@ def _check_apart(given: dict[str, Source | None]) -> None:
             )
 
 
-def _add_alone(ids: list[str], named: Named, role: str, notes: list[str]) -> None:
+def _add_alone(ids: list[str], named: IdTable, role: str, notes: list[str]) -> None:
     """Nodes that have features but no edge: part of the graph, alone."""
     if role == "features":
         about(named, ids)  # some of them have edges
@@ -229,7 +229,7 @@ def _add_alone(ids: list[str], named: Named, role: str, notes: list[str]) -> Non
 
 def _about_nodes(
     ids: list[str],
-    tables: dict[str, Named],
+    tables: dict[str, IdTable],
     ignore: Sequence[str],
     label_column: str | None,
     notes: list[str],
@@ -262,7 +262,7 @@ def _about_nodes(
 
 
 def _given_labels(
-    ids: list[str], tables: dict[str, Named], label_column: str | None, notes: list[str]
+    ids: list[str], tables: dict[str, IdTable], label_column: str | None, notes: list[str]
 ) -> tuple[Classes | None, int | None]:
     """Labels that are given elsewhere than with the features; or the column beside these that was named."""
     if "labels" in tables:
@@ -280,7 +280,7 @@ def _given_labels(
 
 
 def _own_labels(
-    rows: Rows,
+    rows: NodeRows,
     num_nodes: int,
     named: int | None,
     classes: Classes | None,
@@ -326,7 +326,7 @@ def _own_labels(
     return classes, at
 
 
-def _repeats(rows: Rows, at: int, classes: Classes) -> bool:
+def _repeats(rows: NodeRows, at: int, classes: Classes) -> bool:
     """Whether a column determines the labels."""
     labelled = (rows.node >= 0) & (classes.y[rows.node] >= 0)
     cells = rows.table.cells[at].codes[labelled]
@@ -336,7 +336,7 @@ def _repeats(rows: Rows, at: int, classes: Classes) -> bool:
 
 def _graph(
     name: str,
-    edges: Edges,
+    edges: EdgeList,
     own: Features | None,
     classes: Classes | None,
     encoding: str,

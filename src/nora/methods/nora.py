@@ -64,17 +64,17 @@ def degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
 
 
 # A layer's values at some global ids; with several node types, one part for each.
-Parts = list[tuple[slice, Tensor]]
+LayerParts = list[tuple[slice, Tensor]]
 
 
-class _Recorder:
+class _LayerInputs:
     """The node inputs of every layer, in order; one input of several calls is recorded once.
 
     With several node types, the i-th input that is about a type belongs to layer `i`.
     """
 
     def __init__(self) -> None:
-        self.layers: list[Parts] = []
+        self.layers: list[LayerParts] = []
         self._seen: list[tuple[Tensor, Tensor]] = []
         self._count: dict[int, int] = {}
 
@@ -105,9 +105,9 @@ def _differentiable(data: Graph) -> Graph:
     return data
 
 
-def layer_terms(problem: Problem, weighting: Weighting) -> list[Parts]:
+def layer_terms(problem: Problem, weighting: Weighting) -> list[LayerParts]:
     """`(wᵀ ∂f/∂h^(i)) ∘ h^(i)` for every layer `i`, `[n, F_i]`: one forward, one backward."""
-    recorder = _Recorder()
+    recorder = _LayerInputs()
     with torch.enable_grad(), LayerInputs(problem, recorder):
         output = problem.run(_differentiable(problem.data))
         prediction = problem.task.predict(output)
@@ -211,7 +211,7 @@ def _check(**values: float) -> None:
             raise ValueError(f"{name}={value} is out of range: it must lie in [0, {high:g}]")
 
 
-def norms_of(terms: list[Parts], p: float, num_nodes: int) -> Tensor:
+def norms_of(terms: list[LayerParts], p: float, num_nodes: int) -> Tensor:
     """The layers' p-norms `[L, N]`, 0 where a layer has no input of a node's type."""
     like = terms[0][0][1]
     norms = like.new_zeros(len(terms), num_nodes)

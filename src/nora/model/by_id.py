@@ -23,14 +23,14 @@ from nora.graph.removal import disjoint_pieces, isolate_nodes, kept
 from nora.model.hetero import HeteroForward
 from nora.model.misfit import MISFIT, message_of, transform_failure
 from nora.model.preserve import CheckedRemoval, Snapshot
-from nora.model.reading import REMEDY, Reading
+from nora.model.reading import REMEDY, InputWatcher
 from nora.model.tasks.link_prediction import LinkPrediction
 
 if TYPE_CHECKING:
     from nora.model.problem import Problem
 
 
-def by_id(problem: Problem, reading: Reading) -> str:
+def by_id(problem: Problem, reading: InputWatcher) -> str:
     """Why the model needs nodes to keep their ids; empty where it does not.
 
     Args:

@@ -12,7 +12,7 @@ from nora.graph.edge_sets import graph_edges, node_counts, with_plain_edges
 from nora.model.by_id import follows
 from nora.model.precomputed import Structure
 from nora.model.preserve import clear
-from nora.model.reading import REMEDY, Reading, Source, Unwatched, Use, owner_of, tensors_in
+from nora.model.reading import REMEDY, InputWatcher, PassInput, Unwatched, Use, owner_of, tensors_in
 
 if TYPE_CHECKING:
     from nora.model.problem import Problem
@@ -23,12 +23,12 @@ MOST_DENSE, FEWEST_EDGES = 20_000, 4
 MOST_OF_THEM = 0.9
 
 
-def watched(problem: Problem) -> tuple[Any, Reading]:
+def watched(problem: Problem) -> tuple[Any, InputWatcher]:
     """The model's output on `G`, and what the pass has read."""
-    made: list[Reading] = []
+    made: list[InputWatcher] = []
 
     def call(model: nn.Module, data: Any) -> Any:
-        made.append(Reading(data, model))
+        made.append(InputWatcher(data, model))
         with made[0]:
             return problem.call(model, data)
 
@@ -56,7 +56,7 @@ def clear_misfits(problem: Problem) -> bool:
     return bool(problem.passes.caches)
 
 
-def clear_caches(problem: Problem, output: Tensor, reading: Reading) -> Reading:
+def clear_caches(problem: Problem, output: Tensor, reading: InputWatcher) -> InputWatcher:
     """Have passes start without what earlier ones left on the model; what a pass reads then.
 
     A tensor on a module is a cache if the model makes it again where it is missing.
@@ -112,7 +112,7 @@ def _without(problem: Problem, module: nn.Module, name: str) -> Tensor | None:
     return found if made == [True] and isinstance(found, Tensor) else None
 
 
-def check_structure(problem: Problem, reading: Reading) -> None:
+def check_structure(problem: Problem, reading: InputWatcher) -> None:
     """Raise when the model uses node ids that a removal would leave as they are."""
     for use in reading.uses:
         if use.source.name and not follows(problem):
@@ -182,11 +182,11 @@ def _follows_from_edges(problem: Problem, tensor: Tensor) -> bool:
     return Structure(problem.edge_index.cpu(), n).among(tensor.detach().flatten().cpu()) is not None
 
 
-def _is_edge_like(source: Source) -> bool:
+def _is_edge_like(source: PassInput) -> bool:
     return source.tensor.dim() == 2
 
 
-def _place(source: Source) -> tuple[Any, ...]:
+def _place(source: PassInput) -> tuple[Any, ...]:
     tensor = source.tensor
     if tensor.layout != torch.strided:
         return (id(tensor),)

@@ -18,7 +18,7 @@ from nora.graph.node_index import Graph
 from nora.methods.auto import Budget
 from nora.methods.exact import ExactOptions, engine_for, samples
 from nora.model import Problem
-from nora.model.measuring import Asked, By
+from nora.model.measuring import By, MeasureNames
 from nora.model.task import Task
 from nora.questions.executors import Remote, check_remote, saved_for
 from nora.questions.score import (
@@ -45,7 +45,7 @@ def edge_influence(
     task: Task | None = None,
     *,
     method: str = "exact",
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
     by: By | None = None,
     checkpoint: str | Path | None = None,
     key: str | None = None,
@@ -115,7 +115,7 @@ def score_edges(
     edges: Any,
     method: str,
     *,
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
     by: By | None = None,
     checkpoint: str | Path | None = None,
     key: str | None = None,

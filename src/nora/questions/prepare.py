@@ -16,10 +16,11 @@ from torch import nn
 
 from nora import __version__
 from nora.arguments import path_of
-from nora.engine.cost import forecast
+from nora.artefact import MANIFEST, Check, DamagedError
+from nora.engine.cost import preparation_cost
 from nora.engine.exec.kernels.choice import pick_backend
 from nora.engine.prepared import Prepared
-from nora.engine.store.folder import MANIFEST, Check, DamagedError, Reader, written
+from nora.engine.store.folder import Reader, written
 from nora.engine.store.ledger import Ledger, moving
 from nora.engine.store.saved import kept_engine, opened_engine
 from nora.engine.unsupported import UnsupportedError
@@ -139,7 +140,7 @@ def _check_fits(session: Session, path: Path, memory: int | None) -> None:
         return
     with problem.evaluating(), torch.no_grad():
         try:
-            needs = forecast(problem)
+            needs = preparation_cost(problem)
         except (
             Exception
         ):  # whatever the model's own code raises: the checks that follow say it better

@@ -20,8 +20,8 @@ from nora.report.subject import Subject
 from nora.results.effect import NOTICEABLE
 from nora.results.exactness import TITLES, accuracy_text, method_name
 from nora.results.plots.distribution import (
-    Comparison,
     Concentration,
+    ScoreAgreement,
     compare,
     compared,
     concentration,
@@ -237,7 +237,7 @@ def _spread(found: Concentration | None) -> dict[str, Any] | None:
     }
 
 
-def _comparison(found: Comparison, position: np.ndarray) -> dict[str, Any]:
+def _comparison(found: ScoreAgreement, position: np.ndarray) -> dict[str, Any]:
     named = [int(position[node]) for node in found.notable if position[node] >= 0]
     return {
         "spearman": _digits(found.spearman, 3),

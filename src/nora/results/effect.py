@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from nora.graph.node_index import Graph
-    from nora.model.measuring import Asked, By
+    from nora.model.measuring import By, MeasureNames
 
 FLIPPING = {
     "classes": "to another class",
@@ -206,7 +206,7 @@ class Effect:
 
     def measured(
         self,
-        measure: Asked = "change",
+        measure: MeasureNames = "change",
         data: Graph | None = None,
         *,
         by: By | None = None,

@@ -19,9 +19,9 @@ from nora.engine.ir.op import Form, Op, RowOp, Value
 from nora.engine.ir.pointers import owner_of
 from nora.engine.ir.space import Space, joined
 from nora.engine.lower.bindings import Bindings
-from nora.engine.lower.conv_edges import ConvEdges, Recipe
+from nora.engine.lower.conv_edges import ConvEdges, EdgeOptions
 from nora.engine.lower.known import Ids, Known, Layout, Tracked, Uniform
-from nora.engine.lower.row_call import Slot, form_of, row_call, width_of
+from nora.engine.lower.row_call import RowSlot, form_of, row_call, width_of
 from nora.engine.ops.aggregate import Aggregate, Attend
 from nora.engine.ops.blend import Blend
 from nora.engine.ops.gather import Concat, Gather
@@ -162,7 +162,7 @@ class Builder(Bindings):
         """
         if normalise not in get_args(Normalise):
             raise ValueError(f"normalise is {normalise!r}; it must be one of {get_args(Normalise)}")
-        recipe = Recipe(normalise, self_loops, own_loops, reverse)
+        recipe = EdgeOptions(normalise, self_loops, own_loops, reverse)
         return self.conv_edges.made(edge_index, edge_weight, rows, kind, recipe)
 
     def propagate(
@@ -256,7 +256,7 @@ class Builder(Bindings):
                 if isinstance(found, Tracked):
                     if inputs:
                         found = self.as_rows_of(found, inputs[0].space) or found
-                    slots[leaf.id] = Slot(len(inputs), found.layout)
+                    slots[leaf.id] = RowSlot(len(inputs), found.layout)
                     inputs.append(found)
         if len({found.space for found in inputs}) > 1:
             labels = " and ".join(dict.fromkeys(found.space.label for found in inputs))

@@ -51,7 +51,7 @@ class Extent:
         )
 
 
-class Inputs:
+class GraphInputs:
     """The spaces of a graph, and what is known of its tensors.
 
     Args:

@@ -16,7 +16,7 @@ from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Chunk, Move, Op, Value
 from nora.engine.ir.pointers import ptr_of
 from nora.engine.ops.gather import filled
-from nora.engine.ops.reduce import Pairs, depth_after, with_added
+from nora.engine.ops.reduce import PairList, depth_after, with_added
 from nora.sparse import expanded
 
 # Edges that are worked on at once, in bytes of the widest rows.
@@ -81,7 +81,7 @@ class Grouped(Op):
             come = chunk.added_rows.index(self.edges, index, self.nodes)
             keys.append(chunk.added_rows.edit(self.edges) * space.size + come)
         distinct = torch.cat(keys).unique()
-        pairs = Pairs(chunk.edits, distinct // space.size, distinct % space.size)
+        pairs = PairList(chunk.edits, distinct // space.size, distinct % space.size)
         left = space.survive(chunk.edits, pairs.edit, pairs.node)
         if not bool(left.all()):
             pairs = pairs.picked(left)
@@ -92,7 +92,7 @@ class Grouped(Op):
         chunk.tally.bytes += 3 * rows.nbytes + 6 * distinct.nbytes
         return ChangedRows(ptr_of(pairs.edit, len(chunk.edits)), pairs.node, rows)
 
-    def _blocks(self, pairs: Pairs) -> Iterator[Pairs]:
+    def _blocks(self, pairs: PairList) -> Iterator[PairList]:
         """Some pairs at a time, so that their edges stay in cache."""
         indptr, _ = self.nodes.sorted_by(self.index)
         width = max(value.width for value in self.inputs)
@@ -104,7 +104,7 @@ class Grouped(Op):
             yield pairs.picked(slice(start, start + size))
             start += size
 
-    def _recomputed(self, chunk: Chunk, inputs: Sequence[ChangedRows], pairs: Pairs) -> Tensor:
+    def _recomputed(self, chunk: Chunk, inputs: Sequence[ChangedRows], pairs: PairList) -> Tensor:
         indptr, sender = self.nodes.sorted_by(self.index)
         owner, position, _ = expanded(indptr, pairs.node)
         row, edit = sender[position], pairs.edit[owner]

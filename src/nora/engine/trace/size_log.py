@@ -273,7 +273,7 @@ _METHODS = (torch._tensor.__file__, torch.overrides.__file__)
 _MISFITS = (RuntimeError, IndexError, ValueError)
 
 
-class Sized(Rewritten):
+class SizeMode(Rewritten):
     """Hands out the sizes of tensors as `Size`, and gives torch the numbers.
 
     Attributes:
@@ -375,11 +375,11 @@ def _measured(sized: Any, /) -> int:
 
 
 @contextmanager
-def sizes_noted(log: SizeLog) -> Iterator[Sized]:
+def sizes_noted(log: SizeLog) -> Iterator[SizeMode]:
     """What this thread does with sizes is noted in `log`; one thread at a time (see `record`)."""
     outer, before = getattr(_here, "log", None), builtins.len
     batch, made = vmap._validate_and_get_batch_size, torch.Tensor._make_wrapper_subclass
-    with Sized(log) as mode:
+    with SizeMode(log) as mode:
         _here.log, builtins.len = log, _measured
         # These two are asked for by C++ alone.
         vmap._validate_and_get_batch_size = lambda *given: plain(batch(*given))
