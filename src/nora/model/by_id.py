@@ -83,7 +83,7 @@ def by_id(problem: Problem, reading: InputWatcher) -> str:
     return f"cannot be run on a graph with fewer nodes ({wrong.splitlines()[0]})"
 
 
-def _of_its_own(reading: Reading, where: str) -> str:
+def _of_its_own(reading: InputWatcher, where: str) -> str:
     """What is said of a model in which nodes depend on each other without any edge."""
     if reading.numbers or reading.rows:
         return (
