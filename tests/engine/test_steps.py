@@ -26,7 +26,7 @@ class Heard(Op):
         self.edge_index = edge_index
         super().__init__([x], Value(x.space, max(x.depth, 0) + 1))
 
-    def settle(self):
+    def set_depth(self):
         self.output.depth = max(self.inputs[0].depth, 0) + 1
 
     def hops(self):

@@ -12,7 +12,7 @@ import torch
 
 from nora.ingest import read_graph
 from nora.ingest.columns import EdgeColumns
-from nora.ingest.edges import EdgeList, edges_of
+from nora.ingest.edges import EdgeList, edge_list
 from nora.ingest.ids import IdTable
 from nora.ingest.table import Column, Table, plain_ascii
 
@@ -110,7 +110,7 @@ def _edges(columns: dict[str, np.ndarray], directed: bool) -> tuple[EdgeList, li
     notes: list[str] = []
     cells = [Column(pa.array(column.astype(str).tolist())) for column in columns.values()]
     table = Table("e", tuple(columns), cells, str)
-    return edges_of(IdTable(table, (0, 1)), EdgeColumns(), directed, notes), notes
+    return edge_list(IdTable(table, (0, 1)), EdgeColumns(), directed, notes), notes
 
 
 def test_texts_that_differ_in_blanks_alone_are_one() -> None:

@@ -29,7 +29,7 @@ from nora.engine.store.ledger import Ledger, moved
 from nora.engine.trace.align import AlignedProgram, CoincidenceError, align
 from nora.engine.trace.inputs import decodes
 from nora.engine.trace.model import TraceInput, trace_on
-from nora.engine.trace.samples import samples, without_one
+from nora.engine.trace.samples import sample_graphs, without_one
 from nora.engine.trace.sizes import RecordedSizes, sizes_of, with_sizes
 from nora.engine.trace.trace import Ref, Trace
 from nora.engine.unsupported import UnsupportedError
@@ -175,7 +175,7 @@ def lower_model(
     known |= {node: replace(one, output=moved(one.output)) for node, one in known.items()}
     for draw in range(DRAWS):
         del traces[len(given) :]
-        graphs = [*given, *samples(problem, draw)]
+        graphs = [*given, *sample_graphs(problem, draw)]
         trace_more(graphs[len(given) :])
         extents = [Extent.of(problem, data, task) for data, task, _ in graphs]
         try:

@@ -17,7 +17,7 @@ from nora.engine.ir.op import EVERYWHERE
 from nora.engine.program import Program
 from nora.engine.trace.inputs import tensors_of
 from nora.engine.trace.model import record_on
-from nora.engine.trace.samples import samples
+from nora.engine.trace.samples import sample_graphs
 from nora.engine.trace.schemas import schema_facts
 from nora.graph.node_index import Graph, global_edges, node_index_of
 from nora.memory import in_words
@@ -58,7 +58,7 @@ class PreparationCost:
 
 def preparation_cost(problem: Problem) -> PreparationCost:
     """What preparing an engine for a question takes; the model runs on two small graphs."""
-    made = samples(problem)
+    made = sample_graphs(problem)
     problem.run(problem.asked(*made[0][:2]))  # the first pass is made on copies
     traces = [record_on(problem, data, task) for data, task, _ in made]
     sizes = _Sizes([problem.data, *(data for data, _, _ in made)])

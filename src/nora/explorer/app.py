@@ -25,7 +25,7 @@ from nora.explorer.filters import kept_nodes
 from nora.explorer.jobs import Job
 from nora.explorer.neighbourhood import CENTRES, NEIGHBOURS, effect_neighbourhood, neighbourhood
 from nora.explorer.network import Network, prepare_engine
-from nora.explorer.page_edits import as_edits, features_of, node_id, read_edits
+from nora.explorer.page_edits import as_edits, features_of_node, node_id, read_edits
 from nora.explorer.ranking import Ranking
 from nora.explorer.rankings import Rankings
 from nora.explorer.refusal import Refused
@@ -224,7 +224,7 @@ class Explorations:
         """A node's features: those that are not zero, the largest first."""
         session = self.network.session
         node = node_id(whole(request, "node", -1), session)
-        row = features_of(node, session).double()
+        row = features_of_node(node, session).double()
         some = row.abs().argsort(descending=True, stable=True)[:100]
         shown = [(int(at), float(row[at])) for at in some if float(row[at]) != 0.0]
         return JSONResponse({"count": len(row), "feature": shown})

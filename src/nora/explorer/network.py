@@ -277,7 +277,7 @@ class About:
     feature_names: tuple[str, ...] = ()
 
 
-def about(
+def check_session_arguments(
     session: Session,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
@@ -316,7 +316,7 @@ def about(
 
 def network_of(session: Session, given: About | None = None) -> Network:
     """Look at a session's graph, and run its model on it."""
-    given = about(session) if given is None else given
+    given = check_session_arguments(session) if given is None else given
     with progress_bar("running the model on the graph", None, show=False):
         problem = session.problem()
         every = replace(problem, task=problem.task.on_every_class())

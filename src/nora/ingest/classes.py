@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nora.ingest.ids import lookalikes, plain
+from nora.ingest.ids import lookalikes, plain_id
 from nora.ingest.nodes import NodeRows, first_rows
 from nora.ingest.table import Column
 from nora.wording import count
@@ -115,12 +115,12 @@ def _spelt(column: Column, name: str, notes: list[str]) -> Column:
                 "known, leave the cell blank"
             )
     known = set(texts)
-    both = next((one for one in texts if plain(one) != one and plain(one) in known), None)
+    both = next((one for one in texts if plain_id(one) != one and plain_id(one) in known), None)
     if both is not None:
         notes.append(
-            f"the labels {plain(both)!r} and {both!r} of {name} are one class, a whole number"
+            f"the labels {plain_id(both)!r} and {both!r} of {name} are one class, a whole number"
         )
-        column = column.respelt(plain)
+        column = column.respelt(plain_id)
     return column
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nora.ingest.ids import IdTable, KnownIds, plain
+from nora.ingest.ids import IdTable, KnownIds, plain_id
 from nora.ingest.table import Header, Table, canonical
 from nora.ingest.text import TITLED
 from nora.options import option
@@ -221,7 +221,7 @@ def node_column(table: Table, role: str, known: KnownIds, notes: list[str]) -> i
         if found:
 
             def matches(at: int) -> tuple[int, int]:
-                return len(known.plain.intersection(map(plain, table.cells[at].distinct))), at
+                return len(known.plain.intersection(map(plain_id, table.cells[at].distinct))), at
 
             found = max((0, found), key=matches)
     table.check_filled(found, "id")

@@ -46,7 +46,7 @@ class EdgeList:
     kinds: tuple[str, ...]
 
 
-def edges_of(
+def edge_list(
     named: IdTable,
     columns: EdgeColumns,
     directed: bool,

@@ -40,7 +40,7 @@ class NodeRows:
         return self.table.cells[self.id_at].cell(row)
 
 
-def about(named: IdTable, ids: list[str]) -> NodeRows:
+def node_rows(named: IdTable, ids: list[str]) -> NodeRows:
     """Which node every row is about.
 
     Raises:

@@ -28,13 +28,13 @@ from nora.ingest.columns import (
     node_column,
     node_header,
 )
-from nora.ingest.edges import EdgeList, edges_of
+from nora.ingest.edges import EdgeList, edge_list
 from nora.ingest.encodings import chosen_encoding, encode
 from nora.ingest.features import Features, features_of
 from nora.ingest.formats import PACKED, existing, format_of
 from nora.ingest.graphfile import GRAPH, graph_tables
-from nora.ingest.ids import IdTable, KnownIds, about_lookalikes, joined
-from nora.ingest.nodes import NodeRows, about
+from nora.ingest.ids import IdTable, KnownIds, about_lookalikes, with_one_spelling
+from nora.ingest.nodes import NodeRows, node_rows
 from nora.ingest.table import Table, Wanted, canonical, frame_table
 from nora.ingest.text import TITLED
 from nora.options import option
@@ -139,7 +139,7 @@ def read_graph(
     )
     tables = _tables(given, columns, wanted)
     left_out = tables["edges"].table.called(ignore)
-    found = edges_of(tables["edges"], columns, directed, notes, left_out)
+    found = edge_list(tables["edges"], columns, directed, notes, left_out)
     for role in ("attributes", "features"):
         if role in tables:
             _add_alone(found.ids, tables[role], role, notes)
@@ -176,7 +176,7 @@ def _tables(
             at = node_column(read[role], role, known, wanted.notes)
             found[role] = IdTable(read[role], (at,))
     check_ignored(wanted.ignore, found.values())
-    found = joined(found, wanted.notes)
+    found = with_one_spelling(found, wanted.notes)
     wanted.notes.extend(about_lookalikes(ids for named in found.values() for ids in named.columns))
     return found
 
@@ -216,7 +216,7 @@ def _check_apart(given: dict[str, Source | None]) -> None:
 def _add_alone(ids: list[str], named: IdTable, role: str, notes: list[str]) -> None:
     """Nodes that have features but no edge: part of the graph, alone."""
     if role == "features":
-        about(named, ids)  # some of them have edges
+        node_rows(named, ids)  # some of them have edges
     given = named.columns[0].texts
     known = pc.or_(pc.is_in(given, pa.array(ids, pa.string())), pc.equal(given, ""))
     alone = given.filter(pc.invert(known)).to_pylist()
@@ -239,7 +239,7 @@ def _about_nodes(
     classes, labelled = _given_labels(ids, tables, label_column, notes)
     own: Features | None = None
     if named is not None:
-        table, rows = named.table, about(named, ids)
+        table, rows = named.table, node_rows(named, ids)
         left_out = table.called(ignore)
         classes, labelled = _own_labels(rows, len(ids), labelled, classes, left_out, notes)
         own = features_of(rows, len(ids), left_out)
@@ -266,7 +266,7 @@ def _given_labels(
 ) -> tuple[Classes | None, int | None]:
     """Labels that are given elsewhere than with the features; or the column beside these that was named."""
     if "labels" in tables:
-        rows = about(tables["labels"], ids)
+        rows = node_rows(tables["labels"], ids)
         at = label_column_of(rows.table, rows.id_at, label_column, notes)
         return labels_of(rows, at, len(ids)), None
     if label_column is None:
@@ -276,7 +276,7 @@ def _given_labels(
     if chosen is others[0]:
         return None, at
     notes.append(f"{chosen.table.title(at)!r} of {chosen.table.name} holds the labels")
-    return labels_of(about(chosen, ids), at, len(ids)), None
+    return labels_of(node_rows(chosen, ids), at, len(ids)), None
 
 
 def _own_labels(

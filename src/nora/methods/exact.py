@@ -268,7 +268,7 @@ def engine_for(
     return engine, dict(checked)
 
 
-def samples(engine: Engine | None, how: ExactOptions, measures: Measures) -> bool:
+def is_sampled(engine: Engine | None, how: ExactOptions, measures: Measures) -> bool:
     """Whether scores are estimates with standard errors: of the definition, by rows that are sampled."""
     if engine is None or how.tolerance == 0 or not _is_definition(measures):
         return False
@@ -319,7 +319,7 @@ def _by_engine(
             "rows (sums and attention of known convolutions can), so scores will be exact",
             UserWarning,
         )
-    if samples(engine, how, measures):
+    if is_sampled(engine, how, measures):
         facts["estimated"] = yield from _estimated(engine, rough, removals, how)
     elif _is_definition(measures):
         found = rough.in_chunks(rough.influences, removals, how.memory, how.workers)

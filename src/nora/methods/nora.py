@@ -52,7 +52,7 @@ class Degrees:
     edges: Tensor
 
 
-def degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
+def in_and_out_degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
     """Count edges out of and into every node, self-loops left out."""
     # The paper's d_r, by direction and counted on the messages; what users call a node's
     # degree is `nora.graph.degree`.
@@ -246,7 +246,7 @@ def nora(
     """Scores `[N]`; see the module for the formula and the meaning of its parameters."""
     _check(beta=beta, p=p, k1=k1, k2=k2, k2_prime=k2_prime, k3_prime=k3_prime)
     norms = _norms(problem, p, weighting)
-    degree = degrees(problem, norms.dtype)
+    degree = in_and_out_degrees(problem, norms.dtype)
     return combine(
         gradient_part(norms, degree, beta), topology_part(degree, k1, k2, k2_prime), k3_prime
     )
@@ -263,7 +263,7 @@ def nora_t1(
     """Scores `[N]` without the structural part."""
     _check(beta=beta, p=p)
     norms = _norms(problem, p, weighting)
-    return gradient_part(norms, degrees(problem, norms.dtype), beta)
+    return gradient_part(norms, in_and_out_degrees(problem, norms.dtype), beta)
 
 
 @METHODS.register(
@@ -274,4 +274,4 @@ def nora_t1(
 def nora_t2(problem: Problem, *, k1: float = 1.0, k2: float = 0.5, k2_prime: float = 0.0) -> Tensor:
     """Scores `[N]` from the degrees alone."""
     _check(k1=k1, k2=k2, k2_prime=k2_prime)
-    return topology_part(degrees(problem, torch.get_default_dtype()), k1, k2, k2_prime)
+    return topology_part(in_and_out_degrees(problem, torch.get_default_dtype()), k1, k2, k2_prime)

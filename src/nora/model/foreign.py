@@ -12,7 +12,15 @@ from nora.graph.edge_sets import graph_edges, node_counts, with_plain_edges
 from nora.model.by_id import follows
 from nora.model.precomputed import Structure
 from nora.model.preserve import clear
-from nora.model.reading import REMEDY, InputWatcher, PassInput, Unwatched, Use, owner_of, tensors_in
+from nora.model.reading import (
+    REMEDY,
+    InputWatcher,
+    PassInput,
+    Unwatched,
+    Use,
+    holder_of,
+    tensors_in,
+)
 
 if TYPE_CHECKING:
     from nora.model.problem import Problem
@@ -66,7 +74,7 @@ def clear_caches(problem: Problem, output: Tensor, reading: InputWatcher) -> Inp
     """
     held, ids = {}, [use.source for use in reading.uses]
     for source in reading.sources:
-        owner = None if source.name else owner_of(source.tensor, problem.model)
+        owner = None if source.name else holder_of(source.tensor, problem.model)
         if owner is not None and (source in ids or _has_graph_size(problem, source.tensor)):
             held[owner[2]] = owner
     for module, name, path in held.values():
@@ -194,7 +202,7 @@ def _place(source: PassInput) -> tuple[Any, ...]:
 
 
 def _named(problem: Problem, use: Use) -> str:
-    owner = owner_of(use.source.tensor, problem.model)
+    owner = holder_of(use.source.tensor, problem.model)
     shape = list(use.source.tensor.shape)
     if owner is None:
         return f"a tensor of shape {shape} from outside of the model (a global one, or one in a closure)"

@@ -270,7 +270,7 @@ def tensors_in(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
             yield from tensors_in(f"{path}[{at}]", part)
 
 
-def owner_of(tensor: Tensor, model: nn.Module) -> tuple[nn.Module, str, str] | None:
+def holder_of(tensor: Tensor, model: nn.Module) -> tuple[nn.Module, str, str] | None:
     """The module that holds a tensor, the attribute it is in, and that attribute's full name."""
     for prefix, module in model.named_modules():
         held = {**vars(module), **module._buffers}

@@ -16,7 +16,7 @@ from nora.model.measuring import MeasureNames
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.reach import within_reach
-from nora.questions.score import Batch, collected, entries, gathered, one_measure, score
+from nora.questions.score import Batch, changed_predictions, collected, gathered, one_measure, score
 from nora.questions.session import Session
 from nora.questions.session_options import (
     CountingOptions,
@@ -83,7 +83,7 @@ def changes_of(session: Session, nodes: Nodes, method: str, progress: bool) -> p
             session,
             problem,
             Batch.nodes(problem.nodes),
-            entries(problem, changes),
+            changed_predictions(problem, changes),
             method=method,
             label="matrix: removing nodes",
             progress=progress,

@@ -20,7 +20,7 @@ from nora.artefact import MANIFEST, Check, DamagedError
 from nora.engine.cost import preparation_cost
 from nora.engine.exec.kernels.choice import pick_backend
 from nora.engine.prepared import Prepared
-from nora.engine.store.folder import Reader, written
+from nora.engine.store.folder import Reader, write_engine_folder
 from nora.engine.store.ledger import Ledger, moving
 from nora.engine.store.saved import kept_engine, opened_engine
 from nora.engine.unsupported import UnsupportedError
@@ -177,7 +177,7 @@ def keep(
     prepared.ledger = ledger
     with problem.evaluating():
         asked = fingerprint(problem, "", {}, key)
-        with written(path, replace or path.exists()) as writer:
+        with write_engine_folder(path, replace or path.exists()) as writer:
             try:
                 with progress_bar("preparing the engine", None, progress), moving(writer):
                     engine = prepared.engine(problem, removals=problem.num_nodes)
@@ -206,7 +206,7 @@ def keep(
     return path
 
 
-def opened(
+def open_session(
     folder: str | Path,
     model: nn.Module,
     task: Task | None = None,

@@ -362,7 +362,7 @@ def asked_for(
     return facts
 
 
-def entries(
+def changed_predictions(
     problem: Problem, chosen: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 ) -> Callable[[Tensor, Moves], tuple[Tensor, Tensor, Tensor]]:
     """For `score`: the changed predictions that count, as `removal`, `item` and a value of each.
@@ -382,7 +382,7 @@ def entries(
 
 
 def gathered(parts: ScoredParts) -> tuple[Tensor, ...]:
-    """The `entries` of all parts, with what is removed by its id: three columns."""
+    """The `changed_predictions` of all parts, with what is removed by its id: three columns."""
     none = torch.empty(0, dtype=torch.long)
     rows = [(ids[removal], item, value) for ids, (removal, item, value), _ in parts]
     return tuple(torch.cat(column) for column in zip((none, none, none), *rows, strict=True))

@@ -92,9 +92,11 @@ class Session(Checked):
         Raises:
             ValueError: If the folder is damaged, or was prepared for another model, graph, task or version.
         """
-        from nora.questions.prepare import opened
+        from nora.questions.prepare import open_session
 
-        return opened(folder, model, task, data=data, check=check, key=key, verify=verify, **about)
+        return open_session(
+            folder, model, task, data=data, check=check, key=key, verify=verify, **about
+        )
 
     def influence(
         self,

@@ -23,8 +23,8 @@ from nora.results.plots.distribution import (
     Concentration,
     ScoreAgreement,
     compare,
-    compared,
     concentration,
+    score_agreement,
 )
 from nora.results.plots.style import COLOURS
 
@@ -251,7 +251,7 @@ def _comparison(found: ScoreAgreement, position: np.ndarray) -> dict[str, Any]:
 
 def _others(subject: Subject, kept: np.ndarray, position: np.ndarray) -> Iterator[dict[str, Any]]:
     for other in subject.scores[1:]:
-        found = compared(subject.scores[0], other)
+        found = score_agreement(subject.scores[0], other)
         if found is not None:
             scores = other.scores.detach().cpu().double().numpy()[kept]
             yield {

@@ -18,7 +18,7 @@ from nora.report.consequences import Consequence
 from nora.report.subject import Subject
 from nora.results.effect import NOTICEABLE
 from nora.results.exactness import YARDSTICKS, method_name
-from nora.results.plots.distribution import Concentration, ScoreAgreement, compared
+from nora.results.plots.distribution import Concentration, ScoreAgreement, score_agreement
 from nora.wording import count, number, ordinal, percent
 
 # Few edges are at most the median, and at most this share of the mean.
@@ -187,7 +187,7 @@ def _degree_agreement(found: ScoreAgreement) -> Iterator[Finding]:
 def _other_methods(subject: Subject) -> Iterator[Finding]:
     main = subject.scores[0]
     for other in subject.scores[1:]:
-        found = compared(main, other)
+        found = score_agreement(main, other)
         if found is None or not np.isfinite(found.spearman):
             continue
         text = (

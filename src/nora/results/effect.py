@@ -20,7 +20,7 @@ from nora.model.task import Predicts, item_change
 from nora.results.tables import (
     facts_of,
     read_table,
-    read_tensors,
+    read_table_tensors,
     rebuilt,
     restored,
     split_node_ids,
@@ -360,7 +360,7 @@ class Effect:
     def load(path: str | Path) -> Effect:
         """Load an effect written by `save`: the table and its predictions."""
         frame, provenance = read_table(path_of(path), "effect")
-        tensors = read_tensors(path_of(path), provenance)
+        tensors = read_table_tensors(path_of(path), provenance)
         effect = rebuilt(Effect, provenance, **tensors)
         if int(effect.counted.sum()) != len(frame):
             raise ValueError(f"the predictions beside {path} belong to another file")

@@ -196,7 +196,7 @@ def write_table(
     return path
 
 
-def read_tensors(path: Path, provenance: Mapping[str, Any]) -> dict[str, Tensor]:
+def read_table_tensors(path: Path, provenance: Mapping[str, Any]) -> dict[str, Tensor]:
     """Read the tensors that `write_table` wrote beside `path`, whose provenance is given."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file

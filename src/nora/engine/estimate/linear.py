@@ -188,7 +188,7 @@ class Linearised:
         if at not in gradients.outputs or not edits.one_node_each:
             return
         gone = edits.node[changed.edit]
-        share = op.share(changed.node, gone)
+        share = op.row_share(changed.node, gone)
         if share is None:
             return
         back = share.flatten(1).any(dim=1) if share.dim() > 1 else share != 0

@@ -16,7 +16,9 @@ from nora.model.tasks.link_prediction import LinkPrediction
 LEAST_IMPORTANCE = 0.05
 
 
-def changes(backend: Backend, task: Task, before: Tensor, changed: ChangedRows) -> Tensor:
+def prediction_changes(
+    backend: Backend, task: Task, before: Tensor, changed: ChangedRows
+) -> Tensor:
     """L1 change of the prediction that each changed row is `[T]`.
 
     Args:

@@ -17,7 +17,7 @@ from nora.engine.ir.changed_rows import Attention
 from nora.engine.ir.edges import Edges, Normalise
 from nora.engine.ir.op import Form, Op, RowOp, Value
 from nora.engine.ir.pointers import owner_of
-from nora.engine.ir.space import Space, joined
+from nora.engine.ir.space import Space, joined_space
 from nora.engine.lower.bindings import Bindings
 from nora.engine.lower.conv_edges import ConvEdges, EdgeOptions
 from nora.engine.lower.known import Ids, Known, Layout, Tracked, Uniform
@@ -94,7 +94,7 @@ class Builder(Bindings):
     def add(self, op: Op) -> Value:
         """Any operation, also of a kind of your own; returns its output."""
         op.output.depth = max(op.output.depth, 0)  # else it is never asked what changes
-        op.settle()
+        op.set_depth()
         return self._emit(op)
 
     def _emit(self, op: Op) -> Value:
@@ -337,7 +337,7 @@ class Builder(Bindings):
         """Rows of several values, one after the other, in a space of their own."""
         key = ("join", *(part.space for part in parts))
         if key not in self.named:
-            self.named[key] = self.entered(joined([part.space for part in parts]))
+            self.named[key] = self.entered(joined_space([part.space for part in parts]))
             inner = [self.parts_of(part.space) for part in parts]
             self.parts[self.named[key]] = [one for each in inner for one in each]
         output = self.value(self.named[key], max(part.depth for part in parts), 8)

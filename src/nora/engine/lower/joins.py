@@ -13,7 +13,7 @@ from nora.engine.trace.align import AlignedOp
 
 
 @lower("cat", "stack")
-def joined(builder: Builder, op: AlignedOp) -> None:
+def lower_cat(builder: Builder, op: AlignedOp) -> None:
     """Along another axis than the rows' every row by itself; along theirs a space of both."""
     refs = list(op.args["tensors"])
     size = len(op.shapes[0])

@@ -40,7 +40,7 @@ def _sum_of_products(builder: Builder, op: AlignedOp, left: Tracked, right: Trac
 
 
 @lower(*FACTORS)
-def product(builder: Builder, op: AlignedOp) -> None:
+def lower_product(builder: Builder, op: AlignedOp) -> None:
     """Rows on the left or on the right, or the same rows as a batch on both sides."""
     no_ids(builder, op)
     names = FACTORS[op.name]

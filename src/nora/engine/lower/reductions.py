@@ -28,7 +28,7 @@ def _dims(op: AlignedOp, size: int) -> list[int]:
     "var_mean", "std_mean", "logsumexp", "argmax", "argmin", "any", "all", "median", "nanmedian",
     "count_nonzero", "nansum", "aminmax", "nanmean",
 )  # fmt: skip
-def reduced(builder: Builder, op: AlignedOp) -> None:
+def lower_reduction(builder: Builder, op: AlignedOp) -> None:
     """Rows stay rows, unless they are what is reduced."""
     found = builder[op.args["self"]]
     assert isinstance(found, Tracked | Uniform)

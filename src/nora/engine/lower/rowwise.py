@@ -54,7 +54,7 @@ def along_one_axis(builder: Builder, op: AlignedOp) -> None:
 
 
 @lower("sort")
-def sorted_entries(builder: Builder, op: AlignedOp) -> None:
+def lower_sort(builder: Builder, op: AlignedOp) -> None:
     """Along an axis of its own; rows in another order are a structure of their own."""
     from nora.engine.lower.structure import sorted_rows
 

@@ -14,7 +14,7 @@ from nora.engine.ir.changed_rows import CANCELLATION_RATIO, ChangedRows, scales
 from nora.engine.ir.op import EVERYWHERE, Chunk, Move, Op, Value
 from nora.engine.ir.pointers import find, find_unsorted, ptr_of
 from nora.engine.ir.space import Space
-from nora.engine.ops.gather import filled, sorted_by_removal
+from nora.engine.ops.gather import rows_at_pairs, sorted_by_removal
 from nora.graph.edit_batch import EditBatch
 from nora.sparse import expanded
 
@@ -66,8 +66,8 @@ class Reduce(Op):
         """What goes to each output row, in its order, in CSR form: `indptr`, `row`."""
         return self.output.space.sorted_by(self.index)
 
-    def settle(self) -> None:
-        """See `Op.settle`."""
+    def set_depth(self) -> None:
+        """See `Op.set_depth`."""
         source, start = self.inputs
         self.output.depth = depth_after(source, start, self.output.space)
 
@@ -213,8 +213,8 @@ class Reduce(Op):
         owner, row, edit = with_added(
             chunk, pairs, self._source.space, self.index, self.output.space, (owner, row, edit)
         )
-        rows = filled(self._source, source, edit, row)
-        begin = filled(self.inputs[1], start, pairs.edit, pairs.node)
+        rows = rows_at_pairs(self._source, source, edit, row)
+        begin = rows_at_pairs(self.inputs[1], start, pairs.edit, pairs.node)
         chunk.tally.bytes += rows.nbytes + 4 * owner.nbytes
         return self.reduced(rows, owner, begin)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Chunk, Move, Op, Value
 from nora.engine.ir.pointers import ptr_of
-from nora.engine.ops.gather import filled
+from nora.engine.ops.gather import rows_at_pairs
 from nora.engine.ops.reduce import PairList, depth_after, with_added
 from nora.sparse import expanded
 
@@ -38,8 +38,8 @@ class Grouped(Op):
         self.edges, self.nodes, self.index = move.edges, move.nodes, move.index
         super().__init__(inputs, members[-1].output)
 
-    def settle(self) -> None:
-        """See `Op.settle`."""
+    def set_depth(self) -> None:
+        """See `Op.set_depth`."""
         start = Value(self.output.space, -1)
         near = [value for value in self.inputs if value.space is not self.edges]
         there = [value for value in self.inputs if value.space is self.edges]
@@ -118,9 +118,9 @@ class Grouped(Op):
             (owner[left], row[left], edit[left]),
         )
         given = [
-            filled(value, changed, edit, row)
+            rows_at_pairs(value, changed, edit, row)
             if value.space is self.edges
-            else filled(value, changed, pairs.edit, pairs.node)
+            else rows_at_pairs(value, changed, pairs.edit, pairs.node)
             for value, changed in zip(self.inputs, inputs, strict=True)
         ]
         chunk.tally.bytes += sum(rows.nbytes for rows in given) + 4 * owner.nbytes

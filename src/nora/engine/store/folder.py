@@ -113,7 +113,7 @@ class Writer:
 
 
 @contextmanager
-def written(folder: Path, replace: bool = False) -> Iterator[Writer]:
+def write_engine_folder(folder: Path, replace: bool = False) -> Iterator[Writer]:
     """A folder that is there when all of it is."""
     with folder_written_atomically(folder, replace) as temporary:
         yield Writer(temporary)

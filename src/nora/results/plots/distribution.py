@@ -98,6 +98,6 @@ def compare(influence: np.ndarray, other: np.ndarray) -> ScoreAgreement | None:
     )
 
 
-def compared(main: Influence, other: Influence) -> ScoreAgreement | None:
+def score_agreement(main: Influence, other: Influence) -> ScoreAgreement | None:
     """The same for two sets of scores."""
     return compare(main.scores.detach().cpu().double().numpy(), other.scores.cpu().double().numpy())
