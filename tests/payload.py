@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from nora.artefact import MANIFEST, quick_digest, sealed, sha256_of
-from nora.engine.store.folder import _manifest_digest
+from nora.engine.store.array_folder import _manifest_digest
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 
 from nora.ingest import read_graph
 from nora.ingest.columns import EdgeColumns
-from nora.ingest.edges import EdgeList, edge_list
+from nora.ingest.edge_list import EdgeList, edge_list
 from nora.ingest.ids import IdTable
 from nora.ingest.table import Column, Table, plain_ascii
 

@@ -16,7 +16,7 @@ import nora
 from graphs import hundred, labelled_camps
 from networks import network, patchwork
 from nora.artefact import MANIFEST, quick_digest, sha256_of
-from nora.engine.store.folder import _manifest_digest
+from nora.engine.store.array_folder import _manifest_digest
 from payload import with_digests
 
 pytestmark = pytest.mark.usefixtures("everything_is_large")

@@ -23,8 +23,8 @@ from nora.questions.each import outcomes_of
 from nora.questions.score import Batch, measuring_of, score
 from nora.questions.session import Session
 from nora.report.consequences import Consequence, consequence, consequence_of
-from nora.report.edges import RankedEdges
 from nora.report.options import ReportOptions
+from nora.report.ranked_edges import RankedEdges
 
 # How long each question may take, and how many effects are found in any case.
 SECONDS, LEAST = {"edges": 5.0, "effects": 8.0, "fragile": 8.0}, 30

@@ -12,12 +12,12 @@ import networkx as nx
 import pandas as pd
 
 from nora import __version__
-from nora.analysis.folder import ABOUT, MADE_BY
 from nora.analysis.graph_in_pieces import IN_ONE_PIECE, write_graphml_in_pieces
+from nora.analysis.output_folder import ABOUT, MADE_BY
+from nora.analysis.result_tables import changes_table, effect_file, predictions, scores_table
 from nora.analysis.stages import Stages
-from nora.analysis.tables import changes_table, effect_file, predictions, scores_table
 from nora.files import folder_written_atomically
-from nora.graph.degree import degrees
+from nora.graph.degrees import degrees
 from nora.progress import Advance
 from nora.report.page import write_page
 from nora.results.exactness import method_name

@@ -30,10 +30,10 @@ from nora.cli.inspection import inspect
 from nora.cli.prepare import prepare
 from nora.cli.ranking import merge, rank
 from nora.cli.relations import who
-from nora.cli.removal import what_if
 from nora.cli.running import run
 from nora.cli.training import train
 from nora.cli.tuning import tune
+from nora.cli.what_if import what_if
 
 app = typer.Typer(
     name="nora",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nora.cli.arguments import TargetOptions, parse_nodes, parse_targets
 from nora.cli.display import print_json, print_table, print_text
+from nora.cli.parameters import TargetOptions, parse_nodes, parse_targets
 from nora.options import Options, setting
 from nora.outputs import ENGINE, check_table, read_from
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from nora.cli.answer import AnswerOptions, asked
-from nora.cli.arguments import HowMany, MeasureName, RunFolder, TargetOptions
 from nora.cli.display import records
+from nora.cli.parameters import HowMany, MeasureName, RunFolder, TargetOptions
 from nora.wording import duration
 
 BUDGET = 60.0

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import Force
 from nora.cli.display import Json, print_json, print_text, print_wide_table
+from nora.cli.parameters import Force
 from nora.experiments import RECIPES
-from nora.experiments.options import Grid, Working, shell_command
+from nora.experiments.grid import Grid, Working, shell_command
 from nora.files import check_folder
 from nora.outputs import check_file, read_from
 

@@ -12,7 +12,9 @@ import typer
 
 from nora.cli import certified
 from nora.cli.answer import AnswerOptions, asked
-from nora.cli.arguments import (
+from nora.cli.cluster import joined
+from nora.cli.display import Json, print_text, records
+from nora.cli.parameters import (
     Force,
     HowMany,
     RunFolder,
@@ -21,8 +23,6 @@ from nora.cli.arguments import (
     parse_options,
     parse_shard,
 )
-from nora.cli.cluster import joined
-from nora.cli.display import Json, print_text, records
 from nora.cli.tuning import FOLDER as TUNED
 from nora.cli.tuning import labels_file
 from nora.files import check_folder

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from nora.cli.answer import asked
-from nora.cli.arguments import MeasureName, RunFolder
 from nora.cli.display import Json, print_json, print_table, print_text, records
+from nora.cli.parameters import MeasureName, RunFolder
 
 
 def who(

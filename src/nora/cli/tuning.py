@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import RunFolder
 from nora.cli.display import Json, print_json, print_text
+from nora.cli.parameters import RunFolder
 from nora.files import check_folder
 from nora.outputs import CommandInputs
 from nora.wording import duration

@@ -18,17 +18,17 @@ from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.calls import Calls, watched_modules
-from nora.engine.lower.inputs import Extent, GraphInputs
+from nora.engine.lower.graph_inputs import Extent, GraphInputs
 from nora.engine.lower.known import Layout, Matrix, Picked, Pointers, Uniform
-from nora.engine.lower.program import lower_program
-from nora.engine.lower.registry import is_ours, lowering_of
+from nora.engine.lower.lower_program import lower_program
+from nora.engine.lower.lowerings import is_ours, lowering_of
 from nora.engine.passes.optimise import optimise
 from nora.engine.program import Program
 from nora.engine.rounding import same
 from nora.engine.store.ledger import Ledger, moved
 from nora.engine.trace.align import AlignedProgram, CoincidenceError, align
-from nora.engine.trace.inputs import decodes
 from nora.engine.trace.model import TraceInput, trace_on
+from nora.engine.trace.pass_inputs import decodes
 from nora.engine.trace.samples import sample_graphs, without_one
 from nora.engine.trace.sizes import RecordedSizes, sizes_of, with_sizes
 from nora.engine.trace.trace import Ref, Trace

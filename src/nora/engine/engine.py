@@ -15,9 +15,9 @@ from nora.engine.compile import compile_model
 from nora.engine.cost import bytes_of_removals
 from nora.engine.estimate.sampling import Importance, Sampling, importance_of
 from nora.engine.exec.chunks import in_chunks
+from nora.engine.exec.kernels.backend import Backend
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.exec.kernels.pages import copied
-from nora.engine.exec.kernels.protocol import Backend
 from nora.engine.exec.predictions import importance_of_predictions, prediction_changes
 from nora.engine.exec.tally import EXACTLY, Tally
 from nora.engine.ir.changed_rows import ChangedRows, merged
@@ -26,7 +26,7 @@ from nora.engine.ir.op import EVERYWHERE, Chunk
 from nora.engine.ir.pointers import owner_of
 from nora.engine.program import Program
 from nora.engine.store.ledger import Ledger
-from nora.engine.trace.inputs import decodes
+from nora.engine.trace.pass_inputs import decodes
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.graph.removal import kept

@@ -25,11 +25,11 @@ from nora.experiments.earlier import (
     read_earlier,
     take_over,
 )
+from nora.experiments.grid import Working
 from nora.experiments.lab import Lab
-from nora.experiments.options import Working
 from nora.experiments.parts import frames_of, joined_rows, records
-from nora.experiments.provenance import provenance, provenance_text
 from nora.experiments.recipe import Report
+from nora.experiments.table_provenance import provenance, provenance_text
 from nora.files import written_atomically
 from nora.progress import progress_bar
 from nora.registry import nearest

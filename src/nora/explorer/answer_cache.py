@@ -13,9 +13,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from nora.explorer.effects import effect_columns, no_effect
 from nora.explorer.network import Network
 from nora.explorer.page_edits import PageEdit, PageEdits, as_edits, edge_kinds, features_of_node
+from nora.explorer.page_effects import effect_columns, no_effect
 from nora.explorer.refusal import Refused
 from nora.explorer.worker import LATER, NOW, SOON, Worker
 

@@ -20,13 +20,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from nora.explorer.answer_cache import AnswerCache, LRUCache
+from nora.explorer.background_ranking import Ranking
 from nora.explorer.exports import as_csv, as_python, as_report
 from nora.explorer.filters import kept_nodes
 from nora.explorer.jobs import Job
 from nora.explorer.neighbourhood import CENTRES, NEIGHBOURS, effect_neighbourhood, neighbourhood
 from nora.explorer.network import Network, prepare_engine
 from nora.explorer.page_edits import as_edits, features_of_node, node_id, read_edits
-from nora.explorer.ranking import Ranking
 from nora.explorer.rankings import Rankings
 from nora.explorer.refusal import Refused
 from nora.explorer.requests import answered, body, whole

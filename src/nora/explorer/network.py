@@ -16,7 +16,7 @@ from nora.explorer.filters import Grouping, groupings
 from nora.explorer.layouts import layout_of
 from nora.explorer.origin import Origin
 from nora.explorer.page_edits import edge_kinds
-from nora.graph.degree import degrees
+from nora.graph.degrees import degrees
 from nora.graph.node_index import Graph, global_edges
 from nora.model.measuring import items_of, labels_in, measures_of
 from nora.progress import progress_bar

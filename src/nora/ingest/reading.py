@@ -28,7 +28,7 @@ from nora.ingest.columns import (
     node_column,
     node_header,
 )
-from nora.ingest.edges import EdgeList, edge_list
+from nora.ingest.edge_list import EdgeList, edge_list
 from nora.ingest.encodings import chosen_encoding, encode
 from nora.ingest.features import Features, features_of
 from nora.ingest.formats import PACKED, existing, format_of

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nora.engine.edits import why_not
+from nora.engine.edit_support import why_not
 from nora.engine.effects import Effects, Moves
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import estimated

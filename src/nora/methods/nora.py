@@ -55,7 +55,7 @@ class Degrees:
 def in_and_out_degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
     """Count edges out of and into every node, self-loops left out."""
     # The paper's d_r, by direction and counted on the messages; what users call a node's
-    # degree is `nora.graph.degree`.
+    # degree is `nora.graph.degrees`.
     edges = message_edges(problem)
     edges = edges[:, edges[0] != edges[1]]
     ones = torch.ones(edges.size(1), dtype=dtype, device=edges.device)

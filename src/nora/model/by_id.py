@@ -21,9 +21,9 @@ from torch_geometric.data import Data, HeteroData
 from nora.graph.edge_sets import Kind, Rewriting, node_counts, rewrite
 from nora.graph.removal import disjoint_pieces, isolate_nodes, kept
 from nora.model.hetero import HeteroForward
+from nora.model.input_watcher import REMEDY, InputWatcher
 from nora.model.misfit import MISFIT, message_of, transform_failure
 from nora.model.preserve import CheckedRemoval, Snapshot
-from nora.model.reading import REMEDY, InputWatcher
 from nora.model.tasks.link_prediction import LinkPrediction
 
 if TYPE_CHECKING:

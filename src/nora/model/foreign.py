@@ -10,9 +10,7 @@ from torch_geometric.data import Data
 
 from nora.graph.edge_sets import graph_edges, node_counts, with_plain_edges
 from nora.model.by_id import follows
-from nora.model.precomputed import Structure
-from nora.model.preserve import clear
-from nora.model.reading import (
+from nora.model.input_watcher import (
     REMEDY,
     InputWatcher,
     PassInput,
@@ -21,6 +19,8 @@ from nora.model.reading import (
     holder_of,
     tensors_in,
 )
+from nora.model.precomputed import Structure
+from nora.model.preserve import clear
 
 if TYPE_CHECKING:
     from nora.model.problem import Problem

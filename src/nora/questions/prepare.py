@@ -20,7 +20,7 @@ from nora.artefact import MANIFEST, Check, DamagedError
 from nora.engine.cost import preparation_cost
 from nora.engine.exec.kernels.choice import pick_backend
 from nora.engine.prepared import Prepared
-from nora.engine.store.folder import Reader, write_engine_folder
+from nora.engine.store.array_folder import Reader, write_engine_folder
 from nora.engine.store.ledger import Ledger, moving
 from nora.engine.store.saved import kept_engine, opened_engine
 from nora.engine.unsupported import UnsupportedError

@@ -10,7 +10,7 @@ import numpy as np
 from torch_geometric.data import Data
 
 from nora.report.consequences import Consequence
-from nora.report.edges import RankedEdges
+from nora.report.ranked_edges import RankedEdges
 from nora.results.influence import Influence
 
 

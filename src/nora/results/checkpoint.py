@@ -228,7 +228,7 @@ def read_parts(folder: Path, columns: Sequence[str] = ("influence",)) -> pd.Data
 
 
 def _read_part(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    from nora.parquet import read_parquet
+    from nora.parquet_limits import read_parquet
 
     try:
         if not path.is_file():  # a pipe would be waited for
@@ -248,7 +248,7 @@ def _read_part(path: Path, columns: Sequence[str]) -> pd.DataFrame:
 
 def _read_edges(path: Path, count: int) -> pd.DataFrame:
     """The edges that a checkpoint of edges is about."""
-    from nora.parquet import decoded, read_parquet
+    from nora.parquet_limits import decoded, read_parquet
 
     try:
         check_regular(path)

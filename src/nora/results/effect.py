@@ -263,7 +263,7 @@ class Effect:
         )
 
     def _repr_html_(self) -> str:
-        from nora.results.plots.notebook import effect_html
+        from nora.results.plots.notebook_table import effect_html
 
         return effect_html(self)
 

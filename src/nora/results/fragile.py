@@ -80,7 +80,7 @@ class Fragile:
         )
 
     def _repr_html_(self) -> str:
-        from nora.results.plots.notebook import fragile_html
+        from nora.results.plots.notebook_table import fragile_html
 
         return fragile_html(self)
 

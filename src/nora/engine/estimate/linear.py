@@ -26,7 +26,7 @@ from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Chunk, Op, Value
 from nora.engine.rounding import same
-from nora.engine.trace.inputs import decodes
+from nora.engine.trace.pass_inputs import decodes
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.model.tasks.link_prediction import LinkPrediction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.protocol import Backend
+from nora.engine.exec.kernels.backend import Backend
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import BLOCK_BYTES
 from nora.model import Problem

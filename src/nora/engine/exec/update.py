@@ -14,7 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from nora.engine.edits import by_rules_alone, convolution_edges
+from nora.engine.edit_support import by_rules_alone, convolution_edges
 from nora.engine.engine import Engine
 from nora.engine.exec.added_edges import AddedRows
 from nora.engine.exec.edge_arrays import Rooms, exchanged

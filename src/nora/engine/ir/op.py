@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.protocol import Backend
+from nora.engine.exec.kernels.backend import Backend
 from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.edges import EdgeDelta, Edges

@@ -11,8 +11,8 @@ from nora.engine.ir.space import Space
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Dense, Layout, Tracked, Uniform, filled
+from nora.engine.lower.lowerings import lower
 from nora.engine.lower.masks import pick
-from nora.engine.lower.registry import lower
 from nora.engine.lower.views import relocate, sizes_for
 from nora.engine.trace.align import AlignedOp
 from nora.engine.trace.trace import Ref

@@ -9,8 +9,8 @@ import torch
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Layout, Tracked, Uniform
+from nora.engine.lower.lowerings import lower
 from nora.engine.lower.pointwise import bring_to_rows
-from nora.engine.lower.registry import lower
 from nora.engine.trace.align import AlignedOp, Sized
 from nora.engine.trace.trace import Ref
 

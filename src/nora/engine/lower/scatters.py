@@ -13,7 +13,7 @@ from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.gathers import index_rows, masked
 from nora.engine.lower.known import Dense, Layout, Tracked, Uniform
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.lower.rowwise import no_ids
 from nora.engine.ops.reduce import Reduction
 from nora.engine.trace.align import AlignedOp

@@ -11,8 +11,8 @@ from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.gathers import index_rows, masked
 from nora.engine.lower.known import Layout, Tracked
+from nora.engine.lower.lowerings import lower
 from nora.engine.lower.masks import pick_numbers
-from nora.engine.lower.registry import lower
 from nora.engine.trace.align import AlignedOp, Sized
 from nora.engine.trace.trace import Ref
 

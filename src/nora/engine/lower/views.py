@@ -13,7 +13,7 @@ from nora.engine.ir.space import Space
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Layout, RowCount, Tracked, Uniform, filled
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.trace.align import AlignedOp, Sized
 
 aten = torch.ops.aten

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nora.engine.trace.inputs import PAIRS, RELATION, decodes, tensors_of, with_own_memory
+from nora.engine.trace.pass_inputs import PAIRS, RELATION, decodes, tensors_of, with_own_memory
 from nora.engine.trace.recorder import record
 from nora.engine.trace.samples import with_pairs
 from nora.engine.trace.trace import TooLongError, Trace

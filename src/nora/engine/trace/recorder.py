@@ -26,7 +26,7 @@ from nora.engine.trace.simplify import simplified
 from nora.engine.trace.size_log import SizeLog, plain_number, sizes_noted
 from nora.engine.trace.trace import Call, Ref, TooLongError, Trace, TracedOp
 from nora.engine.trace.trees import leaves, mapped
-from nora.engine.trace.views import Link, put_back
+from nora.engine.trace.view_writes import Link, put_back
 from nora.model.lines import Line, current_line
 
 aten = torch.ops.aten

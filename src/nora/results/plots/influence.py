@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nora.graph.degree import degrees
+from nora.graph.degrees import degrees
 from nora.graph.node_index import Graph
 from nora.results.exactness import method_name
 from nora.results.influence import Influence

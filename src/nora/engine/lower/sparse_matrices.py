@@ -12,7 +12,7 @@ from nora.engine.ir.space import Space
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.gathers import index_rows
 from nora.engine.lower.known import Dense, Layout, Matrix, Pointers, Tracked, Uniform
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.ops.reduce import Reduction
 from nora.engine.trace.align import AlignedOp
 from nora.engine.trace.trace import Ref
