@@ -304,25 +304,29 @@ def random_edits(data: Any, chance: random.Random) -> tuple[list[dict[str, Any]]
     asked: dict[str, Any] = {"remove": [], "remove_edges": [], "add_edges": [], "features": {}}
     used: set[int] = set()
     for kind in chance.sample(
-        ("remove", "remove", "cut", "add", "set"), chance.choice((1, 1, 2, 3))
+        ("remove", "remove", "remove_edge", "add_edge", "set"), chance.choice((1, 1, 2, 3))
     ):
-        if kind == "cut":
+        if kind == "remove_edge":
             at = chance.randrange(data.edge_index.size(1))
             one, other = data.edge_index[:, at].tolist()
         else:
             one, other = chance.sample(range(nodes), 2)
         near = data.edge_index[1][data.edge_index[0] == one]
-        if {one, other} & used or one == other or (kind == "add" and bool((near == other).any())):
+        if (
+            {one, other} & used
+            or one == other
+            or (kind == "add_edge" and bool((near == other).any()))
+        ):
             continue
         used |= {one, other}
         edge = sorted((one, other))
         if kind == "remove":
             told.append({"kind": kind, "node": one})
             asked["remove"].append(one)
-        elif kind == "cut":
+        elif kind == "remove_edge":
             told.append({"kind": kind, "edge": edge})
             asked["remove_edges"].append(tuple(edge))
-        elif kind == "add":
+        elif kind == "add_edge":
             told.append({"kind": kind, "edge": edge})
             asked["add_edges"].append(tuple(edge))
         else:

@@ -143,7 +143,9 @@ def test_a_link_to_a_state_opens_in_a_second_window(watched, run):
     second = Watched(page.context.new_page())
     row = run.data.x[5].clone()
     row[2] = 0.5
-    second.page.goto(page.url.split("#")[0] + "#remove=32&cut=0-1&add=16-33&set=5.2:0.5")
+    second.page.goto(
+        page.url.split("#")[0] + "#remove=32&remove_edge=0-1&add_edge=16-33&set=5.2:0.5"
+    )
     settled(second.page, 4)
     true = nora.what_if(
         run.model, run.data, 32, remove_edges=[(0, 1)], add_edges=[(16, 33)], features={5: row}
@@ -154,7 +156,7 @@ def test_a_link_to_a_state_opens_in_a_second_window(watched, run):
     second.page.wait_for_function("() => document.querySelectorAll('.edits li').length !== 4")
 
 
-def test_an_edge_is_cut_by_a_click_and_mended_by_another(watched, run):
+def test_an_edge_is_removed_by_a_click_and_restored_by_another(watched, run):
     page = watched.page
     clicks_remove(page)
     # 16 is tied to 5 and 6 only.
@@ -163,7 +165,7 @@ def test_an_edge_is_cut_by_a_click_and_mended_by_another(watched, run):
     page.mouse.move(*middle)
     page.mouse.click(*middle)
     settled(page, 1)
-    cut = re.search(r"#cut=(\d+)-(\d+)$", page.url)
+    cut = re.search(r"#remove_edge=(\d+)-(\d+)$", page.url)
     assert cut, page.url
     true = nora.what_if(run.model, run.data, remove_edges=[(int(cut[1]), int(cut[2]))])
     assert total(page) == pytest.approx(true.total, rel=1e-5)
@@ -174,7 +176,7 @@ def test_an_edge_is_cut_by_a_click_and_mended_by_another(watched, run):
 def test_search_edges_and_features_work_from_the_panel_of_a_node(watched, run, names):
     page = watched.page
     choose(page, "member 17")
-    page.locator("#near summary").click()
+    page.locator("#neighbours summary").click()
     page.get_by_role("button", name="Remove the edge to member 6").click()
     settled(page, 1)
     true = nora.what_if(run.model, run.data, remove_edges=[(16, 5)])
@@ -326,7 +328,7 @@ def test_a_name_that_is_a_script_is_text_everywhere(watched):
 
 def test_what_contradicts_itself_is_said_and_can_be_undone(watched):
     page = watched.page
-    page.evaluate("location.hash = '#cut=0-9'")
+    page.evaluate("location.hash = '#cut=0-9'")  # the word of earlier versions
     alert = page.locator("#panel [role=alert]")
     alert.wait_for()
     assert "not in the graph" in alert.inner_text()
@@ -337,14 +339,19 @@ def test_what_contradicts_itself_is_said_and_can_be_undone(watched):
 
 def test_a_foolish_address_is_read_as_far_as_it_makes_sense(watched, run):
     page = watched.page
-    page.goto(page.url.split("#")[0] + "#remove=x&remove=999&set=1.2:NaN&what=%00&remove=33&cut=1")
+    page.goto(
+        page.url.split("#")[0] + "#remove=x&remove=999&set=1.2:NaN&what=%00&remove=33&remove_edge=1"
+    )
     settled(page, 1)
     assert total(page) == pytest.approx(nora.what_if(run.model, run.data, 33).total, rel=1e-6)
 
 
 def test_what_an_address_says_twice_counts_once(watched, run):
     page = watched.page
-    page.goto(page.url.split("#")[0] + "#remove=33&remove=33&cut=0-1&cut=1-0&set=5.2:1&set=5.2:0.5")
+    page.goto(
+        page.url.split("#")[0]
+        + "#remove=33&remove=33&remove_edge=0-1&remove_edge=1-0&set=5.2:1&set=5.2:0.5"
+    )
     settled(page, 3)
     assert page.locator("#panel-title").inner_text() == "3 edits"
     row = run.data.x[5].clone()

@@ -45,8 +45,8 @@ def test_edges_that_go_and_come_and_features_count(client, run):
     row = run.data.x[3].clone()
     row[2] = 1.0
     edits = [
-        {"kind": "cut", "edge": [2, 0]},
-        {"kind": "add", "edge": [16, 33]},
+        {"kind": "remove_edge", "edge": [2, 0]},
+        {"kind": "add_edge", "edge": [16, 33]},
         {"kind": "set", "node": 3, "feature": 2, "value": 1.0},
         *remove(9),
     ]
@@ -76,14 +76,18 @@ def test_no_edits_change_nothing(client):
 
 
 def test_each_edit_by_itself_comes_in_the_order_of_the_list(client, run):
-    told = client.ask("/api/singles", {"edits": [*remove(33), {"kind": "cut", "edge": [0, 1]}]})
+    told = client.ask(
+        "/api/singles", {"edits": [*remove(33), {"kind": "remove_edge", "edge": [0, 1]}]}
+    )
     assert told[0]["total"] == pytest.approx(nora.what_if(run.model, run.data, 33).total, rel=1e-6)
     cut = nora.what_if(run.model, run.data, remove_edges=[(0, 1)])
     assert told[1]["total"] == pytest.approx(cut.total, rel=1e-5)
 
 
 def test_an_edit_that_contradicts_the_graph_is_told_in_words(client):
-    status, told = client.refused("/api/effect", {"edits": [{"kind": "cut", "edge": [0, 9]}]})
+    status, told = client.refused(
+        "/api/effect", {"edits": [{"kind": "remove_edge", "edge": [0, 9]}]}
+    )
     assert status == 422 and "not in the graph" in told
 
 
@@ -120,11 +124,11 @@ def test_search_finds_names_and_numbers(client, run):
 
 def test_neighbours_come_with_the_ties_among_them(client, run):
     told = client.ask("/api/neighbours", {"nodes": [16], "others": [0]})
-    assert sorted(told["near"][0]) == [5, 6] and told["more"] == [0]
+    assert sorted(told["neighbours"][0]) == [5, 6] and told["more"] == [0]
     pairs = {tuple(told["edge"][at : at + 2]) for at in range(0, len(told["edge"]), 2)}
     assert pairs == {(5, 16), (6, 16), (5, 6), (0, 5), (0, 6)}
     few = client.ask("/api/neighbours", {"nodes": [33], "most": 3})
-    assert len(few["near"][0]) == 3 and few["more"] == [14]
+    assert len(few["neighbours"][0]) == 3 and few["more"] == [14]
 
 
 def test_why_is_that_of_influencers(client, run):
@@ -145,7 +149,7 @@ def test_what_would_flip_a_node_does_flip_it(client, run):
             ).flips()
             assert node in set(flips["node"])
         else:
-            assert "No 3 nodes" in told["told"]
+            assert "No 3 nodes" in told["text"]
     assert found
 
 
@@ -218,7 +222,7 @@ def test_a_directed_tie_is_cut_in_the_directions_it_has():
     with nora.explore(model, data, browser=False) as explorer:
         client = Client(explorer)
         for given, gone in (([0, 1], [(0, 1), (1, 0)]), ([2, 1], [(1, 2)])):
-            told = client.ask("/api/effect", {"edits": [{"kind": "cut", "edge": given}]})
+            told = client.ask("/api/effect", {"edits": [{"kind": "remove_edge", "edge": given}]})
             true = nora.what_if(model, data, remove_edges=gone)
             assert told["total"] == pytest.approx(true.total, rel=1e-5)
 
@@ -234,7 +238,7 @@ def test_links_are_explored_too():
 
 
 def test_the_changes_as_csv_are_all_of_them(client, run, tmp_path):
-    body = {"kind": "csv", "edits": remove(0), "told": ""}
+    body = {"kind": "csv", "edits": remove(0), "text": ""}
     status, headers, text = client.send("POST", "/api/export", body)
     assert status == 200 and "changes.csv" in headers["content-disposition"]
     (tmp_path / "changes.csv").write_bytes(text)
@@ -248,7 +252,7 @@ def test_the_changes_as_csv_are_all_of_them(client, run, tmp_path):
 def test_the_program_prints_the_same_total(run, tmp_path):
     folder = run.save(tmp_path / "run")
     names = run.dataset.node_names
-    edits = [*remove(0), {"kind": "cut", "edge": [32, 33]}]
+    edits = [*remove(0), {"kind": "remove_edge", "edge": [32, 33]}]
     edits += [{"kind": "set", "node": 5, "feature": 1, "value": 0.5}]
     with nora.explore(run.model, run.data, names=names, browser=False, run=str(folder)) as explorer:
         client = Client(explorer)
@@ -303,7 +307,7 @@ def test_the_program_of_a_model_in_no_file_runs_and_is_a_function_of_the_model(
 
 
 def test_the_report_is_of_the_graph_after_the_edits(client):
-    body = {"kind": "report", "edits": remove(0, 1), "told": "Two are gone."}
+    body = {"kind": "report", "edits": remove(0, 1), "text": "Two are gone."}
     status, _, text = client.send("POST", "/api/export", body)
     page = text.decode()
     assert status == 200 and "Two are gone." in page and "the class of 32 nodes" in page
@@ -379,7 +383,7 @@ def test_nodes_and_edges_of_types_are_explored_as_what_if_tells(tmp_path):
         assert [one["name"] for one in value["edge_kinds"]] == ["writes", "cites"]
         row = data["paper"].x[2].clone()
         row[5] = 2.0
-        cut = {"kind": "cut", "edge": [author, AUTHORS + paper]}
+        cut = {"kind": "remove_edge", "edge": [author, AUTHORS + paper]}
         given = [
             (remove(3), {"remove": [("author", 3)]}),
             (remove(AUTHORS + 4), {"remove": [("paper", 4)]}),
@@ -392,7 +396,7 @@ def test_nodes_and_edges_of_types_are_explored_as_what_if_tells(tmp_path):
                 [
                     *remove(3),
                     cut,
-                    {"kind": "add", "edge": [AUTHORS + 9, AUTHORS + 9 - 2], "type": 1},
+                    {"kind": "add_edge", "edge": [AUTHORS + 9, AUTHORS + 9 - 2], "type": 1},
                 ],
                 {
                     "remove": [("author", 3)],
@@ -406,7 +410,7 @@ def test_nodes_and_edges_of_types_are_explored_as_what_if_tells(tmp_path):
             true = session.what_if(nora.Edits(**asked), method="brute")
             assert told["total"] == pytest.approx(true.total, rel=1e-4)
             assert told["flips"] == len(true.flips())
-        refused = client.refused("/api/effect", {"edits": [{"kind": "add", "edge": [0, 1]}]})
+        refused = client.refused("/api/effect", {"edits": [{"kind": "add_edge", "edge": [0, 1]}]})
         assert refused == (422, "no type of edge joins author and author")
         why = client.ask(f"/api/why?node={AUTHORS + 2}")
         true = session.influencers(("paper", 2), 12, progress=False)
@@ -419,7 +423,7 @@ def test_nodes_and_edges_of_types_are_explored_as_what_if_tells(tmp_path):
         finished(rankings.get("edges", "change"))
         rows = client.ask("/api/rows", {"of": "edges", "most": 3})
         for edge, influence in zip(rows["edge"], rows["influence"], strict=True):
-            told = client.ask("/api/effect", {"edits": [{"kind": "cut", "edge": edge}]})
+            told = client.ask("/api/effect", {"edits": [{"kind": "remove_edge", "edge": edge}]})
             assert influence == pytest.approx(told["total"], rel=1e-4)
         _, _, text = client.send("POST", "/api/export", {"kind": "python", "edits": given[-1][0]})
         space: dict = {"__name__": "what_if"}
@@ -465,12 +469,12 @@ def test_rows_are_filtered_and_refused_where_they_make_no_sense(client, explorer
 
 
 def test_what_a_large_graph_shows_in_front_comes_with_the_effect(client):
-    told = client.ask("/api/effect", {"edits": remove(33), "around": [16]})
-    around = told["around"]
-    assert around["nodes"] == [33, 16] and sorted(around["near"][1]) == [5, 6]
+    told = client.ask("/api/effect", {"edits": remove(33), "centres": [16]})
+    around = told["neighbourhood"]
+    assert around["nodes"] == [33, 16] and sorted(around["neighbours"][1]) == [5, 6]
     assert set(around["others"]) <= set(told["node"])
-    assert client.refused("/api/effect", {"edits": [], "around": "x"})[0] == 422
-    assert client.refused("/api/effect", {"edits": [], "around": [34]})[0] == 422
+    assert client.refused("/api/effect", {"edits": [], "centres": "x"})[0] == 422
+    assert client.refused("/api/effect", {"edits": [], "centres": [34]})[0] == 422
 
 
 def test_a_closed_explorer_is_gone(run):
@@ -554,7 +558,7 @@ def test_closing_while_a_report_is_written_prints_no_traceback(run, monkeypatch,
     monkeypatch.setattr("nora.explorer.app.as_report", slow)
     with nora.explore(run.model, run.data, browser=False) as explorer:
         client = Client(explorer)
-        body = {"kind": "report", "edits": [], "told": ""}
+        body = {"kind": "report", "edits": [], "text": ""}
         asking = threading.Thread(target=client.refused, args=("/api/export", body))
         asking.start()
         assert begun.wait(30)

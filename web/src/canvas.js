@@ -106,7 +106,7 @@ export function canvas(place, page) {
     summary.textContent = partly(shown, page);
   };
   selection.onChange((state, from) => {
-    const own = state.removed.length === 1 && !state.waiting && state.near && (part || all.placeOf(state.removed[0]) === null);
+    const own = state.removed.length === 1 && !state.waiting && state.neighbours && (part || all.placeOf(state.removed[0]) === null);
     const next = own ? neighbourhood(state, page) : all;
     const drawers = [live, still].filter(Boolean);
     if (next !== shown) {

@@ -103,7 +103,7 @@ export function interactive(stage, page, first) {
   };
   sigma.on("enterNode", ({ node }) => {
     hovered = node;
-    lit = new Set([node, ...shown.near[Number(node)].map(String)]);
+    lit = new Set([node, ...shown.neighbours[Number(node)].map(String)]);
     stage.classList.add("pointing");
     const own = sigma.getNodeDisplayData(node);
     const { x, y } = sigma.framedGraphToViewport(own);

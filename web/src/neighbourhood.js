@@ -40,21 +40,21 @@ export function neighbourhood(state, { data, source }) {
   const centre = state.removed[0];
   const changes = new Map();
   changedBy(state.effect).forEach((position, at) => !changes.has(position) && changes.set(position, at));
-  const all = [...new Set(state.near ?? [])].filter((position) => position !== centre);
+  const all = [...new Set(state.neighbours ?? [])].filter((position) => position !== centre);
   // Those that change first, then by influence.
-  const near = all
+  const neighbours = all
     .sort((a, b) => (changes.get(a) ?? Infinity) - (changes.get(b) ?? Infinity) || byInfluence(data)(a, b))
     .slice(0, NEIGHBOURS);
   const tied = new Set(all);
   const far = [...changes.keys()].filter((position) => position !== centre && !tied.has(position)).slice(0, CHANGED);
   const parent = new Map();
   const ties = [];
-  const inside = new Set([centre, ...near, ...far]);
-  for (const position of near) {
+  const inside = new Set([centre, ...neighbours, ...far]);
+  for (const position of neighbours) {
     ties.push([centre, position]);
-    const around = source.neighbours(position);
-    if (!Array.isArray(around)) continue;
-    for (const other of around) {
+    const reached = source.neighbours(position);
+    if (!Array.isArray(reached)) continue;
+    for (const other of reached) {
       if (!inside.has(other) || other === centre || other === position) continue;
       if (!tied.has(other)) {
         if (!parent.has(other)) parent.set(other, position);
@@ -62,8 +62,8 @@ export function neighbourhood(state, { data, source }) {
       } else if (position < other) ties.push([position, other]);
     }
   }
-  near.sort((a, b) => data.classOf(a) - data.classOf(b) || byInfluence(data)(a, b));
-  const first = rings(near, near.length > 20 ? 1500 : 1100);
+  neighbours.sort((a, b) => data.classOf(a) - data.classOf(b) || byInfluence(data)(a, b));
+  const first = rings(neighbours, neighbours.length > 20 ? 1500 : 1100);
   const angle = (position) => first.placed.get(parent.get(position))?.angle ?? 2 * Math.PI;
   far.sort((a, b) => angle(a) - angle(b));
   const second = rings(far, first.outer + ROOM);
@@ -78,5 +78,5 @@ export function neighbourhood(state, { data, source }) {
     size: nodes.map((position) => Math.sqrt(Math.max(0, data.node.influence[position] ?? 0) / most)),
     edge: ties.slice(0, EDGES).flatMap(([from, to]) => [at.get(from), at.get(to)]),
   });
-  return { ...shown, left: all.length - near.length, centre };
+  return { ...shown, left: all.length - neighbours.length, centre };
 }

@@ -29,7 +29,7 @@ export function palette(report) {
 }
 
 // What a state is about: the removed nodes' own classes, where predictions go, whom they are tied to.
-export function classesOf({ removed, effect, near }, data) {
+export function classesOf({ removed, effect, neighbours }, data) {
   const counts = new Map();
   const add = (index, weight) => counts.set(index, (counts.get(index) ?? 0) + weight);
   for (const [from, to, amount] of effect?.moves ?? []) {
@@ -37,7 +37,7 @@ export function classesOf({ removed, effect, near }, data) {
     add(to, 10 * amount);
   }
   effect?.node?.forEach((position, at) => add(data.classOf(position), effect.change[at]));
-  for (const position of near ?? []) add(data.classOf(position), 0.1);
+  for (const position of neighbours ?? []) add(data.classOf(position), 0.1);
   const others = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a));
   return [...removed.map(data.classOf), ...others];
 }

@@ -10,17 +10,17 @@ const NAMED_CHANGES = 20;
 // Nodes by position, their places (0 … 10,000), sizes (0 … 1), and edges as pairs of places in the list.
 export function scene({ node, x, y, size, edge }) {
   const places = new Map(node.map((position, at) => [position, at]));
-  const near = node.map(() => []);
+  const neighbours = node.map(() => []);
   for (let at = 0; at < edge.length; at += 2) {
-    near[edge[at]].push(edge[at + 1]);
-    near[edge[at + 1]].push(edge[at]);
+    neighbours[edge[at]].push(edge[at + 1]);
+    neighbours[edge[at + 1]].push(edge[at]);
   }
   return {
     nodes: node,
     x,
     y,
     ties: edge.length / 2,
-    near,
+    neighbours,
     placeOf: (position) => places.get(position) ?? null,
     // Radius in pixels.
     radius: (at) => SMALL + (LARGE - SMALL) * size[at],

@@ -1,10 +1,10 @@
 // The removed nodes and edges: one state that the picture, the panel, the table and the address share.
 //
-// A state is {removed, effect, near, waiting, edge}: positions, what their removal changes (null: not known here),
+// A state is {removed, effect, neighbours, waiting, edge}: positions, what their removal changes (null: not known here),
 // the neighbours of the first, and whether an answer is still to come; or no position, and the edge that is chosen
 // instead, as {source, target, influence, flips, rank}.
 
-const NOTHING = { removed: [], effect: null, near: null, waiting: false, edge: null };
+const NOTHING = { removed: [], effect: null, neighbours: null, waiting: false, edge: null };
 
 export function createSelection(source) {
   let state = NOTHING;
@@ -23,10 +23,10 @@ export function createSelection(source) {
       return notify(from);
     }
     const answers = [source.effect(removed), source.neighbours(removed[0])];
-    const settle = ([effect, near]) => {
+    const settle = ([effect, neighbours]) => {
       // A later question has been asked meanwhile: its answer counts.
       if (question !== asked) return;
-      state = { ...NOTHING, removed, effect, near };
+      state = { ...NOTHING, removed, effect, neighbours };
       notify(from);
     };
     if (!answers.some((one) => one instanceof Promise)) return settle(answers);

@@ -17,17 +17,17 @@ function unpacked(text) {
 
 // Ties as Python packs them: of each node how many partners come after it, and the steps from each to the next.
 function adjacency({ count, step }) {
-  const near = count.map(() => []);
+  const neighbours = count.map(() => []);
   let at = 0;
   count.forEach((amount, from) => {
     let to = from;
     for (let k = 0; k < amount; k++) {
       to += step[at++];
-      near[from].push(to);
-      near[to].push(from);
+      neighbours[from].push(to);
+      neighbours[to].push(from);
     }
   });
-  return near;
+  return neighbours;
 }
 
 export function embedded(text) {
@@ -36,7 +36,7 @@ export function embedded(text) {
   const { of, each } = value.effects;
   const place = new Map(of.map((position, at) => [position, at]));
   const opened = new Map();
-  let near = null;
+  let neighbours = null;
   return {
     value,
     has: (position) => place.has(position),
@@ -49,8 +49,8 @@ export function embedded(text) {
     },
     neighbours(position) {
       if (!pieces.ties) return null;
-      near ??= adjacency(unpacked(pieces.ties));
-      return near[position];
+      neighbours ??= adjacency(unpacked(pieces.ties));
+      return neighbours[position];
     },
   };
 }

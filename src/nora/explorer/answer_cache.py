@@ -123,14 +123,14 @@ class AnswerCache:
         questions = []
         source, target = network.ties
         if len(source):
-            questions.append(PageEdit("cut", (int(source[0]), int(target[0]))))
+            questions.append(PageEdit("remove_edge", (int(source[0]), int(target[0]))))
         with suppress(Refused, IndexError):  # where nodes have no features to set
             questions.append(PageEdit("set", (0,), 0, float(features_of_node(0, session)[0]) + 1.0))
         if not session.node_index.types and not edge_kinds(session)[0]["values"]:
-            near = {0, *network.neighbours(0).tolist()}
-            free = next((node for node in range(network.num_nodes) if node not in near), None)
+            neighbours = {0, *network.neighbours(0).tolist()}
+            free = next((node for node in range(network.num_nodes) if node not in neighbours), None)
             if free is not None:
-                questions.append(PageEdit("add", (0, free)))
+                questions.append(PageEdit("add_edge", (0, free)))
         for edit in questions:
             self.worker.submit(LATER, lambda edit=edit: self._alone(edit))  # type: ignore[misc]
 

@@ -168,21 +168,23 @@ class Explorations:
     async def effect(self, request: Request) -> Response:
         """What edits change together."""
         start = time.perf_counter()
-        asked = await body(request, {"edits", "page", "number", "around"})
+        asked = await body(request, {"edits", "page", "number", "centres"})
         page, number = asked.get("page", ""), asked.get("number", 0)
         if not isinstance(page, str) or len(page) > 64:
             raise Refused(422, "page must be a short text")
         if isinstance(number, bool) or not isinstance(number, int) or abs(number) > 2**53:
             raise Refused(422, "number must be a whole number")
         edits = read_edits(asked.get("edits"), self.network.session)
-        centres = asked.get("around")
+        centres = asked.get("centres")
         if centres is not None and not (isinstance(centres, list) and len(centres) <= CENTRES):
-            raise Refused(422, f"around must be a list of at most {CENTRES} nodes")
+            raise Refused(422, f"centres must be a list of at most {CENTRES} nodes")
         chosen = [node_id(one, self.network.session) for one in centres or ()]
         found = await answered(request, self.answers.effect(edits, page, number))
         if centres is not None:
-            near = await asyncio.to_thread(effect_neighbourhood, self.network, edits, found, chosen)
-            found = {**found, "around": near}
+            around = await asyncio.to_thread(
+                effect_neighbourhood, self.network, edits, found, chosen
+            )
+            found = {**found, "neighbourhood": around}
         text = _json(found)
         took = 1e3 * (time.perf_counter() - start)
         timing = {"Server-Timing": f"answer;dur={took:.2f}"}
@@ -265,7 +267,7 @@ class Explorations:
                 least = "" if found.smallest else " Fewer may do; not every choice was tried."
                 how = "removal flips" if len(edits) == 1 else f"removal of {len(edits)} nodes flips"
                 text = f"One {how} it to {names[found.to_class]}.{least}"
-            return {"edits": edits, "told": text}
+            return {"edits": edits, "text": text}
 
         job = self._job(request.query_params.get("job"))
         asking = self.answers.ask(("flip", node), job.of(ask))
@@ -287,12 +289,12 @@ class Explorations:
 
     async def export(self, request: Request) -> Response:
         """The state as a file."""
-        asked = await body(request, {"edits", "kind", "told", "job"})
-        kind, text = asked.get("kind"), asked.get("told", "")
+        asked = await body(request, {"edits", "kind", "text", "job"})
+        kind, text = asked.get("kind"), asked.get("text", "")
         if not isinstance(kind, str) or kind not in EXPORTS:
             raise Refused(422, f"kind must be one of {', '.join(EXPORTS)}")
         if not isinstance(text, str) or len(text) > 2000:
-            raise Refused(422, "told must be a text of at most 2000 letters")
+            raise Refused(422, "text must be a text of at most 2000 letters")
         network = self.network
         edits = read_edits(asked.get("edits"), network.session)
         content: str | bytes

@@ -12,7 +12,7 @@ from nora.explorer.page_edits import PageEdits
 
 # Neighbours of each node, nodes that an edit is about, nodes that change, ties among all of them.
 NEIGHBOURS, CENTRES, CHANGED, TIES = 150, 60, 900, 20_000
-# A smaller change is not worth a dot of its own.
+# A node that changes by less is not drawn.
 SEEN = 0.002
 
 
@@ -29,11 +29,13 @@ def neighbourhood(
     """
     found = {}
     for node in nodes:
-        near = network.neighbours(node)
-        found[node] = near[np.argsort(-network.degree[near], kind="stable")][:most].tolist()
+        neighbours = network.neighbours(node)
+        found[node] = neighbours[np.argsort(-network.degree[neighbours], kind="stable")][
+            :most
+        ].tolist()
     parts = [np.asarray(part, dtype=np.int64) for part in (nodes, others, *found.values())]
     return {
-        "near": [found[node] for node in nodes],
+        "neighbours": [found[node] for node in nodes],
         "more": [len(network.neighbours(node)) - len(found[node]) for node in nodes],
         "edge": network.among(np.unique(np.concatenate(parts)))[:TIES].ravel().tolist(),
     }

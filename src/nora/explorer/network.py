@@ -149,25 +149,25 @@ class Network:
 
     def neighbours(self, node: int) -> np.ndarray:
         """Ids of the nodes tied to a node."""
-        start, near = self.adjacency
-        return near[start[node] : start[node + 1]]
+        start, neighbours = self.adjacency
+        return neighbours[start[node] : start[node + 1]]
 
     def neighbours_of(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Neighbours of several nodes: the positions in `nodes` `[m]`, and the neighbours' ids `[m]`."""
-        start, near = self.adjacency
+        start, neighbours = self.adjacency
         count = start[nodes + 1] - start[nodes]
         owner = np.repeat(np.arange(len(nodes)), count)
         offset = np.arange(len(owner)) - np.repeat(count.cumsum() - count, count)
-        return owner, near[start[nodes][owner] + offset]
+        return owner, neighbours[start[nodes][owner] + offset]
 
     def among(self, nodes: np.ndarray) -> np.ndarray:
         """Ties among these nodes `[k, 2]`, each once."""
         inside = np.zeros(self.num_nodes, dtype=bool)
         inside[nodes] = True
-        owner, near = self.neighbours_of(nodes)
+        owner, neighbours = self.neighbours_of(nodes)
         here = nodes[owner]
-        kept = inside[near] & (near > here)
-        return np.stack([here[kept], near[kept]], axis=1)
+        kept = inside[neighbours] & (neighbours > here)
+        return np.stack([here[kept], neighbours[kept]], axis=1)
 
     @cached_property
     def searchable(self) -> list[str]:

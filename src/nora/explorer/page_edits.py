@@ -3,8 +3,8 @@
 A state of the page is a list of edits, each an object with a `kind`:
 
     {"kind": "remove", "node": 17}
-    {"kind": "cut", "edge": [3, 17]}                     (in all directions that it has)
-    {"kind": "add", "edge": [5, 9], "values": {"edge_weight": 0.5}, "type": 2}
+    {"kind": "remove_edge", "edge": [3, 17]}             (in all directions that it has)
+    {"kind": "add_edge", "edge": [5, 9], "values": {"edge_weight": 0.5}, "type": 2}
     {"kind": "set", "node": 17, "feature": 3, "value": 0.5}
 
 Nodes are global ids; `type` is the position of an edge type in `edge_kinds`, optional where only one fits.
@@ -30,8 +30,8 @@ from nora.questions.session import Session
 MOST = 500
 KINDS = {
     "remove": {"node"},
-    "cut": {"edge"},
-    "add": {"edge", "values", "type"},
+    "remove_edge": {"edge"},
+    "add_edge": {"edge", "values", "type"},
     "set": {"node", "feature", "value"},
 }
 
@@ -43,7 +43,7 @@ class PageEdit:
     """One edit.
 
     Attributes:
-        kind: `remove`, `cut`, `add` or `set`.
+        kind: `remove`, `remove_edge`, `add_edge` or `set`.
         nodes: The node, or the two ends of the edge.
         feature: Which feature is set; −1 for none.
         value: What it is set to.
@@ -71,8 +71,8 @@ def read_edits(given: Any, session: Session) -> PageEdits:
     found: dict[Any, PageEdit] = {}
     for one in given:
         change = _change(one, session)
-        if change.kind in ("cut", "add"):
-            other = "add" if change.kind == "cut" else "cut"
+        if change.kind in ("remove_edge", "add_edge"):
+            other = "add_edge" if change.kind == "remove_edge" else "remove_edge"
             if any(key[0] == other and set(key[1]) == set(change.nodes) for key in found):
                 raise Refused(422, "an edge is both removed and added")
         found[change.kind, change.nodes, change.feature, change.type] = change
@@ -84,7 +84,7 @@ def _change(one: Any, session: Session) -> PageEdit:
         raise Refused(422, "an edit must be an object with a kind")
     kind = one.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise Refused(422, "an edit's kind is remove, cut, add or set")
+        raise Refused(422, f"an edit's kind is one of {', '.join(KINDS)}")
     strange = set(one) - KINDS[kind] - {"kind"}
     if strange:
         raise Refused(422, f"an edit of the kind {kind} has {', '.join(sorted(KINDS[kind]))}")
@@ -97,11 +97,11 @@ def _change(one: Any, session: Session) -> PageEdit:
         raise Refused(422, "an edge is a list of two nodes")
     pair = tuple(node_id(end, session) for end in ends)
     edge_type = -1
-    if kind == "add" and session.node_index.types:
+    if kind == "add_edge" and session.node_index.types:
         pair, edge_type = _typed(pair, one.get("type"), session)
     elif one.get("type") is not None:
         raise Refused(422, "only an added edge has a type, in a graph with edge types")
-    elif kind == "cut" or session.edges.paired(None):
+    elif kind == "remove_edge" or session.edges.paired(None):
         pair = tuple(sorted(pair))
     given = one.get("values", {})
     if not isinstance(given, Mapping) or len(given) > 16:
@@ -223,13 +223,13 @@ def as_edits(edits: PageEdits, session: Session) -> Edits:
             named = index.located(torch.tensor([node]))[0] if index.types else node
             rows.setdefault(named, features_of_node(node, session).clone())[one.feature] = one.value
     removed = [one.nodes[0] for one in edits if one.kind == "remove"]
-    cut: dict[EdgeType, list[tuple[int, ...]]] = {}
+    removed_edges: dict[EdgeType, list[tuple[int, ...]]] = {}
     added: dict[EdgeType, list[tuple[Any, ...]]] = {}
     for one in edits:
-        if one.kind == "cut":
+        if one.kind == "remove_edge":
             for edge_type, pair in _edges_between(one.nodes, session):
-                cut.setdefault(edge_type, []).append(pair)
-        elif one.kind == "add":
+                removed_edges.setdefault(edge_type, []).append(pair)
+        elif one.kind == "add_edge":
             edge_type = edge_types(session)[one.type] if index.types else None
             whole = edge_companions(session.data if edge_type is None else session.data[edge_type])
             ends = _within(one.nodes, session)
@@ -237,7 +237,7 @@ def as_edits(edits: PageEdits, session: Session) -> Edits:
             added.setdefault(edge_type, []).append((*ends, attributes) if attributes else ends)
     return Edits(
         remove=index.located(torch.tensor(removed)) if index.types and removed else removed,
-        remove_edges=cut if index.types else cut.get(None, []),
+        remove_edges=removed_edges if index.types else removed_edges.get(None, []),
         add_edges=added if index.types else added.get(None, []),
         features=rows or None,
     )

@@ -108,9 +108,9 @@ function why(position, page) {
 }
 
 function neighbours(position, page) {
-  return asked("Neighbours: remove an edge", "near", async () => {
-    const { near, more } = await page.source.neighbours(position);
-    const all = near[0];
+  return asked("Neighbours: remove an edge", "neighbours", async () => {
+    const { neighbours, more } = await page.source.neighbours(position);
+    const all = neighbours[0];
     if (!all.length) return el("p", { class: "muted" }, "It has no neighbours.");
     const left = all.length - NEIGHBOURS + more[0];
     return [
@@ -118,20 +118,20 @@ function neighbours(position, page) {
         "ul",
         { class: "rows starters" },
         all.slice(0, NEIGHBOURS).map((other) => {
-          const edit = { kind: "cut", edge: [position, other] };
+          const edit = { kind: "remove_edge", edge: [position, other] };
           const name = page.data.nameOf(other);
-          const cut = action("", null);
+          const button = action("", null);
           const show = () => {
             const gone = page.changes.has({ ...edit, edge: edit.edge.slice().sort((a, b) => a - b) });
-            cut.textContent = gone ? "Restore" : "Remove";
-            cut.setAttribute("aria-label", `${gone ? "Restore" : "Remove"} the edge to ${name}`);
+            button.textContent = gone ? "Restore" : "Remove";
+            button.setAttribute("aria-label", `${gone ? "Restore" : "Remove"} the edge to ${name}`);
           };
-          cut.addEventListener("click", () => {
+          button.addEventListener("click", () => {
             page.changes.toggle(edit, "chosen");
             show();
           });
           show();
-          return el("li", {}, nodeButton(other, page, "chosen"), el("span", { class: "value muted" }, number(page.data.node.degree[other])), cut);
+          return el("li", {}, nodeButton(other, page, "chosen"), el("span", { class: "value muted" }, number(page.data.node.degree[other])), button);
         }),
       ),
       left > 0 ? el("p", { class: "muted" }, `${count(left, "more neighbour")} not listed: find them by name, select both with Shift.`) : null,
@@ -161,7 +161,7 @@ function connect(position, page) {
     find: source.find,
     choose(other) {
       const values = Object.fromEntries(inputs.map(([key, input]) => [key, Number(input.value)]));
-      changes.add({ kind: "add", edge: [position, other], ...(inputs.length ? { values } : {}), ...(kind()?.ends ? { type: kind().at } : {}) }, "chosen");
+      changes.add({ kind: "add_edge", edge: [position, other], ...(inputs.length ? { values } : {}), ...(kind()?.ends ? { type: kind().at } : {}) }, "chosen");
     },
   });
   if (which) body.append(el("p", {}, el("label", { for: "edge-kind" }, "Kind of edge "), which));
@@ -209,9 +209,9 @@ function flip(position, page) {
   if (!page.report.can.includes("flip")) return null;
   return asked("What would flip it", "flip", async (job) => {
     const found = await page.source.flip(position, job);
-    if (!found.edits.length) return el("p", { class: "muted" }, found.told);
+    if (!found.edits.length) return el("p", { class: "muted" }, found.text);
     const who = found.edits.map((edit) => el("li", {}, nodeButton(edit.node, page, "chosen")));
-    return [el("p", {}, found.told), el("ul", { class: "rows picked" }, who), action("Remove", () => page.changes.add(found.edits, "chosen"))];
+    return [el("p", {}, found.text), el("ul", { class: "rows picked" }, who), action("Remove", () => page.changes.add(found.edits, "chosen"))];
   }, page.source);
 }
 
@@ -245,8 +245,8 @@ function several(chosen, page) {
       "p",
       { class: "buttons" },
       action("Remove all", () => changes.add(chosen.map((node) => ({ kind: "remove", node })), "chosen")),
-      pair ? action("Remove the edge", () => changes.add({ kind: "cut", edge: chosen.slice() }, "chosen")) : null,
-      kinds.map((kind) => action(kind.name ? `Add an edge: ${kind.name}` : "Add an edge", () => changes.add({ kind: "add", edge: chosen.slice(), ...(Object.keys(kind.values).length ? { values: kind.values } : {}), ...(kind.ends ? { type: kind.at } : {}) }, "chosen"))),
+      pair ? action("Remove the edge", () => changes.add({ kind: "remove_edge", edge: chosen.slice() }, "chosen")) : null,
+      kinds.map((kind) => action(kind.name ? `Add an edge: ${kind.name}` : "Add an edge", () => changes.add({ kind: "add_edge", edge: chosen.slice(), ...(Object.keys(kind.values).length ? { values: kind.values } : {}), ...(kind.ends ? { type: kind.at } : {}) }, "chosen"))),
     ),
   ];
 }

@@ -54,7 +54,7 @@ const muted = (text) => el("span", { class: "muted" }, text);
 // Rows of edges and of fragile nodes come from the server, in its order; `row` is one of them.
 export function edgeColumns(page) {
   const { data, changes } = page;
-  const edit = ({ edge }) => ({ kind: "cut", edge });
+  const edit = ({ edge }) => ({ kind: "remove_edge", edge });
   return [
     { key: "rank", title: "Rank", number: true, cell: ({ at }) => number(at + 1) },
     { key: "name", title: "Edge", cell: ({ edge }) => [nodeButton(edge[0], page, "table"), muted(" – "), nodeButton(edge[1], page, "table")] },

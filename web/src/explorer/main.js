@@ -55,8 +55,8 @@ function legend(place, page) {
       ? [
           has("remove") ? key("gone", "removed") : "",
           key("turned", report.task === "node" ? "flips to this class" : "a pair at it flips"),
-          has("cut") ? key("line cut", "removed edge") : "",
-          has("add") ? key("line tied", "added edge") : "",
+          has("remove_edge") ? key("line removed-edge", "removed edge") : "",
+          has("add_edge") ? key("line added-edge", "added edge") : "",
           key("sizes", "size: change"),
         ].filter(Boolean)
       : [key("sizes", data.progress.status === "done" ? "size: influence" : "size: degree")];

@@ -35,7 +35,7 @@ function editRow(edit, at, page) {
       ? [nodeButton(node, page, "edits"), el("span", { class: "muted" }, " removed")]
       : edit.kind === "set"
         ? [nodeButton(node, page, "edits"), el("span", { class: "muted" }, ` ${data.featureName(edit.feature)} = ${edit.value}`)]
-        : [nodeButton(edit.edge[0], page, "edits"), el("span", { class: "muted" }, " – "), nodeButton(edit.edge[1], page, "edits"), el("span", { class: "muted" }, edit.kind === "cut" ? " removed" : " added")];
+        : [nodeButton(edit.edge[0], page, "edits"), el("span", { class: "muted" }, " – "), nodeButton(edit.edge[1], page, "edits"), el("span", { class: "muted" }, edit.kind === "remove_edge" ? " removed" : " added")];
   const own = singles?.[at];
   const alone = own === undefined ? "…" : own.total === null ? "–" : score(own.total);
   return el(

@@ -144,7 +144,7 @@ export function ranking(place, page) {
       return el(tag, { scope: tag === "th" ? "row" : null, class: kind(column) }, column.cell(row));
     });
     const picked = nodes.every((one) => changes.state.chosen.includes(one));
-    const gone = row.edge ? changes.has({ kind: "cut", edge: row.edge }) : nodes.some((one) => changes.has({ kind: "remove", node: one }));
+    const gone = row.edge ? changes.has({ kind: "remove_edge", edge: row.edge }) : nodes.some((one) => changes.has({ kind: "remove", node: one }));
     return el("tr", { "data-node": nodes.join("-"), class: picked ? "selected" : gone ? "gone" : null }, cells);
   }
   function draw() {

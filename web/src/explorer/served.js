@@ -83,11 +83,11 @@ export function served() {
       return value;
     },
     // With `chosen`, also what a large graph shows in front: the effect's neighbourhood and theirs.
-    effect: (edits, chosen = null, kind = "effect") => json("/api/effect", { edits, ...(chosen ? { around: chosen.slice(0, 60) } : {}), ...(kind === "effect" ? { page: me, number: number++ } : {}) }, kind),
+    effect: (edits, chosen = null, kind = "effect") => json("/api/effect", { edits, ...(chosen ? { centres: chosen.slice(0, 60) } : {}), ...(kind === "effect" ? { page: me, number: number++ } : {}) }, kind),
     preview: (edits) => json("/api/effect", { edits }, "preview"),
     singles: (edits) => json("/api/singles", { edits }, "singles"),
-    around: (nodes, others) => json("/api/neighbours", { nodes, others }, "around"),
-    neighbours: async (node) => (await json("/api/neighbours", { nodes: [node], most: 200 }, "near")),
+    neighbourhood: (nodes, others) => json("/api/neighbours", { nodes, others }, "neighbourhood"),
+    neighbours: async (node) => (await json("/api/neighbours", { nodes: [node], most: 200 }, "neighbours")),
     find: async (text, most) => (await json(`/api/search?most=${most}&text=${encodeURIComponent(text)}`, undefined, "find")).node,
     features: (node) => json(`/api/features?node=${node}`, undefined, "features"),
     why: (node, job) => json(`/api/why?node=${node}&job=${job}`, undefined, "why"),
@@ -98,7 +98,7 @@ export function served() {
     cancel: (kind) => running.get(kind)?.abort(),
     steer: (asked) => json("/api/ranking", asked, "steer"),
     rows: (asked) => json("/api/rows", asked, "rows"),
-    export: async (kind, edits, text, job) => (await ask("/api/export", { kind, edits, told: text, job }, "export")).blob(),
+    export: async (kind, edits, text, job) => (await ask("/api/export", { kind, edits, text, job }, "export")).blob(),
     // Scores as they come; the browser itself comes back after an interruption.
     follow({ of, measure }, listener) {
       const stream = new EventSource(`/api/ranking?of=${of}&measure=${encodeURIComponent(measure)}`);

@@ -49,11 +49,11 @@ export function stage(place, page) {
   let hovered = null;
   let lit = null;
   let labels = [];
-  let near = null;
+  let neighbourhood = null;
   let patience = null;
   const graph = new Graph({ multi: false, type: "undirected" });
   const hover = card(page);
-  const marks = new Map(); // edges that are cut or come
+  const marks = new Map(); // edges that are removed or added
 
   function put(position) {
     const id = String(position);
@@ -125,7 +125,7 @@ export function stage(place, page) {
     },
     edgeReducer(id, one) {
       const mark = marks.get(id);
-      if (mark) return { ...one, size: 3, color: colour(mark === "cut" ? "--cut" : "--accent"), zIndex: 4 };
+      if (mark) return { ...one, size: 3, color: colour(mark === "remove_edge" ? "--removed" : "--accent"), zIndex: 4 };
       if (hovered !== null && (hovered === id || graph.hasExtremity(id, hovered))) return { ...one, size: 1.8, color: colour("--tie-lit"), zIndex: 3 };
       return { ...one, size: 1.3, color: colour("--tie-chosen"), zIndex: 1 };
     },
@@ -146,9 +146,9 @@ export function stage(place, page) {
 
   // What a large graph shows in front: who the state is about, and their ties, which the server knows.
   function arrange(centres, others, found) {
-    near = found;
+    neighbourhood = found;
     graph.clear();
-    for (const position of [...centres, ...others, ...found.near.flat()]) put(position);
+    for (const position of [...centres, ...others, ...found.neighbours.flat()]) put(position);
     for (const position of found.edge) put(position);
     link(found.edge);
     mark();
@@ -161,14 +161,14 @@ export function stage(place, page) {
     const others = centres.length ? touched : data.ranked.slice(0, LEADERS);
     let found;
     try {
-      found = await source.around(centres, others);
+      found = await source.neighbourhood(centres, others);
     } catch {
       return; // replaced by a later one, or shown elsewhere
     }
     arrange(centres, others, found);
   }
 
-  // Edges that stand out are sigma's: those that are cut or come, and those of whom the state or the pointer is about.
+  // Edges that stand out are sigma's: those that are removed or added, and those of whom the state or the pointer is about.
   function tie(from, to) {
     if (from === to) return;
     put(from);
@@ -229,8 +229,8 @@ export function stage(place, page) {
   sigma.on("clickEdge", ({ edge, event }) => {
     const ends = edge.split("-").map(Number);
     if (event.original.shiftKey || page.clicks === "select") actions.choose(ends, "graph");
-    else if (marks.get(edge) === "add") actions.drop(state.edits.find((edit) => edit.kind === "add" && key(edit.edge) === edge), "graph");
-    else actions.toggle({ kind: "cut", edge: ends }, "graph");
+    else if (marks.get(edge) === "add_edge") actions.drop(state.edits.find((edit) => edit.kind === "add_edge" && key(edit.edge) === edge), "graph");
+    else actions.toggle({ kind: "remove_edge", edge: ends }, "graph");
   });
   sigma.on("clickStage", ({ event }) => {
     const position = spot(event);
@@ -311,10 +311,10 @@ export function stage(place, page) {
   function showState(from) {
     clearTimeout(patience);
     patience = null;
-    const near = from === "answer" ? state.effect?.around : null;
-    if (near) {
+    const answered = from === "answer" ? state.effect?.neighbourhood : null;
+    if (answered) {
       prepare();
-      arrange(near.nodes, near.others, near);
+      arrange(answered.nodes, answered.others, answered);
       return;
     }
     mark();
@@ -354,7 +354,7 @@ export function stage(place, page) {
     closer: () => move({ ratio: camera.getState().ratio / 1.5 }),
     farther: () => move({ ratio: camera.getState().ratio * 1.5 }),
     whole: () => move(all()),
-    left: () => (near ? near.more.reduce((a, b) => a + b, 0) : 0),
+    left: () => (neighbourhood ? neighbourhood.more.reduce((a, b) => a + b, 0) : 0),
     // The picture as a canvas; drawn and copied at once, while its pixels are still there.
     picture() {
       sigma.refresh();

@@ -10,14 +10,14 @@ const same = (a, b) => written([{ ...a, value: 0, values: {} }]) === written([{ 
 export function createState(source, report) {
   let asked = 0;
   const listeners = [];
-  const state = { edits: [], chosen: [], against: null, effect: null, singles: null, other: null, waiting: false, problem: null, removed: [], near: null };
+  const state = { edits: [], chosen: [], against: null, effect: null, singles: null, other: null, waiting: false, problem: null, removed: [], neighbours: null };
   let at = 0;
   let last = 0;
   const notify = (from) => {
     for (const listener of listeners) listener(state, from);
   };
-  // A tie is cut in all its directions; one that comes has one where the graph's edges do.
-  const ordered = ({ kind, edge }) => (kind === "cut" || report.undirected ? edge.slice().sort((a, b) => a - b) : edge);
+  // An edge is removed in all its directions; an added one has one direction where the graph's edges do.
+  const ordered = ({ kind, edge }) => (kind === "remove_edge" || report.undirected ? edge.slice().sort((a, b) => a - b) : edge);
 
   async function ask(from) {
     const question = ++asked;
@@ -62,13 +62,13 @@ export function createState(source, report) {
     notify("compare");
   }
 
-  // Edits and then more of them: those that contradict a later one go, and an edge that was cut and comes back is
+  // Edits and then more of them: those that contradict a later one go, and an edge that was removed and added again is
   // as it was. Of an address, too: what it says twice counts once.
   function joined(edits, more) {
     let found = edits.slice();
     for (const given of more) {
       const edit = given.edge ? { ...given, edge: ordered(given) } : given;
-      const opposite = { cut: "add", add: "cut" }[edit.kind];
+      const opposite = { remove_edge: "add_edge", add_edge: "remove_edge" }[edit.kind];
       const undone = opposite ? found.findIndex((other) => same({ ...edit, kind: opposite }, other)) : -1;
       if (undone >= 0) {
         found.splice(undone, 1);

@@ -5,8 +5,8 @@ import { count, number, score } from "../format.js";
 export function editText(edit, data) {
   const name = data.nameOf;
   if (edit.kind === "remove") return `${name(edit.node)} removed`;
-  if (edit.kind === "cut") return `${name(edit.edge[0])} – ${name(edit.edge[1])} removed`;
-  if (edit.kind === "add") return `${name(edit.edge[0])} – ${name(edit.edge[1])} added`;
+  if (edit.kind === "remove_edge") return `${name(edit.edge[0])} – ${name(edit.edge[1])} removed`;
+  if (edit.kind === "add_edge") return `${name(edit.edge[0])} – ${name(edit.edge[1])} added`;
   return `${data.featureName(edit.feature)} of ${name(edit.node)} set to ${edit.value}`;
 }
 
