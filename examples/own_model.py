@@ -79,7 +79,7 @@ assert abs(effect.total - scores[first]) < 1e-3
 
 # --- Is the top ten proven? -------------------------------------------------------
 best = nora.top(model, data, k=10, progress=False)
-print(f"\nTop ten: {best.certificate}.")
+print(f"\nTop ten: {best.certificate}")
 
 # --- Does the degree give the same ranking? ---------------------------------------
 degree = nora.influence(model, data, "degree", progress=False)

@@ -115,12 +115,12 @@ def test_results_are_written_whole_and_over_nothing_of_the_users(
     capsys: pytest.CaptureFixture,
 ) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match="not made by 'nora run', so force=True does not"):
+    with pytest.raises(FileExistsError, match=r"not made by 'nora run'.*force=True"):
         analysis.save(tmp_path, force=True)
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     out = analysis.save(tmp_path / "o", progress=False)
     assert capsys.readouterr().err == ""
-    with pytest.raises(FileExistsError, match="choose another folder, or add force=True"):
+    with pytest.raises(FileExistsError, match=r"choose another folder.*add force=True"):
         analysis.save(out)
     before = (out / "run.json").read_bytes()
 
@@ -166,8 +166,8 @@ def test_every_stage_shows_its_progress(
     ("wrong", "message"),
     [
         ({"labels": None, "task": "node"}, r"give labels=, or task='link'"),
-        ({"task": "edge"}, r"got task='edge'; it must be 'node' or 'link'"),
-        ({"also": "auto"}, r"also= names a method twice, or the one that method= names"),
+        ({"task": "edge"}, "got task='edge'.*'node' or 'link'"),
+        ({"also": "auto"}, "also= names a method twice.*method= names"),
         ({"method": "predict-n"}, r"learns from known influences"),
         ({"model": "gcm"}, r"unknown model 'gcm'"),
         ({"top": 0}, r"top must be at least 1, got 0"),
@@ -190,7 +190,7 @@ def test_a_missing_file_is_named() -> None:
 def test_a_weak_model_is_warned_about_where_it_was_asked_for(frames: dict) -> None:
     draw = random.Random(1)
     labels = frames["labels"].assign(label=[draw.choice("ab") for _ in range(2 * CAMP)])
-    with pytest.warns(UserWarning, match="too weak.*another model= or encoding= may help") as seen:
+    with pytest.warns(UserWarning, match="weak.*model= or encoding= may help") as seen:
         found = nora.analyse(frames["edges"], labels=labels, epochs=3, top=1, progress=False)
     assert found.trust.weak
     assert "warning: the model is too weak" in repr(found)
@@ -222,10 +222,10 @@ def test_targets_restrict_the_scores_the_effects_and_the_page(frames: dict, tmp_
     alone = found.run.influence("brute", targets=ids, progress=False)
     assert torch.allclose(found.scores.scores, alone.scores, atol=1e-5)
     assert found.effects[0].total == pytest.approx(found.top(1)["influence"][0], rel=1e-3)
-    assert any("only the change of the predictions for 36 of 48 nodes" in n for n in found.notes)
+    assert any("predictions for 36 of 48 nodes" in n for n in found.notes)
     page = (found.save(tmp_path / "o", progress=False) / "report.html").read_text(encoding="utf-8")
     assert "Only 36 predictions count." in page
-    assert "class probabilities among the 36 that count here" in page
+    assert "probabilities among the 36 that count" in page
     about = json.loads((tmp_path / "o" / "run.json").read_text(encoding="utf-8"))
     assert about["options"]["targets"] == ids.tolist()
 
@@ -254,10 +254,10 @@ def test_balanced_training_reaches_every_model(frames: dict) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"labels": None, "balanced": True}, "task='link' predicts edges, which have no classes"),
+        ({"labels": None, "balanced": True}, "task='link' predicts edges.*classes"),
         ({"task": "link", "targets": [1]}, "targets= names nodes whose predictions count"),
         ({"targets": "nobody"}, "no node is named 'nobody'"),
-        ({"targets": [1]}, "method 'degree' does not look at predictions, so targets="),
+        ({"targets": [1]}, "method 'degree' does not look.*targets="),
     ],
 )
 def test_targets_and_balance_are_refused_before_training(

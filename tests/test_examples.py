@@ -84,7 +84,7 @@ def test_a_model_of_ones_own(examples):
     moved = re.search(r"(\d+) accounts would be placed in the other camp", text)
     assert moved
     assert text.count("→") == min(5, int(moved[1])) > 0
-    assert "Top ten: all 10 certified" in text
+    assert "Top ten: All 10 certified" in text
     assert re.search(r"Degree against influence: Pearson 0\.\d\d, Spearman 0\.\d\d", text)
     assert (examples.folder / "runs" / "own-model.parquet").exists()
 

@@ -48,19 +48,19 @@ def test_a_name_far_from_all_gets_the_list_alone() -> None:
 
 
 def test_unknown_models_and_datasets_are_answered_too() -> None:
-    with pytest.raises(ValueError, match=r"unknown model 'gcn2'\. Did you mean 'gcn(ii)?'"):
+    with pytest.raises(ValueError, match=r"unknown model 'gcn2'\..*mean 'gcn(ii)?'"):
         nora.build_model("gcn2", 3, 2)
-    with pytest.raises(ValueError, match=r"unknown dataset 'core'\. Did you mean 'cora'"):
+    with pytest.raises(ValueError, match=r"unknown dataset 'core'\..*you mean 'cora'"):
         nora.load_dataset("core")
 
 
 def test_an_unknown_option_is_answered_with_the_nearest_and_the_list() -> None:
     with pytest.raises(
         TypeError,
-        match=r"method 'nora' has no option 'betta'\. Did you mean 'beta'\? It takes: beta, p",
+        match=r"you mean 'beta'\? It takes: beta, p",
     ):
         nora.influence(network(), double(bridge()), "nora", betta=3)
-    with pytest.raises(TypeError, match=r"method 'degree' has no option 'beta'\..* no options"):
+    with pytest.raises(TypeError, match=r"'degree' has no option 'beta'\..*options"):
         nora.influence(network(), double(bridge()), "degree", beta=3)
 
 
@@ -102,7 +102,7 @@ def test_ones_own_members_are_listed_and_known_without_an_import(
 ) -> None:
     family.register("cousin", "mine", override=True)(mine)
     assert family.names() == ["aunt", "cousin", "great-uncle"]
-    with pytest.raises(ValueError, match=r"unknown relative 'ant'\. Did you mean 'aunt'\? Known: "):
+    with pytest.raises(ValueError, match=r"unknown relative 'ant'\..*mean 'aunt'\? Known"):
         family.check("ant")
     assert imported() == []
 

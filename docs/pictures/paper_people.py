@@ -41,7 +41,9 @@ def politicians() -> str:
                 one["least, most"],
                 str(one["rank by degree"]),
                 str(one["rank by pagerank"]),
-                one["predicted otherwise without them"].replace("nobody", "–"),
+                "–"
+                if one["predicted otherwise without them"] == "none"
+                else one["predicted otherwise without them"],
             )
         )
     found = [

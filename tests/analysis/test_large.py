@@ -31,16 +31,16 @@ def typed(types: int, width: int = 10, labelled: int = 40_000) -> Dataset:
     ("types", "width", "labelled", "name", "sizes", "reason"),
     [
         (0, 10, 40_000, "gcn", {}, "edges have no types"),
-        (1, 10, 0, "rgcn", {}, "edges have 1 type, and it has a map for each"),
-        (2, 1_000, 30, "rgcn", {}, "edges have 2 types, and it has a map for each"),
-        (16, 10, 40_000, "rgcn", {}, "edges have 16 types, and it has a map for each"),
+        (1, 10, 0, "rgcn", {}, "1 type, and it has a map"),
+        (2, 1_000, 30, "rgcn", {}, "2 types, and it has a map"),
+        (16, 10, 40_000, "rgcn", {}, "16 types, and it has a map"),
         (
             16,
             10,
             300,
             "rgcn",
             {"num_bases": 2},
-            "share 2 maps: one for each would be learnt from too",
+            "share 2 maps",
         ),
         (17, 10, 40_000, "rgcn", {"num_bases": 8}, "17 types, which share 8 maps"),
         (17, 10, 300, "rgcn", {"num_bases": 2}, "17 types, which share 2 maps"),
@@ -94,9 +94,9 @@ def test_a_run_tells_which_model_and_why_and_keeps_what_each_phase_took(tmp_path
 
 
 def test_memory_is_honoured_or_refused() -> None:
-    with pytest.raises(ValueError, match=r"would take about .* and memory='100MB' allows no more"):
+    with pytest.raises(ValueError, match=r"about.*memory='100MB' allows no more"):
         nora.analyse(ties(), labels=labels(), memory="100MB", progress=False)
-    with pytest.raises(ValueError, match="cannot read 'lots' as an amount of memory"):
+    with pytest.raises(ValueError, match=r"cannot read 'lots'.*amount of memory"):
         nora.analyse(ties(), labels=labels(), memory="lots", progress=False)
 
 

@@ -91,7 +91,7 @@ def test_a_ranking_that_one_model_decides_is_said_to_be_none_first_of_all(tmp_pa
     path = tmp_path / "page.html"
     nora.write_report(path, run.model, run.data, scores, stability=held, effects=1)
     page = path.read_text(encoding="utf-8")
-    assert "The ranking is decided by this one model: of its first 5 nodes" in page
+    assert "one model: of its first 5 nodes" in page
     assert page.index("Read with care") < page.index("What stands out")
     assert page.count('<tr class="alone">') == 5
 
@@ -99,7 +99,7 @@ def test_a_ranking_that_one_model_decides_is_said_to_be_none_first_of_all(tmp_pa
 def test_the_command_takes_both_and_refuses_what_contradicts(tmp_path: Path) -> None:
     asked = ["run", *inputs(write_files(tmp_path)), "--out", tmp_path / "out", "--epochs", 3]
     text = ok(*asked, "--models", "gcn,sage", "--top", 3)
-    assert "Training 1 other model, to see whether the ranking holds" in text
+    assert "Training 1 other model, to see whether" in text
     assert "sage, seed 0: accuracy" in text
     assert "times_in_top_3" in text
     again = [*asked[:-4], "--out", tmp_path / "no"]

@@ -16,7 +16,7 @@ def test_a_name_with_a_comma_is_one_name() -> None:
 
 
 def test_a_slip_in_a_name_with_a_comma_is_told_of_the_whole_name() -> None:
-    with pytest.raises(ValueError, match=r"'Brauer, Anna'\. Did you mean 'Bräuer, Anna'"):
+    with pytest.raises(ValueError, match=r"'Brauer, Anna'\..*mean 'Bräuer, Anna'"):
         parse_nodes(["Brauer, Anna"], ["Roe, Jo", "Bräuer, Anna"], 2)
 
 
@@ -53,10 +53,10 @@ def test_names_with_commas_and_quotes_are_found(text: str, ids: list[int]) -> No
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a,b,bob", 'can be read as "a", "b", "bob" or "a,b", "bob": put names'),
+        ("a,b,bob", 'read as "a", "b", "bob".*"a,b", "bob": put names'),
         ('"bob,a', "a quote that is not closed"),
-        ("Doe, Jim", "no node is named 'Doe, Jim'. Did you mean 'Doe, Jo'?"),
-        ('"Doe, Jim",bob', "no node is named 'Doe, Jim'. Did you mean 'Doe, Jo'?"),
+        ("Doe, Jim", "named 'Doe, Jim'..*mean 'Doe, Jo'?"),
+        ('"Doe, Jim",bob', "named 'Doe, Jim'..*mean 'Doe, Jo'?"),
     ],
 )
 def test_names_that_can_be_read_in_two_ways_or_none_are_refused(text: str, says: str) -> None:

@@ -70,7 +70,7 @@ def test_the_file_that_a_run_was_made_from_is_never_replaced(
         command = ["merge", place / "part", "--out", next((place / "part").glob("*.parquet"))]
     else:
         command = commands(place, place / "edges.csv")[name]
-    assert "is an input of this run, which is never overwritten" in refused(*command, *force)
+    assert "an input of this run" in refused(*command, *force)
     assert (place / "edges.csv").read_text() == TIES
 
 
@@ -98,7 +98,7 @@ def test_results_are_not_replaced_while_they_are_read(place: Path) -> None:
     graph = place / "results" / "graph.graphml"
     before = graph.read_bytes()
     message = refused("run", "--edges", graph, "--out", place / "results", "--force")
-    assert "graph.graphml is an input of this run, and lies in" in message
+    assert "graph.graphml is an input" in message
     assert graph.read_bytes() == before
     read = nora.analyse(graph, epochs=2, top=1, progress=False)
     with pytest.raises(FileExistsError, match="is an input of this run"):
@@ -149,7 +149,7 @@ def test_ones_own_table_in_a_run_folder_may_be_replaced(place: Path) -> None:
 def test_a_file_that_comes_meanwhile_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     with (
-        pytest.raises(FileExistsError, match="exists already, and is left as it is"),
+        pytest.raises(FileExistsError, match="exists already, and is left"),
         written_atomically(out, replace=False) as temporary,
     ):
         temporary.write_text("ours")
@@ -172,7 +172,7 @@ def test_tuning_is_not_repeated_over_what_was_found(place: Path) -> None:
     command = ["tune", run, "--labels", place / "known.parquet"]
     ok(*command)
     before = (run / "tuned" / "nora.json").read_bytes()
-    assert "nora is tuned. Add --force to tune it again" in refused(*command)
+    assert "Add --force to tune it again" in refused(*command)
     assert (run / "tuned" / "nora.json").read_bytes() == before
     kept = run / "tuned" / "nora-labels.parquet"
     labels = kept.read_bytes()
@@ -185,7 +185,7 @@ def test_a_run_folder_with_files_of_ones_own_is_not_replaced(tmp_path: Path) -> 
     ok(*command)
     (tmp_path / "run" / "thesis.tex").write_text("mine")
     message = refused(*command, "--force")
-    assert "holds files of yours (thesis.tex), so --force does not replace it" in message
+    assert "holds files of yours (thesis.tex)" in message
     assert (tmp_path / "run" / "thesis.tex").read_text() == "mine"
 
 
@@ -198,7 +198,7 @@ def test_the_demo_and_the_experiments_ask_too(tmp_path: Path) -> None:
             if name.startswith("demo")
             else ["reproduce", "citation", "--out", tmp_path / "results"]
         )
-        assert "exists already; choose another --out, or add --force" in refused(*command)
+        assert "choose another --out, or add --force" in refused(*command)
         assert (tmp_path / name).read_text() == "mine"
 
 

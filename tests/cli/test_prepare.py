@@ -43,7 +43,7 @@ def test_nothing_is_replaced_unasked(run: Path) -> None:
 def test_what_would_not_fit_is_refused_by_what_is_allowed(run: Path, monkeypatch) -> None:
     monkeypatch.setattr("nora.questions.prepare.FORECAST_EDGES", 0)
     told = refused("prepare", run, "--memory", "1KB")
-    assert "1 KB is allowed: free some, or say more by --memory" in told
+    assert "1 KB is allowed: free some" in told
     assert not (run / "engine").exists()
     ok("prepare", run, "--memory", "1GB")
 
@@ -81,6 +81,4 @@ def test_the_run_has_the_checksum_of_its_engine(run: Path, tmp_path: Path) -> No
     shutil.rmtree(run / "engine")
     assert document("rank", run, "--method", "degree")["scored"] == 34
     shutil.copytree(tmp_path / "other" / "engine", run / "engine")
-    assert "engine/manifest.json is not as it was written" in refused(
-        "rank", run, "--method", "exact"
-    )
+    assert "manifest.json is not as it was" in refused("rank", run, "--method", "exact")

@@ -43,7 +43,7 @@ class TestParseEdges:
     def test_what_can_be_read_in_two_ways_is_refused(self) -> None:
         with pytest.raises(
             ValueError,
-            match="'ann-jean-luc' can be read as 'ann' and 'jean-luc' or 'ann-jean' and 'luc'",
+            match=r"'ann' and 'jean-luc'.*'luc'",
         ):
             parse_edges(["ann-jean-luc"], self.NAMES, 6)
 
@@ -51,9 +51,9 @@ class TestParseEdges:
         ("text", "message"),
         [
             ("17", "edge '17' is not of the form A-B, e.g. 3-17"),
-            ("0-6", "edge '0-6': node 6 is out of range: the graph has 6 nodes"),
-            ("an-luc", "no node is named 'an'. Did you mean 'ann'"),
-            ("jean-lucy-0", "no hyphen or comma has a node on both of its sides"),
+            ("0-6", "edge '0-6': node 6.*graph has 6 nodes"),
+            ("an-luc", "named 'an'. Did you mean 'ann'"),
+            ("jean-lucy-0", "hyphen or comma has a node.*sides"),
             ("3-", "no node is named ''"),
         ],
     )
@@ -130,7 +130,7 @@ class TestWhatIfMore:
         assert found["total"] == pytest.approx(truth.total, rel=1e-4)
         assert (found["added_edges"], found["changed_features"]) == ([[0, 33]], [2, 7])
         printed = ok("what-if", karate, "--remove", 5, "--add-edge", "0-33", "--set", table)
-        said = "Without member 6 and with the edge member 1 – member 34, other features of member 3"
+        said = "member 1 – member 34, changed features of member 3"
         assert said in printed
 
     def test_whole_rows_of_features(self, karate: Path, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ class TestWhatIfMore:
     @pytest.mark.parametrize(
         ("text", "says"),
         [
-            ("node,a\n3,1\n", "has 2 columns: give a node and its 34 features"),
+            ("node,a\n3,1\n", "2 columns: give a node and its 34 features"),
             ("node,feature,value\n", "has no rows"),
             ("node,feature,value\n3,99,1\n", "feature 99 is not one of 0 … 33"),
             ("node,feature,value\n3,1,much\n", "line 2: features are numbers, got 'much'"),

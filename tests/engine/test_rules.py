@@ -64,7 +64,7 @@ def test_a_rule_that_is_wrong_on_the_whole_graph_is_not_used(hubs, only_for_this
         return plan.rows(conv.lin, x)
 
     model = UsersModel().double()
-    with pytest.warns(RuntimeWarning, match="what the rule for Halved makes of this graph is not"):
+    with pytest.warns(RuntimeWarning, match="what the rule for Halved makes"):
         found = nora.influence(model, hubs, "exact", progress=False)
     truth = nora.influence(model, hubs, "brute", progress=False)
     assert torch.allclose(found.scores, truth.scores, atol=1e-12)
@@ -76,7 +76,7 @@ def test_a_rule_that_fails_is_told_of_and_not_used(hubs, only_for_this_test):
         raise AttributeError("no such thing")
 
     model = UsersModel().double()
-    with pytest.warns(RuntimeWarning, match=r"the rule for Halved fails \(AttributeError: no such"):
+    with pytest.warns(RuntimeWarning, match=r"rule.*Halved fails \(AttributeError: no such"):
         found = nora.influence(model, hubs, "exact", progress=False)
     truth = nora.influence(model, hubs, "brute", progress=False)
     assert torch.allclose(found.scores, truth.scores, atol=1e-12)

@@ -149,4 +149,4 @@ def test_scores_that_cannot_be_compared_are_refused_by_name(
 
 def test_recipes_that_compare_no_methods_say_which_do(tmp_path: Path) -> None:
     message = refused("reproduce", "skew", *FAST, "--out", tmp_path / "out", "--method", "degree")
-    assert "skew compares no further methods; --method is for citation" in message
+    assert "skew compares no further methods; --method" in message

@@ -120,7 +120,7 @@ def test_every_cell_keeps_its_origin_from_file_to_file(
     first, second = about[again]["taken_over"]
     assert (first.items() >= from_both.items(), second.items() >= from_sage.items()) == (True, True)
     text = again.with_suffix(".md").read_text(encoding="utf-8")
-    assert "Taken over from an earlier report: karate-sage-node, made by `nora reproduce" in text
+    assert "made by `nora reproduce" in text
 
 
 @pytest.mark.usefixtures("no_work")
@@ -169,11 +169,11 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("change", "says"),
         [
-            ({"profile": PROFILES["compact"]}, "its profile is quick, and compact is asked for"),
-            ({"seed": 1}, "its seed is 0, and 1 is asked for"),
-            ({"cycles": 2}, "its cycles is 1, and 2 is asked for"),
-            ({"share": 0.2}, "its labelled share is 0.3, and 0.2 is asked for"),
-            ({"methods": ("cauchy",)}, "has no row of cauchy, pearson in karate-gcn-node"),
+            ({"profile": PROFILES["compact"]}, "quick, and compact is asked"),
+            ({"seed": 1}, "seed is 0, and 1 is asked"),
+            ({"cycles": 2}, "cycles is 1, and 2 is asked"),
+            ({"share": 0.2}, "labelled share is 0.3, and 0.2.*asked for"),
+            ({"methods": ("cauchy",)}, "cauchy, pearson in karate-gcn-node"),
         ],
     )
     def test_other_settings(self, change: dict, says: str, place: Path, tmp_path: Path) -> None:
@@ -182,11 +182,9 @@ class TestRefused:
             read_earlier("citation", lab, place / "gcn" / "citation.json")
 
     def test_another_recipe_and_recipes_that_cannot(self, place: Path, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match="experiment is sketch, and citation is asked for"):
+        with pytest.raises(ValueError, match="sketch, and citation is asked"):
             read_earlier("citation", karate(tmp_path), place / "gcn" / "sketch.json")
-        with pytest.raises(
-            ValueError, match=r"skew cannot use an earlier report.*citation, sketch"
-        ):
+        with pytest.raises(ValueError, match=r"use an earlier report.*citation, sketch"):
             read_earlier("skew", karate(tmp_path), place / "gcn" / "sketch.json")
 
     @pytest.mark.parametrize(
@@ -195,7 +193,7 @@ class TestRefused:
             (lambda tables: tables.pop("Everything"), "no table 'Everything'"),
             (
                 lambda tables: tables["Everything"].pop(),
-                "'Everything' has no row of random, top_10%",
+                "'Everything' has no row.*random, top_10%",
             ),
             (lambda tables: tables["Tuned options"].clear(), "'cell' of its table 'Tuned options'"),
             (lambda tables: tables["Tuned options"][0].pop("options"), "'options' of its table"),
@@ -203,11 +201,11 @@ class TestRefused:
             (lambda tables: tables["Everything"][0].update(value="x"), "'value' of its table"),
             (
                 lambda tables: tables["Everything"].append(tables["Everything"][0]),
-                "rows of its table 'Everything' are there twice",
+                "rows of its table 'Everything'.*twice",
             ),
             (
                 lambda tables: tables["How good are the models?"][0].update(model="sage"),
-                "has no rows of karate-sage-node",
+                "no rows of karate-sage-node",
             ),
         ],
     )
@@ -234,7 +232,7 @@ class TestRefused:
         for damaged in (3, [3], [{"command": "x"}]):
             document["about"]["taken_over"] = damaged
             file.write_text(json.dumps(document))
-            with pytest.raises(ValueError, match="cells it has taken over is damaged"):
+            with pytest.raises(ValueError, match=r"cells it has taken over.*damaged"):
                 read_earlier("sketch", karate(tmp_path), file)
 
     def test_a_benchmark_of_another_time(self, place: Path, tmp_path: Path) -> None:
@@ -242,7 +240,7 @@ class TestRefused:
         with pytest.raises(FileNotFoundError, match=r"truth\.parquet"):
             read_earlier("truth", karate(tmp_path), tmp_path / "truth.json")
         shutil.copy(place / "sage" / "truth.parquet", tmp_path)
-        with pytest.raises(ValueError, match="beside it was not written with it"):
+        with pytest.raises(ValueError, match="not written with it"):
             read_earlier("truth", karate(tmp_path), tmp_path / "truth.json")
 
 
@@ -258,7 +256,7 @@ class TestCommand:
         assert about["command"].endswith(f"--finished --with {files[0]} --with {files[1]}")
         assert about["missing"] == ["karate-gat-node"]
         message = refused(*asked, "--finished", "--with", tmp_path / "citation.json", "--force")
-        assert "is an input of this run, which is never overwritten" in message
+        assert "an input of this run" in message
 
     def test_single_cells_are_worked_on_by_name(self, tmp_path: Path) -> None:
         asked = [
@@ -285,7 +283,7 @@ class TestCommand:
             (["skew", *FAST, "--cells", "karate-gcn-node"], "puts cells together"),
             (
                 ["skew", *FAST, "--with", "a.json"],
-                "--with and --beside are for citation, sketch, truth",
+                "--beside are for citation, sketch, truth",
             ),
             (["citation", *FAST, "--with", "nowhere.json"], "nowhere.json"),
         ],

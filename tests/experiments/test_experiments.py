@@ -150,7 +150,7 @@ class TestRunner:
         assert some["tables"] == one["tables"]
         assert some["about"]["missing"] == ["karate-sage-node"]
         text = (tmp_path / "out" / "ablation.md").read_text(encoding="utf-8")
-        assert "Not finished, and not counted: karate-sage-node." in text
+        assert "not counted: karate-sage-node" in text
         with pytest.raises(ValueError, match="skew puts cells together"):
             reproduce("skew", both, tmp_path / "no", "again", finished=True)
 
@@ -397,9 +397,9 @@ class TestPresets:
         assert parts[0].items() | parts[1].items() <= whole.items()
 
     def test_what_the_paper_does_not_publish_is_refused_by_name(self) -> None:
-        with pytest.raises(ValueError, match=r"no options for 'exact'; it does for .*nora"):
+        with pytest.raises(ValueError, match=r"options for 'exact'.*nora"):
             published_options("exact", "gcn", "cora")
-        with pytest.raises(ValueError, match=r"'nora' for gcn on karate \(node task\)"):
+        with pytest.raises(ValueError, match=r"'nora' for gcn.*karate \(node task\)"):
             published_options("nora-t1", "gcn", "karate")
         with pytest.raises(ValueError, match="Did you mean 'compact'"):
             profile_named("compakt")

@@ -83,9 +83,9 @@ def test_the_clean_protocol_changes_nothing() -> None:
 def test_cells_without_published_options_are_refused_before_any_work() -> None:
     PUBLISHED.check([Cell("pubmed", "gat", "link")])
     CLEAN.check([Cell("karate", "gcn", "node")])
-    with pytest.raises(ValueError, match="publishes no options of 'nora' for gcn on karate"):
+    with pytest.raises(ValueError, match=r"publishes no options of 'nora'.*karate"):
         PUBLISHED.check([Cell("karate", "gcn", "node")])
-    with pytest.raises(ValueError, match=r"unknown protocol 'publish'.*Did you mean 'published'"):
+    with pytest.raises(ValueError, match=r"unknown protocol 'publish'.*you mean 'published'"):
         protocol_named("publish")
 
 
@@ -116,7 +116,7 @@ def test_both_protocols_stand_side_by_side_and_the_same_protocol_is_refused(
     assert heading.startswith("Both protocols")
     ours, theirs = table["nora"][0].split(" / ")
     assert ours == theirs
-    with pytest.raises(ValueError, match="its protocol is clean, and published is asked for"):
+    with pytest.raises(ValueError, match="clean, and published is asked"):
         reproduce("citation", clean, tmp_path / "no", "a command", beside=file)
     assert other.caption.endswith(
         "published: as the paper's scripts do it, with test links in "

@@ -387,7 +387,7 @@ def test_a_server_that_stops_is_told_and_one_that_returns_goes_on(browser, run):
     page.wait_for_selector("#banner:not([hidden])")
     page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
     banner = page.locator("#banner")
-    assert "The server has stopped. Start it again: nora explore" in banner.inner_text()
+    assert "stopped. Start it again: nora explore" in banner.inner_text()
     box = banner.bounding_box()
     assert box["y"] >= 0 and box["y"] + box["height"] <= 900
     # Nothing is offered that does nothing.

@@ -142,7 +142,7 @@ def test_the_reverse_of_an_edge_is_another_one_unless_edits_say_that_it_is_not()
     turned = Edits(remove_edges=[(0, 1)]) + Edits(add_edges=[(1, 0)])
     assert edge_set(turned.apply(path).edge_index) == [[1, 0], [1, 2], [2, 1]]
     come, go = Edits(add_edges=[(1, 0)]), Edits(remove_edges=[(0, 1)])
-    with pytest.raises(ValueError, match="adds the edge 1–0 and the other removes 0–1"):
+    with pytest.raises(ValueError, match=r"adds the edge 1–0.*other removes 0–1"):
         come + go
     directed = Edits(add_edges=[(1, 0)], undirected=False) + go
     assert edge_set(directed.apply(path).edge_index) == [[1, 0], [1, 2], [2, 1]]
@@ -200,24 +200,24 @@ REFUSED = [
     (Edits(add_edges=[(0, 1)]), "edge 0→1 is in the graph already"),
     (Edits(add_edges=[(0, 2)]), "the new edge 0–2 has none"),
     (Edits(add_edges=[(0, 9, {})]), "node 9 is out of range"),
-    (Edits(add_edges=[(0, 2, {"weight": 1})]), "the graph has no 'weight' of edges"),
+    (Edits(add_edges=[(0, 2, {"weight": 1})]), "graph has no 'weight' of edges"),
     (
         Edits(add_edges=[(0, 2, {"edge_weight": 1, "edge_attr": [1.0]})]),
-        r"edge_attr of a new edge must have the shape \[2\], got \[1\]",
+        r"edge_attr of a new edge.*\[2\], got \[1\]",
     ),
     (
         Edits(add_edges=[(0, 2, {"edge_weight": float("nan"), "edge_attr": [1.0, 1]})]),
-        "edge_weight of a new edge has values that are not finite",
+        "edge_weight of a new edge.*finite",
     ),
     (Edits(add_edges=[(0, 2, 1.0)]), "edges to add must be pairs"),
-    (Edits(remove_edges=[(1, 0)]), r"edge 1→0 is not in the graph \(0→1 is\)"),
-    (Edits(features={0: [1.0]}), r"features of node 0 must have the shape \[2\], got \[1\]"),
+    (Edits(remove_edges=[(1, 0)]), r"edge 1→0 is not.*graph \(0→1"),
+    (Edits(features={0: [1.0]}), r"features of node 0.*shape \[2\], got \[1\]"),
     (Edits(features={7: [1.0, 1]}), "node 7 is out of range"),
     (Edits(features=[1.0]), "features must be a mapping"),
-    (Edits(remove=0, features={0: [1.0, 1]}), "node 0 gets new features, but is removed"),
+    (Edits(remove=0, features={0: [1.0, 1]}), "node 0 gets new features.*removed"),
     (
         Edits(remove=0, add_edges=[(0, 2, {"edge_weight": 1, "edge_attr": [1.0, 1]})]),
-        "edge 0–2 is added, but its node 0 is removed",
+        "edge 0–2 is added.*node 0 is removed",
     ),
     (Edits(add_nodes=[[1.0]]), r"rows of x of the shape \[2\], got \[1\]"),
     (Edits(add_nodes={"y": [1]}), "the graph has no 'y' of nodes"),
@@ -254,7 +254,7 @@ def test_an_edge_that_comes_twice_is_refused() -> None:
 def test_types_must_be_named() -> None:
     with pytest.raises(ValueError, match="several edge types"):
         Edits(remove_edges=[(0, 1)]).apply(typed())
-    with pytest.raises(ValueError, match=r"no edge type 'write'\. Did you mean 'writes'"):
+    with pytest.raises(ValueError, match=r"edge type 'write'\..*you mean 'writes'"):
         Edits(remove_edges={"write": [(0, 1)]}).apply(typed())
     with pytest.raises(ValueError, match="the graph has node types"):
         Edits(add_nodes=[[1.0, 1.0]]).apply(typed())

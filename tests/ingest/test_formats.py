@@ -54,9 +54,7 @@ def test_a_module_and_an_entry_are_a_format_in_every_role(tmp_path: Path) -> Non
 def test_a_refused_name_lists_the_formats_of_its_role(tmp_path: Path) -> None:
     path = tmp_path / "labels.doc"
     path.touch()
-    with pytest.raises(
-        ValueError, match=r"use a \.csv, \.tsv, \.txt, \.parquet, \.xlsx, \.jsonl file"
-    ):
+    with pytest.raises(ValueError, match=r"\.tsv, \.txt, \.parquet, \.xlsx, \.jsonl file"):
         existing(path, "labels")
 
 

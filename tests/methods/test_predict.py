@@ -234,13 +234,13 @@ def test_too_few_labels_are_refused(method: str, count: int) -> None:
 @pytest.mark.parametrize("x", [None, torch.arange(7)], ids=["no features", "whole numbers"])
 def test_a_graph_without_features_to_learn_from_is_refused(method: str, x: Tensor | None) -> None:
     data = Data(x=x, edge_index=bridge().edge_index, num_nodes=7)
-    with pytest.raises(ValueError, match=r"learn from node features, but data\.x has none"):
+    with pytest.raises(ValueError, match=r"node features, but data\.x has none"):
         predicted(method, data, LABELS, forward=lambda model, data: model(data))
 
 
 @both_methods
 def test_an_unknown_normalisation_is_refused(method: str) -> None:
-    with pytest.raises(ValueError, match="normalisation is 'row'; it must be 'symmetric' or 'send"):
+    with pytest.raises(ValueError, match=r"normalisation is 'row'.*'symmetric'"):
         predicted(method, double(bridge()), LABELS, normalisation="row")
 
 

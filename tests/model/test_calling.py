@@ -91,7 +91,7 @@ def test_a_model_that_scores_pairs_itself_is_asked_with_those_that_survive() -> 
 
 def test_methods_that_need_rows_say_so() -> None:
     data = double(bridge())
-    with pytest.raises(ValueError, match=r"'mask' needs an output per node.*encode"):
+    with pytest.raises(ValueError, match=r"needs an output per node.*encode"):
         nora.influence(Direct(), data, "mask", LinkPrediction(some_pairs(data)), progress=False)
 
 
@@ -140,7 +140,7 @@ def test_a_decode_that_gives_probabilities_has_to_be_told() -> None:
 
     data = double(bridge())
     pairs = some_pairs(data)
-    with pytest.raises(ValueError, match=r"may be probabilities already.*return_type='probs'"):
+    with pytest.raises(ValueError, match=r"probabilities already.*return_type='probs'"):
         nora.influence(Probable(), data, "brute", LinkPrediction(pairs), progress=False)
     task = LinkPrediction(pairs, return_type="probs")
     found = nora.influence(Probable(), data, "brute", task, progress=False).scores

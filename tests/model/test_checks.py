@@ -65,7 +65,7 @@ class TestWeightsByNodeId:
     def test_a_removed_node_is_isolated_and_the_result_says_so(self, build: Any) -> None:
         data = bridge()
         model = build(7).eval()
-        with pytest.warns(RuntimeWarning, match="a removed node keeps its id and loses its edges"):
+        with pytest.warns(RuntimeWarning, match="keeps its id and loses its edges"):
             found = nora.influence(model, data, "brute", progress=False)
         assert found.details["removal"] == "isolated"
         for node in range(7):
@@ -162,7 +162,7 @@ class TestEdgesThatAreNotRead:
             def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
                 return self.lin(x)
 
-        with pytest.raises(ValueError, match=r"Blind does not read the edges.*needs transform="):
+        with pytest.raises(ValueError, match=r"not read the edges.*needs transform="):
             nora.influence(Blind(), bridge(), "brute", progress=False)
 
     def test_a_model_that_reads_a_statistic_of_all_nodes_is_answered(self) -> None:
@@ -294,9 +294,9 @@ class TestTransform:
         assert torch.equal(data.x, double(bridge()).x)
 
     def test_one_that_returns_nothing_is_refused(self) -> None:
-        with pytest.raises(TypeError, match="transform must return the graph, got NoneType"):
+        with pytest.raises(TypeError, match=r"transform must return.*graph, got NoneType"):
             nora.influence(Sign(), bridge(), "brute", transform=lambda data: None)
 
     def test_something_that_is_no_function_is_refused(self) -> None:
-        with pytest.raises(TypeError, match="transform must be a function of the graph, got str"):
+        with pytest.raises(TypeError, match="function of the graph, got str"):
             nora.influence(Sign(), bridge(), "brute", transform="sign")  # type: ignore[arg-type]

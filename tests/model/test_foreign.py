@@ -58,7 +58,7 @@ def test_a_cache_of_another_graph_is_refused_by_name() -> None:
     other.edge_type = other.edge_type[:50]
     with torch.no_grad():
         model(other)
-    with pytest.raises(ValueError, match=r"keeps kept from an earlier pass.*model\.kept = None"):
+    with pytest.raises(ValueError, match=r"earlier pass.*model\.kept = None"):
         nora.influence(model, GRAPH, "brute", forward=call, progress=False)
 
 
@@ -108,7 +108,7 @@ class Ordered(Layer):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_global_graph_is_refused(method: str) -> None:
-    with pytest.raises(ValueError, match=r"not in data, at test_foreign.py.*closure"):
+    with pytest.raises(ValueError, match=r"data, at test_foreign.py.*closure"):
         nora.influence(Global().double(), GRAPH, method, progress=False)
 
 
@@ -119,7 +119,7 @@ def test_edges_in_the_closure_of_forward_are_refused(method: str) -> None:
     def forward(model: Any, data: Data) -> Tensor:
         return model(data.x, edges)
 
-    with pytest.raises(ValueError, match="reads edges that are not in data"):
+    with pytest.raises(ValueError, match="reads edges that are not"):
         nora.influence(Layer().double(), GRAPH, method, forward=forward, progress=False)
 
 
@@ -279,7 +279,7 @@ class LessTheFirst(Layer):
 
 
 def test_a_node_that_all_others_are_compared_with_by_its_place_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"takes a node by its place.*test_foreign\.py.*data\.x"):
+    with pytest.raises(ValueError, match=r"by its place.*test_foreign\.py.*data\.x"):
         nora.influence(LessTheFirst().double().eval(), GRAPH, "exact", progress=False)
 
 

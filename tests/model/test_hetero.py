@@ -156,10 +156,10 @@ class TestAsking:
     @pytest.mark.parametrize(
         ("asked", "message"),
         [
-            (("editor", 1), "no node type 'editor'. Did you mean 'author'? It has: author, paper"),
-            (("author", 9), "node 9 is out of range: the type 'author' has 5 nodes (0 … 4)"),
-            (3, "name the type of each node, e.g. ('author', 17)"),
-            ([3, 4], "name the type of each node, e.g. ('author', 17)"),
+            (("editor", 1), "'editor'. Did you mean 'author'?.*paper"),
+            (("author", 9), "node 9.*type 'author' has 5 nodes (0 … 4)"),
+            (3, "name the type.*node, e.g. ('author', 17)"),
+            ([3, 4], "name the type.*node, e.g. ('author', 17)"),
         ],
     )
     def test_a_node_that_is_not_there_is_refused(self, asked: object, message: str) -> None:
@@ -246,15 +246,13 @@ class TestAsking:
             nora.influence(network(), data, "brute", PAPERS, progress=False)
         data = library()
         data["editor"].age = None
-        with pytest.raises(ValueError, match="number of 'editor' nodes is not known"):
+        with pytest.raises(ValueError, match=r"number of 'editor' nodes.*not known"):
             nora.influence(network(), data, "brute", PAPERS, progress=False)
 
     def test_a_type_that_the_model_does_not_know_is_named(self) -> None:
         data = library()
         data["editor"].x = torch.zeros(2, 3)
-        with pytest.raises(
-            ValueError, match="could not be run on this graph: there is no 'editor'"
-        ):
+        with pytest.raises(ValueError, match=r"run on this graph.*no 'editor'"):
             nora.influence(network(), data, "brute", PAPERS, progress=False)
 
     def test_edges_that_are_not_those_of_the_data_cannot_be_masked(self) -> None:
@@ -263,7 +261,7 @@ class TestAsking:
                 copied = {kind: edges.clone() for kind, edges in edge_index_dict.items()}
                 return super().forward(x_dict, copied)
 
-        with pytest.raises(ValueError, match="edges that are not those of the data"):
+        with pytest.raises(ValueError, match=r"edges that are not.*the data"):
             nora.influence(Copying().double(), library(), "mask", PAPERS, progress=False)
 
     def test_edges_need_their_type(self) -> None:
@@ -335,7 +333,7 @@ class TestResults:
         kind, node = who.iloc[0][["type", "node"]]
         alone = nora.what_if(model, data, (kind, int(node)), PAPERS, targets=[3])
         assert who.iloc[0]["influence"] == pytest.approx(alone.total)
-        with pytest.raises(ValueError, match="not of the type that is classified"):
+        with pytest.raises(ValueError, match="the type that is classified"):
             nora.influencers(model, data, ("author", 3), 2, PAPERS, progress=False)
 
     def test_labels_name_nodes_by_type(self) -> None:

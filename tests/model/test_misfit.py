@@ -80,21 +80,21 @@ class Scorer(Encoder):
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        (Weighted(), r"data has no edge_weight \(it has .*\): set data.edge_weight = …, or"),
-        (Other(), "needs temperature; data has no temperature .*: pass forward=lambda"),
-        (TakesData(), r"takes data alone: pass forward=lambda model, data: model\(data\)"),
-        (Batched(), r"data has no batch .*batch=data.edge_index.new_zeros\(data.num_nodes\)"),
-        (Refusing(), "the shape of the answer is wrong"),
+        (Weighted(), "has no edge_weight.*set data.edge_weight"),
+        (Other(), "needs temperature; data.*: pass forward=lambda"),
+        (TakesData(), r"forward=lambda model, data: model\(data\)"),
+        (Batched(), r"data has no batch.*new_zeros\(data.num_nodes\)"),
+        (Refusing(), "shape of the answer is wrong"),
         (Plain(out=5, then=7), r"\(6x5 and 7x2\)"),
         (Rows(), "tensor b .* at non-singleton dimension 0"),
-        (Conv(), r"defines no forward\(x, edge_index\): define it"),
-        (Encoder(), r"has encode and decode.*task=nora.LinkPrediction\(pairs\)"),
-        (Scorer(), r"takes edge_label_index.*task=nora.LinkPrediction\(pairs\)"),
+        (Conv(), r"defines.*forward\(x, edge_index\): define"),
+        (Encoder(), r"and decode.*task=nora.LinkPrediction\(pairs\)"),
+        (Scorer(), r"edge_label_index.*nora.LinkPrediction\(pairs\)"),
         (
             Plain().to("meta"),
-            r"weights are on meta, the graph is on cpu: move one.*model.to\('cpu'\)",
+            r"cpu: move.*model.to\('cpu'\)",
         ),
-        (Plain().double(), "the model's weights are torch.float64: use x.to"),
+        (Plain().double(), "model's weights.*torch.float64: use x.to"),
     ],
 )
 def test_the_error_names_the_cause_and_does_not_ask_about_features(model, told):
@@ -104,14 +104,12 @@ def test_the_error_names_the_cause_and_does_not_ask_about_features(model, told):
 
 
 def test_another_number_of_features_is_asked_about():
-    with pytest.raises(ValueError, match=r"x has shape .*: was the model built for that many"):
+    with pytest.raises(ValueError, match=r"shape.*model built for that many"):
         nora.influence(Plain(features=9), star(), progress=False)
 
 
 def test_the_width_that_is_asked_about_is_that_after_the_transform():
-    with pytest.raises(
-        ValueError, match=r"x has shape \[6, 1\]: was the model built for that many"
-    ):
+    with pytest.raises(ValueError, match=r"x has shape \[6, 1\]: was the model.*many"):
         nora.influence(Plain(), star(), transform=first_column, progress=False)
 
 
@@ -132,7 +130,7 @@ EDGES = star().num_edges
         (Typed(), {"edge_attr": torch.ones(EDGES, dtype=torch.long)}, "edge_type = data.edge_attr.view(-1)"),
         (Typed(), {"edge_attr": torch.ones(EDGES)}, "edge_type = …"),
         (Batched(), {"batch": torch.zeros(6, dtype=torch.long)}, "batch=data.batch"),
-        (Batched(), {}, "batch=data.edge_index.new_zeros(data.num_nodes)"),
+        (Batched(), {}, "new_zeros(data.num_nodes)"),
     ],
 )  # fmt: skip
 def test_a_missing_argument_is_given_from_what_data_has_and_both_cures_work(model, given, cure):
@@ -183,7 +181,7 @@ def test_a_transform_that_fails_without_a_node_is_named_with_its_line():
 def test_an_autoencoder_asked_without_task_is_pointed_to_links():
     data = star()
     model = GAE(GCNConv(data.num_features, 3)).to(data.x.dtype)
-    with pytest.raises(ValueError, match=r"GAE predicts links: pass task=nora.LinkPrediction"):
+    with pytest.raises(ValueError, match=r"predicts links: pass task=nora.LinkPrediction"):
         nora.influence(model, data, progress=False)
     pairs = torch.tensor([[0, 1], [1, 2]])
     assert len(nora.influence(model, data, task=nora.LinkPrediction(pairs), progress=False)) == 6
@@ -192,5 +190,5 @@ def test_an_autoencoder_asked_without_task_is_pointed_to_links():
 @pytest.mark.parametrize("ask", [nora.influence, nora.what_if])
 def test_features_and_edges_in_place_of_a_graph_are_told_to_go_together(ask):
     data = star()
-    with pytest.raises(TypeError, match=r"got Tensor: .*Data\(x=x, edge_index=edge_index\)"):
+    with pytest.raises(TypeError, match=r"Tensor:.*Data\(x=x, edge_index=edge_index\)"):
         ask(Plain(), data.x, data.edge_index)

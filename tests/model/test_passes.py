@@ -93,9 +93,7 @@ def test_a_model_that_writes_into_its_parameters_is_refused_and_left_as_found() 
 
     model = Shrinking()
     before = model.conv.lin.weight.clone()
-    with pytest.raises(
-        ValueError, match=r"writes into its parameter 'conv\.lin\.weight' in forward"
-    ):
+    with pytest.raises(ValueError, match=r"parameter 'conv\.lin\.weight' in forward"):
         nora.influence(model, double(bridge()), "brute", progress=False)
     assert torch.equal(model.conv.lin.weight, before)
 

@@ -245,7 +245,7 @@ def test_rows_that_may_be_of_nodes_or_of_edges_are_refused() -> None:
     def forward(model: Any, data: Data) -> Tensor:
         return model(data.x, data.edge_index, data.strength)
 
-    with pytest.raises(ValueError, match=r"data\.strength.*node_strength or edge_strength"):
+    with pytest.raises(ValueError, match=r"data\.strength.*or edge_strength"):
         nora.influence(model, data, "brute", forward=forward, progress=False)
 
 

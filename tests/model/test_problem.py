@@ -132,7 +132,7 @@ def test_a_graph_of_another_type_is_refused() -> None:
 
 
 def test_something_that_is_no_model_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module, got function"):
+    with pytest.raises(TypeError, match=r"model.*torch\.nn\.Module, got function"):
         nora.influence(lambda x: x, bridge(), "brute")  # type: ignore[arg-type]
 
 
@@ -145,10 +145,10 @@ def test_something_that_is_no_task_is_refused() -> None:
 @pytest.mark.parametrize(
     ("ids", "error", "message"),
     [
-        ([9000], ValueError, r"9000 is out of range: the graph has 7 \w+s \(0 … 6\)"),
-        ([-1, 2], ValueError, r"-1 is out of range: the graph has 7"),
+        ([9000], ValueError, r"9000 is out of range: the graph.*7 \w+s \(0 … 6\)"),
+        ([-1, 2], ValueError, "-1 is out of range: the graph.*7"),
         (torch.tensor([7]), ValueError, "7 is out of range"),
-        ([0.5, 1.5], TypeError, r"ids must be integers, got torch\.float32"),
+        ([0.5, 1.5], TypeError, r"ids must.*integers, got torch\.float32"),
         (torch.ones(5, dtype=torch.bool), ValueError, "mask has 5 entries, expected 7"),
     ],
     ids=["beyond", "negative", "tensor", "floats", "short mask"],
@@ -161,7 +161,7 @@ def test_bad_ids_are_refused(where: str, ids: object, error: type[Exception], me
 
 def test_bad_ids_to_remove_are_refused() -> None:
     model, data = network(), double(bridge())
-    with pytest.raises(ValueError, match=r"node 7 is out of range: the graph has 7 nodes"):
+    with pytest.raises(ValueError, match=r"node 7.*range: the graph has 7 nodes"):
         nora.what_if(model, data, 7)
     with pytest.raises(ValueError, match="node 9 is out of range"):
         nora.what_if(model, data, [0, 9])
@@ -170,22 +170,20 @@ def test_bad_ids_to_remove_are_refused() -> None:
 
 
 def test_no_targets_at_all_are_refused() -> None:
-    with pytest.raises(ValueError, match="targets is empty: name at least one"):
+    with pytest.raises(ValueError, match=r"targets is empty: name.*least one"):
         nora.influence(network(), double(bridge()), "brute", targets=[])
 
 
 def test_link_targets_beyond_the_pairs_are_refused() -> None:
     task = LinkPrediction(torch.tensor([[0, 1], [1, 2]]))
-    with pytest.raises(ValueError, match="target pair 2 is out of range: the task has 2 pairs"):
+    with pytest.raises(ValueError, match=r"target pair 2.*task has 2 pairs"):
         nora.influence(network(), double(bridge()), "brute", task, targets=[2])
 
 
 def test_a_model_built_for_other_features_is_refused_with_both_sizes() -> None:
     data = double(bridge())
     data.x = data.x[:, :2]
-    with pytest.raises(
-        ValueError, match=r"GCN could not be run.*x has shape \[7, 2\]: was the model built"
-    ):
+    with pytest.raises(ValueError, match=r"run.*shape \[7, 2\]: was the model built"):
         nora.influence(network(), data, "brute")
 
 
@@ -213,7 +211,7 @@ def test_a_model_that_returns_several_things_is_refused() -> None:
         def forward(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
             return x, x
 
-    with pytest.raises(TypeError, match="returned tuple, expected one tensor; pass forward="):
+    with pytest.raises(TypeError, match=r"returned tuple, expected.*tensor; pass forward="):
         nora.influence(Both(), bridge(), "brute")
 
 
@@ -229,7 +227,7 @@ class Constant(nn.Module):
 @pytest.mark.parametrize("shape", [(6,), (6, 3), (6, 1), (7, 3, 2)])
 def test_an_output_that_is_no_row_of_classes_per_node_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(
-        ValueError, match=r"shape \[7, classes ≥ 2\], or \[7\] or .*; the model returned"
+        ValueError, match=r"shape \[7, classes ≥ 2\], or \[7\].*; the model returned"
     ):
         nora.influence(Constant(torch.zeros(shape)), bridge(), "brute")
 
@@ -300,7 +298,7 @@ def test_edge_weights_do_not_trouble_a_model_that_does_not_name_them() -> None:
 def test_weights_for_other_edges_are_refused() -> None:
     data = double(weighted())
     data.edge_weight = data.edge_weight[:4]
-    with pytest.raises(ValueError, match="one weight for each of the 12 edges"):
+    with pytest.raises(ValueError, match="weight for each of the 12 edges"):
         nora.influence(network(), data, "brute")
 
 

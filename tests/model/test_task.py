@@ -72,7 +72,7 @@ def test_a_decoder_of_ones_own_is_used() -> None:
     "make", [NodeClassification, lambda kind: LinkPrediction(PAIRS, dot_product, kind)]
 )
 def test_an_unknown_return_type_is_refused(make: object) -> None:
-    with pytest.raises(ValueError, match=r"return_type is 'logits'; it must be one of \('raw'"):
+    with pytest.raises(ValueError, match=r"return_type is 'logits'.*\('raw'"):
         make("logits")  # type: ignore[operator]
 
 
@@ -80,7 +80,7 @@ def test_an_unknown_return_type_is_refused(make: object) -> None:
     "pairs", [torch.zeros(3, 2, dtype=torch.long), torch.zeros(2, 3), torch.zeros(4).long()]
 )
 def test_pairs_of_the_wrong_shape_or_type_are_refused(pairs: Tensor) -> None:
-    with pytest.raises(ValueError, match=r"pairs must be a long tensor of shape \[2, P\]; got"):
+    with pytest.raises(ValueError, match=r"pairs.*long tensor of shape \[2, P\]; got"):
         LinkPrediction(pairs)
 
 
@@ -93,7 +93,7 @@ def test_pairs_that_leave_the_graph_are_refused(wrong: int) -> None:
 
 def test_a_decoder_without_one_score_per_pair_is_refused() -> None:
     task = LinkPrediction(PAIRS, lambda z, pairs: z[pairs[0]])
-    with pytest.raises(ValueError, match=r"one score per pair, shape \[3\]; it returned \[3, 2\]"):
+    with pytest.raises(ValueError, match=r"score per pair, shape \[3\]; it returned \[3, 2\]"):
         task.check(torch.zeros(3, 2), 3)
 
 
@@ -238,7 +238,7 @@ class TestTwoClasses:
             brute(Rows(3), NodeClassification(mode="binary"))
         with pytest.raises(ValueError, match=r"\[7, classes ≥ 2\]; the model returned \[7, 1\]"):
             brute(Rows(1), NodeClassification(mode="multiclass"))
-        with pytest.raises(ValueError, match=r"mode is 'both'; it must be one of"):
+        with pytest.raises(ValueError, match="mode is 'both'"):
             NodeClassification(mode="both")  # type: ignore[arg-type]
 
 

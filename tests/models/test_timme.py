@@ -271,7 +271,7 @@ def test_the_model_is_built_by_name() -> None:
     model = build_model("timme", 5, 2, relations=RELATIONS, task="link")
     assert model.table.weight.shape == (5, 5 * 100)
     assert model.dropout == 0.1
-    with pytest.raises(ValueError, match="task is 'edges'; it must be 'node' or 'link'"):
+    with pytest.raises(ValueError, match=r"task is 'edges'.*'node' or 'link'"):
         build_model("timme", 5, 2, relations=RELATIONS, task="edges")
-    with pytest.raises(ValueError, match="relations is empty: name at least one"):
+    with pytest.raises(ValueError, match=r"relations is empty: name.*least one"):
         build_model("timme", 5, 2, relations=[])

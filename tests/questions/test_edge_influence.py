@@ -172,7 +172,7 @@ def test_a_checkpoint_is_resumed_and_belongs_to_its_question(tmp_path: Path) -> 
     merged = nora.merge_checkpoints([folder])
     assert isinstance(merged, nora.EdgeInfluence)
     pd.testing.assert_frame_equal(merged.to_frame(), every.to_frame())
-    with pytest.raises(ValueError, match="belongs to another run: its options differ"):
+    with pytest.raises(ValueError, match=r"belongs to another run.*options differ"):
         nora.edge_influence(model, data, checkpoint=folder, progress=False)
     with pytest.raises(ValueError, match="belongs to another run"):
         nora.influence(model, data, "exact", checkpoint=folder, progress=False)
@@ -239,8 +239,8 @@ def test_parts_merge() -> None:
         ({"tolerance": -1}, "tolerance must not be negative"),
         ({"budget": 3}, "edge_influence has no option 'budget'"),
         ({"method": "auto", "budget": 0}, "budget must be positive"),
-        ({"method": "auto", "tolerance": 0.1}, "with method='auto' has no option 'tolerance'"),
-        ({"measure": "flip"}, "unknown measure 'flip'. Did you mean 'flips'"),
+        ({"method": "auto", "tolerance": 0.1}, "method='auto' has no option 'tolerance'"),
+        ({"measure": "flip"}, "unknown measure 'flip'..*you mean 'flips'"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(asked: dict, message: str) -> None:
@@ -269,7 +269,7 @@ def test_auto_is_exact_where_that_fits_and_an_estimate_where_it_does_not(
     assert "within the budget" in within.details["auto"]["reason"]
     monkeypatch.setattr(auto, "Pilot", Slow)
     monkeypatch.setattr(auto, "CALIBRATED", 0)
-    with pytest.warns(UserWarning, match="auto picked an estimate: exact would take"):
+    with pytest.warns(UserWarning, match="auto picked an estimate: exact"):
         some = session.edge_influence(
             method="auto", budget=30, checkpoint=tmp_path / "kept", progress=False
         )

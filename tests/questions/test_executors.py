@@ -171,7 +171,7 @@ class TestWhatIsRefused:
     def test_what_cannot_be_sent(self, run, pool, engine) -> None:
         model = run.model
         session = nora.Session(model, run.data, run.task, forward=lambda m, d: m(d.x, d.edge_index))
-        with pytest.raises(TypeError, match="forward cannot be sent to another process"):
+        with pytest.raises(TypeError, match=r"forward cannot be sent.*another process"):
             session.influence("exact", executor=pool, progress=False)
 
     def test_too_little_memory_is_not_called_a_fault_of_the_model(self) -> None:
@@ -213,7 +213,7 @@ sys.stdin.read()
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert held.stdout.readline() == b"held\n"
-        with pytest.raises(BlockingIOError, match="written to by process 17 on there: wait for it"):
+        with pytest.raises(BlockingIOError, match="process 17 on there: wait"):
             first.influence("exact", executor=pool, **asked)
         held.kill()  # whoever is killed holds nothing
         held.wait()

@@ -207,7 +207,7 @@ def test_links_are_explained_through_encode_and_decode(method: str, index: Any) 
 def test_links_need_their_pairs() -> None:
     data = double(bridge())
     ask = explainer(Linked(), NoraExplainer(), {**LINKS})
-    with pytest.raises(ValueError, match=r"explainer\(x, edge_index, edge_label_index=pairs\)"):
+    with pytest.raises(ValueError, match=r"edge_index, edge_label_index=pairs\)"):
         ask.algorithm(Linked(), data.x, data.edge_index, target=None)
 
 
@@ -225,7 +225,7 @@ def test_a_link_model_in_one_piece_is_told_what_to_do() -> None:
 
 def test_a_link_model_that_does_more_than_encode_and_decode_is_refused() -> None:
     data = double(bridge())
-    with pytest.raises(ValueError, match="Linked's forward gives other scores than decode"):
+    with pytest.raises(ValueError, match=r"Linked's forward gives other scores.*decode"):
         explainer(Linked(shift=1.0), NoraExplainer(), LINKS)(
             data.x, data.edge_index, edge_label_index=some_pairs(data)
         )

@@ -106,16 +106,15 @@ def test_the_proof_says_what_was_tried() -> None:
     for found in told.values():
         every = found.candidates * (found.candidates - 1) // 2
         if found.size == 1:
-            assert found.proof == f"{found.singles} of {found.candidates} single edges do it"
+            assert found.proof.startswith(f"Tried: all {found.candidates} single edges. ")
+            assert f" {found.singles} edge" in found.proof
         elif found.size == 2:
             assert found.pairs[0] == found.pairs[1] == every
-            assert found.proof == (
-                f"no single edge of {found.candidates} does it; {found.pairs[2]} of {every} pairs do"
-            )
+            assert f"all {found.candidates} single edges, all {every} pairs" in found.proof
+            assert f"No single edge flips the prediction; {found.pairs[2]} pair" in found.proof
         else:
-            assert (
-                f"no single edge of {found.candidates} does it; no pair of {every}" in found.proof
-            )
+            assert f"all {found.candidates} single edges, all {every} pairs" in found.proof
+            assert found.proof.endswith("None of them flips the prediction.")
             assert (found.size, found.removed, found.smallest) == (0, (), False)
             assert not found.edits
 
@@ -129,7 +128,7 @@ def test_where_pairs_are_too_many_the_most_likely_are_tried() -> None:
         if whole.size == 0 and whole.pairs[0] > 6:
             assert some.size == 0
             assert some.pairs[1] <= 6
-            assert "most likely of" in some.proof
+            assert f"the {some.pairs[1]} most promising of" in some.proof
             assert some.at_least == 2
             return
     pytest.fail("no node of this graph asks for pairs")
@@ -150,7 +149,7 @@ def test_larger_sets_are_found_and_shrunk() -> None:
     assert (found.size, found.from_class, found.to_class) == (4, 1, 0)
     assert not found.smallest
     assert found.at_least == 3
-    assert found.proof.endswith("and fewer, 3 or more, may do")
+    assert found.proof.endswith("The smallest set has at least 3.")
     assert nora.flip(Vote(), data, 0, by="edges", at_most=3, progress=False).size == 0
     x[0, 0] = 4.5
     found = nora.flip(Vote(), data, 0, by="nodes", at_most=5, progress=False)
@@ -197,7 +196,7 @@ def test_a_node_on_its_own_cannot_be_flipped() -> None:
     at_five = (data.edge_index == 5).any(dim=0)
     data.edge_index = data.edge_index[:, ~at_five]
     found = nora.flip(network(), data, 5, by="edges", progress=False)
-    assert (found.size, found.proof) == (0, "no other edge can change this prediction at all")
+    assert (found.size, found.proof) == (0, "No other edge can change this prediction.")
 
 
 def test_what_is_found_is_written_as_edits(tmp_path) -> None:
@@ -221,7 +220,7 @@ def test_what_is_found_is_written_as_edits(tmp_path) -> None:
         ({"pairs": -1}, "pairs must not be negative"),
         ({"node": [1, 2]}, "node names 2 nodes"),
         ({"node": 9}, "node 9 is out of range"),
-        ({"to": 7}, r"to '7' is not a class of this model\. It has: 0 … 2"),
+        ({"to": 7}, r"'7' is not a class of this model\..*0 … 2"),
         ({"task": nora.NodeRegression()}, "the task predicts values"),
         ({"task": nora.LinkPrediction(some_pairs(two_camps()))}, "the task predicts links"),
     ],
@@ -234,5 +233,5 @@ def test_what_cannot_be_asked_is_refused(asked: dict, message: str) -> None:
 def test_a_class_that_is_predicted_already_is_refused() -> None:
     data, model = double(two_camps()), network()
     now = predicted(model, data, 1, nora.Edits())
-    with pytest.raises(ValueError, match=r"is predicted to be of class \d already"):
+    with pytest.raises(ValueError, match=r"already predicted as class \d.*to="):
         nora.flip(model, data, 1, now, progress=False)

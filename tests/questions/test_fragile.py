@@ -75,7 +75,7 @@ def test_nodes_are_told_with_what_is_known_of_them(data: Data) -> None:
     torch.testing.assert_close(found.margin, rows[:, -1] - rows[:, -2])
     assert found.distribution().sum() == 25
     assert found.share == pytest.approx((found.counts > 0).double().mean())
-    assert f"{len(found.flips)} flips by 25 single nodes" in repr(found)
+    assert f"25 nodes removed one at a time: {len(found.flips)} flips" in repr(found)
     assert frame["name"][0] in found._repr_html_()
     assert found.plot().axes[0].get_title(loc="left").endswith("depend on a single node")
 

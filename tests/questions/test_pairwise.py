@@ -94,7 +94,7 @@ class TestInfluenceMatrix:
             nora.influence_matrix(network(), double(bridge()), [])
         with pytest.raises(ValueError, match="node 7 is out of range"):
             nora.influence_matrix(network(), double(bridge()), [7])
-        with pytest.raises(ValueError, match="method is 'degree'; here it must be"):
+        with pytest.raises(ValueError, match="method is 'degree'"):
             nora.influence_matrix(network(), double(bridge()), [1], method="degree")
 
 
@@ -162,8 +162,8 @@ class TestInfluencers:
             nora.influencers(model, data, 3, k=0)
         with pytest.raises(ValueError, match="node 9 is out of range"):
             nora.influencers(model, data, 9)
-        with pytest.raises(ValueError, match="node names 2 nodes: give one"):
+        with pytest.raises(ValueError, match=r"one node id.*got 2 nodes"):
             nora.influencers(model, data, [1, 2])  # type: ignore[arg-type]
         task = LinkPrediction(torch.tensor([[0, 1], [1, 2]]))
-        with pytest.raises(ValueError, match="no pair of the task has node 6"):
+        with pytest.raises(ValueError, match=r"no pair.*has node 6"):
             nora.influencers(model, data, 6, task=task)

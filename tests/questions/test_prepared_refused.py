@@ -149,7 +149,7 @@ def test_nothing_in_it_is_executed(engine, tmp_path: Path, monkeypatch) -> None:
         "quick": quick_digest(file),
     }
     rewritten(folder, files=manifest["files"])
-    with pytest.raises(ValueError, match="holds no array of numbers: Object arrays"):
+    with pytest.raises(ValueError, match=r"holds no array.*numbers: Object arrays"):
         nora.Session.open(folder, model)
     assert not Path("trap").exists()
 
@@ -177,7 +177,7 @@ def test_an_engine_whose_numbers_were_changed_is_refused(engine) -> None:
         try:
             session = nora.Session.open(folder, model, data=labelled_camps())
         except ValueError as error:
-            assert "does not answer as the model does" in str(error)
+            assert "not answer as the model" in str(error)
             changed += 1
         else:  # an array that no answer depends on
             right = nora.Session(model, labelled_camps()).what_if(3)

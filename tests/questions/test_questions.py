@@ -111,7 +111,7 @@ class TestClasses:
     @pytest.mark.parametrize(
         ("classes", "error", "message"),
         [
-            ([], ValueError, "classes is empty: name at least one class"),
+            ([], ValueError, "empty: name at least one class"),
             ([-1], ValueError, "class -1: classes are counted from 0"),
             ([0.5], TypeError, "whole numbers"),
             ([True, False, True], TypeError, "whole numbers"),
@@ -141,7 +141,7 @@ class TestClasses:
         made = ask(NodeClassification(classes=[0, 1]))
         assert torch.equal(ask(NodeClassification(classes=[1, 0])).scores, made.scores)
         for task in (NodeClassification(classes=[0]), NodeClassification()):
-            with pytest.raises(ValueError, match="belongs to another run: its task differ"):
+            with pytest.raises(ValueError, match=r"belongs to another run.*task differ"):
                 ask(task)
 
     def test_parts_on_other_classes_do_not_merge(self) -> None:
@@ -152,7 +152,7 @@ class TestClasses:
             )
             for k in (0, 1)
         ]
-        with pytest.raises(ValueError, match="parts differ in the classes that count"):
+        with pytest.raises(ValueError, match=r"parts differ in the classes.*count"):
             nora.Influence.merge(parts)
 
     @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -276,8 +276,8 @@ class TestEdges:
             ("bridge", [(0, 1), (0, 4)], ValueError, "edge 0–4 is not in the graph$"),
             ("bridge", [(3, 3)], ValueError, "edge 3–3 is not in the graph$"),
             ("directed", [(5, 0)], ValueError, "edge 5→0 is not in the graph$"),
-            ("directed", [(5, 4)], ValueError, r"edge 5→4 is not in the graph \(4→5 is\)"),
-            ("bridge", [(0, 7)], ValueError, "node 7 is out of range: the graph has 7 nodes"),
+            ("directed", [(5, 4)], ValueError, r"edge 5→4 is not.*graph \(4→5"),
+            ("bridge", [(0, 7)], ValueError, "node 7.*range: the graph has 7 nodes"),
             ("bridge", [(-1, 0)], ValueError, "node -1 is out of range"),
             ("bridge", (0, 1), TypeError, r"pairs of node ids, e\.g\. \[\(3, 17\)"),
             ("bridge", [(0, 1, 2)], TypeError, "pairs of node ids"),
@@ -294,7 +294,7 @@ class TestEdges:
     def test_nothing_to_remove_is_refused(self) -> None:
         with pytest.raises(ValueError, match="the edit is empty: give remove="):
             nora.what_if(network(), double(bridge()))
-        with pytest.raises(ValueError, match="method is 'nora'; here it must be"):
+        with pytest.raises(ValueError, match="method is 'nora'"):
             nora.what_if(network(), double(bridge()), remove_edges=[(0, 1)], method="nora")
 
     @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -38,7 +38,7 @@ def test_a_question_about_one_node_takes_no_targets(name: str) -> None:
 
 
 def test_an_option_that_is_misspelt_is_named_with_the_nearest() -> None:
-    with pytest.raises(TypeError, match=r"top has no option 'target'\. Did you mean 'targets'\?"):
+    with pytest.raises(TypeError, match=r"option 'target'\. Did you mean 'targets'\?"):
         nora.top(network(), two_camps(), k=1, target=[1])
 
 

@@ -86,7 +86,7 @@ def test_estimates_are_marked_and_exact_values_are_not(browser, crowd):
     first = page.locator("#table tbody tr").first
     assert "≈" not in first.inner_text()
     remark = page.locator("#table .remark").inner_text()
-    assert "≈ marks estimates, ± their standard errors: On 120 sampled nodes" in remark
+    assert "± their standard errors: On 120 sampled nodes" in remark
     assert "±" not in first.inner_text()
     page.get_by_role("columnheader", name="Rank", exact=True).get_by_role("button").click()
     last = page.locator("#table tbody tr:has-text('≈')").first

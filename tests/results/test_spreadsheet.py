@@ -95,7 +95,7 @@ def test_no_flipped_byte_goes_unseen(suffix: str, tmp_path: Path) -> None:
 def test_an_edited_table_is_refused_with_the_way_out(tmp_path: Path) -> None:
     path = nora.Influence(torch.tensor([1.0, 2.0]), "brute").save(tmp_path / "s.csv")
     path.write_text(path.read_text().replace("2.0", "3.0"))
-    with pytest.raises(ValueError, match=r"another s\.csv than is there now.*delete \"sha256\""):
+    with pytest.raises(ValueError, match=r"s\.csv than is there now.*\"sha256\""):
         nora.Influence.load(path)
     meta = tmp_path / "s.csv.meta.json"
     about = json.loads(meta.read_text())

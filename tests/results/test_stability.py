@@ -56,8 +56,8 @@ def test_the_verdict_is_about_the_first_models_nodes(
 
 def test_seeds_and_architectures_are_told_apart() -> None:
     found = several([4.0, 3, 2, 1], [4, 3, 2, 1], [1, 2, 3, 4], models="aab")
-    assert "Two models that differ in their seed share 2.0 of 2" in found.finding
-    assert "Two models of two architectures share 0.0 of 2" in found.finding
+    assert "differ in their seed share 2.0 of 2" in found.finding
+    assert "models of two architectures share 0.0 of 2" in found.finding
     assert found.models()["shared"].tolist() == [1.0, 1.0, 0.0]
     labels = [text.get_text() for text in found.plot().axes[0].get_yticklabels()]
     assert labels == ["node 0  2/3", "node 1  2/3"]

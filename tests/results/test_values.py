@@ -131,7 +131,7 @@ def test_a_mean_has_the_spread_of_its_parts() -> None:
 def test_a_mean_of_what_does_not_belong_together_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing to average"):
         Influence.mean([])
-    with pytest.raises(ValueError, match="parts differ in method: brute and nora"):
+    with pytest.raises(ValueError, match=r"parts differ in method: brute.*nora"):
         Influence.mean([scores(1.0), scores(1.0, method="nora")])
     with pytest.raises(ValueError, match="parts have 1 and 2 nodes"):
         Influence.mean([scores(1.0), scores(1.0, 2.0)])

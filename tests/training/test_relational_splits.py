@@ -115,7 +115,5 @@ def test_a_relation_with_too_few_links_is_named() -> None:
     data = camps().data
     data["user", "reply", "user"].edge_index = torch.tensor([[0, 1, 2], [0, 2, 1]])
     data["user", "reply", "user"].count = torch.ones(3)
-    with pytest.raises(
-        ValueError, match="relation 'reply': link prediction needs at least 3 edges"
-    ):
+    with pytest.raises(ValueError, match=r"relation 'reply': link prediction needs.*3 edges"):
         split_relations(data)

@@ -95,7 +95,7 @@ def test_the_folder_says_in_json_what_it_is(folder: Path) -> None:
 
 def test_an_existing_folder_is_refused_and_left_as_it_was(run: nora.Run, folder: Path) -> None:
     (folder / "note.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match="karate-gat exists already; choose another folder"):
+    with pytest.raises(FileExistsError, match="exists already; choose another folder"):
         run.save(folder)
     assert (folder / "note.txt").read_text() == "mine"
     run.save(folder, replace=True)
@@ -121,9 +121,7 @@ def test_a_full_disk_leaves_no_half_of_a_run(
 
 
 def test_a_folder_that_is_no_run_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(
-        FileNotFoundError, match=r"not a trained run.*nora train --dataset cora --out"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"trained run.*train --dataset cora --out"):
         nora.load_run(tmp_path)
 
 
@@ -136,7 +134,7 @@ def test_weights_that_would_execute_are_refused_and_do_not(
         weights.write_bytes(pickle.dumps(Payload(mark)))
     else:
         torch.save(Payload(mark), weights)
-    with pytest.raises(ValueError, match=r"model\.safetensors does not hold this model's weights"):
+    with pytest.raises(ValueError, match=r"model\.safetensors.*hold this model's weights"):
         nora.load_run(unsigned)
     assert not mark.exists()
     pickle.loads(pickle.dumps(Payload(mark)))
@@ -146,7 +144,7 @@ def test_weights_that_would_execute_are_refused_and_do_not(
 @pytest.mark.parametrize("content", [b"", b"\0" * 64, b"\xff" * 8 + b"{}", b"not weights at all"])
 def test_unreadable_weights_are_named(content: bytes, unsigned: Path) -> None:
     (unsigned / "model.safetensors").write_bytes(content)
-    with pytest.raises(ValueError, match=r"model\.safetensors does not hold this model's weights"):
+    with pytest.raises(ValueError, match=r"model\.safetensors.*hold this model's weights"):
         nora.load_run(unsigned)
 
 
@@ -159,7 +157,7 @@ def test_missing_weights_are_named(folder: Path) -> None:
 def test_weights_of_another_model_are_refused(unsigned: Path) -> None:
     other = nora.build_model("gcn", 34, 4).state_dict()
     safetensors.torch.save_file(other, unsigned / "model.safetensors")
-    with pytest.raises(ValueError, match=r"does not hold this model's weights: (?s:.*)convs\.0"):
+    with pytest.raises(ValueError, match=r"this model's weights: (?s:.*)convs\.0"):
         nora.load_run(unsigned)
 
 
@@ -278,12 +276,12 @@ class TestEarlierVersions:
     def test_their_digests_are_compared(self, earlier: Path) -> None:
         about = json.loads((earlier / "run.json").read_text())
         (earlier / "run.json").write_text(json.dumps({**about, "seed": 9}))
-        with pytest.raises(ValueError, match=r"run\.json is not as it was written"):
+        with pytest.raises(ValueError, match=r"run\.json is not.*written"):
             nora.load_run(earlier)
         (earlier / "run.json").write_text(json.dumps(about))
         weights = (earlier / "model.safetensors").read_bytes()
         (earlier / "model.safetensors").write_bytes(weights[:-1] + b"!")
-        with pytest.raises(ValueError, match=r"model\.safetensors is not as it was written"):
+        with pytest.raises(ValueError, match=r"model\.safetensors is not.*written"):
             nora.load_run(earlier)
 
 
@@ -315,14 +313,14 @@ class TestTheGraphOfARun:
         facts = json.loads((without_checksums(own) / "dataset.json").read_text())
         facts["node_names"] = list(range(34))
         (own / "dataset.json").write_text(json.dumps(facts))
-        with pytest.raises(ValueError, match=r"dataset\.json is not .*node_names holds 0"):
+        with pytest.raises(ValueError, match=r"dataset\.json is.*node_names holds 0"):
             nora.load_run(own)
 
     def test_another_graph_is_told_apart(self, own: Path) -> None:
         graph = safetensors.torch.load_file(without_checksums(own) / "dataset.safetensors")
         graph["x.values"] = graph["x.values"] * 2  # one-hot: kept by what is not zero
         safetensors.torch.save_file(graph, own / "dataset.safetensors")
-        with pytest.raises(ValueError, match="is not the graph that the run was trained on"):
+        with pytest.raises(ValueError, match=r"graph that the run.*trained on"):
             nora.load_run(own)
 
     @pytest.mark.data
@@ -353,7 +351,7 @@ def test_a_dataset_that_has_changed_is_noticed(
     changed = nora.load_dataset("karate").data.clone()
     changed.x = changed.x * 2
     monkeypatch.setattr("nora.training.runs.load_dataset", lambda _: Dataset("karate", changed, 4))
-    with pytest.raises(ValueError, match="trained on another version of 'karate'; train it again"):
+    with pytest.raises(ValueError, match="version of 'karate'; train it again"):
         nora.load_run(folder)
 
 
@@ -399,9 +397,7 @@ def test_a_split_of_another_graph_is_refused(folder: Path, tmp_path: Path) -> No
     with pytest.raises(ValueError, match="a graph of 155 edges, this one has 156"):
         nora.load_run(links)
     (folder / "split.safetensors").replace(links / "split.safetensors")
-    with pytest.raises(
-        ValueError, match=r"is not the split of a link task: no 'ids of a link task"
-    ):
+    with pytest.raises(ValueError, match=r"split of a link task.*link task"):
         nora.load_run(links)
 
 
@@ -482,9 +478,7 @@ class TestAsking:
 
     def test_a_name_that_nobody_has_is_refused_with_the_nearest(self) -> None:
         run = nora.train("gcn", "karate", epochs=5, progress=False)
-        with pytest.raises(
-            ValueError, match=r"no node is named 'membre 3'. Did you mean 'member 3'"
-        ):
+        with pytest.raises(ValueError, match=r"named 'membre 3'. Did you mean 'member 3'"):
             run.what_if("membre 3")
         with pytest.raises(TypeError, match=r"run.what_if\('member 3'\)"):
             nora.what_if(run.model, run.data, "member 3")

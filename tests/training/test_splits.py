@@ -187,7 +187,7 @@ def test_tensors_on_edges_go_with_their_edges() -> None:
 
 
 def test_a_graph_with_too_few_edges_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs at least 3 edges, the graph has 2"):
+    with pytest.raises(ValueError, match=r"needs at least 3 edges, the graph.*2"):
         split_links(graph([(0, 1), (1, 2)], 3))
 
 

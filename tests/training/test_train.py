@@ -113,10 +113,10 @@ def test_the_model_is_trained_on_the_edge_weights_it_is_asked_about_with() -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"task": "edges"}, "task is 'edges'; it must be 'node' or 'link'"),
+        ({"task": "edges"}, "task is 'edges'.*'node' or 'link'"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"cycle": 7}, "cycle must be 0 … 4, got 7"),
-        ({"num_layers": 0}, "num_layers must be at least 1, got 0"),
+        ({"num_layers": 0}, "num_layers must.*least 1, got 0"),
     ],
 )
 def test_impossible_settings_are_refused(arguments: dict, message: str) -> None:
@@ -129,9 +129,7 @@ def test_a_graph_without_labels_is_refused_for_the_node_task_only() -> None:
     data = karate.data.clone()
     del data.y
     nameless = Dataset("nameless", data, num_classes=0)
-    with pytest.raises(
-        ValueError, match="dataset 'nameless' has no labels; train with task='link'"
-    ):
+    with pytest.raises(ValueError, match=r"dataset 'nameless' has no.*task='link'"):
         train("gcn", nameless, progress=False)
     assert train("gcn", nameless, "link", epochs=2, progress=False).metrics["epochs"] == 2
 
@@ -170,5 +168,5 @@ def test_a_given_split_takes_the_place_of_the_cycles_own() -> None:
 
 
 def test_an_unknown_selection_is_refused() -> None:
-    with pytest.raises(ValueError, match="selection is 'train'; it must be 'eval' or 'dropout'"):
+    with pytest.raises(ValueError, match=r"selection is 'train'.*'eval' or 'dropout'"):
         train("gcn", "karate", selection="train", progress=False)

@@ -55,5 +55,5 @@ def top(
         {**document, "top": records(table)},
         table,
         f"The {len(found.nodes)} most influential nodes",
-        f"{found.certificate[0].upper()}{found.certificate[1:]} ({duration(found.seconds)}).",
+        f"{found.certificate} ({duration(found.seconds)})",
     )

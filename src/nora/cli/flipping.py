@@ -64,7 +64,7 @@ def flip(
         print_json({"run": str(run), **found.to_dict(), "out": written})
         return
     whom = given.called(asked_about)
-    proof = f"{found.proof[0].upper()}{found.proof[1:]} ({duration(found.seconds)})."
+    proof = f"{found.proof} ({duration(found.seconds)})"
     if not found.size:
         wanted = "another class" if found.to is None else found.class_name(found.to)
         print_text(f"No removal was found that flips {whom} to {wanted}. {proof}")

@@ -107,7 +107,7 @@ def _title(effect: Effect, flipped: int) -> str:
     removed = [name(node) for node in effect.removed]
     removed += [f"the edge {name(a)} – {name(b)}" for a, b in effect.removed_edges]
     added = [f"the edge {name(a)} – {name(b)}" for a, b in effect.added_edges]
-    added += [f"other features of {name(node)}" for node in effect.changed_features]
+    added += [f"changed features of {name(node)}" for node in effect.changed_features]
     without = [f"without {listed(removed)}"] if removed else []
     edits = " and ".join(without + ([f"with {listed(added)}"] if added else []))
     from nora.results.effect import NOTICEABLE

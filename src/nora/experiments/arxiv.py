@@ -210,7 +210,7 @@ def too_large_table(lab: Lab) -> pd.DataFrame:
                 "one pass (exact)": round(need.passing / 1e9),
                 "forth and back (nora)": round(need.explaining / 1e9),
                 "at most": round(memory_for_a_cell() / 1e9),
-                "told with hidden": "none" if here is None else str(hidden(here, cell)),
+                "hidden size used": "none" if here is None else str(hidden(here, cell)),
             }
         )
     return pd.DataFrame(rows)

@@ -48,7 +48,7 @@ def predicted_otherwise(runs: list[Run], node: int, names: tuple[str, ...]) -> s
     for run in runs:
         count.update(names[int(one)] for one in run.session().what_if(node).flips()["node"])
     flipped = [f"{name} ({times} of {len(runs)})" for name, times in count.most_common()]
-    return ", ".join(flipped) or "nobody"
+    return ", ".join(flipped) or "none"
 
 
 @recipe(

@@ -261,12 +261,16 @@ class Explorations:
                 {"kind": "remove", "node": self.network.position(one)} for one in found.removed
             ]
             if not edits:
-                text = f"No {FLIP_NODES} nodes or fewer were found whose removal flips it."
+                text = f"No removal of up to {FLIP_NODES} nodes was found that flips it."
             else:
                 names = self.network.class_names
-                least = "" if found.smallest else " Fewer may do; not every choice was tried."
-                how = "removal flips" if len(edits) == 1 else f"removal of {len(edits)} nodes flips"
-                text = f"One {how} it to {names[found.to_class]}.{least}"
+                least = (
+                    "" if found.smallest else " A smaller set may exist: not every set was tried."
+                )
+                how = (
+                    "One removal flips" if len(edits) == 1 else f"Removing {len(edits)} nodes flips"
+                )
+                text = f"{how} it to {names[found.to_class]}.{least}"
             return {"edits": edits, "text": text}
 
         job = self._job(request.query_params.get("job"))

@@ -84,7 +84,7 @@ def by_id(problem: Problem, reading: InputWatcher) -> str:
 
 
 def _of_its_own(reading: InputWatcher, where: str) -> str:
-    """What is said of a model in which nodes depend on each other without any edge."""
+    """The message about a model in which nodes depend on each other without any edge."""
     if reading.numbers or reading.rows:
         return (
             "the model reads edges that are not in data: without any edge in data, nodes still "

@@ -192,16 +192,16 @@ def find_flip(
         raise ValueError(f"pairs must not be negative, got {pairs}")
     if session.task.predicts != "classes":
         raise ValueError(
-            f"flip changes a predicted class; the task predicts {session.task.predicts}"
+            f"flip needs a task that predicts classes; this task predicts {session.task.predicts}"
         )
     ids = session.node_index.ids(node)
     if ids.numel() != 1:
-        raise ValueError(f"node names {ids.numel()} nodes: give one node id, e.g. node=17")
+        raise ValueError(f"node must be one node id, e.g. node=17; got {ids.numel()} nodes")
     asked = session.problem()
     if asked.targets is not None and not bool(asked.targets[ids]):
         raise ValueError(
-            f"the prediction of node {node!r} does not count here: it is not of the type that is "
-            "classified, or not among the session's targets"
+            f"node {node!r} has no prediction that counts: it is not of the type that is classified, or "
+            "not among the session's targets"
         )
     start = time.perf_counter()
     problem = replace(asked, task=asked.task.on_every_class(), targets=None)
@@ -211,7 +211,9 @@ def find_flip(
         items = items_of(problem, effects.before, class_names=session.class_names)
         now, wanted = int(before.argmax()), None if to is None else items.class_id(str(to), "to")
         if wanted == now:
-            raise ValueError(f"node {node!r} is predicted to be of class {to!r} already")
+            raise ValueError(
+                f"node {node!r} is already predicted as class {to!r}: name another class by to="
+            )
         with progress_bar(f"flip: removing {by}", None, progress) as advance:
             search = replace(_search(session, effects, int(ids), now, wanted, by), advance=advance)
             found, singles, tried = _smallest(search, at_most, pairs)

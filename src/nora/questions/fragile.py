@@ -75,7 +75,7 @@ def find_fragile(
     how = how_given(options, "fragile", ("memory", "workers"))
     if session.task.predicts != "classes":
         raise ValueError(
-            f"fragile is about predicted classes that flip; the task predicts {session.task.predicts}"
+            f"fragile needs a task that predicts classes; this task predicts {session.task.predicts}"
         )
     asked = session.problem()
     problem = replace(asked, task=asked.task.on_every_class())

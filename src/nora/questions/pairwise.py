@@ -161,7 +161,7 @@ def influencers_of(
     plain = session.problem(uses_model=False)
     ids = plain.node_index.ids(node)
     if ids.numel() != 1:
-        raise ValueError(f"node names {ids.numel()} nodes: give one node id, e.g. node=17")
+        raise ValueError(f"node must be one node id, e.g. node=17; got {ids.numel()} nodes")
     # Items of this node's own, and the nodes whose output they are made of.
     items = ends = ids.to(plain.device)
     if isinstance(plain.task, LinkPrediction):
@@ -173,8 +173,8 @@ def influencers_of(
     mask[items] = True
     if plain.targets is not None and not bool(plain.targets[items].all()):
         raise ValueError(
-            f"the prediction of node {node} does not count here: it is not of the type that is "
-            "classified, or not among the session's targets"
+            f"node {node!r} has no prediction that counts: it is not of the type that is classified, or "
+            "not among the session's targets"
         )
     problem, measuring = one_measure(
         session, replace(session.problem(), targets=mask), measure, "influencers are ranked"

@@ -14,6 +14,7 @@ from nora.graph.edits import Edits
 from nora.graph.naming import Naming
 from nora.graph.node_index import node_columns
 from nora.results.tables import with_names
+from nora.wording import count, listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,37 +103,51 @@ class Flip:
 
     @property
     def proof(self) -> str:
-        """What was tried, and what that proves."""
+        """What was tried, and what was found: two sentences."""
         one = self.by[:-1]
         if not self.candidates:
-            return f"no other {one} can change this prediction at all"
-        if self.singles:
-            return f"{self.singles:,} of {self.candidates:,} single {self.by} do it"
-        text = f"no single {one} of {self.candidates:,} does it"
+            return f"No other {one} can change this prediction."
+        return f"Tried: {listed(self._tried())}. {self._found()}"
+
+    def _tried(self) -> list[str]:
+        """The removals that were tried, smallest first."""
+        every = self.candidates
+        found = [
+            f"all {every:,} single {self.by}" if every > 1 else f"the only {self.by[:-1]} that can"
+        ]
         every, tried, flipping = self.pairs
-        if self.at_most == 1:
-            return text
+        if self.singles or self.at_most == 1 or not every:
+            return found
         if tried == every:
-            text += (
-                f"; {flipping:,} of {every:,} pairs do"
-                if flipping
-                else f"; no pair of {every:,} does"
+            found.append(f"all {every:,} pairs" if every > 1 else "the only pair")
+        elif tried:
+            found.append(f"the {tried:,} most promising of {every:,} pairs")
+        if not flipping and self.at_most > 2:
+            found.append(f"a greedy search for up to {self.at_most} {self.by}")
+        return found
+
+    def _found(self) -> str:
+        """Which of the removals flip the prediction."""
+        one, flipping = self.by[:-1], self.pairs[2]
+        if self.singles:
+            return f"{count(self.singles, f'{one} flips', f'{self.by} flip')} the prediction."
+        if flipping:
+            return (
+                f"No single {one} flips the prediction; {count(flipping, 'pair does', 'pairs do')}."
             )
-        elif flipping:
-            text += f"; {flipping:,} of the {tried:,} most likely of {every:,} pairs do"
-        else:
-            text += f"; none of the {tried:,} most likely of {every:,} pairs does"
-        if self.size > 2:
-            text += f"; these {self.size} were found by adding the {one} that helps most"
-            text += "" if self.smallest else f", and fewer, {self.at_least} or more, may do"
-        elif not self.size and self.at_most > 2:
-            text += f"; adding the {one} that helps most, up to {self.at_most}, does not either"
-        return text
+        if not self.size:
+            return "None of them flips the prediction."
+        least = f" The smallest set has at least {self.at_least}." if not self.smallest else ""
+        return (
+            f"These {self.size} {self.by} flip the prediction, no tried {one} or pair does.{least}"
+        )
 
     def __repr__(self) -> str:
         naming = Naming(self.names)
         what = f"removed=[{naming.shown(self.removed)}], " if self.size else ""
-        return f"Flip(node={naming.shown([self.node])}, size={self.size}, {what}{self.proof})"
+        return (
+            f"Flip(node={naming.shown([self.node])}, size={self.size}, {what}proof={self.proof!r})"
+        )
 
     def _repr_html_(self) -> str:
         from nora.results.plots.notebook_table import flip_html

@@ -74,9 +74,8 @@ class Fragile:
 
     def __repr__(self) -> str:
         return (
-            f"Fragile({len(self.flips):,} flips by {self.removals:,} single {self.by}; "
-            f"{int((self.counts[self.counted] > 0).sum()):,} of {int(self.counted.sum()):,} "
-            "predictions depend on one)"
+            f"Fragile({self.removals:,} {self.by} removed one at a time: {len(self.flips):,} flips, of "
+            f"{int((self.counts[self.counted] > 0).sum()):,} of {int(self.counted.sum()):,} predictions)"
         )
 
     def _repr_html_(self) -> str:

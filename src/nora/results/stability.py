@@ -147,8 +147,8 @@ class Stability:
             f"({self._kinds()})."
         ]
         pairs = self.agreement()
-        same = pairs[pairs["alike"]]["shared"]
-        other = pairs[~pairs["alike"]]["shared"]
+        same = pairs[pairs["same_model"]]["shared"]
+        other = pairs[~pairs["same_model"]]["shared"]
         for shared, what in ((same, "that differ in their seed"), (other, "of two architectures")):
             if len(shared) and self.k > 1:
                 found.append(f"Two models {what} share {shared.mean():.1f} of {self.k} on average.")
@@ -186,7 +186,7 @@ class Stability:
                 {
                     "model": str(self.members[a]),
                     "other": str(self.members[b]),
-                    "alike": self.members[a].model == self.members[b].model,
+                    "same_model": self.members[a].model == self.members[b].model,
                     "pearson": pearson(values[a], values[b]),
                     "spearman": spearman(values[a], values[b]),
                     "shared": in_common(values[a], values[b], self.k),

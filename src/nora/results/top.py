@@ -46,7 +46,7 @@ class Top:
         >>> best = Top((4, 7), (3.5, 2.0), certified=2, refined=10, num_nodes=90, rest=1.9, seconds=1.0)
         >>> best.to_frame()["node"].tolist()
         [4, 7]
-        >>> best.certificate.startswith("all 2 certified")
+        >>> best.certificate.startswith("All 2 certified")
         True
     """
 
@@ -64,30 +64,28 @@ class Top:
 
     @property
     def certificate(self) -> str:
-        """What is certain and what is likely, in one sentence."""
-        certain = self._certain()
-        if self.confidence is None or self.certified == len(self.nodes):
-            return certain
-        if self.confidence < LIKELY:
-            return (
-                f"{certain}; by their estimates others may well belong to the top {len(self.nodes)}"
-            )
-        most = int(1000 * min(self.confidence, 0.999)) / 10
-        return f"{certain}; by their estimates no other belongs to the top {len(self.nodes)}, with {most:g} %"
-
-    def _certain(self) -> str:
-        refined = f"{self.refined:,} of {self.num_nodes:,} nodes scored exactly"
-        if self.refined == self.num_nodes:
-            return f"all {len(self.nodes)} certified: all {self.num_nodes:,} nodes scored exactly"
-        if self.certified == len(self.nodes):
-            return f"all {len(self.nodes)} certified: {refined}, and no other can exceed {self.rest:.4g}"
-        return (
-            f"{self.certified} of {len(self.nodes)} certified: {refined} within the budget; a node "
-            f"that was not could reach {self.rest:.4g}"
+        """What is certain and what is likely, in short sentences."""
+        k, scored = (
+            len(self.nodes),
+            f"{self.refined:,} of {self.num_nodes:,} nodes were scored exactly",
         )
+        if self.refined == self.num_nodes:
+            return f"All {k} certified: all {self.num_nodes:,} nodes were scored exactly."
+        if self.certified == k:
+            return f"All {k} certified: {scored}. No other node can exceed {self.rest:.4g}."
+        text = (
+            f"{self.certified} of {k} certified: {scored} within the budget. Another node may have up "
+            f"to {self.rest:.4g}."
+        )
+        if self.confidence is None:
+            return text
+        if self.confidence < LIKELY:
+            return f"{text} By their estimates, other nodes may belong to the top {k}."
+        most = int(1000 * min(self.confidence, 0.999)) / 10
+        return f"{text} By their estimates, no other node belongs to the top {k} (probability {most:g} %)."
 
     def __repr__(self) -> str:
-        return f"Top({len(self.nodes)} nodes, {self.certificate})"
+        return f"Top({len(self.nodes)} nodes, certificate={self.certificate!r})"
 
     def _repr_html_(self) -> str:
         from nora.results.plots.notebook_table import top_html

@@ -147,14 +147,14 @@ def test_a_graph_that_has_changed_is_noticed(run: nora.Run, tmp_path: Path) -> N
     other = nora.train("timme", camps(seed=3), **{**SETTINGS, "epochs": 1})
     for file in ("dataset.safetensors", "split.safetensors"):
         (other.save(tmp_path / file) / file).replace(folder / file)
-    with pytest.raises(ValueError, match=r"dataset\.safetensors is not as it was written"):
+    with pytest.raises(ValueError, match=r"dataset\.safetensors is not.*written"):
         nora.load_run(folder)
 
 
 def test_models_and_graphs_that_do_not_fit_are_refused_with_the_remedy(dataset: Dataset) -> None:
     with pytest.raises(ValueError, match=r"dataset 'camps' has several relations.*: timme"):
         nora.train("gcn", dataset, progress=False)
-    with pytest.raises(ValueError, match=r"timme is for graphs with several relations.*'pure-p'"):
+    with pytest.raises(ValueError, match=r"graphs with several relations.*'pure-p'"):
         nora.train("timme", "karate", progress=False)
 
 
