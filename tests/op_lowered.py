@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels import vectorised
 from nora.engine.ir.changed_rows import ChangedRows
-from nora.engine.lower.registry import LOWERINGS, load
+from nora.engine.lower.lowerings import LOWERINGS, load
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem

@@ -110,7 +110,7 @@ def test_a_mistake_in_a_command_keeps_its_traceback(
 def test_a_mistake_on_a_line_of_ours_keeps_its_traceback(
     karate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nora.cli.arguments._option", lambda _: None)
+    monkeypatch.setattr("nora.cli.parameters._option", lambda _: None)
     error = told_as_a_bug("rank", karate, "--method", "brute", "--option", "a=1")
     assert isinstance(error, TypeError)
 

@@ -14,7 +14,7 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
 import nora
-from nora.engine.lower import registry
+from nora.engine.lower import lowerings
 
 
 class Halved(pyg.MessagePassing):
@@ -39,8 +39,8 @@ class UsersModel(nn.Module):
 
 @pytest.fixture
 def only_for_this_test(monkeypatch):
-    registry.load()
-    monkeypatch.setattr(registry, "LOWERINGS", dict(registry.LOWERINGS))
+    lowerings.load()
+    monkeypatch.setattr(lowerings, "LOWERINGS", dict(lowerings.LOWERINGS))
 
 
 def test_users_can_add_a_rule_in_a_few_lines(hubs, only_for_this_test):
@@ -97,19 +97,19 @@ def test_a_rule_that_is_wrong_only_after_a_removal_is_found_out(hubs, only_for_t
 
 
 def test_a_class_has_one_rule_unless_another_is_meant_to_take_its_place(only_for_this_test):
-    built_in = registry.lowering_of(pyg.GCNConv(2, 2)).function
+    built_in = lowerings.lowering_of(pyg.GCNConv(2, 2)).function
     with pytest.raises(ValueError, match=r"a rule .*GCNConv. already.*override=True"):
 
         @nora.rule(Halved, pyg.GCNConv)
         def mine(plan, conv, x, edge_index): ...
 
-    assert registry.lowering_of(pyg.GCNConv(2, 2)).function is built_in
-    assert registry.lowering_of(Halved()) is None  # all or nothing
+    assert lowerings.lowering_of(pyg.GCNConv(2, 2)).function is built_in
+    assert lowerings.lowering_of(Halved()) is None  # all or nothing
 
     @nora.rule(pyg.GCNConv, override=True)
     def better(plan, conv, x, edge_index): ...
 
-    assert registry.lowering_of(pyg.GCNConv(2, 2)).function is better
+    assert lowerings.lowering_of(pyg.GCNConv(2, 2)).function is better
 
 
 def test_a_cell_with_a_rule_may_run_twice(only_for_this_test):
@@ -121,7 +121,7 @@ def test_a_cell_with_a_rule_may_run_twice(only_for_this_test):
 
     cell()
     latest = cell()
-    assert registry.lowering_of(Halved()).function is latest
+    assert lowerings.lowering_of(Halved()).function is latest
 
 
 def test_a_rule_is_not_lost_when_the_rules_of_the_package_are_loaded_after_it():
@@ -132,7 +132,7 @@ from torch_geometric.nn import GCNConv
 @nora.rule(GCNConv, override=True)
 def mine(plan, conv, x, edge_index, edge_weight=None): ...
 
-from nora.engine.lower.registry import lowering_of
+from nora.engine.lower.lowerings import lowering_of
 assert lowering_of(GCNConv(2, 2)).function is mine
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
@@ -153,9 +153,9 @@ def _broken(*_, **__):
 
 @pytest.mark.parametrize("key", ["pointwise", pyg.GCNConv, pyg.aggr.MedianAggregation])
 def test_a_lowering_that_raises_is_named_with_its_exception(key, hubs, monkeypatch):
-    registry.load()
+    lowerings.load()
     raw = key is pyg.aggr.MedianAggregation
-    monkeypatch.setitem(registry.LOWERINGS, key, registry.Lowering(_broken, raw))
+    monkeypatch.setitem(lowerings.LOWERINGS, key, registry.Lowering(_broken, raw))
     torch.manual_seed(0)
     conv = pyg.SAGEConv(6, 3, aggr="median") if raw else pyg.GCNConv(6, 3)
     model = pyg.Sequential("x, edge_index", [(conv, "x, edge_index -> x"), nn.Tanh()]).double()

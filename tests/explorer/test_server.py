@@ -207,7 +207,7 @@ def test_a_slow_ranking_waits_until_nobody_asks_any_more(run, monkeypatch):
         ranking.start()
         time.sleep(0.5)
         assert ranking.done == 0 and ranking.status == "running"
-        monkeypatch.setattr("nora.explorer.ranking.COURTESY_SECONDS", 0.0)
+        monkeypatch.setattr("nora.explorer.background_ranking.COURTESY_SECONDS", 0.0)
         finished(ranking)
 
 

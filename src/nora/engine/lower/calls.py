@@ -14,8 +14,8 @@ from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Known, Layout, Matrix, Picked, Pointers, Tracked, Uniform
-from nora.engine.lower.program import lower_program
-from nora.engine.lower.registry import Lowering, lowering_of
+from nora.engine.lower.lower_program import lower_program
+from nora.engine.lower.lowerings import Lowering, lowering_of
 from nora.engine.lower.structure import SIZED_BY_LARGEST
 from nora.engine.store.ledger import open_ledger
 from nora.engine.trace.align import AlignedProgram, align

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nora.engine.trace.inputs import PAIRS, RELATION, decodes, tensors_of, with_own_memory
+from nora.engine.trace.pass_inputs import PAIRS, RELATION, decodes, tensors_of, with_own_memory
 from nora.engine.trace.recorder import record
 from nora.engine.trace.samples import with_pairs
 from nora.engine.trace.trace import TooLongError, Trace
@@ -21,11 +21,11 @@ from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
 
 # A graph with the task on it, and the node that it lacks, if any.
-Asked = tuple[Graph, Task, int | None]
+TraceInput = tuple[Graph, Task, int | None]
 
 
 def trace_on(
-    problem: Problem, graph: Asked, watched: Mapping[str, nn.Module], part: bool
+    problem: Problem, graph: TraceInput, watched: Mapping[str, nn.Module], part: bool
 ) -> tuple[Trace, Tensor]:
     """The trace of the problem's model on a graph, and the model's output.
 

@@ -23,10 +23,10 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from nora.engine.trace.plain_ops import plain_operations
 from nora.engine.trace.schemas import schema_facts
 from nora.engine.trace.simplify import simplified
-from nora.engine.trace.size_log import SizeLog, plain, sizes_noted
+from nora.engine.trace.size_log import SizeLog, plain_number, sizes_noted
 from nora.engine.trace.trace import Call, Ref, TooLongError, Trace, TracedOp
 from nora.engine.trace.trees import leaves, mapped
-from nora.engine.trace.views import Link, put_back
+from nora.engine.trace.view_writes import Link, put_back
 from nora.model.lines import Line, current_line
 
 aten = torch.ops.aten
@@ -97,7 +97,7 @@ class _Recorder(TorchDispatchMode):
         return mapped(self._ref, argument)
 
     def _ref(self, leaf: Any) -> Any:
-        return Ref(self.number(leaf)) if isinstance(leaf, Tensor) else plain(leaf)
+        return Ref(self.number(leaf)) if isinstance(leaf, Tensor) else plain_number(leaf)
 
     def number(self, tensor: Tensor) -> int:
         """A tensor's number; what is not known yet was there before the pass."""

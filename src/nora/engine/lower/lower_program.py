@@ -18,12 +18,12 @@ from torch import Tensor
 
 from nora.engine.lower.anything import each_by_itself, on_everything
 from nora.engine.lower.builder import Builder
-from nora.engine.lower.guards import lowered_guards
 from nora.engine.lower.known import Layout, Matrix, Picked, Tracked
+from nora.engine.lower.lowerings import LOWERINGS
 from nora.engine.lower.masks import on_picked
 from nora.engine.lower.pointwise import COPIES
-from nora.engine.lower.registry import LOWERINGS
 from nora.engine.lower.row_call import bound
+from nora.engine.lower.size_guards import lowered_guards
 from nora.engine.trace.align import AlignedOp, CoincidenceError, Sized
 from nora.engine.trace.trace import Ref, name_of
 from nora.engine.trace.trees import leaves
