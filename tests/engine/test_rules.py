@@ -155,7 +155,7 @@ def _broken(*_, **__):
 def test_a_lowering_that_raises_is_named_with_its_exception(key, hubs, monkeypatch):
     lowerings.load()
     raw = key is pyg.aggr.MedianAggregation
-    monkeypatch.setitem(lowerings.LOWERINGS, key, registry.Lowering(_broken, raw))
+    monkeypatch.setitem(lowerings.LOWERINGS, key, lowerings.Lowering(_broken, raw))
     torch.manual_seed(0)
     conv = pyg.SAGEConv(6, 3, aggr="median") if raw else pyg.GCNConv(6, 3)
     model = pyg.Sequential("x, edge_index", [(conv, "x, edge_index -> x"), nn.Tanh()]).double()
