@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -74,7 +77,7 @@ def test_a_rule_that_fails_is_told_of_and_not_used(hubs, only_for_this_test):
         raise AttributeError("no such thing")
 
     model = UsersModel().double()
-    with pytest.warns(RuntimeWarning, match=r"the rule for Halved fails \(AttributeError: no such"):
+    with pytest.warns(RuntimeWarning, match=r"\(Halved\) fails \(AttributeError: no such"):
         found = nora.influence(model, hubs, "exact", progress=False)
     truth = nora.influence(model, hubs, "brute", progress=False)
     assert torch.allclose(found.scores, truth.scores, atol=1e-12)
@@ -141,3 +144,28 @@ def _falls_back_and_is_right(data: Data) -> nn.Module:
     truth = nora.influence(model, data, "brute", progress=False)
     assert torch.equal(found.scores, truth.scores)
     return model
+
+
+def _broken(*_, **__):
+    raise KeyError("no such option")
+
+
+@pytest.mark.parametrize("key", ["pointwise", pyg.GCNConv, pyg.aggr.MedianAggregation])
+def test_a_lowering_that_raises_is_named_with_its_exception(key, hubs, monkeypatch):
+    lowerings.load()
+    raw = key is pyg.aggr.MedianAggregation
+    monkeypatch.setitem(lowerings.LOWERINGS, key, lowerings.Lowering(_broken, raw))
+    torch.manual_seed(0)
+    conv = pyg.SAGEConv(6, 3, aggr="median") if raw else pyg.GCNConv(6, 3)
+    model = pyg.Sequential("x, edge_index", [(conv, "x, edge_index -> x"), nn.Tanh()]).double()
+    fails = r"the lowering of .* fails \(KeyError: 'no such option'\)"
+    with pytest.warns(RuntimeWarning, match=fails):
+        found = nora.influence(model, hubs, "exact", progress=False)
+    followed = key is pyg.GCNConv  # operation by operation
+    assert found.details["followed"] == ("engine" if followed else "brute")
+    assert followed or re.search(fails, found.details["fallback"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert re.search(fails, str(nora.explain_engine(model, hubs)))
+    truth = nora.influence(model, hubs, "brute", progress=False)
+    torch.testing.assert_close(found.scores, truth.scores)
