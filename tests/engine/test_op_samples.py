@@ -64,8 +64,9 @@ def test_an_operation_gives_its_samples_their_rows_or_is_refused(part: int) -> N
         for case, before in _chosen(op.formatted_name, cases(op)):
             now = outcome(case)
             count[now] += 1
-            if now == "W":
-                failed.append(f"{case.label}: wrong rows")
+            if now in "WE":
+                why = {"W": "wrong rows", "E": "a lowering raises"}[now]
+                failed.append(f"{case.label}: {why}")
             elif before == "F" != now:
                 failed.append(f"{case.label}: followed before, not now")
     assert not failed, "\n".join(failed)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import re
+import warnings
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
 import nora
+from elsewhere import printed
 from nora.engine.lower import lowerings
 
 
@@ -76,7 +77,7 @@ def test_a_rule_that_fails_is_told_of_and_not_used(hubs, only_for_this_test):
         raise AttributeError("no such thing")
 
     model = UsersModel().double()
-    with pytest.warns(RuntimeWarning, match=r"rule.*Halved fails \(AttributeError: no such"):
+    with pytest.warns(RuntimeWarning, match=r"\(Halved\) fails \(AttributeError: no such"):
         found = nora.influence(model, hubs, "exact", progress=False)
     truth = nora.influence(model, hubs, "brute", progress=False)
     assert torch.allclose(found.scores, truth.scores, atol=1e-12)
@@ -133,7 +134,7 @@ def mine(plan, conv, x, edge_index, edge_weight=None): ...
 from nora.engine.lower.lowerings import lowering_of
 assert lowering_of(GCNConv(2, 2)).function is mine
 """
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+    printed(code)
 
 
 def _falls_back_and_is_right(data: Data) -> nn.Module:
@@ -143,3 +144,28 @@ def _falls_back_and_is_right(data: Data) -> nn.Module:
     truth = nora.influence(model, data, "brute", progress=False)
     assert torch.equal(found.scores, truth.scores)
     return model
+
+
+def _broken(*_, **__):
+    raise KeyError("no such option")
+
+
+@pytest.mark.parametrize("key", ["pointwise", pyg.GCNConv, pyg.aggr.MedianAggregation])
+def test_a_lowering_that_raises_is_named_with_its_exception(key, hubs, monkeypatch):
+    lowerings.load()
+    raw = key is pyg.aggr.MedianAggregation
+    monkeypatch.setitem(lowerings.LOWERINGS, key, lowerings.Lowering(_broken, raw))
+    torch.manual_seed(0)
+    conv = pyg.SAGEConv(6, 3, aggr="median") if raw else pyg.GCNConv(6, 3)
+    model = pyg.Sequential("x, edge_index", [(conv, "x, edge_index -> x"), nn.Tanh()]).double()
+    fails = r"the lowering of .* fails \(KeyError: 'no such option'\)"
+    with pytest.warns(RuntimeWarning, match=fails):
+        found = nora.influence(model, hubs, "exact", progress=False)
+    followed = key is pyg.GCNConv  # operation by operation
+    assert found.details["followed"] == ("engine" if followed else "brute")
+    assert followed or re.search(fails, found.details["fallback"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert re.search(fails, str(nora.explain_engine(model, hubs)))
+    truth = nora.influence(model, hubs, "brute", progress=False)
+    torch.testing.assert_close(found.scores, truth.scores)

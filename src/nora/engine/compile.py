@@ -32,7 +32,7 @@ from nora.engine.trace.pass_inputs import decodes
 from nora.engine.trace.samples import sample_graphs, without_one
 from nora.engine.trace.sizes import RecordedSizes, sizes_of, with_sizes
 from nora.engine.trace.trace import Ref, Trace
-from nora.engine.unsupported import UnsupportedError
+from nora.engine.unsupported import UnsupportedError, described
 from nora.graph.node_index import Graph
 from nora.model import Problem
 from nora.model.checks import check_same
@@ -69,6 +69,7 @@ class Notes:
     Attributes:
         traced: Operations of one pass.
         layers: Layers that are lowered as one.
+        failures: Lowerings of layers that raised an exception of their own.
         all_rows: Operations that are done on all rows again for every edit, by what they make.
         blockers: Operations that cannot be lowered, each with its line and what to do.
         passes: How many operations there are after each pass.
@@ -76,6 +77,7 @@ class Notes:
 
     traced: int = 0
     layers: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
     all_rows: dict[Value, str] = field(default_factory=dict)
     blockers: list[str] = field(default_factory=list)
     passes: list[tuple[str, int]] = field(default_factory=list)
@@ -115,12 +117,11 @@ def compile_model(problem: Problem, ledger: Ledger | None = None) -> Program:
         try:
             optimise(program)
         except Exception as error:  # an operation that does not run must not end the user's run
+            reason = f"an operation of the program does not run ({described(error)})"
             if rules:
+                warn(f"{reason}: layers are lowered operation by operation", RuntimeWarning)
                 continue
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UnsupportedError(
-                f"an operation that was made of it does not run ({reason})"
-            ) from error
+            raise UnsupportedError(reason) from error
         if same(program.output.base_rows(), output):
             return program
         if rules:
@@ -241,9 +242,14 @@ def _program(
     if notes is not None:
         notes.traced, notes.blockers = len(traced.ops), []
         builder.blockers = notes.blockers
-    lower_program(builder, Calls(builder, starts).lower)
-    if notes is not None:
         notes.layers, notes.all_rows = builder.lowered_calls, builder.all_rows
+        notes.failures = builder.failures
+    try:
+        lower_program(builder, Calls(builder, starts).lower)
+    except CoincidenceError:
+        raise
+    except UnsupportedError as reason:
+        raise UnsupportedError("; ".join([str(reason), *builder.failures])) from reason
     output = _output(builder, inputs)
     for name, one in known.items():
         if isinstance(one, Matrix) and one.space.origin is None:

@@ -15,6 +15,7 @@ from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import Value
 from nora.engine.program import Program
 from nora.engine.rounding import tolerated
+from nora.engine.unsupported import described
 from nora.graph.edge_lookup import EdgeLookup, EdgeType
 from nora.graph.edge_sets import edge_companions
 from nora.graph.edit_batch import EditBatch, store_of
@@ -148,7 +149,7 @@ def _compared(engine: Engine, kind: str, asked: EditBatch) -> str:
         try:
             found = engine.effect_of(done.to(engine.before.device))
         except Exception as failed:  # an operation in a case that it does not know
-            return str(failed).splitlines()[0] if str(failed) else type(failed).__name__
+            return described(failed)
         apart = (found - truth.predictions)[truth.survivors].abs().nan_to_num(torch.inf)
         error = float(apart.max()) if apart.numel() else 0.0
         if not error <= tolerated(found.dtype) * problem.task.scale(engine.before):

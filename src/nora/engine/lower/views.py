@@ -42,7 +42,7 @@ def _dims(builder: Builder, op: AlignedOp, name: str = "dim") -> int:
     return int(op.args[name]) % max(size, 1)
 
 
-@lower("t", "transpose", "permute", "movedim", "swapaxes", "adjoint", "numpy_T")
+@lower("t", "transpose", "permute")
 def turned(builder: Builder, op: AlignedOp) -> None:
     """Axes in another order."""
     size = builder.ndim(op.args["self"])
@@ -51,11 +51,9 @@ def turned(builder: Builder, op: AlignedOp) -> None:
         order = [d % size for d in op.args["dims"]]
     elif op.name == "t":
         order.reverse()
-    elif op.name == "transpose":
+    else:
         a, b = op.args["dim0"] % size, op.args["dim1"] % size
         order[a], order[b] = order[b], order[a]
-    else:
-        builder.unsupported("is not known to the engine")
     layout = _layout(builder, op)
     builder.apply(op, _moved(layout, order.index(layout.axis or 0)), ids=_ids(builder, op))
 

@@ -27,8 +27,8 @@ Reduction = Literal["sum", "prod", "amax", "amin", "mean", "last"]
 class Reduce(Op):
     """`out_k = reduce(start_k, {source_i : index_i = k})`: what nodes make of their edges.
 
-    Sums are corrected by what has changed and what was lost, and summed again where that would lose
-    digits; everything else is reduced again wherever something has changed.
+    Sums in single and double precision are corrected by what has changed and what was lost, and summed again
+    where that would lose digits; everything else is reduced again wherever something has changed.
 
     Args:
         source: The value that is reduced.
@@ -57,9 +57,10 @@ class Reduce(Op):
         return self.inputs[0]
 
     @cached_property
-    def _floating(self) -> bool:
+    def _corrects(self) -> bool:
+        """Whether sums are corrected: in half precision, they would be rounded otherwise than new ones."""
         none = torch.zeros(0, dtype=torch.long)
-        return self._source.at(none).is_floating_point()
+        return self.reduce == "sum" and self._source.at(none).dtype in (torch.float, torch.double)
 
     @cached_property
     def senders(self) -> tuple[Tensor, Tensor]:
@@ -129,7 +130,7 @@ class Reduce(Op):
         if not len(distinct):
             return chunk.nothing()
         pairs = PairList(chunk.edits, reached, node)
-        if self.reduce == "sum" and self._floating:
+        if self._corrects:
             rows = self._corrected(chunk, pairs, distinct, source, (keys, row), inputs[1])
         else:
             rows = self._recomputed(chunk, pairs, source, start)

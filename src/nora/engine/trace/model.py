@@ -12,7 +12,7 @@ from nora.engine.trace.pass_inputs import PAIRS, RELATION, decodes, tensors_of, 
 from nora.engine.trace.recorder import record
 from nora.engine.trace.samples import with_pairs
 from nora.engine.trace.trace import TooLongError, Trace
-from nora.engine.unsupported import UnsupportedError
+from nora.engine.unsupported import UnsupportedError, described
 from nora.graph.edge_sets import with_plain_edges
 from nora.graph.node_index import Graph
 from nora.model import Problem
@@ -43,11 +43,8 @@ def trace_on(
     except TooLongError as error:
         raise UnsupportedError(f"the model takes {error}") from error
     except Exception as error:  # whatever the model's own code raises
-        reason = str(error).splitlines()[0] if str(error) else ""
         where = "on a part of this graph" if part else "while it is recorded"
-        raise UnsupportedError(
-            f"the model fails {where}: {type(error).__name__}: {reason}"
-        ) from error
+        raise UnsupportedError(f"the model fails {where}: {described(error)}") from error
 
 
 def _traced(

@@ -328,6 +328,11 @@ def _signature(func: Any) -> list[tuple[str, str]]:
     ]
 
 
+def _casts() -> bool:
+    """Whether operations take other types than their arguments have: the lowering of a module does not."""
+    return any(torch.is_autocast_enabled(device) for device in ("cpu", "cuda"))
+
+
 def record(
     run: Callable[[], Any],
     inputs: Mapping[str, Tensor],
@@ -347,24 +352,23 @@ def record(
     """
     recorder = _Recorder(inputs)
     trace = recorder.trace
-    open_calls: list[tuple[nn.Module, int, Any, Any]] = []
+    open_calls: list[tuple[nn.Module, bool, int, Any, Any]] = []
     handles = []
 
     def before(module: nn.Module, args: Any, kwargs: Any) -> None:
         with torch.utils._python_dispatch._disable_current_modes():
-            open_calls.append(
-                (module, len(trace.ops), recorder.refs(args), recorder.refs(dict(kwargs)))
-            )
+            start, given = len(trace.ops), (recorder.refs(args), recorder.refs(dict(kwargs)))
+            open_calls.append((module, _casts(), start, *given))
 
     def after(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, args: Any, kwargs: Any, out: Any) -> None:
             with torch.utils._python_dispatch._disable_current_modes():
                 while open_calls:
-                    found, start, given, named = open_calls.pop()
+                    found, casts, start, given, named = open_calls.pop()
                     if found is module:
                         refs = recorder.refs(out)
                         call = Call(module, name, start, len(trace.ops), given, named, refs)
-                        trace.calls.append(call)
+                        trace.calls += [] if casts else [call]
                         return
 
         return hook
