@@ -218,11 +218,11 @@ def test_what_is_found_is_written_as_edits(tmp_path) -> None:
         ({"by": "links"}, "it must be 'nodes' or 'edges'"),
         ({"at_most": 0}, "at_most must be at least 1"),
         ({"pairs": -1}, "pairs must not be negative"),
-        ({"node": [1, 2]}, "node names 2 nodes"),
+        ({"node": [1, 2]}, "got 2 nodes"),
         ({"node": 9}, "node 9 is out of range"),
         ({"to": 7}, r"'7' is not a class of this model\..*0 … 2"),
-        ({"task": nora.NodeRegression()}, "the task predicts values"),
-        ({"task": nora.LinkPrediction(some_pairs(two_camps()))}, "the task predicts links"),
+        ({"task": nora.NodeRegression()}, "this task predicts values"),
+        ({"task": nora.LinkPrediction(some_pairs(two_camps()))}, "this task predicts links"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(asked: dict, message: str) -> None:

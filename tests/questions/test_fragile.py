@@ -129,8 +129,8 @@ def test_nothing_may_flip() -> None:
         ({"tolerance": 0.1}, "tolerance"),
         ({"budget": 3}, "fragile has no option 'budget'"),
         ({"method": "nora"}, "must be 'exact' or 'brute'"),
-        ({"task": nora.NodeRegression()}, "the task predicts values"),
-        ({"task": nora.LinkPrediction(some_pairs(two_camps()))}, "the task predicts links"),
+        ({"task": nora.NodeRegression()}, "task predicts values"),
+        ({"task": nora.LinkPrediction(some_pairs(two_camps()))}, "task predicts links"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(asked: dict, message: str) -> None:
