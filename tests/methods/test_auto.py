@@ -16,7 +16,7 @@ import nora
 from graphs import double, two_camps
 from networks import network
 from nora.engine.engine import Engine
-from nora.engine.estimate.cost_sample import Agreement, Pilot
+from nora.engine.estimate.cost_sample import Agreement, CostSample
 from nora.engine.prepared import Prepared
 from nora.methods import auto as module
 from nora.methods.auto import auto
@@ -48,7 +48,7 @@ def slow(monkeypatch: pytest.MonkeyPatch, seconds: dict[float, float]) -> None:
     """Pretend that all nodes would take so long, by tolerance."""
     monkeypatch.setattr(module, "CALIBRATED", 0)
 
-    class Slow(Pilot):
+    class Slow(CostSample):
         def __init__(self, *given: Any, **options: Any) -> None:
             super().__init__(*given, **options)
             self.seconds = seconds[0.0]
@@ -57,7 +57,7 @@ def slow(monkeypatch: pytest.MonkeyPatch, seconds: dict[float, float]) -> None:
             assert engine.sampling is not None
             return seconds[engine.sampling.tolerance], super().tried(engine)[1]
 
-    monkeypatch.setattr(module, "Pilot", Slow)
+    monkeypatch.setattr(module, "CostSample", Slow)
 
 
 def with_slow_forward(problem: Problem) -> Problem:
@@ -116,7 +116,7 @@ def test_an_estimate_that_draws_comes_before_the_sketch(
     problem: Problem, monkeypatch: pytest.MonkeyPatch, drawn: bool
 ) -> None:
     slow(monkeypatch, {0.0: 1000.0, **dict.fromkeys(module.TOLERANCES, 1.0)})
-    monkeypatch.setattr(module.Pilot, "agreement", lambda *given: Agreement(0.7, 0.9, 0.2))
+    monkeypatch.setattr(module.CostSample, "agreement", lambda *given: Agreement(0.7, 0.9, 0.2))
     monkeypatch.setattr(module, "_samples_rows", lambda engine: drawn)
     with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
         choice = auto(with_slow_forward(problem), Prepared(), budget=15)
@@ -157,7 +157,7 @@ def test_a_measured_estimate_comes_before_one_of_unknown_agreement(
     """Whatever Pearson's correlation is: the hubs rule it."""
     slow(monkeypatch, {0.0: 1000.0, **dict.fromkeys(module.TOLERANCES, 1.0)})
     monkeypatch.setattr(
-        module.Pilot, "agreement", lambda *given: Agreement(0.9998, spearman, error)
+        module.CostSample, "agreement", lambda *given: Agreement(0.9998, spearman, error)
     )
     monkeypatch.setattr(module, "_sketch_seconds", lambda *given: 1000.0)
     with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
@@ -266,7 +266,7 @@ def test_without_message_passing_layers_an_estimate_that_fits_is_taken_though_it
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow(monkeypatch, {0.0: 1000.0, **dict.fromkeys(module.TOLERANCES, 1.0)})
-    monkeypatch.setattr(module.Pilot, "agreement", lambda *given: Agreement(0.5, 0.5, 0.9))
+    monkeypatch.setattr(module.CostSample, "agreement", lambda *given: Agreement(0.5, 0.5, 0.9))
     monkeypatch.setattr(module, "_sketch_seconds", lambda *given: 1000.0)
     monkeypatch.setattr(module, "_pass_seconds", lambda problem: 0.1)
     torch.manual_seed(0)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nora.engine.engine import Engine
 from nora.engine.exec.added_edges import AddedRows
-from nora.engine.exec.edge_templates import CannotComeError
+from nora.engine.exec.edge_templates import AddedEdgeError
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import Value
 from nora.engine.program import Program
@@ -62,7 +62,7 @@ def cannot_gain(program: Program, done: EditBatch) -> str:
         if added_rows.loops and not by_rules_alone(program):
             return "a self-loop is added, which the model may leave out"
         added_rows.check(program)
-    except CannotComeError as reason:
+    except AddedEdgeError as reason:
         return str(reason)
     return ""
 

@@ -24,7 +24,7 @@ from torch_geometric.nn import MessagePassing
 from nora.engine.edit_support import why_not
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import FIRST, MOST
-from nora.engine.estimate.cost_sample import Agreement, Pilot
+from nora.engine.estimate.cost_sample import Agreement, CostSample
 from nora.engine.estimate.linear import Linearised
 from nora.engine.exec.tally import Tally
 from nora.engine.prepared import Prepared
@@ -203,8 +203,10 @@ def _choose(
     if not reason:
         # The run itself checks a few removals by brute force, each on a newly made graph.
         options |= {"verify": VERIFIED, "seed": seed}
-        pilot = Pilot(engine, removals, parse_bytes(memory), workers, seed, CHOOSING * budget)
-        return _by_sample(limit, problem, engine, pilot, removals, options, forward)
+        cost_sample = CostSample(
+            engine, removals, parse_bytes(memory), workers, seed, CHOOSING * budget
+        )
+        return _by_sample(limit, problem, engine, cost_sample, removals, options, forward)
     if by_passes <= (1 + LATE) * budget:
         return Choice("exact", options, _late("brute force", by_passes, budget), by_passes, 1.0)
     if not nodes:
@@ -222,7 +224,7 @@ def _by_sample(
     limit: Budget,
     problem: Problem,
     engine: Engine,
-    pilot: Pilot,
+    cost_sample: CostSample,
     removals: EditBatch,
     options: dict[str, Any],
     forward: float,
@@ -230,7 +232,7 @@ def _by_sample(
     """Exact if the sample shows that it fits, else the finest estimate that fits and agrees."""
     budget, count, nodes = limit.seconds, len(removals), not len(removals.edge)
     verifying = 2 * VERIFIED * forward
-    seconds = min(pilot.seconds + verifying, count * forward)
+    seconds = min(cost_sample.seconds + verifying, count * forward)
     left = max(limit.left, AT_LEAST * budget)
     if seconds <= left:
         within = f"exact should take {duration(seconds)}, within the budget of {duration(budget)}"
@@ -240,7 +242,7 @@ def _by_sample(
     price = f"exact would take {duration(seconds)}"
     deadline = max(limit.began + budget, time.perf_counter() + AT_LEAST * budget) + LATE * budget
     found, agreement, fits = _tolerable(
-        engine, pilot, removals, deadline - verifying, price, options
+        engine, cost_sample, removals, deadline - verifying, price, options
     )
     if not nodes:
         quicker = found.expected_seconds < seconds / 2
@@ -326,7 +328,7 @@ def _pass_seconds(problem: Problem) -> float:
 
 def _tolerable(
     engine: Engine,
-    pilot: Pilot,
+    cost_sample: CostSample,
     removals: EditBatch,
     deadline: float,
     price: str,
@@ -336,13 +338,13 @@ def _tolerable(
     removed = "edges" if len(removals.edge) else "nodes"
     fits = False
     for tolerance in TOLERANCES:
-        seconds, scores = pilot.tried(engine.with_tolerance(tolerance, seed=options["seed"]))
+        seconds, scores = cost_sample.tried(engine.with_tolerance(tolerance, seed=options["seed"]))
         # What estimates are measured by is exact, too.
-        seconds += CALIBRATED * pilot.seconds / max(len(removals), 1)
+        seconds += CALIBRATED * cost_sample.seconds / max(len(removals), 1)
         fits = seconds <= deadline - time.perf_counter()
         if fits:
             break
-    found = pilot.agreement(scores)  # coarser ones agree no better
+    found = cost_sample.agreement(scores)  # coarser ones agree no better
     over = "" if fits else ", more than the budget"
     choice = Choice(
         "exact",

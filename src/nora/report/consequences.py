@@ -99,8 +99,8 @@ def _figures(columns: Mapping[str, np.ndarray], flipped: np.ndarray, total: floa
     order = np.lexsort((-change, ~flipped))
     order = order[change[order] > 0]
     rank = np.arange(len(order))
-    worth = flipped[order] | (change[order] >= LISTED_CHANGE) | (rank < LISTED_ANYWAY)
-    listed = order[worth][:LISTED]
+    shown = flipped[order] | (change[order] >= LISTED_CHANGE) | (rank < LISTED_ANYWAY)
+    listed = order[shown][:LISTED]
     kept = ("node", "source", "target", "change", "before", "after", "from", "to")
     return Consequence(
         total=total,

@@ -170,15 +170,15 @@ def tune_problems(
     with _evaluating(problems):
         if entry.facts.own_search:
             found = SEARCHES[method].value(problems)
-            options, worth, tried = found.options, found.pearson, found.tried
+            options, correlation, tried = found.options, found.pearson, found.tried
         else:
-            options, worth = _try_settings(entry, problems, trials, seed, progress)
+            options, correlation = _try_settings(entry, problems, trials, seed, progress)
             tried = trials
     labels = torch.stack([problem.known_influence() for problem in problems]).mean(dim=0)
     return Tuned(
         method=method,
         options=options,
-        pearson=worth,
+        pearson=correlation,
         tried=tried,
         labelled=int((~labels.isnan()).sum()),
         seconds=time.perf_counter() - start,
@@ -225,7 +225,7 @@ def _try_settings(
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=5)
     )
     optuna.logging.set_verbosity(verbosity)
-    worth = _worth(entry, problems)
+    objective = _objective(entry, problems)
     with progress_bar(f"{entry.name}: settings tried", trials, progress) as advance:
         for trial_number in range(trials):
             if trial_number == 0:
@@ -235,7 +235,7 @@ def _try_settings(
                 key: trial.suggest_categorical(key, _with(values, defaults[key]))
                 for key, values in space.items()
             }
-            value = worth({**fixed, **settings})
+            value = objective({**fixed, **settings})
             study.tell(trial, value)
             advance(1)
     best = float(study.best_value)
@@ -246,13 +246,15 @@ def _with(values: tuple[Any, ...], default: Any) -> tuple[Any, ...]:
     return values if default in values else (*values, default)
 
 
-def _worth(entry: MethodEntry, problems: Sequence[Problem]) -> Callable[[dict[str, Any]], float]:
+def _objective(
+    entry: MethodEntry, problems: Sequence[Problem]
+) -> Callable[[dict[str, Any]], float]:
     """From options to their value; `UNKNOWN` where all scores are the same."""
     labels = torch.stack([problem.known_influence() for problem in problems]).mean(dim=0)
     known = ~labels.isnan()
     learns = entry.facts.labels == "required"
 
-    def worth(options: dict[str, Any]) -> float:
+    def objective(options: dict[str, Any]) -> float:
         bound = bind_options(entry, options)
         values: list[float] = []
         scores: list[Tensor] = []
@@ -266,4 +268,4 @@ def _worth(entry: MethodEntry, problems: Sequence[Problem]) -> Callable[[dict[st
         value = fmean(values) if learns else pearson(total[known.cpu()], labels[known])
         return UNKNOWN if value != value else value
 
-    return worth
+    return objective

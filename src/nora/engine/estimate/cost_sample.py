@@ -56,7 +56,7 @@ class Agreement:
         return self.spearman >= ENOUGH[0] and self.error <= ENOUGH[1]
 
 
-class Pilot:
+class CostSample:
     """A stratified sample of removals and their true influences.
 
     Args:

@@ -88,7 +88,7 @@ class Sampling:
     Attributes:
         tolerance: The relative error that is aimed at.
         seed: Seed of the draws.
-        worth: What draws go by.
+        importance: How much the rows of every operation matter.
     """
 
     tolerance: float
@@ -151,12 +151,12 @@ class OpSampling:
     """How one operation's rows are sampled.
 
     Attributes:
-        worth: How much a change of each row matters `[N]`.
+        importance: How much a change of each row matters `[N]`.
         error: The relative error of their sum that is aimed at.
         start: Where each removal's draws begin `[c]`.
         last: Whether no messages follow.
-        most, least: See `Arriving`.
-        sampled: See `Draws`.
+        most, least: See `SamplingBounds`.
+        sampled: How each removal was sampled so far, see `Tally.sampled` `[c]`.
     """
 
     importance: Tensor
@@ -167,10 +167,10 @@ class OpSampling:
     least: Tensor
     sampled: Tensor
 
-    def arriving(
+    def bounds(
         self, share: Tensor | None, size: Tensor, also: Tensor, mass: Tensor, certain: Tensor
     ) -> SamplingBounds:
-        """What the operation's rows are sampled by; see `Arriving`."""
+        """What the operation's rows are sampled by; see `SamplingBounds`."""
         return SamplingBounds(
             share, size, also, mass, self.importance, certain, self.most, self.least
         )
@@ -184,7 +184,7 @@ class Importance:
         rows: By the id of the op that makes the row, `[N]`; rows of other ops are not drawn.
         final: The ops that no messages follow.
         last: Those of them whose rows alone say what is predicted: no other rows join.
-        limits: `most` and `least` of `Arriving`, by the id of the op.
+        limits: `most` and `least` of `SamplingBounds`, by the id of the op.
     """
 
     rows: dict[Op, Tensor]
@@ -204,7 +204,7 @@ def importance_of(
     Args:
         ops: The plan's.
         output: Its output.
-        worth: How much each node's prediction matters `[N]`.
+        importance: How much each node's prediction matters `[N]`.
         sampled_last: Whether rows may be drawn that only row-wise maps follow.
     """
     known: dict[Value, Tensor] = {output: importance}
@@ -256,7 +256,7 @@ def _joined(ops: Sequence[Op]) -> set[Value]:
 
 
 def _limits(op: Op) -> tuple[float, Tensor]:
-    """`most` and `least` of `Arriving` for an operation's rows, from the original ones."""
+    """`most` and `least` of `SamplingBounds` for an operation's rows, from the original ones."""
     size = op.output.base_rows().flatten(1).abs().sum(1, dtype=torch.double)
     typical = float(size.nanmedian()) or float(size.nansum() / len(size))
     if not 0 < typical < torch.inf:
@@ -299,13 +299,13 @@ def sample_rows(
     frontier: Frontier,
     edges_changed: Tensor,
     more: ChangedRows,
-    arrives: SamplingBounds,
+    bounds: SamplingBounds,
     op_sampling: OpSampling,
 ) -> tuple[Frontier, Tensor, ChangedRows, Tensor]:
     """The reached rows that are sampled, what else is known of them, and their weights `[T]`."""
     rows = frontier.ptr.diff()
     frontier, chance, kept = backend.sample(
-        edges, frontier, arrives, op_sampling.error, op_sampling.start, BITS
+        edges, frontier, bounds, op_sampling.error, op_sampling.start, BITS
     )
     certain = torch.zeros_like(rows).index_add(
         0, owner_of(frontier.ptr), (chance == 1 << BITS).long()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nora.engine.exec.edge_templates import CannotComeError, Templates
+from nora.engine.exec.edge_templates import AddedEdgeError, Templates
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.edges import Edges, well_behaved
 from nora.engine.ir.op import Op, RowOp, Value
@@ -130,7 +130,7 @@ class AddedRows:
             return torch.full_like(slot.which, at)
         found = self.templates.places(target)[self.ends[at, slot.which]]
         if bool((found < 0).any()):
-            raise CannotComeError(f"a new edge has none of the {target.label}")
+            raise AddedEdgeError(f"a new edge has none of the {target.label}")
         return found
 
     def at(self, space: Space, index: Tensor, target: Space, rows: Tensor) -> Tensor:
@@ -153,9 +153,9 @@ class AddedRows:
                 mine += [o.new for o in whole if o.key == slot.key and torch.equal(o.rows, rows)]
             found.append(torch.cat(mine))
             if len(found[-1]) != self.count(part.space):
-                raise CannotComeError("new edges are put together with others in an unknown order")
+                raise AddedEdgeError("new edges are put together with others in an unknown order")
         if sum(map(len, found)) != self.count(op.output.space):
-            raise CannotComeError("new edges are put together with others in an unknown order")
+            raise AddedEdgeError("new edges are put together with others in an unknown order")
         return found
 
     def rows(self, value: Value) -> Tensor:
@@ -174,7 +174,7 @@ class AddedRows:
             if not bool(
                 ((value.base == first) | ((value.base != value.base) & (first != first))).all()
             ):
-                raise CannotComeError(f"the model has numbers of its own for the {space.label}")
+                raise AddedEdgeError(f"the model has numbers of its own for the {space.label}")
             return first.expand(self.count(space), *first.shape[1:])
         if isinstance(op, RowOp):
             if not self.count(space):
@@ -185,13 +185,13 @@ class AddedRows:
             index = self.index(space, op.index, source.space)
             if not self.count(source.space):
                 if not source.static:
-                    raise CannotComeError("attributes of new edges depend on what changes")
+                    raise AddedEdgeError("attributes of new edges depend on what changes")
                 return source.at(index)
             every = self.rows(source)
             if bool((index < source.space.size).any()):
-                raise CannotComeError("attributes of new edges are read from others")
+                raise AddedEdgeError("attributes of new edges are read from others")
             return every[index - source.space.size]
-        raise CannotComeError(
+        raise AddedEdgeError(
             f"attributes of new edges are made in an unknown way ({type(op).__name__})"
         )
 
@@ -207,7 +207,7 @@ class AddedRows:
             found = one.attributes.get("edge_weight")
             return none.new_ones(len(one)) if found is None else found.to(none)
         if name not in one.attributes:
-            raise CannotComeError(f"{name} of a new edge is not known")
+            raise AddedEdgeError(f"{name} of a new edge is not known")
         return one.attributes[name].to(none)
 
     def of_convolution(self, rule: AddedEdgeRule) -> tuple[Tensor, ...]:
@@ -235,7 +235,7 @@ class AddedRows:
         if value.space is not space:
             theirs, own = value.space.origin, space.origin
             if theirs is None or own is None or not torch.equal(theirs, own):
-                raise CannotComeError("edge attributes stand in another order")
+                raise AddedEdgeError("edge attributes stand in another order")
         return self.rows(value)
 
     def seeds(self, ops: Sequence[Op]) -> dict[Value, ChangedRows]:
@@ -254,7 +254,7 @@ class AddedRows:
         """Look everything up that the ops will ask for.
 
         Raises:
-            CannotComeError: Where something is not known.
+            AddedEdgeError: Where something is not known.
         """
         for op in program.ops:
             if isinstance(op, Gather):
@@ -266,7 +266,7 @@ class AddedRows:
                 self._check_scatter(op.scatter)
             elif isinstance(op, Grouped):
                 if self.count(op.nodes):
-                    raise CannotComeError("edges are made of other edges")
+                    raise AddedEdgeError("edges are made of other edges")
                 self._check_into(op.edges, op.index, op.nodes)
             elif isinstance(op, Concat):
                 self.concat(op)
@@ -275,7 +275,7 @@ class AddedRows:
             elif not isinstance(op, RowOp) and any(
                 self.count(value.space) for value in (*op.inputs, op.output)
             ):
-                raise CannotComeError("an operation takes all edges at once")
+                raise AddedEdgeError("an operation takes all edges at once")
             edges = getattr(op, "edges", None)
             if isinstance(edges, Edges):
                 self._check_edges(edges)
@@ -284,16 +284,16 @@ class AddedRows:
     def _check_edges(self, edges: Edges) -> None:
         rule = edges.for_added
         if rule is None:
-            raise CannotComeError("a rule does not say what becomes of an added edge")
+            raise AddedEdgeError("a rule does not say what becomes of an added edge")
         if rule.kind is not None:
             value, _ = rule.kind
             known = self.templates.distinct(value)
             if not bool(torch.isin(self._beside(value, rule.space), known).all()):
-                raise CannotComeError("the graph has no edge of the added kind")
+                raise AddedEdgeError("the graph has no edge of the added kind")
         weight = self.of_convolution(rule)[4]
         summed = rule.weight is not None and edges.normalise == "sym" and edges.weight is not None
         if summed and not well_behaved(torch.cat([edges.weight_range, weight])):
-            raise CannotComeError("weights whose sums cancel are summed again")
+            raise AddedEdgeError("weights whose sums cancel are summed again")
 
     def _check_gather(self, op: Gather) -> None:
         if self.count(op.output.space):
@@ -301,11 +301,11 @@ class AddedRows:
 
     def _check_scatter(self, op: Reduce) -> None:
         if op.reduce == "last" and self.count(op.inputs[0].space):
-            raise CannotComeError("the last of several edges decides")
+            raise AddedEdgeError("the last of several edges decides")
         self._check_into(op.inputs[0].space, op.index, op.output.space)
 
     def _check_into(self, space: Space, index: Tensor, target: Space) -> None:
         if self.count(target) and self.count(space):
-            raise CannotComeError("edges are made of other edges")
+            raise AddedEdgeError("edges are made of other edges")
         if self.count(space):
             self.index(space, index, target)

@@ -1,4 +1,4 @@
-"""What a model makes of the graph's edges, read off those that are there; see `arrivals`."""
+"""What a model makes of the graph's edges, read off those that are there; see `added_edges.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nora.engine.ir.space import Space
 from nora.graph.edge_lookup import EdgeLookup
 
 
-class CannotComeError(Exception):
+class AddedEdgeError(Exception):
     """It is not known what a model does with an added edge; the message says why."""
 
 
@@ -52,7 +52,7 @@ class Templates:
             ends = own.edges.cpu() + self.shift(key)
             rows = (ends[0] != ends[1]).nonzero().flatten()
             if not len(rows):
-                raise CannotComeError("the graph has no edge of the added kind")
+                raise AddedEdgeError("the graph has no edge of the added kind")
             self._known[key] = Template(rows + own.start, ends[:, rows])
         return self._known[key]
 
@@ -76,7 +76,7 @@ class Templates:
             counts = reach[number + 1] - reach[number]
             count = int(counts[0])
             if bool((counts != count).any()):
-                raise CannotComeError(
+                raise AddedEdgeError(
                     f"the model uses some of the graph's edges otherwise than others ({space.label})"
                 )
             found = [row[reach[number] + at] for at in range(count)]
@@ -106,7 +106,7 @@ class Templates:
             named, own = ends[side][rows], self.of(key).ends
             which = next((at for at in (0, 1) if torch.equal(named, own[at])), None)
             if which is None:
-                raise CannotComeError("it is not known where a new edge leads")
+                raise AddedEdgeError("it is not known where a new edge leads")
             self._found[known] = (which, rows, ends)
         return int(self._found[known][0])
 
@@ -121,7 +121,7 @@ class Templates:
                     return "end", at
         if space.everlasting and space.global_ and bool((named == named[0]).all()):
             return "row", int(named[0])
-        raise CannotComeError(f"it is not known which of the {space.label} a new edge goes with")
+        raise AddedEdgeError(f"it is not known which of the {space.label} a new edge goes with")
 
     def places(self, space: Space) -> Tensor:
         """The row of every node in a space of nodes `[num_nodes]`, −1 without one."""
@@ -131,11 +131,11 @@ class Templates:
             every = torch.arange(space.size)
             if not space.ends.size(0):  # nodes that stay
                 if space.size != space.num_nodes:
-                    raise CannotComeError(f"it is not known which of the {space.label} is whose")
+                    raise AddedEdgeError(f"it is not known which of the {space.label} is whose")
                 place = every
             else:
                 place[space.ends[0]] = every
                 if not torch.equal(place[space.ends[0]], every):
-                    raise CannotComeError(f"a node has several of the {space.label}")
+                    raise AddedEdgeError(f"a node has several of the {space.label}")
             self._found[known] = (place, space)
         return self._found[known][0]

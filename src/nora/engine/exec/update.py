@@ -18,7 +18,7 @@ from nora.engine.edit_support import by_rules_alone, convolution_edges
 from nora.engine.engine import Engine
 from nora.engine.exec.added_edges import AddedRows
 from nora.engine.exec.edge_arrays import Rooms, exchanged
-from nora.engine.exec.edge_templates import CannotComeError
+from nora.engine.exec.edge_templates import AddedEdgeError
 from nora.engine.exec.kernels.vectorised import weigh
 from nora.engine.ir.changed_rows import CANCELLATION_RATIO, ChangedRows
 from nora.engine.ir.edges import Edges
@@ -93,7 +93,7 @@ class Written:
         try:
             if batch.added_edges:
                 AddedRows(self.program.templates, batch.added_edges, len(batch)).check(self.program)
-        except CannotComeError as reason:
+        except AddedEdgeError as reason:
             return str(reason)
         return ""
 

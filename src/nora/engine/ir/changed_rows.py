@@ -190,7 +190,7 @@ class Attention:
 
     Attributes:
         y: Messages `[N, H, C]`.
-        near, far: The sender's and the target's part of the scores `[N, H]`.
+        alpha_src, alpha_dst: The source's and the target's part of the scores `[N, H]`.
         slope: LeakyReLU's negative slope.
         output: The operation's output `[N, H, C]`.
         peak, share: Each node's largest score and softmax denominator `[N, H]`.

@@ -104,7 +104,7 @@ class Edges:
     `norm_src` follow from the degrees `D_k = Σ_{j→k} weight_jk`:
 
         none  norm_dst = norm_src = 1
-        mean  norm_dst_k = 1 / max(number of edges into k, 1), right = 1
+        mean  norm_dst_k = 1 / max(number of edges into k, 1), norm_src = 1
         sym   norm_dst_k = D_k^(−1/2), norm_src_j = D_j^(−1/2), 0 where the degree is 0
 
     Attributes:

@@ -195,13 +195,15 @@ class Builder(Bindings):
         output = Value(self.all_nodes, 0, whole)
         return self.add(Aggregate(edges, y, total, plus, output, drawn))
 
-    def attend(self, y: Value, near: Value, far: Value, edges: Edges, slope: float) -> Value:
+    def attend(
+        self, y: Value, alpha_src: Value, alpha_dst: Value, edges: Edges, slope: float
+    ) -> Value:
         """Attention-weighted sums.
 
         Args:
             y: What neighbours send, `[N, H, C]`.
-            near: The source's part of the score, `[N, H]`.
-            far: The target's part of the score, `[N, H]`.
+            alpha_src: The source's part of the score, `[N, H]`.
+            alpha_dst: The target's part of the score, `[N, H]`.
             edges: The edges, with self-loops where the convolution adds them.
             slope: LeakyReLU's negative slope.
         """
@@ -209,15 +211,15 @@ class Builder(Bindings):
         def weighed() -> tuple[Tensor, Tensor, Tensor]:
             indptr, source, _ = edges.by_target
             target = owner_of(indptr)
-            score = near.base_rows()[source] + far.base_rows()[target]
+            score = alpha_src.base_rows()[source] + alpha_dst.base_rows()[target]
             return weigh(score, y.base_rows()[source], target, self.num_nodes, slope)
 
         whole, peak, share = made_once("attention", weighed)
         output = Value(self.all_nodes, 0, whole)
         base = Attention(
-            y.base_rows(), near.base_rows(), far.base_rows(), slope, whole, peak, share
+            y.base_rows(), alpha_src.base_rows(), alpha_dst.base_rows(), slope, whole, peak, share
         )
-        return self.add(Attend(edges, [y, near, far], base, output))
+        return self.add(Attend(edges, [y, alpha_src, alpha_dst], base, output))
 
     def blend(self, weights: Callable[[Tensor], Tensor], *values: Value) -> Value:
         """`Σ_k a_k value_k` with `a = weights(means over all nodes of the values)`.

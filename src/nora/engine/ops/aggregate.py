@@ -165,9 +165,9 @@ class Aggregate(Op):
             apart = more.rows - self.added.base_rows()[more.node]
             own_size = apart.abs().sum(1, dtype=torch.double)
         share = self.edges.weight_by_source
-        arrives = op_sampling.arriving(share, size, own_size, self.mass, edges_changed)
+        bounds = op_sampling.bounds(share, size, own_size, self.mass, edges_changed)
         return sample_rows(
-            chunk.backend, self.edges, frontier, edges_changed, more, arrives, op_sampling
+            chunk.backend, self.edges, frontier, edges_changed, more, bounds, op_sampling
         )
 
     @cached_property
@@ -291,10 +291,10 @@ class Attend(Op):
             also = also * row_weight
         # The targets are the changed rows among the sources, in their order.
         none = torch.zeros_like(op_sampling.importance)
-        arrives = op_sampling.arriving(self.shares, size, also[row[own]], none, edges_changed)
+        bounds = op_sampling.bounds(self.shares, size, also[row[own]], none, edges_changed)
         no_rows = ChangedRows(torch.zeros_like(ptr), node[:0], y[:0])
         frontier, edges_changed, _, weight = sample_rows(
-            chunk.backend, self.edges, frontier, edges_changed, no_rows, arrives, op_sampling
+            chunk.backend, self.edges, frontier, edges_changed, no_rows, bounds, op_sampling
         )
         return frontier, edges_changed, weight
 

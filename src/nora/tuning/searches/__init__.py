@@ -15,7 +15,7 @@ from nora.registry import NoFacts, Registry
 
 @dataclass(frozen=True)
 class Found:
-    """The best options of a search, their worth on the labels, and how many were tried."""
+    """The best options of a search, their correlation with the labels, and how many were tried."""
 
     options: dict[str, Any]
     pearson: float

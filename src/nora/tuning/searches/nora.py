@@ -2,7 +2,7 @@
 
 The gradient part is tried for every weighting, norm `p` and `β`, the structural part for every `k₁`,
 `k₂`, `k₂'` (any setting is a weighted sum of the same six vectors), each by itself; then `k₃'` joins
-the best of both. A setting's worth is the Pearson correlation of its scores with the labels, on the
+the best of both. The objective is the Pearson correlation of a setting's scores with the labels, on the
 labelled nodes. Given several problems, the scores are averaged over them first.
 """
 
@@ -85,15 +85,15 @@ def _search_gradient(
             total[row] += part[labelled.nodes].double()
         norms.append(mine)
         around.append(degree)
-    worth = labelled.pearson(total)
-    best = int(worth.argmax())
+    correlation = labelled.pearson(total)
+    best = int(correlation.argmax())
     weighting, p, beta = settings[best]
     parts = [
         gradient_part(mine[weighting, p], degree, beta)
         for mine, degree in zip(norms, around, strict=True)
     ]
     options = {"beta": beta, "p": p, "weighting": weighting}
-    return Found(options, float(worth[best]), len(settings)), parts
+    return Found(options, float(correlation[best]), len(settings)), parts
 
 
 @SEARCHES.register("nora-t2", "the structural part")
@@ -119,10 +119,10 @@ def _search_topology(problems: Sequence[Problem], labelled: _Labelled) -> Found:
     )
     assert isinstance(basis, Tensor)
     weights = topology_weights(*grid.to(basis.device).unbind(dim=1))
-    worth = labelled.pearson(torch.einsum("sab,abn->sn", weights, basis))
-    best = int(worth.argmax())
+    correlation = labelled.pearson(torch.einsum("sab,abn->sn", weights, basis))
+    best = int(correlation.argmax())
     k1, k2, k2_prime = grid[best].tolist()
-    return Found({"k1": k1, "k2": k2, "k2_prime": k2_prime}, float(worth[best]), len(grid))
+    return Found({"k1": k1, "k2": k2, "k2_prime": k2_prime}, float(correlation[best]), len(grid))
 
 
 @SEARCHES.register("nora", "both parts, then k3'")
@@ -144,10 +144,10 @@ def search_nora(problems: Sequence[Problem]) -> Found:
         ).sum(dim=0)
         for k3_prime in K3_PRIMES
     ]
-    worth = labelled.pearson(torch.stack(totals))
-    best = int(worth.argmax())
+    correlation = labelled.pearson(torch.stack(totals))
+    best = int(correlation.argmax())
     return Found(
         {**gradient.options, **topology.options, "k3_prime": K3_PRIMES[best]},
-        float(worth[best]),
+        float(correlation[best]),
         gradient.tried + topology.tried + len(K3_PRIMES),
     )

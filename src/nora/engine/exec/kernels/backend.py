@@ -57,14 +57,14 @@ class Backend(Protocol):
         self,
         edges: Edges,
         reach: Frontier,
-        arrives: SamplingBounds,
+        bounds: SamplingBounds,
         error: float,
         start: Tensor,
         bits: int,
     ) -> tuple[Frontier, Tensor, Tensor]:
         """Some of the reached rows, their chances times `2^bits` `[T]`, and which of all they are (a mask).
 
-        A row is sampled with a chance in proportion to what arrives and what that is importance. `start` is a
+        A row is sampled with a chance in proportion to the change that arrives times its importance. `start` is a
         number of so many bits for every edit, from which its draws follow.
         """
 

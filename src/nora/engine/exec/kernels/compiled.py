@@ -184,19 +184,19 @@ def message_sizes(
 def sample(
     edges: Edges,
     frontier: Frontier,
-    arrives: SamplingBounds,
+    bounds: SamplingBounds,
     error: float,
     start: Tensor,
     bits: int,
 ) -> tuple[Frontier, Tensor, Tensor]:
     """See `Backend.sample`."""
     arrays, count = _frontier_arrays(frontier), len(frontier.node)
-    share = edges.arrays.weight if arrives.share is None else arrives.share.numpy()
+    share = edges.arrays.weight if bounds.share is None else bounds.share.numpy()
     sizes, floor, chance = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
     loops_sampling.arriving(
-        edges.arrays, share, frontier.source.numpy(), arrives.size.numpy(), arrays,
-        arrives.also.numpy(), arrives.importance.numpy(), arrives.mass.numpy(), arrives.certain.numpy(),
-        arrives.most, arrives.least.numpy(), sizes, floor,
+        edges.arrays, share, frontier.source.numpy(), bounds.size.numpy(), arrays,
+        bounds.also.numpy(), bounds.importance.numpy(), bounds.mass.numpy(), bounds.certain.numpy(),
+        bounds.most, bounds.least.numpy(), sizes, floor,
     )  # fmt: skip
     loops_sampling.sample(arrays.ptr, sizes, floor, error, start.numpy(), bits, chance)
     found = loops_sampling.compacted(

@@ -20,7 +20,7 @@ DECISIVE = 1 / 3
 def sample(
     edges: Edges,
     frontier: Frontier,
-    arrives: SamplingBounds,
+    bounds: SamplingBounds,
     error: float,
     start: Tensor,
     bits: int,
@@ -30,21 +30,21 @@ def sample(
     counts = frontier.edge_ptr[1:] - frontier.edge_ptr[:-1]
     owner = torch.arange(len(counts), device=device).repeat_interleave(counts)
     lands = frontier.slot >= 0
-    sent = arrives.size[owner]
-    share = edges.weight_by_source if arrives.share is None else arrives.share
+    sent = bounds.size[owner]
+    share = edges.weight_by_source if bounds.share is None else bounds.share
     if share is not None:
         first = edges.by_source[0][frontier.source] - frontier.edge_ptr[:-1]
         sent = sent * share[torch.arange(len(owner), device=device) + first[owner]].double().abs()
     sizes = torch.zeros(count, dtype=torch.double, device=device)
     sizes = sizes.index_add(0, frontier.slot[lands], sent[lands])
     # What keeps its factor turns nothing, however large its sum is: 0 times infinity is NaN.
-    turned = (frontier.norm_dst - edges.norm_dst[frontier.node]).abs() * arrives.mass[frontier.node]
+    turned = (frontier.norm_dst - edges.norm_dst[frontier.node]).abs() * bounds.mass[frontier.node]
     turned = torch.where(frontier.norm_dst == edges.norm_dst[frontier.node], 0, turned)
     sizes = frontier.norm_dst.abs() * sizes + turned
-    sizes = sizes.index_add(0, frontier.also, arrives.also)
-    floor = sizes * arrives.least[frontier.node] if len(arrives.least) else torch.zeros_like(sizes)
-    sizes = torch.where(sizes < torch.inf, sizes.clamp(max=arrives.most), sizes)
-    sizes = torch.where(arrives.certain, 0, sizes * arrives.importance[frontier.node])
+    sizes = sizes.index_add(0, frontier.also, bounds.also)
+    floor = sizes * bounds.least[frontier.node] if len(bounds.least) else torch.zeros_like(sizes)
+    sizes = torch.where(sizes < torch.inf, sizes.clamp(max=bounds.most), sizes)
+    sizes = torch.where(bounds.certain, 0, sizes * bounds.importance[frontier.node])
     edit = owner_of(frontier.ptr)
     limit = _threshold(sizes, edit, len(frontier.ptr) - 1, error)
     decisive = DECISIVE * error * torch.zeros_like(limit).index_add(0, edit, sizes)
@@ -53,7 +53,7 @@ def sample(
     share = torch.where(sizes == 0, 0, (sizes / limit).maximum(floor))
     parts = (share.clamp(max=1) * unit).ceil()
     few = error * frontier.ptr.diff() <= 1
-    certain = arrives.certain | (few[edit] & (sizes != 0)) | ~((sizes < limit) & (parts < unit))
+    certain = bounds.certain | (few[edit] & (sizes != 0)) | ~((sizes < limit) & (parts < unit))
     parts = torch.where(certain, 0, parts.nan_to_num(0)).long()
     passed = parts.cumsum(0)
     before = torch.cat([passed.new_zeros(1), passed])[frontier.ptr[:-1]][edit]

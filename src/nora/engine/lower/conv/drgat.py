@@ -26,7 +26,7 @@ def drgat(builder: Builder, conv: Any, x: Value, edge_index: Tensor) -> Value:
         builder.constant(ones), edges, drawn=False
     )  # roots are taken of them
     y = builder.rows(conv.sent, builder.rows(conv.lin, x), degrees)
-    near = builder.rows(conv.score, y)
-    far = builder.constant(torch.zeros_like(near.base_rows()))
-    total = builder.attend(y, near, far, edges, conv.negative_slope)
+    alpha_src = builder.rows(conv.score, y)
+    alpha_dst = builder.constant(torch.zeros_like(alpha_src.base_rows()))
+    total = builder.attend(y, alpha_src, alpha_dst, edges, conv.negative_slope)
     return builder.rows(conv.received, total, degrees, builder.rows(conv.res, x))

@@ -37,9 +37,9 @@ def gat(
     y_dst = y
     if sent is not own or near_map is not far_map:
         y_dst = builder.rows(lambda rows: rows.view(-1, heads, width), builder.rows(far_map, own))
-    near = builder.rows(lambda rows: (rows * conv.att_src).sum(dim=-1), y)
-    far = builder.rows(lambda rows: (rows * conv.att_dst).sum(dim=-1), y_dst)
-    out = builder.attend(y, near, far, edges, conv.negative_slope)
+    alpha_src = builder.rows(lambda rows: (rows * conv.att_src).sum(dim=-1), y)
+    alpha_dst = builder.rows(lambda rows: (rows * conv.att_dst).sum(dim=-1), y_dst)
+    out = builder.attend(y, alpha_src, alpha_dst, edges, conv.negative_slope)
     if conv.concat:
         out = builder.rows(lambda rows: rows.flatten(1), out)
     else:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nora.engine.estimate import cost_sample as pilot
-from nora.engine.estimate.cost_sample import Pilot
+from nora.engine.estimate import cost_sample
+from nora.engine.estimate.cost_sample import CostSample
 from nora.graph.edit_batch import EditBatch
 
 
@@ -40,7 +40,7 @@ def test_what_starting_takes_is_not_foreseen_for_every_removal(
     starting: float, each: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine: Any = Engine(starting, each)
-    monkeypatch.setattr(pilot, "time", engine)
-    found = Pilot(engine, EditBatch.remove_nodes(torch.arange(100_000)), 1, seconds=12.0)
+    monkeypatch.setattr(cost_sample, "time", engine)
+    found = CostSample(engine, EditBatch.remove_nodes(torch.arange(100_000)), 1, seconds=12.0)
     assert found.seconds == pytest.approx(100_000 * each + starting, rel=0.6)
     assert found.spent <= 12.0
