@@ -21,16 +21,16 @@ from torch_geometric.data import Data, HeteroData
 from nora.graph.edge_sets import Kind, Rewriting, node_counts, rewrite
 from nora.graph.removal import disjoint_pieces, isolate_nodes, kept
 from nora.model.hetero import HeteroForward
+from nora.model.input_watcher import REMEDY, InputWatcher
 from nora.model.misfit import MISFIT, message_of, transform_failure
 from nora.model.preserve import CheckedRemoval, Snapshot
-from nora.model.reading import REMEDY, Reading
 from nora.model.tasks.link_prediction import LinkPrediction
 
 if TYPE_CHECKING:
     from nora.model.problem import Problem
 
 
-def by_id(problem: Problem, reading: Reading) -> str:
+def by_id(problem: Problem, reading: InputWatcher) -> str:
     """Why the model needs nodes to keep their ids; empty where it does not.
 
     Args:
@@ -83,7 +83,7 @@ def by_id(problem: Problem, reading: Reading) -> str:
     return f"cannot be run on a graph with fewer nodes ({wrong.splitlines()[0]})"
 
 
-def _of_its_own(reading: Reading, where: str) -> str:
+def _of_its_own(reading: InputWatcher, where: str) -> str:
     """What is said of a model in which nodes depend on each other without any edge."""
     if reading.numbers or reading.rows:
         return (

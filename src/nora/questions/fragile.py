@@ -116,7 +116,7 @@ def flips_in(problem: Problem) -> Callable[[Tensor, Moves], tuple[Tensor, Tensor
         now = after.argmax(dim=1)
         return now != before.argmax(dim=1), now
 
-    return entries(problem, flips)
+    return changed_predictions(problem, flips)
 
 
 def _table(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.methods.exact import engine_for
-from nora.model.measuring import Asked
+from nora.model.measuring import MeasureNames
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.reach import within_reach
@@ -105,7 +105,7 @@ def influencers(
     k: int = 10,
     task: Task | None = None,
     *,
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
     method: str = "exact",
     progress: bool = True,
     **about: Unpack[SessionOptions],
@@ -147,7 +147,7 @@ def influencers_of(
     k: int,
     method: str,
     progress: bool,
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
 ) -> pd.DataFrame:
     """See `influencers`."""
     if k < 1:

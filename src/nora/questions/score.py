@@ -27,8 +27,8 @@ from nora.model import Problem
 from nora.model.content import content_digest
 from nora.model.fingerprint import fingerprint
 from nora.model.measuring import (
-    Asked,
     By,
+    MeasureNames,
     Measuring,
     groups_of,
     items_of,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from nora.questions.session import Session
 
 # Finished parts; facts about the run are returned at the end.
-Parts = Generator[Scored, None, dict[str, Any]]
+ScoredParts = Generator[ScoredPart, None, dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +169,7 @@ def tracked(
                 parts.close()
 
 
-def columns_of(part: Scored, columns: int) -> Tensor:
+def columns_of(part: ScoredPart, columns: int) -> Tensor:
     """A part's values `[m, columns]`, the last of which are its standard errors if there is one more."""
     values: Tensor = part.values.detach().cpu()
     if columns == values.size(1):
@@ -179,7 +179,7 @@ def columns_of(part: Scored, columns: int) -> Tensor:
     return torch.cat([values, off.to(values.dtype).unsqueeze(1)], dim=1)
 
 
-def collected(parts: Parts, size: int, columns: int) -> tuple[Tensor, dict[str, Any]]:
+def collected(parts: ScoredParts, size: int, columns: int) -> tuple[Tensor, dict[str, Any]]:
     """All parts as a table `[size, columns]`, NaN where nothing was scored, and facts about the run."""
     table: Tensor | None = None
     while True:
@@ -197,13 +197,13 @@ def collected(parts: Parts, size: int, columns: int) -> tuple[Tensor, dict[str, 
 
 def method_parts(
     entry: MethodEntry, problem: Problem, options: dict[str, Any], prepared: Prepared | None = None
-) -> Parts:
+) -> ScoredParts:
     """Yield what a method of nodes returns or yields, checked, as parts."""
     given = (prepared or Prepared(),) if entry.facts.uses_engine else ()
     result = entry.value(problem, *given, **options)
     if isinstance(result, Tensor):
         whole = _checked(entry.name, result.detach().cpu(), problem.num_nodes)
-        yield Scored(problem.nodes.cpu(), whole[problem.nodes.cpu()].unsqueeze(1))
+        yield ScoredPart(problem.nodes.cpu(), whole[problem.nodes.cpu()].unsqueeze(1))
         return {}
     parts = _parts_in(entry.name, result)
     try:
@@ -213,7 +213,7 @@ def method_parts(
             except StopIteration as stop:
                 return stop.value or {}
             scores = _checked(entry.name, scores.detach().cpu(), len(ids))
-            yield Scored(ids.cpu(), scores.unsqueeze(1), errors[0] if errors else None)
+            yield ScoredPart(ids.cpu(), scores.unsqueeze(1), errors[0] if errors else None)
     finally:
         if inspect.isgenerator(parts):
             parts.close()
@@ -288,14 +288,14 @@ def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> Exact
     return ExactOptions.of({name: value for name, value in options.items() if name != "budget"})
 
 
-def is_definition(asked: Asked, by: By | None) -> bool:
+def is_definition(asked: MeasureNames, by: By | None) -> bool:
     """Whether only the change of all predictions is asked for."""
     given = list(asked) if isinstance(asked, list | tuple) else [asked]
     return by is None and len(given) == 1 and isinstance(given[0], str) and given[0] == "change"
 
 
 def measuring_of(
-    session: Session, problem: Problem, asked: Asked, by: By | None
+    session: Session, problem: Problem, asked: MeasureNames, by: By | None
 ) -> tuple[Problem, Measuring]:
     """The question on the classes that its measures look at, and what is summed."""
     classes = problem.task.counted_classes
@@ -311,7 +311,7 @@ def measuring_of(
 
 
 def one_measure(
-    session: Session, problem: Problem, asked: Asked, what: str
+    session: Session, problem: Problem, asked: MeasureNames, what: str
 ) -> tuple[Problem, Measuring]:
     """As `measuring_of`, where a question is about one measure only; `what` says so in messages."""
     found, measuring = measuring_of(session, problem, asked, None)
@@ -322,7 +322,9 @@ def one_measure(
     return found, measuring
 
 
-def asked_for(measuring: Measuring, asked: Asked, by: By | None, key: str | None) -> dict[str, Any]:
+def asked_for(
+    measuring: Measuring, asked: MeasureNames, by: By | None, key: str | None
+) -> dict[str, Any]:
     """What a fingerprint and provenance tell of the measures; nothing where it is the definition."""
     if measuring.definition:
         return {}
@@ -337,7 +339,7 @@ def asked_for(measuring: Measuring, asked: Asked, by: By | None, key: str | None
     return facts
 
 
-def entries(
+def changed_predictions(
     problem: Problem, chosen: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 ) -> Callable[[Tensor, Moves], tuple[Tensor, Tensor, Tensor]]:
     """For `score`: the changed predictions that count, as `removal`, `item` and a value of each.
@@ -356,8 +358,8 @@ def entries(
     return kept
 
 
-def gathered(parts: Parts) -> tuple[Tensor, ...]:
-    """The `entries` of all parts, with what is removed by its id: three columns."""
+def gathered(parts: ScoredParts) -> tuple[Tensor, ...]:
+    """The `changed_predictions` of all parts, with what is removed by its id: three columns."""
     none = torch.empty(0, dtype=torch.long)
     rows = [(ids[removal], item, value) for ids, (removal, item, value), _ in parts]
     return tuple(torch.cat(column) for column in zip((none, none, none), *rows, strict=True))
