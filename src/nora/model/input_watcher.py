@@ -123,7 +123,7 @@ class InputWatcher(TorchDispatchMode):
                 self._output_made_of |= self._of(leaf)[0]
 
     @property
-    def behind_output(self) -> list[Source]:
+    def behind_output(self) -> list[PassInput]:
         """What the output was made of."""
         return [one for at, one in enumerate(self.sources) if self._output_made_of >> at & 1]
 
@@ -269,7 +269,7 @@ def _memory_of(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata) if strided else 0
 
 
-class Unwatched(Reading):
+class Unwatched(InputWatcher):
     """Of a pass that could not be watched: nothing is known, and nothing is held against the model."""
 
     @property

@@ -113,7 +113,7 @@ class Structure:
             for possible in (degree, degree.clamp(min=1))
         )
 
-    def normalisation(self, weight: Tensor) -> Found | None:
+    def normalisation(self, weight: Tensor) -> Precomputed | None:
         """Whether weights are those of GCN, or sum to 1 at every node, and are not all the same."""
         if weight.numel() < 2 or bool((weight == weight[0]).all()):
             return None

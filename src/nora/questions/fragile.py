@@ -16,7 +16,7 @@ from nora.graph.node_index import Graph
 from nora.model import Problem
 from nora.model.task import Task
 from nora.questions.edge_influence import edge_table
-from nora.questions.score import Batch, entries, gathered, how_given, score, tracked
+from nora.questions.score import Batch, changed_predictions, gathered, how_given, score, tracked
 from nora.questions.session import Session
 from nora.questions.session_options import CountingOptions, takes_session_options
 from nora.results.fragile import Fragile

@@ -116,7 +116,7 @@ def grow_group(
     method: str,
     recheck: int,
     progress: bool,
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
 ) -> Group:
     """See `best_group`."""
     _check_sizes(session, size, candidates, recheck)

@@ -152,7 +152,7 @@ def score_nodes(
     nodes: Nodes | None,
     labels: Labels | None,
     checkpoint: Checkpoint,
-    measure: Asked,
+    measure: MeasureNames,
     by: By | None,
     executor: Any,
     progress: bool,

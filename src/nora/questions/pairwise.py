@@ -16,7 +16,15 @@ from nora.model.measuring import MeasureNames
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.reach import within_reach
-from nora.questions.score import Batch, collected, entries, gathered, one_measure, score, tracked
+from nora.questions.score import (
+    Batch,
+    changed_predictions,
+    collected,
+    gathered,
+    one_measure,
+    score,
+    tracked,
+)
 from nora.questions.session import Session
 from nora.questions.session_options import (
     CountingOptions,
@@ -80,7 +88,7 @@ def changes_of(session: Session, nodes: Nodes, method: str, progress: bool) -> p
 
     with problem.evaluating(), torch.no_grad():
         batch = Batch.nodes(problem.nodes)
-        parts = score(session, problem, batch, entries(problem, changes), method=method)
+        parts = score(session, problem, batch, changed_predictions(problem, changes), method=method)
         parts = tracked(parts, len(batch), "matrix: removing nodes", progress)
         removed, item, change = gathered(parts)
     columns: dict[str, Any] = {"removed": removed}

@@ -22,7 +22,7 @@ from nora.engine.effects import Moves, check_method
 from nora.engine.prepared import Prepared
 from nora.graph.edit_batch import EditBatch
 from nora.methods import MethodEntry, Part
-from nora.methods.exact import DEFAULTS, ExactOptions, Measures, Ready, Scored, parts_of, passes
+from nora.methods.exact import DEFAULTS, ExactOptions, Measures, Ready, ScoredPart, parts_of, passes
 from nora.model import Problem
 from nora.model.content import content_digest
 from nora.model.fingerprint import fingerprint
@@ -95,7 +95,7 @@ def score(
     at_once: int | None = None,
     ready: Ready | None = None,
     remote: Remote | None = None,
-) -> Parts:
+) -> ScoredParts:
     """Yield finished parts: ids, values, and standard errors of estimates.
 
     Returns facts about the run. The model is to be in eval mode, without gradients (`problem.evaluating()`).
@@ -134,13 +134,17 @@ def score(
                 except StopIteration as stop:
                     facts = stop.value or {}
                     break
-                yield Scored(piece.ids[which], values, errors)
+                yield ScoredPart(piece.ids[which], values, errors)
     return facts
 
 
 def tracked(
-    parts: Iterator[Scored], total: int, label: str, progress: bool, shards: Shards | None = None
-) -> Parts:
+    parts: Iterator[ScoredPart],
+    total: int,
+    label: str,
+    progress: bool,
+    shards: Shards | None = None,
+) -> ScoredParts:
     """Yield finished parts on, and show how far they are.
 
     Args:

@@ -27,7 +27,7 @@ _READS = {
 @contextmanager
 def scripts_checked() -> Iterator[None]:
     """Calls of TorchScript from this thread raise where the interpreter reads sizes or values."""
-    kinds = (torch._C.ScriptFunction, torch._C.ScriptMethod)
+    kinds: tuple[Any, ...] = (torch._C.ScriptFunction, torch._C.ScriptMethod)
     calls = [kind.__call__ for kind in kinds]
     thread = get_ident()
 
