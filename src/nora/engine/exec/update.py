@@ -17,7 +17,7 @@ from torch import Tensor
 from nora.engine.edits import by_rules_alone, edges_of
 from nora.engine.engine import Engine
 from nora.engine.exec.added_edges import AddedRows
-from nora.engine.exec.edge_arrays import Rooms, exchanged
+from nora.engine.exec.edge_arrays import LiveEdges, exchanged
 from nora.engine.exec.edge_templates import CannotComeError
 from nora.engine.exec.kernels.vectorised import weigh
 from nora.engine.ir.changed_rows import CANCELLATION_RATIO, ChangedRows
@@ -27,7 +27,6 @@ from nora.engine.ops.aggregate import Aggregate, Attend
 from nora.engine.ops.gather import Concat, Gather
 from nora.engine.program import Program
 from nora.graph.edit_batch import ChangedFeatures, EditBatch
-from nora.sparse import expanded
 
 # A sum is recomputed after so many corrections, or if it is of so few messages.
 CORRECTIONS, FEW = 16, 8
@@ -71,7 +70,7 @@ class Written:
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.program = engine, engine.program
-        self.rooms: dict[Edges, Rooms] = {}  # by the edges that are kept there
+        self.arrays: dict[Edges, LiveEdges] = {}  # by the edges that are kept there
         # Edge ids: those of the graph to begin with, then those of added edges, in order.
         self.own = self.program.templates.lookup.types[None]
         self.count = self.own.edges.size(1)
@@ -132,8 +131,9 @@ class Written:
         found = []
         for edges in edges_of(self.program):
             reverse = edges.for_added is not None and edges.for_added.reverse
-            for (indptr, other, _), out in ((edges.by_source, True), (edges.by_target, False)):
-                there = other[int(indptr[node]) : int(indptr[node + 1])].long()
+            ways = ((edges.by_source, edges.out_end, True), (edges.by_target, edges.in_end, False))
+            for (start, other, _), end, out in ways:
+                there = other[int(start[node]) : int(end[node])].long()
                 here = torch.full_like(there, node)
                 pair = torch.stack([here, there] if out != reverse else [there, here])
                 found.append(pair)
@@ -167,9 +167,9 @@ class Written:
             made[edges] = edges
             delta = chunk.delta(edges)
             if len(delta):
-                rooms = self.rooms.pop(edges, None) or Rooms(edges)
-                new = exchanged(edges, delta, rooms, chunk.added_rows, self.count)
-                made[edges], self.rooms[new] = new, rooms
+                arrays = self.arrays.pop(edges, None) or LiveEdges(edges)
+                new = exchanged(edges, delta, arrays, chunk.added_rows, self.count)
+                made[edges], self.arrays[new] = new, arrays
         self.removed.update(chunk.edits.edge.tolist())
         for added in chunk.edits.added_edges.values():
             for pair in zip(added.source.tolist(), added.target.tolist(), strict=True):
@@ -191,7 +191,7 @@ class Written:
         size = total.abs() @ unit
         times = self.corrected.setdefault(op, torch.zeros(edges.num_nodes, dtype=torch.uint8))
         times[node] += 1
-        few = edges.by_target[0][node + 1] - edges.by_target[0][node] <= FEW
+        few = edges.count[node] <= FEW
         sure = (times[node] < CORRECTIONS) & ~few & size.isfinite().all(dim=1)
         sure &= (size >= CANCELLATION_RATIO * op.size[node]).all(dim=1)
         if len(plus):
@@ -206,8 +206,8 @@ class Written:
     def _reweigh(self, op: Attend, node: Tensor, sent: Tensor | None) -> None:
         """The largest score and the denominator of the nodes that hear something else."""
         base = op.base
-        indptr, sender, _ = op.edges.by_target
-        owner, position, _ = expanded(indptr, node)
+        sender = op.edges.by_target[1]
+        owner, position, _ = op.edges.into(node)
         score = base.alpha_src[sender[position].long()] + base.alpha_dst[node][owner]
         nothing = score.new_zeros(len(score), score.size(1), 0)
         _, peak, share = weigh(score, nothing, owner, len(node), base.slope)
@@ -237,8 +237,8 @@ def _put(value: Value, changed: ChangedRows | ChangedFeatures) -> None:
 def _resum(op: Aggregate, node: Tensor) -> Tensor:
     """Some sums from scratch `[q, F]`."""
     edges, y = op.edges, op.inputs[0].base_rows()
-    indptr, sender, edge = edges.by_target
-    owner, position, _ = expanded(indptr, node)
+    _, sender, edge = edges.by_target
+    owner, position, _ = edges.into(node)
     source = sender[position].long()
     factor = edges.norm_src[source]
     if edges.weight is not None:

@@ -132,7 +132,7 @@ def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
 
 def _delta(edges: Edges, delta: EdgeDelta) -> DeltaArrays:
     """With this thread's marks of edges, kept clean."""
-    count = edges.source.numel()
+    count = len(edges.by_target[1])
     if getattr(_local, "edges", -1) < count:
         _local.edges = count + count // 8  # more may be added one by one
         _local.gone = np.zeros(_local.edges, dtype=np.bool_)

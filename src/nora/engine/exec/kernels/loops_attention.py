@@ -22,9 +22,9 @@ def leaky(score, slope):
 @jit
 def neighbours(csr, k, c, slot, delta, into):
     """The sources of `k` after the edit, written to `into`; how many."""
-    in_ptr, in_source, gone = csr.in_ptr, csr.in_source, delta.gone
+    in_ptr, in_end, in_source, gone = csr.in_ptr, csr.in_end, csr.in_source, delta.gone
     n = 0
-    for e in range(in_ptr[k], in_ptr[k + 1]):
+    for e in range(in_ptr[k], in_end[k]):
         if not gone[e] and slot[in_source[e]] != -2:
             into[n] = in_source[e]
             n += 1
@@ -195,11 +195,11 @@ def attend(
     the whole in-neighbourhood is weighed again. What each row that counts several times would change alone
     is then added. Without weights all rows count once.
     """
-    indptr, ptr, node = csr.in_ptr, frontier.ptr, frontier.node
+    indptr, end, ptr, node = csr.in_ptr, csr.in_end, frontier.ptr, frontier.node
     heads, width = base.alpha_src.shape[1], base.y.shape[1] // base.alpha_src.shape[1]
     longest = np.int64(0)
     for k in node:
-        longest = max(longest, indptr[k + 1] - indptr[k])
+        longest = max(longest, end[k] - indptr[k])
     longest += len(delta.source)
     neighbour = np.empty(longest, dtype=np.int64)
     attention = np.empty((longest, heads), dtype=base.y.dtype)
@@ -222,7 +222,7 @@ def attend(
                 for at in range(arriving[soon], min(arriving[soon] + 2, arriving[soon + 1])):
                     prefetch(y, source[sender[at]])
             mine = sender[arriving[t] : arriving[t + 1]]
-            degree, extra = indptr[k + 1] - indptr[k], 0
+            degree, extra = end[k] - indptr[k], 0
             if weighted:  # those that count once first, then the others
                 once = 0
                 for s in mine:

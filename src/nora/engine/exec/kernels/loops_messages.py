@@ -225,7 +225,8 @@ def resum(
 
     Of the rows from `rows[0]` up to `rows[1]`, which `out` has.
     """
-    in_ptr, in_source, in_weight, norm_src = csr.in_ptr, csr.in_source, csr.in_weight, csr.norm_src
+    in_ptr, in_end, in_source, in_weight = csr.in_ptr, csr.in_end, csr.in_source, csr.in_weight
+    norm_src = csr.norm_src
     source, row = sources.source, sources.row
     ptr, node = frontier.ptr, frontier.node
     y, plus = base.y, base.plus
@@ -245,7 +246,7 @@ def resum(
                 continue
             k, to = node[t], t - rows[0]
             out[to] = 0
-            for at in range(in_ptr[k], in_ptr[k + 1]):
+            for at in range(in_ptr[k], in_end[k]):
                 j = in_source[at]
                 s = slot[j]
                 if not delta.gone[at] and (s < 0 or row[s] != -2):

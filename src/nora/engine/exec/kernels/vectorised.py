@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 def rescaled(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> tuple[Tensor, Tensor]:
     """Pairs whose degree changes (sorted keys, removed nodes included) and their new `norm_dst`."""
-    indptr, target, edge = edges.by_source
-    owner, position, _ = expanded(indptr, edits.node)
+    _, target, edge = edges.by_source
+    owner, position, _ = edges.out_of(edits.node)
     keys = owner_of(edits.ptr)[owner] * edges.num_nodes + target[position]
     if edges.normalise == "sym" and edges.weight is not None:
         weight = edges.weight[edge[position]].double()
@@ -87,8 +87,8 @@ def expand(
     src_ptr, source, row, scale = sources
     n = edges.num_nodes
     edit = owner_of(src_ptr)
-    indptr, target, _ = edges.by_source
-    owner, position, edge_ptr = expanded(indptr, source)
+    target = edges.by_source[1]
+    owner, position, edge_ptr = edges.out_of(source)
     keys = edit[owner] * n + target[position]
     own = owner_of(also[0]) * n + also[1]
     gone = owner_of(edits.ptr) * n + edits.node
@@ -192,8 +192,8 @@ def _resum(
     """Sum the doubtful rows of `out` over what is left of their neighbours, and those that came."""
     n, which = edges.num_nodes, doubtful.nonzero().flatten()
     node, edit = frontier.node[which], owner_of(frontier.ptr)[which]
-    indptr, sender, edge = edges.by_target
-    owner, position, _ = expanded(indptr, node)
+    _, sender, edge = edges.by_target
+    owner, position, _ = edges.into(node)
     key = owner_of(sources[0]) * n + frontier.source
     at, there = find_unsorted(key, edit[owner] * n + sender[position])
     stays = ~there
@@ -289,8 +289,8 @@ def attend(
     """
     n = edges.num_nodes
     edit = owner_of(frontier.ptr)
-    indptr, source, _ = edges.by_target
-    owner, position, _ = expanded(indptr, frontier.node)
+    source = edges.by_target[1]
+    owner, position, _ = edges.into(frontier.node)
     key = edit[owner] * n + source[position]
     stays = ~torch.isin(key, owner_of(edits.ptr) * n + edits.node)
     stays &= ~is_removed_edge(delta, edit[owner], position)
