@@ -6,6 +6,7 @@ import numpy as np
 
 from nora.engine.exec.kernels.loops import jit, jit_sums
 from nora.engine.exec.kernels.prefetch import prefetch, prefetch_number, rows_ahead
+from nora.engine.ir.changed_rows import CORRECTION, MOST_MOVED
 
 # Sums that are added to in no order are asked for this many edges ahead.
 EDGES_AHEAD = 32
@@ -141,12 +142,13 @@ def scatter(csr, source, frontier, change, sizes, out, masses):
 
 
 @jit
-def exchange(csr, frontier, base, more, own, digits, rows, masses, out, doubtful):
+def exchange(csr, frontier, base, more, own, digits, drift, rows, masses, out, doubtful):
     """New outputs from the changes of messages, in place: rescaled where `norm_dst` changed.
 
-    `doubtful` is noted where the changes have eaten up the digits of a sum, or there is no number; how
-    many of these rows are.
+    `doubtful` is noted where the changes have eaten up the digits of a sum, or there is no number, or where
+    what is written back has moved too far; how many of these rows are.
     """
+    moved, new_moved = drift.moved, drift.new
     node, new_norm_dst, norm_dst = frontier.node, frontier.norm_dst, csr.norm_dst
     total, size, unit, plus, whole = base.total, base.size, base.unit, base.plus, base.output
     more_rows = more.rows
@@ -159,7 +161,18 @@ def exchange(csr, frontier, base, more, own, digits, rows, masses, out, doubtful
             prefetch(whole, soon)
             prefetch(size, soon)
             prefetch_number(norm_dst, soon)
-        for scale in range(2):
+        if len(moved) > 0:
+            now = moved[k] + CORRECTION
+            doubtful[t] |= len(own) > 0 and own[t] >= 0
+            for scale in range(2):
+                was, mass = size[k, scale], masses[to, scale]
+                doubtful[t] |= not (np.isfinite(was) and mass <= (MOST_MOVED - now) * was)
+            if not doubtful[t]:
+                for scale in range(2):
+                    if masses[to, scale] > 0:
+                        now = max(now, moved[k] + CORRECTION + masses[to, scale] / size[k, scale])
+                new_moved[t] = now
+        for scale in range(2 if len(moved) == 0 else 0):
             was, mass = size[k, scale], masses[to, scale]
             # What is small beside the sum leaves most of it; only else is the sum itself looked at.
             # Nothing is known of what is beyond all numbers.
@@ -169,6 +182,8 @@ def exchange(csr, frontier, base, more, own, digits, rows, masses, out, doubtful
                 and size_of_sum(total, k, out, to, unit, scale) >= digits * (was + mass)
             )
         unsure += doubtful[t]
+        if doubtful[t]:
+            continue
         factor = out.dtype.type(new_norm_dst[t])
         if new_norm_dst[t] == norm_dst[k]:
             for f in range(width):
