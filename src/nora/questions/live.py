@@ -232,7 +232,8 @@ class Live:
                     written.write(chunk, seen, graph.edges.count)
         except CannotComeError:
             written = None
-        graph.write(batch)
+        graph.write(batch, batch.node)
+        graph.fill(now.inverse.nodes, now.inverse.rows)
         self._state = replace(past, session=graph.session)
         if written is None:
             self._live = None
@@ -390,7 +391,9 @@ class Live:
         if edits.add_nodes is not None:
             come = session.resolve(Edits(add_nodes=edits.add_nodes)).added_counts
         place = dict(state.place)
-        counts = node_counts(session.data) if state.removed is None else {None: len(place[None])}
+        counts = node_counts(session.data)
+        if state.removed is not None:
+            counts[None] = len(place[None])
         for kind, count in come.items():
             last = counts[kind] + came.get(kind, 0)
             place[kind] = torch.cat([place[kind], last + torch.arange(count)])
@@ -460,8 +463,9 @@ class Live:
         inverse = None
         if write:
             written.write(chunk, seen, graph.edges.count)
-            inverse = graph.write(batch)
-            graph.fill(done, count)
+            inverse = graph.write(batch, done.node)
+            for added in done.added_nodes.values():
+                graph.fill(torch.arange(count, len(now)), added.rows)
         return asked, Rows(changes, done.node, more, inverse)
 
     def _by_definition(self, asked: Asked) -> Tensor:

@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 from nora.graph.edge_lookup import TypedEdges
 from nora.graph.edge_sets import Kind, Rewriting, edge_companions, rewrite
 from nora.graph.edit_batch import EditBatch
+from nora.graph.edit_resolution import node_tensors
 from nora.questions.session import Session
 
 # Rows that are kept free for nodes that come, at least, and as a share of those that are there.
@@ -84,13 +85,16 @@ class Inverse:
     Attributes:
         added: The edges that it added `[2, k]`.
         removed, attributes: The edges that it removed `[2, m]`, and their edge attributes.
-        features: The nodes whose features it changed, and their rows before.
+        features: The nodes that it removed or whose features it changed, and their features before.
+        nodes, rows: The nodes that it removed, and their rows of all node-level tensors.
     """
 
     added: Tensor
     removed: Tensor
     attributes: Mapping[str, Tensor]
     features: Mapping[Kind, tuple[Tensor, Tensor]]
+    nodes: Tensor
+    rows: Mapping[str, Tensor]
 
 
 class LiveGraph:
@@ -131,7 +135,8 @@ class LiveGraph:
             first: The id of the first added node.
             neighbours: From a node to the edges at it `[2, m]`.
         """
-        edges, features = done.edge, {}
+        edges = done.edge
+        features: dict[Kind, tuple[Tensor, Tensor]] = {}
         if len(done.node):
             pairs = torch.cat([neighbours(node) for node in done.node.tolist()], dim=1)
             edges = torch.cat([edges, self.edges.columns(pairs)[1]]).unique()
@@ -145,8 +150,8 @@ class LiveGraph:
         added = {key: (one.edge_index, one.attributes) for key, one in done.added_edges.items()}
         return EditBatch.of(edges=edges, added_edges=added, features=features)
 
-    def write(self, batch: EditBatch) -> Inverse:
-        """Make an edit without nodes for good."""
+    def write(self, batch: EditBatch, nodes: Tensor) -> Inverse:
+        """Make an edit for good, from which the removed nodes are left out."""
         removed = batch.edge.tolist()
         attributes = {key: torch.stack(rows) for key, rows in self._rows(removed).items() if rows}
         ends = [self.edges.remove(edge) for edge in removed]
@@ -159,17 +164,21 @@ class LiveGraph:
                 self._attributes[edge] = {key: rows[at] for key, rows in one.attributes.items()}
                 added.append(pair)
         self.session.edges.total = self.edges.count
-        features = {}
-        for kind, changed in batch.features.items():
-            features[kind] = changed.node, self.data.x[changed.node]
+        changed = batch.features.get(None)
+        features: dict[Kind, tuple[Tensor, Tensor]] = {}
+        if "x" in self.data:
+            touched = nodes if changed is None else torch.cat([nodes, changed.node]).unique()
+            features = {None: (touched, self.data.x[touched])} if len(touched) else {}
+        if changed is not None:
             self.data.x[changed.node] = changed.rows
-        return Inverse(_pairs(added), _pairs(ends), attributes, features)
+        tensors = node_tensors(self.data, None) if len(nodes) else {}
+        rows = {key: value[nodes] for key, value in tensors.items()}
+        return Inverse(_pairs(added), _pairs(ends), attributes, features, nodes, rows)
 
-    def fill(self, done: EditBatch, first: int) -> None:
-        """Write the rows of added nodes that are not their features."""
-        for added in done.added_nodes.values():
-            for key, rows in added.rows.items():
-                self.data[key][first : first + len(added)] = rows.to(self.data[key].device)
+    def fill(self, nodes: Tensor, rows: Mapping[str, Tensor]) -> None:
+        """Write the rows of nodes in some node-level tensors."""
+        for key, values in rows.items():
+            self.data[key][nodes] = values.to(self.data[key].device)
 
     def inverse(self, undo: Inverse) -> EditBatch:
         """The edit that undoes the last one."""
